@@ -1,0 +1,90 @@
+#pragma once
+/// @file
+/// What a codec is: the concepts all of hcomp is written against.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/core/group.hpp>
+#include <string_view>
+#include <type_traits>
+
+namespace hcomp {
+
+/// What decoding gives: the weighted sum over the ranks, or that sum divided by the total weight.
+enum class reduction { sum, mean };
+
+/// A codec is a small value: its parameters, equal on all ranks, and what to do with one block.
+///
+/// A block holds `block_header` and payload. Values come from anything with `x[i]` (a pointer, or a
+/// sum of two vectors that is never stored). Blocks may lie at any address.
+/// `encode_block` writes exactly `block_bytes(n)` bytes, sets the header, and reports NaN and
+/// infinity in the header's flags. All functions are templates over the group that executes them
+/// and give the same bytes for every group.
+template <class C>
+concept Compressor =
+    std::is_trivially_copyable_v<C> &&
+    requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
+             block_origin origin, reduction r) {
+      { C::name } -> std::convertible_to<std::string_view>;     // registry and messages
+      { C::tag } -> std::convertible_to<std::uint8_t>;          // on the wire
+      { C::block_values } -> std::convertible_to<int>;          // values in a full block
+      { c.block_bytes(n) } -> std::same_as<std::size_t>;        // header included; grows with n
+      { c.encode_block(g, x, n, block, origin) } -> std::same_as<void>;
+      { c.decode_block(g, block, n, x, r) } -> std::same_as<void>;
+    };
+
+/// A codec whose encoded blocks can be added without decoding them.
+///
+/// `merge_block(group, acc, in)` makes `acc` the sum of both; the two hold disjoint sets of ranks.
+/// It gives the same bytes when the two change places. Blocks that must not be merged leave `acc`
+/// marked block_is_damaged, which survives all later merges and makes decoding fail on every rank.
+template <class C>
+concept HomomorphicSum =
+    Compressor<C> && requires(C const c, serial_group g, std::byte* acc, std::byte const* in) {
+      { c.merge_block(g, acc, in) } -> std::same_as<void>;
+      { c.max_summands() } -> std::same_as<std::uint32_t>;  // largest total weight
+      { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
+    };
+
+/// Settings of a codec that depend on how many ranks are summed, where it has such settings.
+template <class C>
+concept FitsRanks = requires(C const c, std::uint32_t total_weight) {
+  { c.fitted(total_weight) } -> std::same_as<C>;
+};
+
+/// `codec` with room for a total weight of `total_weight`, where it can make room.
+template <Compressor C>
+constexpr C fit(C const& codec, std::uint32_t total_weight) {
+  if constexpr (FitsRanks<C>)
+    return codec.fitted(total_weight);
+  else
+    return codec;
+}
+
+namespace detail {
+
+/// The part of every merge that is the same for all codecs: check, merge the payload, then the
+/// header. `payload(acc_header, in_header)` merges the payloads.
+template <class Group, class Payload>
+HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
+                            std::uint32_t max_weight, Payload const& payload) {
+  auto const mine = load<block_header>(acc);
+  auto const other = load<block_header>(in);
+  block_fault const fault = merge_fault(mine, other, max_weight);
+  auto header = merged_header(mine, other);
+  if (fault != block_fault::none) {
+    header = mine;
+    header.flags |= block_is_damaged;
+    header.fault = mine.fault != block_fault::none ? mine.fault : fault;
+  } else {
+    payload(mine, other);
+  }
+  group.sync();
+  if (group.lane() == 0) store(acc, 0, header);
+  group.sync();
+}
+
+}  // namespace detail
+}  // namespace hcomp

@@ -1,0 +1,86 @@
+#pragma once
+/// @file
+/// One bit per value on every hop: Marsit's signs and their unbiased merge.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/sign_kernels.hpp>
+#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/half.hpp>
+#include <limits>
+#include <type_traits>
+
+namespace hcomp {
+
+/// Signs of the values; merged blocks hold, for every value, the sign of one rank drawn at random.
+///
+/// bit = 1 where x >= 0 (so +0 and -0 give 1), 0 otherwise. Merging blocks of weights a and b takes
+/// the bit of the first with probability a / (a + b), independently per value, so that over any
+/// tree of merges each rank is drawn with probability weight / total weight: the mean is unbiased.
+/// Decoding gives +magnitude or -magnitude (mean), or that times the total weight (sum).
+///
+/// The draws come from the block headers (stream, place, weights, lowest ranks) in canonical order
+/// of the ranks: whoever performs a merge, in whichever order of arguments, gets the same bits.
+/// NaN encodes as 0; a block with NaN or infinity is flagged (see `nonfinite_policy`).
+/// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
+/// Source: Wu et al., Marsit, DAC 2022, Algorithm 1; the merge is its operator for any weights.
+template <class T = float>
+struct sign {
+  using value_type = T;
+  static constexpr char const* name = "sign";
+  static constexpr std::uint8_t tag = 16;
+  static constexpr int block_values = 32768;
+  static constexpr bool sum_is_exact = false;
+
+  accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
+
+  static constexpr int words_of(int n) { return (n + 63) / 64; }
+  static constexpr std::size_t block_bytes(int n = block_values) {
+    return block_header_bytes + static_cast<std::size_t>(words_of(n)) * sizeof(std::uint64_t);
+  }
+  static constexpr std::uint32_t max_summands() {
+    return std::numeric_limits<std::uint32_t>::max();
+  }
+
+  template <class Group, class Source>
+  HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin) const {
+    bool const nonfinite = detail::pack_signs(group, x, n, block + block_header_bytes);
+    if (group.lane() == 0) store(block, 0, make_header(tag, n, group.any(nonfinite), origin));
+    group.sync();
+  }
+
+  template <class Group>
+  HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
+    detail::merge_checked(group, acc, in, max_summands(), [&](auto const& mine, auto const& other) {
+      bool const mine_first = mine.lowest_rank < other.lowest_rank;
+      auto const& lower = mine_first ? mine : other;
+      auto const& upper = mine_first ? other : mine;
+      std::uint32_t const whole = lower.weight + upper.weight;
+      // the total weight grows along every path of merges, so no mask is met twice on one
+      auto const tag_bits = mix(std::uint64_t{lower.lowest_rank} << 32 | upper.lowest_rank) ^ whole;
+      mask_key const key{mine.stream, static_cast<std::uint32_t>(mix(tag_bits)), lower.weight,
+                         whole};
+      detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
+                          words_of(mine.values), first_word(mine.index), mine_first, key);
+    });
+  }
+
+  template <class Group>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, T* x, reduction r) const {
+    auto const header = load<block_header>(block);
+    auto const size = r == reduction::sum
+                          ? magnitude * static_cast<accumulator_t<T>>(header.weight)
+                          : magnitude;
+    detail::unpack_signs(group, block + block_header_bytes, n, static_cast<T>(size), x);
+  }
+
+  /// Number of a block's first word in the whole vector: the place its draws belong to.
+  HCOMP_HD static constexpr std::uint64_t first_word(std::uint32_t block_index) {
+    return std::uint64_t{block_index} * (block_values / 64);
+  }
+};
+
+}  // namespace hcomp

@@ -1,0 +1,74 @@
+#pragma once
+/// @file
+/// 16-bit floats as storage: IEEE binary16 and bfloat16. Arithmetic happens in float.
+
+#include <cstdint>
+#include <hcomp/core/bits.hpp>
+
+namespace hcomp {
+
+/// IEEE 754 binary16. From float: nearest, ties to even; above 65504 it becomes infinite.
+struct float16 {
+  std::uint16_t bits = 0;
+
+  float16() = default;
+  HCOMP_HD explicit float16(float value) : bits(from_float(value)) {}
+  HCOMP_HD operator float() const { return to_float(bits); }
+
+  static HCOMP_HD std::uint16_t from_float(float value) {
+    std::uint32_t const f = same_bits<std::uint32_t>(value);
+    std::uint32_t const sign = f >> 16 & 0x8000u;
+    std::uint32_t const magnitude = f & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)  // NaN: keep the leading payload bits, stay a quiet NaN
+      return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
+    if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // >= 65520
+    if (magnitude < 0x38800000u) {  // below 2^-14: a denormal half, rounded by a float addition
+      float const shifted = same_bits<float>(magnitude) + 0.5f;
+      return static_cast<std::uint16_t>(sign | (same_bits<std::uint32_t>(shifted) - 0x3f000000u));
+    }
+    std::uint32_t const rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+    return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+
+  static HCOMP_HD float to_float(std::uint16_t half) {
+    std::uint32_t const sign = (half & 0x8000u) << 16;
+    std::uint32_t const magnitude = half & 0x7fffu;
+    if (magnitude >= 0x7c00u) return same_bits<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    if (magnitude < 0x400u) {  // zero or denormal: an exact multiple of 2^-24
+      float const value = static_cast<float>(magnitude) * 0x1p-24f;
+      return same_bits<float>(sign | same_bits<std::uint32_t>(value));
+    }
+    return same_bits<float>(sign | ((magnitude << 13) + 0x38000000u));
+  }
+};
+
+/// The upper half of a float: its range, 8 bits of precision. Nearest, ties to even.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+
+  bfloat16() = default;
+  HCOMP_HD explicit bfloat16(float value) : bits(from_float(value)) {}
+  HCOMP_HD operator float() const {
+    return same_bits<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+
+  static HCOMP_HD std::uint16_t from_float(float value) {
+    std::uint32_t const f = same_bits<std::uint32_t>(value);
+    if ((f & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(f >> 16 | 0x40u);
+    return static_cast<std::uint16_t>((f + 0x7fffu + (f >> 16 & 1u)) >> 16);
+  }
+};
+
+/// The type in which values of type T are added and compensated: float, or double for double.
+template <class T>
+struct accumulator {
+  using type = float;
+};
+template <>
+struct accumulator<double> {
+  using type = double;
+};
+template <class T>
+using accumulator_t = typename accumulator<T>::type;
+
+}  // namespace hcomp

@@ -1,0 +1,74 @@
+#pragma once
+/// @file
+/// Random draws as a pure function of key and place: threads, SIMD width and device do not matter.
+
+#include <array>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/simd.hpp>
+
+namespace hcomp {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// Philox4x32-10 on every lane of four words at once; c0..c3 hold the counter, then the result, in
+/// their lower 32 bits (the upper halves are garbage afterwards).
+/// Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void philox4x32(Word& c0, Word& c1, Word& c2, Word& c3,
+                                                       std::uint64_t key) {
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    Word product0, product2;
+    multiply_low_halves(product0, c0, 0xd2511f53u);
+    multiply_low_halves(product2, c2, 0xcd9e8d57u);
+    c0 = (product2 >> 32) ^ c1 ^ k0;
+    c1 = product2;
+    c2 = (product0 >> 32) ^ c3 ^ k1;
+    c3 = product0;
+    k0 += 0x9e3779b9u;
+    k1 += 0xbb67ae85u;
+  }
+}
+
+#pragma GCC diagnostic pop
+
+/// Philox4x32-10 of one counter.
+HCOMP_HD inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                        std::uint64_t key) {
+  std::uint64_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+  philox4x32(c0, c1, c2, c3, key);
+  return {static_cast<std::uint32_t>(c0), static_cast<std::uint32_t>(c1),
+          static_cast<std::uint32_t>(c2), static_cast<std::uint32_t>(c3)};
+}
+
+/// Bijective 64-bit finaliser: spreads every input bit over the whole word.
+/// Source: the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
+HCOMP_HD constexpr std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+/// What all random draws of one call depend on; equal on all ranks.
+struct stream_key {
+  std::uint64_t seed = 0;    ///< chosen by the user
+  std::uint64_t step = 0;    ///< training step or call number: fresh draws every step
+  std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
+
+  friend bool operator==(stream_key const&, stream_key const&) = default;
+};
+
+/// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox.
+HCOMP_HD inline std::uint64_t stream_of(stream_key const& key) {
+  auto const draw = philox4x32({static_cast<std::uint32_t>(key.step),
+                                static_cast<std::uint32_t>(key.step >> 32),
+                                static_cast<std::uint32_t>(key.tensor),
+                                static_cast<std::uint32_t>(key.tensor >> 32)},
+                               key.seed);
+  return std::uint64_t{draw[1]} << 32 | draw[0];
+}
+
+}  // namespace hcomp

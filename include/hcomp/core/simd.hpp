@@ -1,0 +1,100 @@
+#pragma once
+/// @file
+/// Words side by side. An algorithm on 64-bit words is a template over `Word` and runs unchanged on
+/// one std::uint64_t (the reference) or on a vector of 2, 4 or 8 of them; which one a processor gets
+/// is decided at run time, so one binary serves every x86-64, and other processors take two lanes.
+///
+/// The templates are always inlined into entry functions that carry a target attribute
+/// (codec/detail/sign_kernels.hpp shows how); no compiler flag and no SIMD library is needed.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/config.hpp>
+
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+#include <immintrin.h>
+#endif
+
+namespace hcomp {
+
+/// Instruction sets a fast path may be written for, each containing the ones before it.
+enum class simd_level { baseline, avx2, avx512 };
+
+/// The best level of the processor this runs on; found once.
+inline simd_level best_simd_level() {
+#if defined(__x86_64__)
+  static simd_level const level = [] {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+      return simd_level::avx512;
+    return __builtin_cpu_supports("avx2") ? simd_level::avx2 : simd_level::baseline;
+  }();
+  return level;
+#else
+  return simd_level::baseline;
+#endif
+}
+
+/// `Lanes` values of type T side by side; may lie at any address.
+template <class T, int Lanes>
+struct simd_vector {
+  typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(alignof(T)), may_alias));
+};
+template <int Lanes>
+using words = typename simd_vector<std::uint64_t, Lanes>::type;
+
+template <class Word>
+inline constexpr int word_lanes = static_cast<int>(sizeof(Word) / sizeof(std::uint64_t));
+
+// Vectors go by reference: passing them by value has no fixed ABI without the instruction set.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// product = low 32 bits of `a` (lane by lane) * `factor`; the upper halves of `a` are ignored.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void multiply_low_halves(Word& product, Word const& a,
+                                                                std::uint32_t factor) {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
+  // clang finds the instruction by itself, g++ 12 multiplies all 64 bits unless told.
+  if constexpr (sizeof(Word) == 16) {
+    using ints = typename simd_vector<int, 4>::type;
+    product = (Word)__builtin_ia32_pmuludq128((ints)a, (ints)(Word{} + factor));
+    return;
+  } else if constexpr (sizeof(Word) == 32) {
+    using ints = typename simd_vector<int, 8>::type;
+    product = (Word)__builtin_ia32_pmuludq256((ints)a, (ints)(Word{} + factor));
+    return;
+  } else if constexpr (sizeof(Word) == 64) {
+    using ints = typename simd_vector<int, 16>::type;
+    using longs = typename simd_vector<long long, 8>::type;
+    product = (Word)__builtin_ia32_pmuludq512_mask((ints)a, (ints)(Word{} + factor), longs{},
+                                                   static_cast<unsigned char>(-1));
+    return;
+  }
+#endif
+  product = (a & 0xffffffffu) * factor;
+}
+
+/// True if any bit of any lane is set.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word const& word) {
+  std::uint64_t lanes[word_lanes<Word>];
+  memcpy(lanes, &word, sizeof(word));
+  std::uint64_t all = 0;
+  for (std::uint64_t const lane : lanes) all |= lane;
+  return all != 0;
+}
+
+/// word = {first, first + 1, ...}, lane by lane.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void count_from(Word& word, std::uint64_t first) {
+  std::uint64_t lanes[word_lanes<Word>];
+  for (int i = 0; i < word_lanes<Word>; ++i) lanes[i] = first + static_cast<std::uint64_t>(i);
+  memcpy(&word, lanes, sizeof(word));
+}
+
+#pragma GCC diagnostic pop
+
+}  // namespace hcomp

@@ -1,0 +1,150 @@
+#pragma once
+/// @file
+/// What an executor runs: functors that do one block of a whole code. Named types, not lambdas, so
+/// that a GPU kernel can be instantiated with them.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/op/code_layout.hpp>
+
+namespace hcomp {
+
+/// The sum of a vector and its compensation, value by value, without storing it.
+template <class T>
+struct compensated {
+  T const* x;
+  accumulator_t<T> const* compensation;
+
+  HCOMP_HD accumulator_t<T> operator[](std::size_t i) const {
+    return static_cast<accumulator_t<T>>(x[i]) + compensation[i];
+  }
+};
+
+namespace detail {
+
+template <class T>
+HCOMP_HD T const* advance(T const* x, std::size_t values) {
+  return x + values;
+}
+template <class T>
+HCOMP_HD compensated<T> advance(compensated<T> x, std::size_t values) {
+  return {x.x + values, x.compensation + values};
+}
+
+/// The checksum a block should carry: over its bytes with the checksum field 0. Never 0.
+template <class Group>
+HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::size_t bytes) {
+  auto header = load<block_header>(block);
+  header.checksum = 0;
+  std::byte plain[block_header_bytes];
+  store(plain, 0, header);
+  auto const h = fingerprint(serial_group{}, plain, block_header_bytes) ^
+                 mix(fingerprint(group, block + block_header_bytes, bytes - block_header_bytes));
+  auto const folded = static_cast<std::uint32_t>(h ^ h >> 32);
+  return folded == 0 ? 1 : folded;
+}
+
+template <class Group>
+HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
+  if (group.lane() == 0) {
+    auto header = load<block_header>(block);
+    header.flags |= block_has_checksum;
+    store(block, 0, header);
+  }
+  group.sync();
+  auto const checksum = block_checksum(group, block, bytes);
+  if (group.lane() == 0) {
+    auto header = load<block_header>(block);
+    header.checksum = checksum;
+    store(block, 0, header);
+  }
+  group.sync();
+}
+
+/// True if the block carries no checksum or the right one.
+template <class Group>
+HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) {
+  auto const header = load<block_header>(block);
+  return !(header.flags & block_has_checksum) ||
+         header.checksum == block_checksum(group, block, bytes);
+}
+
+template <class Group>
+HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
+  if (group.lane() == 0) {
+    auto header = load<block_header>(block);
+    header.flags |= block_is_damaged;
+    if (header.fault == block_fault::none) header.fault = fault;
+    store(block, 0, header);
+  }
+  group.sync();
+}
+
+}  // namespace detail
+
+/// Block b of `x` into block b of `code`.
+template <Compressor C, class Source>
+struct encode_blocks {
+  C codec;
+  code_layout layout;
+  Source x;             ///< a pointer to the first value of the vector, or `compensated`
+  std::byte* code;      ///< layout.bytes() bytes
+  block_origin origin;  ///< its index is set per block
+  bool checksum = false;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t b) const {
+    auto const n = layout.values_in(b);
+    auto place = origin;
+    place.index = static_cast<std::uint32_t>(b);
+    std::byte* const block = code + layout.offset(b);
+    codec.encode_block(group, detail::advance(x, b * layout.block_values), n, block, place);
+    if (checksum) detail::seal(group, block, codec.block_bytes(n));
+  }
+};
+
+/// acc += in, for blocks that follow each other at both addresses. Block i is number `first` + i.
+template <HomomorphicSum C>
+struct merge_blocks {
+  C codec;
+  code_layout layout;
+  std::size_t first;
+  std::byte* acc;
+  std::byte const* in;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t i) const {
+    auto const bytes = codec.block_bytes(layout.values_in(first + i));
+    std::byte* const mine = acc + layout.offset(i);
+    std::byte const* const other = in + layout.offset(i);
+    bool const intact = detail::is_intact(group, mine, bytes) &&
+                        detail::is_intact(group, other, bytes);
+    codec.merge_block(group, mine, other);
+    if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
+    if (load<block_header>(mine).flags & block_has_checksum) detail::seal(group, mine, bytes);
+  }
+};
+
+/// Block first + i of `code` into its place in `x`.
+template <Compressor C>
+struct decode_blocks {
+  C codec;
+  code_layout layout;
+  std::size_t first;
+  std::byte const* code;  ///< of the whole vector
+  typename C::value_type* x;  ///< of the whole vector
+  reduction result = reduction::sum;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const b = first + i;
+    codec.decode_block(group, code + layout.offset(b), layout.values_in(b),
+                       x + b * layout.block_values, result);
+  }
+};
+
+}  // namespace hcomp
