@@ -1,0 +1,30 @@
+# hcomp::build_options: warnings and sanitizers for what is built here. Never part of what a user of
+# the headers gets.
+
+add_library(hcomp_build_options INTERFACE)
+add_library(hcomp::build_options ALIAS hcomp_build_options)
+
+# hcomp::strict: all warnings are errors, whatever HCOMP_WERROR says.
+add_library(hcomp_strict INTERFACE)
+add_library(hcomp::strict ALIAS hcomp_strict)
+
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  # No -Wpedantic for CUDA: the code that nvcc generates for the host compiler is not pedantic.
+  target_compile_options(hcomp_build_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+  target_compile_options(hcomp_strict INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>)
+  if(HCOMP_WERROR)
+    target_link_libraries(hcomp_build_options INTERFACE hcomp::strict)
+  endif()
+endif()
+
+if(HCOMP_SANITIZE)
+  string(REPLACE ";" "," sanitizers "${HCOMP_SANITIZE}")
+  set(flags -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_compile_options(hcomp_build_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+  target_link_options(hcomp_build_options INTERFACE -fsanitize=${sanitizers})
+  hcomp_note("sanitizers" "${sanitizers}")
+endif()

@@ -1,0 +1,35 @@
+# install(): three include roots become one tree; one export file per component, because each finds
+# its own dependencies; a CMake package and a pkg-config file.
+
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/hcomp plugins/hcomp kernels/hcomp
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
+
+# Nothing here depends on the architecture, so all of it goes below share/.
+set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/hcomp)
+
+foreach(component hcomp mpi ucx gpu)
+  set(target hcomp)
+  if(NOT component STREQUAL "hcomp")
+    set(target hcomp_${component})
+  endif()
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
+  install(TARGETS ${target} EXPORT hcomp_${component}_export)
+  install(EXPORT hcomp_${component}_export
+    NAMESPACE hcomp:: FILE hcomp-${component}-targets.cmake DESTINATION ${package_dir})
+endforeach()
+
+configure_package_config_file(cmake/hcomp-config.cmake.in hcomp-config.cmake
+  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(hcomp-config-version.cmake
+  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES
+  ${CMAKE_CURRENT_BINARY_DIR}/hcomp-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/hcomp-config-version.cmake
+  cmake/modules/Finducx.cmake
+  DESTINATION ${package_dir})
+
+configure_file(cmake/hcomp.pc.in hcomp.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hcomp.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig)
