@@ -1,0 +1,55 @@
+# Both MPI libraries in one build, for the tests.
+#
+# FindMPI knows one MPI per configure run, so the two are found by pkg-config. For each that is
+# there: hcomp_tests::<mpi>, the plugins' headers with that MPI, and its launcher. Programs for other
+# than tests link hcomp::mpi, which is whatever FindMPI finds.
+
+set(HCOMP_MPIS openmpi mpich)
+find_package(PkgConfig QUIET)
+
+function(hcomp_find_mpi mpi package words)
+  set(target hcomp_tests_${mpi})
+  set(HCOMP_MISSING_${mpi} "${words} was not found" PARENT_SCOPE)
+  if(NOT HCOMP_WITH_MPI)
+    set(HCOMP_MISSING_${mpi} "HCOMP_WITH_MPI is ${HCOMP_WITH_MPI}" PARENT_SCOPE)
+  elseif(PkgConfig_FOUND)
+    pkg_check_modules(${package} QUIET IMPORTED_TARGET ${package})
+    if(${package}_FOUND)
+      # Debian installs several MPIs side by side and marks the launcher by a suffix; elsewhere it is
+      # the one of the library's own prefix.
+      find_program(HCOMP_LAUNCHER_${mpi} mpiexec.${mpi})
+      find_program(HCOMP_LAUNCHER_${mpi} mpiexec PATHS ${${package}_PREFIX}/bin NO_DEFAULT_PATH)
+      mark_as_advanced(HCOMP_LAUNCHER_${mpi})
+    endif()
+    if(${package}_FOUND AND NOT HCOMP_LAUNCHER_${mpi})
+      set(HCOMP_MISSING_${mpi} "${words} has no mpiexec" PARENT_SCOPE)
+    elseif(${package}_FOUND)
+      add_library(${target} INTERFACE)
+      add_library(hcomp_tests::${mpi} ALIAS ${target})
+      target_link_libraries(${target} INTERFACE hcomp::hcomp PkgConfig::${package})
+      target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/plugins)
+      target_compile_definitions(${target} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+      set(HCOMP_MISSING_${mpi} "" PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+hcomp_find_mpi(openmpi ompi "Open MPI")
+hcomp_find_mpi(mpich mpich "MPICH")
+foreach(mpi IN LISTS HCOMP_MPIS)
+  if(HCOMP_MISSING_${mpi})
+    hcomp_note("tests on ${mpi}" "skipped, because ${HCOMP_MISSING_${mpi}}")
+  else()
+    hcomp_note("tests on ${mpi}" "on, by ${HCOMP_LAUNCHER_${mpi}}")
+  endif()
+endforeach()
+
+set(HCOMP_LAUNCH_openmpi ${HCOMP_LAUNCHER_openmpi} --oversubscribe --bind-to none -np)
+set(HCOMP_LAUNCH_mpich ${HCOMP_LAUNCHER_mpich} -n)
+
+set(HCOMP_ENVIRONMENT_openmpi
+  OMPI_ALLOW_RUN_AS_ROOT=1                          # containers are root
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_btl_vader_single_copy_mechanism=none     # containers often forbid reading another process
+  OMPI_MCA_mpi_yield_when_idle=1)                   # more ranks than cores
+set(HCOMP_ENVIRONMENT_mpich "")                     # linked in instead: support/mpich_yield.cpp

@@ -1,0 +1,194 @@
+# How tests become ctest cases. A new test file needs no edit of any CMakeLists.txt:
+#
+#   tests/<folder>/*_test.cpp   one doctest program per folder, one ctest case <folder>.<file> per file
+#   tests/mpi/*_test.cpp        one program per file and MPI, cases mpi.<file>.<mpi>.np<ranks>
+#   tests/ucx/*_test.cpp        the same with UCX
+#   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU
+#   tests/compile_fail/*.cpp    must not compile; see tests/compile_fail/check.cmake
+#   tests/bench/*.cpp           one benchmark per file, a short smoke run by ctest
+#   tests/<folder>/CMakeLists.txt takes a folder out of these rules
+#
+# A file of tests/mpi or tests/ucx may say in comment lines of their own
+#
+#   // ranks: 2 4       on how many ranks to run, instead of 1 2 3 4 5 7 8
+#   // main: own        it has its own main()
+#   // run: single      it is started as one process without an MPI, and forks what it needs
+#   // timeout: 120     seconds for one case, instead of 60
+#
+# A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
+
+set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
+set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
+set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/ that are left out, e.g. mpi;ucx")
+
+# Sanitizers cost time; their limits are generous because a sanitized run finds other things.
+set(HCOMP_TEST_SLOWDOWN 1)
+set(HCOMP_SANITIZER_ENVIRONMENT "")
+if(HCOMP_SANITIZE)
+  set(HCOMP_TEST_SLOWDOWN 4)
+  set(HCOMP_SANITIZER_ENVIRONMENT
+    # Leaks of the MPI libraries are suppressed by the library's name, for which the leak checker
+    # needs whole stacks.
+    ASAN_OPTIONS=fast_unwind_on_malloc=0
+    LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0
+    UBSAN_OPTIONS=print_stacktrace=1
+    TSAN_OPTIONS=halt_on_error=1)
+endif()
+
+# hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n>] [ENVIRONMENT <var=value>...]
+#                COMMAND <command>...)
+#
+# add_test with the prefix, a time limit, and 77 as the exit status of a skipped test.
+function(hcomp_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "ENVIRONMENT;COMMAND;LABELS" )
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
+  math(EXPR timeout "${arg_TIMEOUT} * ${HCOMP_TEST_SLOWDOWN}")
+  math(EXPR seconds "${timeout} - 5")
+  set(case ${HCOMP_TEST_PREFIX}${name})
+  add_test(NAME ${case} COMMAND ${arg_COMMAND})
+  set_tests_properties(${case} PROPERTIES
+    TIMEOUT ${timeout}
+    PROCESSORS ${arg_PROCESSORS}
+    LABELS "${arg_LABELS}"
+    SKIP_RETURN_CODE 77
+    ENVIRONMENT "HCOMP_TEST_SECONDS=${seconds};${HCOMP_SANITIZER_ENVIRONMENT};${arg_ENVIRONMENT}")
+endfunction()
+
+# hcomp_add_skipped_test(<name> <why>): a case that says why it does not run.
+function(hcomp_add_skipped_test name why)
+  set(case ${HCOMP_TEST_PREFIX}${name})
+  add_test(NAME ${case} COMMAND ${CMAKE_COMMAND} -E echo "Skipped: ${why}")
+  set_tests_properties(${case} PROPERTIES SKIP_REGULAR_EXPRESSION "^Skipped: ")
+endfunction()
+
+# hcomp_read_directive(<variable> <file> <key> <default>): the value of a line `// key: value`.
+function(hcomp_read_directive variable file key default)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(STRINGS ${file} lines REGEX "^// ${key}: ")
+  set(value "${default}")
+  if(lines)
+    list(GET lines 0 line)
+    string(REGEX REPLACE "^// ${key}: *([^ ].*[^ ]|[^ ]) *$" "\\1" value "${line}")
+    string(REPLACE " " ";" value "${value}")
+  endif()
+  set(${variable} "${value}" PARENT_SCOPE)
+endfunction()
+
+# hcomp_test_name(<variable> <file>): tests/codec/sign_test.cpp is codec.sign.
+function(hcomp_test_name variable file)
+  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/tests ${file})
+  string(REGEX REPLACE "_test\\.[a-z]+$" "" name ${name})
+  string(REPLACE "/" "." name ${name})
+  set(${variable} ${name} PARENT_SCOPE)
+endfunction()
+
+# hcomp_add_test_folder(<folder> <file>...): one doctest program, one ctest case per file.
+function(hcomp_add_test_folder folder)
+  set(program test_${folder})
+  add_executable(${program} ${ARGN})
+  target_link_libraries(${program} PRIVATE hcomp_test_main)
+  foreach(file IN LISTS ARGN)
+    hcomp_test_name(name ${file})
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${file})
+    hcomp_add_test(${name} COMMAND ${program} --source-file=*${path})
+    # A file whose cases are not found must not pass as "0 of 0".
+    set_tests_properties(${HCOMP_TEST_PREFIX}${name} PROPERTIES
+      FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  endforeach()
+endfunction()
+
+# hcomp_choose_ranks(<variable> <ranks>...): the wanted rank counts within HCOMP_TEST_RANKS; when
+# none is, the smallest wanted one.
+function(hcomp_choose_ranks variable)
+  set(chosen ${ARGN})
+  if(HCOMP_TEST_RANKS)
+    set(chosen "")
+    foreach(ranks IN LISTS ARGN)
+      if(ranks IN_LIST HCOMP_TEST_RANKS)
+        list(APPEND chosen ${ranks})
+      endif()
+    endforeach()
+    if(NOT chosen)
+      list(GET ARGN 0 chosen)
+    endif()
+  endif()
+  set(${variable} "${chosen}" PARENT_SCOPE)
+endfunction()
+
+# hcomp_add_mpi_test(<name> SOURCES <file>... [RANKS <n>...] [LIBRARIES <target>...]
+#                    [TIMEOUT <seconds>] [OWN_MAIN])
+#
+# Builds test_<name>.<mpi> for every MPI found and adds the cases <name>.<mpi>.np<n>.
+function(hcomp_add_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN" "TIMEOUT" "SOURCES;RANKS;LIBRARIES")
+  if(NOT arg_RANKS)
+    set(arg_RANKS 1 2 3 4 5 7 8)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  hcomp_choose_ranks(rank_counts ${arg_RANKS})
+  foreach(mpi IN LISTS HCOMP_MPIS)
+    if(HCOMP_MISSING_${mpi})
+      hcomp_add_skipped_test(${name}.${mpi} "${HCOMP_MISSING_${mpi}}")
+      continue()
+    endif()
+    set(program test_${name}.${mpi})
+    add_executable(${program} ${arg_SOURCES})
+    target_link_libraries(${program} PRIVATE hcomp_test_base ${arg_LIBRARIES} hcomp_tests::${mpi})
+    target_link_libraries(${program} PRIVATE
+      $<IF:$<BOOL:${arg_OWN_MAIN}>,hcomp_test_support_${mpi},hcomp_test_main_${mpi}>)
+    foreach(ranks IN LISTS rank_counts)
+      hcomp_add_test(${name}.${mpi}.np${ranks} TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+        ENVIRONMENT ${HCOMP_ENVIRONMENT_${mpi}}
+        COMMAND ${HCOMP_LAUNCH_${mpi}} ${ranks} $<TARGET_FILE:${program}>)
+    endforeach()
+  endforeach()
+endfunction()
+
+# hcomp_add_distributed_test_file(<file> [LIBRARIES <target>...]): a file of tests/mpi or tests/ucx.
+function(hcomp_add_distributed_test_file file)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+  hcomp_test_name(name ${file})
+  hcomp_read_directive(ranks ${file} ranks "")
+  hcomp_read_directive(main ${file} main doctest)
+  hcomp_read_directive(run ${file} run mpi)
+  hcomp_read_directive(timeout ${file} timeout 60)
+  if(run STREQUAL "single")
+    add_executable(test_${name} ${file})
+    target_link_libraries(test_${name} PRIVATE hcomp_test_base ${arg_LIBRARIES}
+      $<$<NOT:$<STREQUAL:${main},own>>:hcomp_test_main>)
+    hcomp_add_test(${name} TIMEOUT ${timeout} PROCESSORS 2 COMMAND test_${name})
+  else()
+    set(own_main "")
+    if(main STREQUAL "own")
+      set(own_main OWN_MAIN)
+    endif()
+    hcomp_add_mpi_test(${name} ${own_main} SOURCES ${file} RANKS ${ranks} TIMEOUT ${timeout}
+      LIBRARIES ${arg_LIBRARIES})
+  endif()
+endfunction()
+
+# hcomp_add_header_check(<target> <root> <headers below it...> LIBRARIES <target>...)
+#
+# Every header alone, and twice, is a translation unit without warnings.
+function(hcomp_add_header_check target root)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS;LIBRARIES")
+  set(sources "")
+  foreach(header IN LISTS arg_HEADERS)
+    file(RELATIVE_PATH line ${PROJECT_SOURCE_DIR}/${root} ${header})
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}/${line}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include <@line@>\n#include <@line@>\n" @ONLY)
+    list(APPEND sources ${source})
+  endforeach()
+  if(sources)
+    add_library(${target} OBJECT ${sources})
+    target_compile_options(${target} PRIVATE -O0)
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} hcomp::strict)
+  endif()
+endfunction()

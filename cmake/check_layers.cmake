@@ -1,0 +1,74 @@
+# cmake -D ROOT=<source> -P check_layers.cmake: a layer includes only what is listed for it here.
+cmake_minimum_required(VERSION 3.25)
+
+# ---- The table: folder, then which folders of hcomp/ it may include ------------------------------
+set(layer_core       core)
+set(layer_codec      core codec)
+set(layer_exec       core exec)
+set(layer_transport  core transport)
+set(layer_op         core codec op)
+set(layer_feedback   core codec op exec feedback)
+set(layer_collective core codec op exec feedback transport collective)
+set(layer_gpu        core codec op exec gpu)
+set(layer_ucx        core transport ucx)
+set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi hcomp.hpp)
+# The umbrella itself.
+set(layer_hcomp.hpp  core codec op exec feedback transport collective)
+
+# Whose headers are whose: these names open the include line of a library that only some may see.
+set(mpi_headers  "mpi\\.h|mpi-ext\\.h")
+set(ucx_headers  "uc[pstm]/")
+set(cuda_headers "cuda|cub/|thrust/|cooperative_groups|device_launch|nccl|nv/")
+set(forbidden_for_include "${mpi_headers}|${ucx_headers}|${cuda_headers}")
+set(forbidden_for_kernels "${mpi_headers}|${ucx_headers}")
+set(forbidden_for_plugins_ucx "${mpi_headers}|${cuda_headers}")
+
+# ---- The check -----------------------------------------------------------------------------------
+set(checked 0)
+
+function(check_file root file)
+  file(RELATIVE_PATH path "${ROOT}/${root}/hcomp" "${file}")
+  string(REGEX REPLACE "/.*" "" layer "${path}")
+  set(forbidden "${forbidden_for_${root}}")
+  if(DEFINED forbidden_for_${root}_${layer})
+    set(forbidden "${forbidden_for_${root}_${layer}}")
+  endif()
+  if(NOT DEFINED layer_${layer})
+    message(SEND_ERROR "${root}/hcomp/${path}: the folder '${layer}' is not in the table of layers "
+      "in cmake/check_layers.cmake")
+    return()
+  endif()
+
+  file(STRINGS "${file}" lines REGEX "^[ \t]*#[ \t]*include")
+  foreach(line IN LISTS lines)
+    set(complaint "")
+    if(line MATCHES "include[ \t]*\"")
+      set(complaint "includes are written <hcomp/...>, never \"...\"")
+    elseif(line MATCHES "<hcomp/([A-Za-z0-9_.]+)")
+      if(NOT CMAKE_MATCH_1 IN_LIST layer_${layer})
+        list(JOIN layer_${layer} ", " allowed)
+        set(complaint "${layer} may include: ${allowed}")
+      endif()
+    elseif(forbidden AND line MATCHES "<(${forbidden})")
+      set(complaint "a header of '${layer}' does not know that library")
+    endif()
+    if(complaint)
+      message(SEND_ERROR "${root}/hcomp/${path}\n  ${line}\n  ${complaint}")
+    endif()
+  endforeach()
+endfunction()
+
+foreach(root include plugins kernels)
+  file(GLOB_RECURSE files
+    "${ROOT}/${root}/hcomp/*.hpp" "${ROOT}/${root}/hcomp/*.h" "${ROOT}/${root}/hcomp/*.cuh"
+    "${ROOT}/${root}/hcomp/*.cu" "${ROOT}/${root}/hcomp/*.cpp")
+  foreach(file IN LISTS files)
+    check_file(${root} "${file}")
+    math(EXPR checked "${checked} + 1")
+  endforeach()
+endforeach()
+
+if(checked EQUAL 0)
+  message(SEND_ERROR "no header was found below ${ROOT}")
+endif()
+message(STATUS "${checked} files checked")

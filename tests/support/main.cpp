@@ -1,0 +1,5 @@
+/// @file
+/// doctest's main for tests that are one process.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
