@@ -1,0 +1,27 @@
+#include <cstdio>
+#if __has_include(<hcomp/hcomp.hpp>)
+#include <hcomp/hcomp.hpp>
+#else
+#include <hcomp/core/version.hpp>
+#endif
+#if defined(WITH_MPI)
+#include <mpi.h>
+#elif defined(WITH_UCX)
+#include <ucp/api/ucp.h>
+#elif defined(WITH_GPU)
+#include <cuda_runtime.h>
+#endif
+
+int main() {
+#if defined(WITH_MPI)
+  int version = 0, subversion = 0;
+  MPI_Get_version(&version, &subversion);  // may be called before MPI_Init
+  if (version < 3) return 1;
+#elif defined(WITH_UCX)
+  if (ucp_get_version_string()[0] == '\0') return 1;
+#elif defined(WITH_GPU)
+  int runtime = 0;
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || runtime == 0) return 1;
+#endif
+  std::printf("hcomp %d.%d.%d\n", HCOMP_VERSION_MAJOR, HCOMP_VERSION_MINOR, HCOMP_VERSION_PATCH);
+}
