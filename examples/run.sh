@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs the main job: training on four ranks.
+#
+#   examples/run.sh [<arguments for train>]
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+ranks=4
+build=$top/build-main
+
+if [[ ! -e $top/examples/train/CMakeLists.txt ]]; then
+  echo "examples/run.sh: there is no examples/train/CMakeLists.txt, so there is nothing to run" >&2
+  exit 1
+fi
+
+bash "$top/cmake/setup.sh" main
+
+# Quiet unless it fails.
+quietly() {
+  local log=$build/${1##*/}.log
+  "$@" >"$log" 2>&1 </dev/null || {
+    echo "examples/run.sh: failed: $*" >&2
+    tail -n 40 "$log" >&2
+    exit 1
+  }
+}
+mkdir -p "$build"
+echo "building in ${build##*/}/"
+quietly cmake -S "$top" -B "$build" -G Ninja -DHCOMP_WITH_MPI=ON -DHCOMP_WITH_GPU=OFF \
+  -DHCOMP_BUILD_TESTS=OFF -DHCOMP_BUILD_BENCHMARKS=OFF
+quietly cmake --build "$build" --target train -j "$(nproc)"
+
+# The launcher of the MPI that the program was built with. The variables let Open MPI run as root in a
+# container and with more ranks than cores; MPICH does not read them.
+launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+exec "$launcher" -n "$ranks" "$build/examples/train/train" "$@"
