@@ -21,7 +21,8 @@ enum class reduction { sum, mean };
 /// sum of two vectors that is never stored). Blocks may lie at any address.
 /// `encode_block` writes exactly `block_bytes(n)` bytes, sets the header, and reports NaN and
 /// infinity in the header's flags. All functions are templates over the group that executes them
-/// and give the same bytes for every group.
+/// and give the same bytes for every group. `decode_block` may write any arithmetic type.
+/// A codec that cannot carry NaN and infinity to the result says so in `passes_nonfinite`.
 template <class C>
 concept Compressor =
     std::is_trivially_copyable_v<C> &&
@@ -30,7 +31,9 @@ concept Compressor =
       { C::name } -> std::convertible_to<std::string_view>;     // registry and messages
       { C::tag } -> std::convertible_to<std::uint8_t>;          // on the wire
       { C::block_values } -> std::convertible_to<int>;          // values in a full block
-      { c.block_bytes(n) } -> std::same_as<std::size_t>;        // header included; grows with n
+      { C::passes_nonfinite } -> std::convertible_to<bool>;
+      { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
+      { c.block_bytes(n) } -> std::same_as<std::size_t>;              // header included
       { c.encode_block(g, x, n, block, origin) } -> std::same_as<void>;
       { c.decode_block(g, block, n, x, r) } -> std::same_as<void>;
     };

@@ -2,6 +2,7 @@
 /// @file
 /// Values sent as they are or in a narrower float: the exact baseline and the 2x codec.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -54,6 +55,9 @@ struct float_cast {
   static constexpr std::uint8_t tag = detail::wire_float<Wire>::tag;
   static constexpr int block_values = 4096;
   static constexpr bool sum_is_exact = false;
+  static constexpr bool passes_nonfinite = true;
+
+  static constexpr std::array<double, 0> parameters() { return {}; }
 
   static constexpr std::size_t block_bytes(int n = block_values) {
     return block_header_bytes + static_cast<std::size_t>(n) * sizeof(Wire);
@@ -91,11 +95,12 @@ struct float_cast {
     group.sync();
   }
 
-  template <class Group>
-  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, T* x, reduction r) const {
+  template <class Group, class Out>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
+                             reduction r) const {
     auto const whole = static_cast<sum_type>(load<block_header>(block).weight);
     for (int i = group.lane(); i < n; i += Group::lanes)
-      x[i] = static_cast<T>(r == reduction::mean ? get(block, i) / whole : get(block, i));
+      x[i] = static_cast<Out>(r == reduction::mean ? get(block, i) / whole : get(block, i));
     group.sync();
   }
 

@@ -2,15 +2,15 @@
 /// @file
 /// One bit per value on every hop: Marsit's signs and their unbiased merge.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/sign_kernels.hpp>
-#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/codec/detail/sign_simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
-#include <type_traits>
 
 namespace hcomp {
 
@@ -33,8 +33,11 @@ struct sign {
   static constexpr std::uint8_t tag = 16;
   static constexpr int block_values = 32768;
   static constexpr bool sum_is_exact = false;
+  static constexpr bool passes_nonfinite = false;
 
   accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
+
+  std::array<double, 1> parameters() const { return {static_cast<double>(magnitude)}; }
 
   static constexpr int words_of(int n) { return (n + 63) / 64; }
   static constexpr std::size_t block_bytes(int n = block_values) {
@@ -58,23 +61,22 @@ struct sign {
       bool const mine_first = mine.lowest_rank < other.lowest_rank;
       auto const& lower = mine_first ? mine : other;
       auto const& upper = mine_first ? other : mine;
-      std::uint32_t const whole = lower.weight + upper.weight;
-      // the total weight grows along every path of merges, so no mask is met twice on one
-      auto const tag_bits = mix(std::uint64_t{lower.lowest_rank} << 32 | upper.lowest_rank) ^ whole;
-      mask_key const key{mine.stream, static_cast<std::uint32_t>(mix(tag_bits)), lower.weight,
-                         whole};
+      auto const key =
+          detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank, lower.weight,
+                                 lower.weight + upper.weight);
       detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
                           words_of(mine.values), first_word(mine.index), mine_first, key);
     });
   }
 
-  template <class Group>
-  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, T* x, reduction r) const {
+  template <class Group, class Out>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
+                             reduction r) const {
     auto const header = load<block_header>(block);
     auto const size = r == reduction::sum
                           ? magnitude * static_cast<accumulator_t<T>>(header.weight)
                           : magnitude;
-    detail::unpack_signs(group, block + block_header_bytes, n, static_cast<T>(size), x);
+    detail::unpack_signs(group, block + block_header_bytes, n, static_cast<Out>(size), x);
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.

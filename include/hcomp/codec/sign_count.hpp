@@ -2,6 +2,7 @@
 /// @file
 /// Signs counted exactly: what majority votes and signSGD need, and what one bit per hop saves.
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -27,10 +28,14 @@ struct sign_count {
   static constexpr std::uint8_t tag = 17;
   static constexpr int block_values = 8192;
   static constexpr bool sum_is_exact = true;
+  static constexpr bool passes_nonfinite = false;
 
   accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
   std::uint32_t summands = 255;    ///< largest total weight, >= 1; decides the size
 
+  std::array<double, 2> parameters() const {
+    return {static_cast<double>(magnitude), static_cast<double>(summands)};
+  }
   constexpr std::uint32_t max_summands() const { return summands; }
   constexpr sign_count fitted(std::uint32_t total_weight) const {
     return {magnitude, total_weight};
@@ -77,8 +82,9 @@ struct sign_count {
     });
   }
 
-  template <class Group>
-  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, T* x, reduction r) const {
+  template <class Group, class Out>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
+                             reduction r) const {
     auto const whole = static_cast<std::int64_t>(load<block_header>(block).weight);
     for (int i = group.lane(); i < n; i += Group::lanes) {
       std::int64_t count = 0;
@@ -88,7 +94,8 @@ struct sign_count {
         count |= static_cast<std::int64_t>(word >> (i % 64) & 1) << plane;
       }
       auto const sum = magnitude * static_cast<accumulator_t<T>>(2 * count - whole);
-      x[i] = static_cast<T>(r == reduction::mean ? sum / static_cast<accumulator_t<T>>(whole) : sum);
+      x[i] = static_cast<Out>(r == reduction::mean ? sum / static_cast<accumulator_t<T>>(whole)
+                                                   : sum);
     }
     group.sync();
   }

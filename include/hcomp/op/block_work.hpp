@@ -7,33 +7,13 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <limits>
 
 namespace hcomp {
 
-/// The sum of a vector and its compensation, value by value, without storing it.
-template <class T>
-struct compensated {
-  T const* x;
-  accumulator_t<T> const* compensation;
-
-  HCOMP_HD accumulator_t<T> operator[](std::size_t i) const {
-    return static_cast<accumulator_t<T>>(x[i]) + compensation[i];
-  }
-};
-
 namespace detail {
-
-template <class T>
-HCOMP_HD T const* advance(T const* x, std::size_t values) {
-  return x + values;
-}
-template <class T>
-HCOMP_HD compensated<T> advance(compensated<T> x, std::size_t values) {
-  return {x.x + values, x.compensation + values};
-}
 
 /// The checksum a block should carry: over its bytes with the checksum field 0. Never 0.
 template <class Group>
@@ -102,7 +82,7 @@ struct encode_blocks {
     auto place = origin;
     place.index = static_cast<std::uint32_t>(b);
     std::byte* const block = code + layout.offset(b);
-    codec.encode_block(group, detail::advance(x, b * layout.block_values), n, block, place);
+    codec.encode_block(group, x + b * layout.block_values, n, block, place);
     if (checksum) detail::seal(group, block, codec.block_bytes(n));
   }
 };
@@ -138,12 +118,33 @@ struct decode_blocks {
   std::byte const* code;  ///< of the whole vector
   typename C::value_type* x;  ///< of the whole vector
   reduction result = reduction::sum;
+  bool spread_nan = false;  ///< NaN for all values of a block in which some rank had NaN or infinity
 
   template <class Group>
   HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const b = first + i;
-    codec.decode_block(group, code + layout.offset(b), layout.values_in(b),
-                       x + b * layout.block_values, result);
+    std::byte const* const block = code + layout.offset(b);
+    int const n = layout.values_in(b);
+    auto* const out = x + b * layout.block_values;
+    if (!C::passes_nonfinite && spread_nan &&
+        (load<block_header>(block).flags & block_has_nonfinite)) {
+      for (int j = group.lane(); j < n; j += Group::lanes)
+        out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    codec.decode_block(group, block, n, out, result);
+  }
+};
+
+/// The same work on blocks that start at `first`.
+template <class Work>
+struct shifted {
+  Work work;
+  std::size_t first;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t i) const {
+    work(group, first + i);
   }
 };
 

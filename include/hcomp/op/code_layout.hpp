@@ -18,15 +18,6 @@ struct block_range {
   friend constexpr bool operator==(block_range const&, block_range const&) = default;
 };
 
-/// Part `part` of `parts` nearly equal parts of `whole`; the parts cover it in order.
-constexpr block_range split(block_range whole, int part, int parts) {
-  auto const at = [&](int i) {
-    return whole.first +
-           whole.count * static_cast<std::size_t>(i) / static_cast<std::size_t>(parts);
-  };
-  return {at(part), at(part + 1) - at(part)};
-}
-
 /// A vector of `values` values cut into blocks. All blocks but the last are full; the last one ends
 /// with its last value. Plain numbers: a kernel can take it by value.
 struct code_layout {

@@ -1,63 +1,105 @@
 #pragma once
 /// @file
-/// Packing, merging and unpacking sign bits: the plain versions, for any group, and the SIMD fast
-/// paths of `simd_group`, which give the same bits. Word w, bit j is the value 64 w + j.
+/// Packing, merging, splitting and unpacking sign bits: for any group, one definition each. Word w,
+/// bit j belongs to the value 64 w + j. The fast paths of simd_group are in sign_simd.hpp.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/core/group.hpp>
-#include <hcomp/core/half.hpp>
 #include <hcomp/core/simd.hpp>
-#include <type_traits>
 
 namespace hcomp::detail {
 
-/// Words out: bit = (x >= 0). Returns whether this lane saw NaN or infinity.
+/// The mask with which two blocks of signs are merged: where it is set, the bit of the block with
+/// the lower lowest rank survives. The total weight grows along every path of merges, so no path
+/// meets a mask twice.
+HCOMP_HD inline mask_key sign_merge_key(std::uint64_t stream, std::uint32_t lower_rank,
+                                        std::uint32_t upper_rank, std::uint32_t lower_weight,
+                                        std::uint32_t total_weight) {
+  std::uint64_t const ranks = std::uint64_t{lower_rank} << 32 | upper_rank;
+  return {stream, static_cast<std::uint32_t>(mix(mix(ranks) + total_weight)), lower_weight,
+          total_weight};
+}
+
+/// Signs of values [64 w, 64 w + count) as bits; clears `finite` at NaN or infinity.
+template <class Source>
+HCOMP_HD std::uint64_t sign_word(Source const& x, int w, int count, bool& finite) {
+  std::uint64_t bits = 0;
+  for (int j = 0; j < count; ++j) {
+    auto const value = x[static_cast<std::size_t>(w * 64 + j)];
+    bits |= static_cast<std::uint64_t>(value >= 0) << j;
+    finite &= is_finite(value);
+  }
+  return bits;
+}
+
+/// Returns whether this lane saw NaN or infinity.
 template <class Group, class Source>
 HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   bool finite = true;
-  for (int w = group.lane(); w * 64 < n; w += Group::lanes) {
-    int const count = n - w * 64 < 64 ? n - w * 64 : 64;
-    std::uint64_t bits = 0;
-    for (int j = 0; j < count; ++j) {
-      auto const value = x[w * 64 + j];
-      bits |= static_cast<std::uint64_t>(value >= 0) << j;
-      finite &= is_finite(value);
-    }
-    store(out, static_cast<std::size_t>(w), bits);
-  }
+  for (int w = group.lane(); w * 64 < n; w += Group::lanes)
+    store(out, static_cast<std::size_t>(w),
+          sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
   return !finite;
 }
 
-/// acc = for every bit, that of the lower-ranked block where the mask says so, else the other's.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// acc = bit by bit that of the lower-ranked block where the mask says so, else the other's.
+/// Only bits that differ need a decision.
 template <class Word>
-[[gnu::always_inline]] HCOMP_HD inline void merge_word(std::byte* acc, std::byte const* in,
-                                                       std::uint64_t place, bool acc_is_lower,
-                                                       mask_key const& key) {
+[[gnu::always_inline]] HCOMP_HD inline void merge_sign_word(std::byte* acc, std::byte const* in,
+                                                            std::uint64_t place, bool acc_is_lower,
+                                                            mask_key const& key) {
   Word mine, other, from_lower;
   memcpy(&mine, acc, sizeof(Word));
   memcpy(&other, in, sizeof(Word));
   Word const differ = mine ^ other;
   bernoulli_mask(from_lower, differ, place, key);
-  mine ^= acc_is_lower ? differ & ~from_lower : from_lower;
+  Word const changed = acc_is_lower ? differ & ~from_lower : from_lower;
+  mine ^= changed;
   memcpy(acc, &mine, sizeof(Word));
 }
 
+/// lower keeps each of its bits where the mask says so, upper gets the others.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
+                                                             std::uint64_t place,
+                                                             mask_key const& key) {
+  Word all, taken;
+  memcpy(&all, lower, sizeof(Word));
+  bernoulli_mask(taken, all, place, key);
+  Word const rest = all & ~taken;
+  memcpy(lower, &taken, sizeof(Word));
+  memcpy(upper, &rest, sizeof(Word));
+}
+
+#pragma GCC diagnostic pop
+
 template <class Group>
-HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int words,
+HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
                           std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
-  for (int w = group.lane(); w < words; w += Group::lanes)
-    merge_word<std::uint64_t>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
-                              acc_is_lower, key);
+  for (int w = group.lane(); w < count; w += Group::lanes)
+    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8,
+                                   first_word + static_cast<unsigned>(w), acc_is_lower, key);
+}
+
+template <class Group>
+HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int count,
+                           std::uint64_t first_word, mask_key const& key) {
+  for (int w = group.lane(); w < count; w += Group::lanes)
+    split_owner_word<std::uint64_t>(lower + w * 8, upper + w * 8,
+                                    first_word + static_cast<unsigned>(w), key);
 }
 
 /// x = +size where the bit is 1, -size where it is 0.
-template <class Group, class T>
-HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, T size, T* x) {
-  T const minus = static_cast<T>(-size);
+template <class Group, class Out>
+HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
+  Out const minus = static_cast<Out>(-size);
   for (int i = group.lane(); i < n; i += Group::lanes)
     x[i] = load<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1 ? size : minus;
   group.sync();

@@ -1,0 +1,236 @@
+#pragma once
+/// @file
+/// Fast paths of the sign kernels for simd_group, chosen by the processor at run time. The same
+/// bits as sign_kernels.hpp, whose word templates they run on several words at once; only packing
+/// needs instructions of its own (movemask and its kin).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/sign_kernels.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
+
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+#define HCOMP_TARGET_AVX2 [[gnu::target("avx2")]]
+#define HCOMP_TARGET_AVX512 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]]
+#endif
+
+namespace hcomp::detail {
+
+// ---- merging and splitting: the word templates on 2, 4 or 8 words --------------------------------
+
+template <class Word>
+[[gnu::always_inline]] inline void merge_signs_by(std::byte* acc, std::byte const* in, int count,
+                                                  std::uint64_t first_word, bool acc_is_lower,
+                                                  mask_key const& key) {
+  constexpr int lanes = word_lanes<Word>;
+  int w = 0;
+  for (; w + lanes <= count; w += lanes)
+    merge_sign_word<Word>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
+                          acc_is_lower, key);
+  for (; w < count; ++w)
+    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
+                                   acc_is_lower, key);
+}
+
+template <class Word>
+[[gnu::always_inline]] inline void split_owners_by(std::byte* lower, std::byte* upper, int count,
+                                                   std::uint64_t first_word, mask_key const& key) {
+  constexpr int lanes = word_lanes<Word>;
+  int w = 0;
+  for (; w + lanes <= count; w += lanes)
+    split_owner_word<Word>(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w),
+                           key);
+  for (; w < count; ++w)
+    split_owner_word<std::uint64_t>(lower + w * 8, upper + w * 8,
+                                    first_word + static_cast<unsigned>(w), key);
+}
+
+// ---- unpacking: 4, 8 or 16 lanes pick their bit out of a word -------------------------------------
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+template <int Lanes>
+[[gnu::always_inline]] inline void unpack_signs_by(std::byte const* in, int n, float size,
+                                                   float* x) {
+  using bits_type = typename simd_vector<std::uint32_t, Lanes>::type;
+  bits_type lane_bit;
+  for (int i = 0; i < Lanes; ++i) lane_bit[i] = 1u << i;
+  bits_type const plus = bits_type{} + same_bits<std::uint32_t>(size);
+  int i = 0;
+  for (; i + 64 <= n; i += 64) {
+    auto const word = load<std::uint64_t>(in, static_cast<std::size_t>(i / 64));
+    for (int part = 0; part < 64; part += Lanes) {
+      bits_type const here = bits_type{} + static_cast<std::uint32_t>(word >> part);
+      bits_type const clear = (bits_type)((here & lane_bit) == 0);
+      bits_type const value = plus ^ (clear & 0x80000000u);
+      memcpy(x + i + part, &value, sizeof(value));
+    }
+  }
+  unpack_signs(serial_group{}, in + i / 8, n - i, size, x + i);
+}
+
+#pragma GCC diagnostic pop
+
+// ---- packing: compare 64 values and gather the outcomes ------------------------------------------
+
+/// Full words of x + c (of x where c is null); returns whether NaN or infinity was met.
+using pack_function = bool (*)(float const* x, float const* c, int words, std::byte* out);
+
+inline bool pack_floats_plain(float const* x, float const* c, int words, std::byte* out) {
+  serial_group const one;
+  return c ? pack_signs(one, compensated<float>{x, c}, words * 64, out)
+           : pack_signs(one, x, words * 64, out);
+}
+
+#if defined(HCOMP_TARGET_AVX2)
+
+inline bool pack_floats_sse2(float const* x, float const* c, int words, std::byte* out) {
+  __m128i const magnitude = _mm_set1_epi32(0x7fffffff), largest = _mm_set1_epi32(0x7f7fffff);
+  __m128i nonfinite = _mm_setzero_si128();
+  for (int w = 0; w < words; ++w) {
+    std::uint64_t bits = 0;
+    for (int j = 0; j < 64; j += 4) {
+      __m128 v = _mm_loadu_ps(x + w * 64 + j);
+      if (c) v = _mm_add_ps(v, _mm_loadu_ps(c + w * 64 + j));
+      auto const mask = _mm_movemask_ps(_mm_cmpge_ps(v, _mm_setzero_ps()));
+      bits |= static_cast<std::uint64_t>(static_cast<unsigned>(mask)) << j;
+      nonfinite = _mm_or_si128(
+          nonfinite, _mm_cmpgt_epi32(_mm_and_si128(_mm_castps_si128(v), magnitude), largest));
+    }
+    store(out, static_cast<std::size_t>(w), bits);
+  }
+  return _mm_movemask_epi8(nonfinite) != 0;
+}
+
+HCOMP_TARGET_AVX2 inline bool pack_floats_avx2(float const* x, float const* c, int words,
+                                               std::byte* out) {
+  __m256i const magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256i const largest = _mm256_set1_epi32(0x7f7fffff);
+  __m256i nonfinite = _mm256_setzero_si256();
+  for (int w = 0; w < words; ++w) {
+    std::uint64_t bits = 0;
+    for (int j = 0; j < 64; j += 8) {
+      __m256 v = _mm256_loadu_ps(x + w * 64 + j);
+      if (c) v = _mm256_add_ps(v, _mm256_loadu_ps(c + w * 64 + j));
+      auto const mask = _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GE_OQ));
+      bits |= static_cast<std::uint64_t>(static_cast<unsigned>(mask)) << j;
+      nonfinite = _mm256_or_si256(
+          nonfinite,
+          _mm256_cmpgt_epi32(_mm256_and_si256(_mm256_castps_si256(v), magnitude), largest));
+    }
+    store(out, static_cast<std::size_t>(w), bits);
+  }
+  return _mm256_movemask_epi8(nonfinite) != 0;
+}
+
+HCOMP_TARGET_AVX512 inline bool pack_floats_avx512(float const* x, float const* c, int words,
+                                                   std::byte* out) {
+  unsigned nonfinite = 0;
+  for (int w = 0; w < words; ++w) {
+    std::uint64_t bits = 0;
+    for (int j = 0; j < 64; j += 16) {
+      __m512 v = _mm512_loadu_ps(x + w * 64 + j);
+      if (c) v = _mm512_add_ps(v, _mm512_loadu_ps(c + w * 64 + j));
+      auto const mask = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GE_OQ);
+      bits |= static_cast<std::uint64_t>(mask) << j;
+      nonfinite |= _mm512_fpclass_ps_mask(v, 0x99);  // quiet NaN, +inf, -inf, signalling NaN
+    }
+    store(out, static_cast<std::size_t>(w), bits);
+  }
+  return nonfinite != 0;
+}
+
+HCOMP_TARGET_AVX2 inline void merge_signs_avx2(std::byte* acc, std::byte const* in, int count,
+                                               std::uint64_t first_word, bool acc_is_lower,
+                                               mask_key const& key) {
+  merge_signs_by<words<4>>(acc, in, count, first_word, acc_is_lower, key);
+}
+HCOMP_TARGET_AVX512 inline void merge_signs_avx512(std::byte* acc, std::byte const* in, int count,
+                                                   std::uint64_t first_word, bool acc_is_lower,
+                                                   mask_key const& key) {
+  merge_signs_by<words<8>>(acc, in, count, first_word, acc_is_lower, key);
+}
+HCOMP_TARGET_AVX2 inline void split_owners_avx2(std::byte* lower, std::byte* upper, int count,
+                                                std::uint64_t first_word, mask_key const& key) {
+  split_owners_by<words<4>>(lower, upper, count, first_word, key);
+}
+HCOMP_TARGET_AVX512 inline void split_owners_avx512(std::byte* lower, std::byte* upper, int count,
+                                                    std::uint64_t first_word,
+                                                    mask_key const& key) {
+  split_owners_by<words<8>>(lower, upper, count, first_word, key);
+}
+HCOMP_TARGET_AVX2 inline void unpack_signs_avx2(std::byte const* in, int n, float size, float* x) {
+  unpack_signs_by<8>(in, n, size, x);
+}
+HCOMP_TARGET_AVX512 inline void unpack_signs_avx512(std::byte const* in, int n, float size,
+                                                    float* x) {
+  unpack_signs_by<16>(in, n, size, x);
+}
+
+#undef HCOMP_TARGET_AVX2
+#undef HCOMP_TARGET_AVX512
+#define HCOMP_PICK(level, baseline, name)                                         \
+  ((level) == simd_level::avx512 ? name##_avx512                                  \
+                                 : ((level) == simd_level::avx2 ? name##_avx2 : (baseline)))
+#else
+#define HCOMP_PICK(level, baseline, name) (baseline)
+inline constexpr auto pack_floats_sse2 = pack_floats_plain;
+#endif
+
+/// @param level  not above best_simd_level(); every level gives the same bits
+inline bool pack_floats(float const* x, float const* c, int n, std::byte* out, simd_level level) {
+  pack_function const pack = HCOMP_PICK(level, pack_floats_sse2, pack_floats);
+  int const full = n / 64;
+  bool nonfinite = pack(x, c, full, out);
+  if (int const left = n - full * 64) {
+    bool finite = true;
+    auto const bits = c ? sign_word(compensated<float>{x, c}, full, left, finite)
+                        : sign_word(x, full, left, finite);
+    store(out, static_cast<std::size_t>(full), bits);
+    nonfinite |= !finite;
+  }
+  return nonfinite;
+}
+inline void merge_signs(std::byte* acc, std::byte const* in, int count, std::uint64_t first_word,
+                        bool acc_is_lower, mask_key const& key, simd_level level) {
+  auto* const merge = HCOMP_PICK(level, merge_signs_by<words<2>>, merge_signs);
+  merge(acc, in, count, first_word, acc_is_lower, key);
+}
+inline void split_owners(std::byte* lower, std::byte* upper, int count, std::uint64_t first_word,
+                         mask_key const& key, simd_level level) {
+  auto* const split = HCOMP_PICK(level, split_owners_by<words<2>>, split_owners);
+  split(lower, upper, count, first_word, key);
+}
+inline void unpack_signs(std::byte const* in, int n, float size, float* x, simd_level level) {
+  auto* const unpack = HCOMP_PICK(level, unpack_signs_by<4>, unpack_signs);
+  unpack(in, n, size, x);
+}
+
+#undef HCOMP_PICK
+
+// ---- what simd_group calls: overloads of the templates in sign_kernels.hpp -----------------------
+
+inline bool pack_signs(simd_group, float const* const& x, int n, std::byte* out) {
+  return pack_floats(x, nullptr, n, out, best_simd_level());
+}
+inline bool pack_signs(simd_group, compensated<float> const& x, int n, std::byte* out) {
+  return pack_floats(x.x, x.compensation, n, out, best_simd_level());
+}
+inline void merge_signs(simd_group, std::byte* acc, std::byte const* in, int count,
+                        std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
+  merge_signs(acc, in, count, first_word, acc_is_lower, key, best_simd_level());
+}
+inline void split_owners(simd_group, std::byte* lower, std::byte* upper, int count,
+                         std::uint64_t first_word, mask_key const& key) {
+  split_owners(lower, upper, count, first_word, key, best_simd_level());
+}
+inline void unpack_signs(simd_group, std::byte const* in, int n, float size, float* x) {
+  unpack_signs(in, n, size, x, best_simd_level());
+}
+
+}  // namespace hcomp::detail

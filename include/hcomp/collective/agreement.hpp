@@ -1,0 +1,50 @@
+#pragma once
+/// @file
+/// Small things all ranks must know of each other before or after a collective.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp {
+
+/// Every rank's record on every rank, in the order of the ranks, in ceil(log2 P) steps.
+///
+/// All ranks send messages of the same sizes whatever the records say, so this works between ranks
+/// that disagree about everything else.
+/// @param all  one record per rank
+/// Cost: (P - 1) records sent per rank. Source: Bruck et al., IEEE TPDS 8 (1997) 1143-1156.
+template <class Record, Transport T>
+  requires std::is_trivially_copyable_v<Record>
+void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector<Record>& all) {
+  int const rank = transport.rank(), size = transport.size();
+  all.resize(static_cast<std::size_t>(size));
+  all[0] = mine;  // all[i] is the record of rank + i until the end
+  for (int have = 1; have < size; have *= 2) {
+    int const count = std::min(have, size - have);
+    auto const records = std::span(all);
+    auto in = transport.irecv(
+        (rank + have) % size, tag,
+        std::as_writable_bytes(records.subspan(static_cast<std::size_t>(have),
+                                               static_cast<std::size_t>(count))));
+    auto out = transport.isend((rank + size - have) % size, tag,
+                               std::as_bytes(records.first(static_cast<std::size_t>(count))));
+    std::size_t const came = transport.wait(in);
+    transport.wait(out);
+    if (came != static_cast<std::size_t>(count) * sizeof(Record))
+      throw wire_error("rank " + std::to_string((rank + have) % size) + " sent " +
+                       std::to_string(came) + " bytes of call records, " +
+                       std::to_string(static_cast<std::size_t>(count) * sizeof(Record)) +
+                       " were expected; is it another version of hcomp, or another call?");
+  }
+  std::rotate(all.begin(), all.end() - rank, all.end());
+}
+
+}  // namespace hcomp

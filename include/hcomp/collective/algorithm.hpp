@@ -1,0 +1,74 @@
+#pragma once
+/// @file
+/// Which way an all-reduce goes: a value that can be read from a command line.
+
+#include <charconv>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace hcomp {
+
+enum class algorithm_kind { ring, torus, direct, owner };
+
+/// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
+/// direct: all-to-all and all-gather, two steps of latency. owner: only for codec `sign`, every
+/// rank ships only the bits that were drawn from it, half the bytes.
+struct algorithm {
+  algorithm_kind kind = algorithm_kind::ring;
+  int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
+  int columns = 0;  ///< torus only
+
+  friend bool operator==(algorithm const&, algorithm const&) = default;
+
+  /// "ring", "direct", "owner", "torus" or "torus:RxC".
+  /// @throws std::invalid_argument  anything else
+  static algorithm from(std::string_view text) {
+    if (text == "ring") return {algorithm_kind::ring, 0, 0};
+    if (text == "direct") return {algorithm_kind::direct, 0, 0};
+    if (text == "owner") return {algorithm_kind::owner, 0, 0};
+    if (text == "torus") return {algorithm_kind::torus, 0, 0};
+    if (text.starts_with("torus:")) {
+      algorithm torus{algorithm_kind::torus, 0, 0};
+      char const* const end = text.data() + text.size();
+      auto const rows = std::from_chars(text.data() + 6, end, torus.rows);
+      if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
+        auto const columns = std::from_chars(rows.ptr + 1, end, torus.columns);
+        if (columns.ec == std::errc{} && columns.ptr == end && torus.rows > 0 && torus.columns > 0)
+          return torus;
+      }
+    }
+    throw std::invalid_argument("no algorithm is called '" + std::string(text) +
+                                "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), "
+                                "direct, owner");
+  }
+
+  std::string name() const {
+    switch (kind) {
+      case algorithm_kind::ring: return "ring";
+      case algorithm_kind::direct: return "direct";
+      case algorithm_kind::owner: return "owner";
+      case algorithm_kind::torus: break;
+    }
+    return rows == 0 ? "torus" : "torus:" + std::to_string(rows) + "x" + std::to_string(columns);
+  }
+
+  /// A torus with both sides known.
+  /// @throws std::invalid_argument  rows * columns is not the number of ranks
+  algorithm fitted(int ranks) const {
+    algorithm fit = *this;
+    if (kind == algorithm_kind::torus && rows == 0) {
+      for (int r = 1; r * r <= ranks; ++r)
+        if (ranks % r == 0) fit.rows = r;
+      fit.columns = ranks / fit.rows;
+    } else if (kind == algorithm_kind::torus && long{rows} * columns != ranks) {
+      throw std::invalid_argument("torus: " + std::to_string(rows) + " rows of " +
+                                  std::to_string(columns) + " are " +
+                                  std::to_string(long{rows} * columns) +
+                                  " places, the transport has " + std::to_string(ranks) + " ranks");
+    }
+    return fit;
+  }
+};
+
+}  // namespace hcomp

@@ -1,0 +1,133 @@
+#pragma once
+/// @file
+/// Moves the chunks of one schedule: the loop all multi-hop collectives share.
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one overlaps
+/// the transfer of the next, and a segment that the next hop passes on leaves as soon as it is
+/// merged. Keeps its request lists: after the first use nothing is allocated.
+template <HomomorphicSum C, Transport T>
+class chunk_moves {
+ public:
+  chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
+      : layout_(layout),
+        schedule_(&plan),
+        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)) {
+    for (hop const& h : plan.reduce)
+      incoming_bytes_ = std::max(incoming_bytes_, layout.bytes(blocks(h.receive)));
+    incoming_bytes_ = (incoming_bytes_ + 63) / 64 * 64;
+  }
+
+  /// Bytes of scratch that `reduce_scatter` needs: received chunks of two hops.
+  std::size_t scratch_bytes() const { return 2 * incoming_bytes_; }
+
+  /// Add up the chunks; afterwards this rank holds its finished chunks in their places in `code`.
+  template <Executor E>
+  void reduce_scatter(C const& codec, std::byte* code, std::byte* scratch, T& transport,
+                      E& executor, tag_t tag, report& figures) {
+    auto const place = [&](std::size_t h, block_range range) {
+      return scratch + (h % 2) * incoming_bytes_ +
+             layout_.offset(range.first - blocks(schedule_->reduce[h].receive).first);
+    };
+    run(schedule_->reduce, code, transport, tag, figures, place,
+        [&](std::size_t h, block_range range, stopwatch& watch) {
+          executor.for_each_block(
+              range.count, merge_blocks<C>{codec, layout_, range.first,
+                                           code + layout_.offset(range.first), place(h, range)});
+          executor.synchronize();
+          watch.add_to(figures.seconds_merge);
+        });
+  }
+
+  /// Spread the finished chunks; afterwards every rank holds all of them.
+  void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
+    run(schedule_->gather, code, transport, tag, figures,
+        [&](std::size_t, block_range range) { return code + layout_.offset(range.first); },
+        [](std::size_t, block_range, stopwatch&) {});
+  }
+
+ private:
+  block_range blocks(block_range chunks) const {
+    return schedule_->blocks_of(chunks, layout_.blocks());
+  }
+
+  /// Calls f(segment) for the segments of a range of chunks, in order.
+  template <class F>
+  void for_each_segment(block_range chunks, F const& f) const {
+    block_range const all = blocks(chunks);
+    for (std::size_t first = all.first; first < all.end(); first += segment_blocks_)
+      f(block_range{first, std::min(segment_blocks_, all.end() - first)});
+  }
+
+  /// @param place     (hop, blocks) -> where these blocks are received
+  /// @param received  (hop, blocks, stopwatch) called when they are there
+  template <class Place, class Received>
+  void run(std::vector<hop> const& hops, std::byte* code, T& transport, tag_t tag, report& figures,
+           Place const& place, Received const& received) {
+    stopwatch watch;
+    auto const send = [&](std::size_t h, block_range range) {
+      sends_[h % 2].push_back(transport.isend(
+          hops[h].to, tag,
+          std::span<std::byte const>(code + layout_.offset(range.first), layout_.bytes(range))));
+    };
+    auto const send_all = [&](std::size_t h) {
+      for_each_segment(hops[h].send, [&](block_range range) { send(h, range); });
+    };
+    auto const receive_all = [&](std::size_t h) {
+      for_each_segment(hops[h].receive, [&](block_range range) {
+        receives_[h % 2].push_back(transport.irecv(
+            hops[h].from, tag, std::span<std::byte>(place(h, range), layout_.bytes(range))));
+      });
+    };
+
+    for (auto* list : {&sends_[0], &sends_[1], &receives_[0], &receives_[1]}) list->clear();
+    if (hops.empty()) return;
+    receive_all(0);
+    send_all(0);
+    for (std::size_t h = 0; h < hops.size(); ++h) {
+      bool const more = h + 1 < hops.size();
+      bool const passes_on = more && hops[h + 1].send == hops[h].receive;
+      if (more) receive_all(h + 1);
+      std::size_t next = 0;
+      for_each_segment(hops[h].receive, [&](block_range range) {
+        std::size_t const came = transport.wait(receives_[h % 2][next++]);
+        watch.add_to(figures.seconds_communicate);
+        if (came != layout_.bytes(range))
+          throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
+                           " sent " + std::to_string(came) + " bytes, " +
+                           std::to_string(layout_.bytes(range)) + " were expected");
+        received(h, range, watch);
+        if (passes_on) send(h + 1, range);
+      });
+      for (auto& request : sends_[h % 2]) transport.wait(request);
+      if (!sends_[h % 2].empty()) ++figures.hops;
+      sends_[h % 2].clear();
+      receives_[h % 2].clear();
+      if (more && !passes_on) send_all(h + 1);
+      watch.add_to(figures.seconds_communicate);
+    }
+  }
+
+  code_layout layout_;
+  schedule const* schedule_;
+  std::size_t segment_blocks_;
+  std::size_t incoming_bytes_ = 0;
+  std::vector<typename T::request> sends_[2];
+  std::vector<typename T::request> receives_[2];
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,97 @@
+#pragma once
+/// @file
+/// What is checked in a code before it is decoded: what its blocks say about themselves.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <string>
+#include <string_view>
+
+namespace hcomp::detail {
+
+/// What some blocks say, in a form that ranks can compare. Without padding: it is sent as bytes.
+struct code_findings {
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
+  std::uint64_t damaged = nowhere;    ///< first damaged block
+  std::uint64_t fault = 0;            ///< block_fault of that block
+  std::uint64_t nonfinite = nowhere;  ///< first block with NaN or infinity
+  std::uint64_t nonfinite_blocks = 0;
+  std::uint64_t weight = 0;           ///< of the first block; 0: no block seen
+
+  /// Union of what two ranks found.
+  void merge(code_findings const& other) {
+    if (other.damaged < damaged) {
+      damaged = other.damaged;
+      fault = other.fault;
+    }
+    if (other.nonfinite < nonfinite) nonfinite = other.nonfinite;
+    nonfinite_blocks += other.nonfinite_blocks;
+    if (weight == 0) weight = other.weight;
+  }
+};
+
+/// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
+/// @param stream  that all blocks must have
+/// @param weight  that all blocks must have; 0 if it is not known
+template <Compressor C>
+code_findings check_code(C const& codec, code_layout const& layout, block_range blocks,
+                         std::byte const* code, std::uint64_t stream, std::uint64_t weight) {
+  code_findings found;
+  auto const damaged = [&](std::size_t b, block_fault fault) {
+    if (found.damaged != code_findings::nowhere) return;
+    found.damaged = b;
+    found.fault = static_cast<std::uint64_t>(fault);
+  };
+  for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
+    std::byte const* const block = code + layout.offset(b);
+    auto const header = load<block_header>(block);
+    auto expected = make_header(C::tag, layout.values_in(b), false,
+                                {stream, header.lowest_rank + 1, 0, static_cast<std::uint32_t>(b)});
+    if (found.weight == 0) found.weight = header.weight;
+    if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
+        fault != block_fault::none)
+      damaged(b, fault);
+    else if (header.flags & block_is_damaged)
+      damaged(b, header.fault);
+    else if (header.weight != (weight == 0 ? found.weight : weight))
+      damaged(b, block_fault::weight);
+    else if (!is_intact(serial_group{}, block, codec.block_bytes(layout.values_in(b))))
+      damaged(b, block_fault::checksum);
+    if (header.flags & block_has_nonfinite) {
+      if (found.nonfinite == code_findings::nowhere) found.nonfinite = b;
+      ++found.nonfinite_blocks;
+    }
+  }
+  return found;
+}
+
+/// @throws wire_error       a block is damaged
+/// @throws nonfinite_error  a block has NaN or infinity and the policy is throw_error
+inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
+                          nonfinite_policy policy, code_layout const& layout) {
+  auto const where = [&](std::uint64_t block) {
+    std::uint64_t const first = block * layout.block_values;
+    return "block " + std::to_string(block) + " (values " + std::to_string(first) + " to " +
+           std::to_string(first + static_cast<std::uint64_t>(
+                                      layout.values_in(static_cast<std::size_t>(block))) - 1) +
+           ")";
+  };
+  if (found.damaged != code_findings::nowhere)
+    throw wire_error(std::string(who) + ": codec '" + std::string(codec) + "', " +
+                     where(found.damaged) + ": " +
+                     to_text(static_cast<block_fault>(found.fault)));
+  if (found.nonfinite != code_findings::nowhere && policy == nonfinite_policy::throw_error)
+    throw nonfinite_error(std::string(who) + ": NaN or infinity on some rank, first in " +
+                          where(found.nonfinite) + " of " + std::to_string(layout.values) +
+                          " values, " + std::to_string(found.nonfinite_blocks) +
+                          " blocks concerned; x is unchanged");
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,43 @@
+#pragma once
+/// @file
+/// What a caller can choose: once per plan, and anew with every call.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/transport/transport.hpp>
+
+namespace hcomp {
+
+/// What happens when some rank puts NaN or infinity in. The same on all ranks, always.
+enum class nonfinite_policy {
+  throw_error,  ///< nonfinite_error on every rank; x and all compensation stay as they were
+  propagate,    ///< the values concerned are NaN on every rank; with codecs that cannot carry NaN
+                ///< all values of the encoded block concerned
+  ignore,       ///< the codec's documented encoding of NaN and infinity stands
+};
+
+/// Settings of a plan; equal on all ranks.
+struct plan_options {
+  algorithm how;  ///< ring unless said otherwise
+  nonfinite_policy nonfinite = nonfinite_policy::throw_error;
+  bool check = true;     ///< compare the arguments of all ranks in every call; P - 1 small messages
+  bool checksum = false;  ///< protect every block on its way
+  std::size_t segment_bytes = 256 * 1024;  ///< chunks travel in pieces of about this size
+  tag_t tag = 0;  ///< different for plans that are used at the same time on one transport
+};
+
+/// Settings of one call; equal on all ranks, but for the weight.
+struct call_options {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;    ///< fresh random draws every step
+  std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
+  std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
+  reduction result = reduction::sum;
+
+  stream_key key() const { return {seed, step, tensor}; }
+};
+
+}  // namespace hcomp

@@ -1,0 +1,52 @@
+#pragma once
+/// @file
+/// What a collective tells about itself.
+
+#include <chrono>
+#include <cstdint>
+
+namespace hcomp {
+
+/// One call on one rank.
+struct report {
+  std::uint64_t bytes_sent = 0;  ///< by this rank, counted by its transport; headers included
+  int hops = 0;                  ///< steps in which this rank sent something
+  std::uint64_t weight = 0;      ///< summed in the result; the number of ranks if all weights are 1
+  double seconds_encode = 0;
+  double seconds_communicate = 0;  ///< waiting for messages
+  double seconds_merge = 0;
+  double seconds_decode = 0;
+
+  double seconds() const {
+    return seconds_encode + seconds_communicate + seconds_merge + seconds_decode;
+  }
+  report& operator+=(report const& other) {
+    bytes_sent += other.bytes_sent;
+    hops += other.hops;
+    weight = other.weight;
+    seconds_encode += other.seconds_encode;
+    seconds_communicate += other.seconds_communicate;
+    seconds_merge += other.seconds_merge;
+    seconds_decode += other.seconds_decode;
+    return *this;
+  }
+};
+
+namespace detail {
+
+/// Adds the time since the last call to one of a report's figures.
+class stopwatch {
+ public:
+  void add_to(double& seconds) {
+    auto const now = clock::now();
+    seconds += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  clock::time_point last_ = clock::now();
+};
+
+}  // namespace detail
+}  // namespace hcomp

@@ -1,0 +1,30 @@
+#pragma once
+/// @file
+/// Who sends which chunk at which hop of a ring: arithmetic only, no communication.
+
+namespace hcomp {
+
+/// The view of one rank on a ring of `size` ranks. Chunks are numbered like ranks.
+///
+/// After `hops()` hops of the reduce-scatter this rank owns the finished chunk `owned()`; the
+/// all-gather starts from there.
+/// Source: P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69 (2009) 117-124.
+struct ring {
+  int rank;  ///< 0 <= rank < size
+  int size;  ///< >= 1; a ring of one makes no hops
+
+  constexpr int next() const { return (rank + 1) % size; }
+  constexpr int previous() const { return (rank + size - 1) % size; }
+  constexpr int hops() const { return size - 1; }
+  constexpr int owned() const { return (rank + 1) % size; }
+
+  /// Chunk sent, and chunk received and added, at hop `h` of the reduce-scatter.
+  constexpr int reduce_send(int h) const { return (rank + size - h) % size; }
+  constexpr int reduce_recv(int h) const { return (rank + 2 * size - h - 1) % size; }
+
+  /// Chunk sent, and chunk received and kept, at hop `h` of the all-gather.
+  constexpr int gather_send(int h) const { return (rank + size + 1 - h) % size; }
+  constexpr int gather_recv(int h) const { return (rank + size - h) % size; }
+};
+
+}  // namespace hcomp

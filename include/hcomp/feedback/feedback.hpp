@@ -1,0 +1,89 @@
+#pragma once
+/// @file
+/// What compensation is to a collective: something that changes what is encoded, and is told what
+/// came of it. Nothing is changed for good before the whole collective has succeeded.
+
+#include <concepts>
+#include <cstddef>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+
+namespace hcomp {
+
+/// State that repairs over the steps what compression loses; one object per tensor, owned by the
+/// caller, in the memory space of the tensor.
+///
+/// `view(x)` is a small value for kernels: `source()` gives the values to encode, `encoded` is
+/// called after every block's encoding, `decoded` around every block's decoding into x. `encoded`
+/// may only write what `commit()` makes valid: if the collective throws, nothing has changed.
+template <class F, class T>
+concept Feedback = requires(F& f, F const& c, T* x) {
+  { c.values() } -> std::same_as<std::size_t>;
+  { c.data() } -> std::convertible_to<void const*>;  // its own memory; must not overlap x
+  { f.view(x).source() };
+  { f.commit() } -> std::same_as<void>;
+};
+
+/// Feedback that remembers nothing.
+template <class T>
+class no_feedback {
+ public:
+  explicit no_feedback(std::size_t values) : values_(values) {}
+
+  std::size_t values() const { return values_; }
+  void const* data() const { return nullptr; }
+  void commit() {}
+
+  struct kernel_view {
+    T const* x;
+    HCOMP_HD T const* source() const { return x; }
+    template <class Group, class C>
+    HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+    template <class Group, class Decode>
+    HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
+      decode();
+    }
+  };
+  kernel_view view(T const* x) { return {x}; }
+
+ private:
+  std::size_t values_;
+};
+
+/// encode_blocks, then the feedback sees its own encoded block.
+template <Compressor C, class View>
+struct encode_with_feedback {
+  C codec;
+  code_layout layout;
+  View view;
+  std::byte* code;
+  block_origin origin;
+  bool checksum = false;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t b) const {
+    encode_blocks<C, decltype(view.source())>{codec, layout, view.source(),
+                                              code,  origin, checksum}(group, b);
+    view.encoded(group, codec, b * layout.block_values, layout.values_in(b),
+                 code + layout.offset(b));
+  }
+};
+
+/// decode_blocks, and the feedback sees the values before and after.
+template <Compressor C, class View>
+struct decode_with_feedback {
+  decode_blocks<C> decode;
+  View view;
+
+  template <class Group>
+  HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const b = decode.first + i;
+    std::size_t const first = b * decode.layout.block_values;
+    view.decoded(group, first, decode.layout.values_in(b), decode.x + first,
+                 [&] { decode(group, i); });
+  }
+};
+
+}  // namespace hcomp

@@ -1,0 +1,98 @@
+#pragma once
+/// @file
+/// Marsit's global compensation: what a rank wanted and the group did not do.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/feedback/saved_state.hpp>
+#include <span>
+#include <vector>
+
+namespace hcomp {
+
+/// c' = (x + c) - g, where g is what all ranks together made of their x + c.
+///
+/// Not a compression error: it is the residual against the group's result, not against this rank's
+/// own message. The mean of c over the ranks says how far the group lags behind the exact sum; the
+/// differences between ranks grow until a full-precision round makes c zero (`flushed`).
+/// Memory: 4 bytes per value (8 for double).
+/// Source: Wu et al., Marsit, DAC 2022, Algorithm 2.
+template <class T = float>
+class global_compensation {
+ public:
+  using compensation_type = accumulator_t<T>;
+
+  explicit global_compensation(std::size_t values) : compensation_(values) {}
+
+  std::size_t values() const { return compensation_.size(); }
+  void const* data() const { return compensation_.data(); }
+  std::span<compensation_type const> compensation() const { return compensation_; }
+  /// Rounds finished so far; the same on all ranks.
+  std::uint64_t rounds() const { return rounds_; }
+
+  void reset() { compensation_.assign(compensation_.size(), compensation_type{}); }
+
+  /// The state as bytes, for a checkpoint. Private to this rank: save on all of them, or make a
+  /// full-precision round first, after which every rank's compensation is zero.
+  std::vector<std::byte> save() const {
+    return detail::save_state(kind, rounds_, compensation_);
+  }
+  /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
+  void restore(std::span<std::byte const> saved) {
+    rounds_ = detail::restore_state("global_compensation", kind, saved, compensation_);
+  }
+
+  /// For a compressed round: c = (x + c) - result.
+  struct kernel_view {
+    T const* x;
+    compensation_type* c;
+    bool flush;
+
+    HCOMP_HD compensated<T> source() const { return {x, c}; }
+
+    template <class Group, class C>
+    HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+    template <class Group, class Decode>
+    HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
+                          Decode const& decode) const {
+      compensation_type* const own = c + first;
+      if (flush) {
+        decode();
+        for (int i = group.lane(); i < n; i += Group::lanes) own[i] = 0;
+        return;
+      }
+      for (int i = group.lane(); i < n; i += Group::lanes)
+        own[i] += static_cast<compensation_type>(out[i]);
+      group.sync();
+      decode();
+      for (int i = group.lane(); i < n; i += Group::lanes)
+        own[i] -= static_cast<compensation_type>(out[i]);
+    }
+  };
+  kernel_view view(T const* x) { return {x, compensation_.data(), false}; }
+  void commit() { ++rounds_; }
+
+  /// The same state in a full-precision round: x + c is summed exactly and c becomes zero.
+  class flushing {
+   public:
+    explicit flushing(global_compensation& state) : state_(&state) {}
+    std::size_t values() const { return state_->values(); }
+    void const* data() const { return state_->data(); }
+    kernel_view view(T const* x) { return {x, state_->compensation_.data(), true}; }
+    void commit() { state_->commit(); }
+
+   private:
+    global_compensation* state_;
+  };
+  flushing flushed() { return flushing(*this); }
+
+ private:
+  static constexpr std::uint16_t kind = 2;
+  std::vector<compensation_type> compensation_;
+  std::uint64_t rounds_ = 0;
+};
+
+}  // namespace hcomp

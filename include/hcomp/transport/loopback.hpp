@@ -1,0 +1,216 @@
+#pragma once
+/// @file
+/// All ranks are threads of one process: for tests, examples and trying things out without MPI.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hcomp {
+
+/// Where the ranks of one loopback group meet. Outlives their transports.
+class loopback_world {
+ public:
+  /// @throws std::invalid_argument  ranks < 1
+  explicit loopback_world(int ranks) : ranks_(ranks), channels_(checked(ranks)) {}
+
+  int size() const { return ranks_; }
+
+  /// Rank `rank` is gone: every call of every rank, pending or later, throws transport_error.
+  void fail(int rank, std::string const& why) {
+    for (auto& channel : channels_) {
+      std::lock_guard const lock(channel.mutex);
+      if (channel.failed_rank < 0) {
+        channel.failed_rank = rank;
+        channel.why = why;
+      }
+      channel.changed.notify_all();
+    }
+  }
+
+ private:
+  friend class loopback;
+
+  struct message {
+    std::uint64_t number;
+    tag_t tag;
+    std::span<std::byte const> bytes;
+  };
+  struct receive {
+    std::uint64_t number;
+    tag_t tag;
+    std::span<std::byte> bytes;
+    std::size_t came = 0;
+    bool done = false;
+  };
+  /// What goes from one rank to another, and what the other waits for.
+  struct channel {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t sent = 0, posted = 0;
+    std::vector<message> messages;  // not yet received, in order
+    std::vector<receive> receives;  // not yet waited for, in order
+    int failed_rank = -1;
+    std::string why;
+  };
+
+  static std::size_t checked(int ranks) {
+    if (ranks < 1)
+      throw std::invalid_argument("loopback_world: " + std::to_string(ranks) +
+                                  " ranks asked for, at least 1 is needed");
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
+  }
+  channel& between(int from, int to) {
+    return channels_[static_cast<std::size_t>(from * ranks_ + to)];
+  }
+
+  int ranks_;
+  std::vector<channel> channels_;
+};
+
+/// The transport of one rank, used by one thread at a time. Copies once, from sender to receiver.
+class loopback {
+ public:
+  struct request {
+    int from = -1;
+    int to = -1;
+    std::uint64_t number = 0;
+    bool is_send = false;
+    std::size_t bytes = 0;
+  };
+
+  /// @throws std::invalid_argument  rank outside the world
+  loopback(loopback_world& world, int rank) : world_(&world), rank_(rank) {
+    require_peer("loopback", rank);
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return world_->size(); }
+  bool reaches(memory_space space) const { return space == memory_space::host; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    require_peer("isend", peer);
+    auto& channel = world_->between(rank_, peer);
+    std::lock_guard const lock(channel.mutex);
+    throw_if_failed(channel);
+    channel.messages.push_back({++channel.sent, tag, bytes});
+    bytes_sent_ += bytes.size();
+    match(channel);
+    return {rank_, peer, channel.sent, true, bytes.size()};
+  }
+
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    require_peer("irecv", peer);
+    auto& channel = world_->between(peer, rank_);
+    std::lock_guard const lock(channel.mutex);
+    throw_if_failed(channel);
+    channel.receives.push_back({++channel.posted, tag, bytes});
+    match(channel);
+    return {peer, rank_, channel.posted, false, bytes.size()};
+  }
+
+  std::size_t wait(request& r) {
+    auto& channel = world_->between(r.from, r.to);
+    std::unique_lock lock(channel.mutex);
+    if (r.is_send) {
+      auto const arrived = [&] {
+        return std::ranges::find(channel.messages, r.number, &loopback_world::message::number) ==
+               channel.messages.end();
+      };
+      channel.changed.wait(lock, [&] { return channel.failed_rank >= 0 || arrived(); });
+      if (!arrived()) throw_if_failed(channel);
+      return r.bytes;
+    }
+    auto const mine = [&] {
+      return std::ranges::find(channel.receives, r.number, &loopback_world::receive::number);
+    };
+    channel.changed.wait(lock, [&] { return channel.failed_rank >= 0 || mine()->done; });
+    if (!mine()->done) throw_if_failed(channel);
+    std::size_t const came = mine()->came;
+    channel.receives.erase(mine());
+    if (came > r.bytes)
+      throw transport_error(r.from, "loopback: rank " + std::to_string(r.from) + " sent " +
+                                        std::to_string(came) + " bytes, rank " +
+                                        std::to_string(r.to) + " expected at most " +
+                                        std::to_string(r.bytes));
+    return came;
+  }
+
+ private:
+  /// Copies every message that has a receive waiting for it. The channel is locked.
+  static void match(loopback_world::channel& channel) {
+    for (auto& receive : channel.receives) {
+      if (receive.done) continue;
+      auto const found =
+          std::ranges::find(channel.messages, receive.tag, &loopback_world::message::tag);
+      if (found == channel.messages.end()) continue;
+      receive.came = found->bytes.size();
+      if (std::size_t const n = std::min(receive.came, receive.bytes.size()))
+        std::memcpy(receive.bytes.data(), found->bytes.data(), n);
+      receive.done = true;
+      channel.messages.erase(found);
+      channel.changed.notify_all();
+    }
+  }
+  static void throw_if_failed(loopback_world::channel const& channel) {
+    if (channel.failed_rank >= 0)
+      throw transport_error(channel.failed_rank, "loopback: rank " +
+                                                     std::to_string(channel.failed_rank) +
+                                                     " failed: " + channel.why);
+  }
+  void require_peer(char const* what, int peer) const {
+    if (peer < 0 || peer >= size())
+      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
+                                  ", but the transport has " + std::to_string(size()) +
+                                  " ranks (0 to " + std::to_string(size() - 1) + ")");
+  }
+
+  loopback_world* world_;
+  int rank_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+static_assert(Transport<loopback>);
+
+/// Runs `rank_main(loopback&)` on `ranks` threads and returns when all are done. If one throws, the
+/// others get transport_error from their transports, and the first exception is thrown here.
+template <class F>
+void run_ranks(int ranks, F const& rank_main) {
+  loopback_world world(ranks);
+  std::mutex mutex;
+  std::exception_ptr first;
+  auto const guarded = [&](int rank) {
+    std::string why = "unknown exception";
+    try {
+      loopback transport(world, rank);
+      rank_main(transport);
+      return;
+    } catch (std::exception const& error) {
+      why = error.what();
+      std::lock_guard const lock(mutex);
+      if (!first) first = std::current_exception();
+    } catch (...) {
+      std::lock_guard const lock(mutex);
+      if (!first) first = std::current_exception();
+    }
+    world.fail(rank, why);
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(guarded, rank);
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace hcomp
