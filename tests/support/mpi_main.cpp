@@ -1,10 +1,10 @@
 /// @file
 /// doctest's main for tests that run as several MPI processes.
 ///
-/// Every rank runs every test case. Output is kept back until the end, then rank 0 prints its own and
-/// that of ranks that failed. The exit status is the worst of all ranks. A rank that gets stuck, as
-/// happens when another one failed in the middle of a collective, says after HCOMP_TEST_SECONDS where
-/// it is and what it has to say so far, and ends the job.
+/// Every rank runs every test case. Output is kept back until the end, then rank 0 prints its own
+/// and that of ranks that failed. The exit status is the worst of all ranks. A rank that gets
+/// stuck, as happens when another one failed in the middle of a collective, says after
+/// HCOMP_TEST_SECONDS where it is and what it has to say so far, and ends the job.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
