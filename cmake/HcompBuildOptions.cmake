@@ -4,6 +4,9 @@
 add_library(hcomp_build_options INTERFACE)
 add_library(hcomp::build_options ALIAS hcomp_build_options)
 
+# Plain C++20: what compiles here compiles without a compiler's extensions, too.
+set(CMAKE_CXX_EXTENSIONS OFF)
+
 # hcomp::strict: all warnings are errors, whatever HCOMP_WERROR says.
 add_library(hcomp_strict INTERFACE)
 add_library(hcomp::strict ALIAS hcomp_strict)
