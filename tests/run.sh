@@ -48,11 +48,13 @@ for preset in "${presets[@]}"; do
     status=$?
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"
   echo "== $preset: $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
+  errors=${log%.log}.errors
+  grep -A 12 -E '^FAILED: |^CMake Error' "$log" | head -n 100 >"$errors" || tail -n 40 "$log" >"$errors"
   if ((status != 0)); then
-    grep -A 12 -E '^FAILED: |error:|CMake Error' "$log" | head -n 60 || true
+    cat "$errors"
   fi
   {
-    echo "add_test($preset.build \"sh\" \"-c\" \"tail -n 100 '$log'; exit $status\")"
+    echo "add_test($preset.build \"sh\" \"-c\" \"cat '$errors'; exit $status\")"
     [[ ! -e $folder/CTestTestfile.cmake ]] || echo "subdirs(\"$folder\")"
   } >>"$all/CTestTestfile.cmake"
 done
