@@ -15,6 +15,14 @@ namespace hcomp {
 /// What decoding gives: the weighted sum over the ranks, or that sum divided by the total weight.
 enum class reduction { sum, mean };
 
+/// What happens when some rank puts NaN or infinity in. The same on all ranks, always.
+enum class nonfinite_policy {
+  throw_error,  ///< nonfinite_error on every rank; x and all compensation stay as they were
+  propagate,    ///< the values concerned are NaN on every rank; with codecs that cannot carry NaN
+                ///< all values of the encoded block concerned
+  ignore,       ///< the codec's documented encoding of NaN and infinity stands
+};
+
 /// A codec is a small value: its parameters, equal on all ranks, and what to do with one block.
 ///
 /// A block holds `block_header` and payload. Values come from anything with `x[i]` (a pointer, or a

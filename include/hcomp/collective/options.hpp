@@ -11,17 +11,9 @@
 
 namespace hcomp {
 
-/// What happens when some rank puts NaN or infinity in. The same on all ranks, always.
-enum class nonfinite_policy {
-  throw_error,  ///< nonfinite_error on every rank; x and all compensation stay as they were
-  propagate,    ///< the values concerned are NaN on every rank; with codecs that cannot carry NaN
-                ///< all values of the encoded block concerned
-  ignore,       ///< the codec's documented encoding of NaN and infinity stands
-};
-
 /// Settings of a plan; equal on all ranks.
 struct plan_options {
-  algorithm how;  ///< ring unless said otherwise
+  algorithm how = {};  ///< ring unless said otherwise
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;     ///< compare the arguments of all ranks in every call; P - 1 small messages
   bool checksum = false;  ///< protect every block on its way

@@ -3,18 +3,15 @@
 /// The collectives: sum a vector over all ranks without decoding it on the way.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/call_check.hpp>
-#include <hcomp/collective/chunk_moves.hpp>
-#include <hcomp/collective/code_check.hpp>
+#include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/chunk_moves.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
-#include <hcomp/core/random.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -23,7 +20,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace hcomp {
 
@@ -38,39 +34,41 @@ struct value_range {
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks.
-/// Memory: the code twice over (once and two chunks for rings), in the executor's memory space.
+/// Memory: the code and two of its chunks, in the executor's memory space.
 template <HomomorphicSum C, Transport T, Executor E>
 class plan {
  public:
   using value_type = typename C::value_type;
 
-  /// @param values   of every vector to be summed, >= 0
+  /// @param values  of every vector to be summed, >= 0
   /// @throws std::invalid_argument  a torus that does not fit the ranks, algorithm `owner` (see
   ///                                owner_selection), a codec parameter that is not finite, or a
   ///                                transport that cannot reach the executor's memory
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
-      : codec_(codec),
+      : session_(codec, values, transport, options, E::space),
         layout_(layout_of(codec, values)),
-        options_(options),
-        transport_(&transport),
         executor_(&executor),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
         moves_(layout_, schedule_, options.segment_bytes),
-        memory_(code_bytes() + moves_.scratch_bytes()) {
-    if (!transport.reaches(E::space))
-      throw std::invalid_argument("plan: the transport does not reach the executor's memory");
-    for (double const parameter : codec.parameters())
-      if (!std::isfinite(parameter))
-        throw std::invalid_argument("plan: codec '" + std::string(C::name) + "' has a parameter " +
-                                    std::to_string(parameter));
-  }
+        code_bytes_((layout_.bytes() + 63) / 64 * 64),
+        memory_(code_bytes_ + moves_.scratch_bytes()) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
   std::size_t values() const { return layout_.values; }
-  C const& codec() const { return codec_; }
-  plan_options const& options() const { return options_; }
+  C const& codec() const { return session_.codec(); }
+  /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
+  /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
+  void set_codec(C const& codec) {
+    if (codec.block_bytes(C::block_values) != layout_.block_bytes)
+      throw std::invalid_argument("set_codec: blocks of " +
+                                  std::to_string(codec.block_bytes(C::block_values)) +
+                                  " bytes, the plan was made for " +
+                                  std::to_string(layout_.block_bytes));
+    session_.set_codec(codec);
+  }
+  plan_options const& options() const { return session_.options(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const {
@@ -88,8 +86,9 @@ class plan {
   /// @throws nonfinite_error        NaN or infinity on some rank, and the policy is throw_error
   /// @throws wire_error             damaged or contradicting blocks met
   /// @throws transport_error        a peer failed; the transport must not be used again
-  /// The first four come on all ranks alike (but for wrong local arguments), and then x is unchanged.
-  /// Cost: ring: 2 (P - 1) hops, 2 (P - 1) / P of the encoded vector sent by each rank.
+  /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
+  /// wrong argument is noticed only by the rank that passed it.
+  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     return all_reduce(x, nothing, call);
@@ -101,102 +100,70 @@ class plan {
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
-    auto figures = start(detail::operation::all_reduce, x, feedback, call);
+    auto figures = session_.start(detail::operation::all_reduce, x, feedback, call);
     encode(layout_.all(), x, feedback, call, figures);
-    moves_.reduce_scatter(codec_, code(), scratch(), *transport_, *executor_, options_.tag,
+    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
                           figures);
-    moves_.all_gather(code(), *transport_, options_.tag, figures);
-    finish(detail::operation::all_reduce, layout_.all(), call, options_.checksum, figures);
+    moves_.all_gather(code(), transport(), options().tag, figures);
+    finish(layout_.all(), session_.expected_weight(), options().checksum, figures);
     decode(layout_.all(), x, feedback, call, figures);
     feedback.commit();
-    return done(figures);
+    return session_.done(figures);
   }
 
   /// Sum over all ranks, but leave each rank only its `owned()` part of the result in x; the rest
   /// of x keeps its values. What a sharded optimizer needs. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = start(detail::operation::reduce_scatter, x, nothing, call);
+    auto figures = session_.start(detail::operation::reduce_scatter, x, nothing, call);
     encode(layout_.all(), x, nothing, call, figures);
-    moves_.reduce_scatter(codec_, code(), scratch(), *transport_, *executor_, options_.tag,
+    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
                           figures);
-    finish(detail::operation::reduce_scatter, owned_blocks(), call, true, figures);
+    finish(owned_blocks(), session_.expected_weight(), true, figures);
     decode(owned_blocks(), x, nothing, call, figures);
-    return done(figures);
+    return session_.done(figures);
   }
 
   /// Give every rank all ranks' `owned()` parts of x, encoded once and decoded everywhere, here
   /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = start(detail::operation::all_gather, x, nothing, call);
+    auto figures = session_.start(detail::operation::all_gather, x, nothing, call);
     encode(owned_blocks(), x, nothing, call, figures);
-    moves_.all_gather(code(), *transport_, options_.tag, figures);
-    expected_weight_ = 1;
-    finish(detail::operation::all_gather, layout_.all(), call, options_.checksum, figures);
+    moves_.all_gather(code(), transport(), options().tag, figures);
+    finish(layout_.all(), 1, options().checksum, figures);
     decode(layout_.all(), x, nothing, call, figures);
-    return done(figures);
+    return session_.done(figures);
   }
 
  private:
-  std::size_t code_bytes() const { return (layout_.bytes() + 63) / 64 * 64; }
-  std::byte* code() { return memory_.data(); }
-  std::byte* scratch() { return memory_.data() + code_bytes(); }
+  T& transport() const { return session_.transport(); }
+  std::byte* code() const { return memory_.data(); }
+  std::byte* scratch() const { return memory_.data() + code_bytes_; }
   block_range owned_blocks() const {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
-  }
-
-  /// Checks this rank's arguments, then those of all ranks; before anything is changed.
-  template <class F>
-  report start(detail::operation what, std::span<value_type> x, F const& feedback,
-               call_options const& call) {
-    bytes_before_ = transport_->bytes_sent();
-    report figures;
-    detail::stopwatch watch;
-    auto const mine =
-        detail::describe(what, x, layout_.values, codec_, feedback, options_, call);
-    if (options_.check && transport_->size() > 1) {
-      all_gather_records(*transport_, options_.tag, mine, records_);
-      watch.add_to(figures.seconds_communicate);
-    } else {
-      // every rank answers for itself: equal weights are assumed, and verified in the blocks
-      records_.assign(static_cast<std::size_t>(transport_->size()), mine);
-    }
-    detail::require_agreement(records_, layout_.values);
-    auto const total = detail::total_weight(codec_, records_);
-    expected_weight_ = options_.check ? total : 0;
-    return figures;
   }
 
   template <class F>
   void encode(block_range blocks, std::span<value_type const> x, F& feedback,
               call_options const& call, report& figures) {
     detail::stopwatch watch;
-    block_origin const origin{stream_of(call.key()),
-                              static_cast<std::uint32_t>(transport_->rank()), call.weight, 0};
+    block_origin const origin{session_.stream(), static_cast<std::uint32_t>(transport().rank()),
+                              call.weight, 0};
     auto const view = feedback.view(x.data());
-    encode_with_feedback<C, decltype(view)> const work{codec_, layout_,  view,
-                                                       code(), origin, options_.checksum};
+    encode_with_feedback<C, decltype(view)> const work{codec(), layout_, view,
+                                                       code(),  origin,  options().checksum};
     executor_->for_each_block(blocks.count, shifted<decltype(work)>{work, blocks.first});
     executor_->synchronize();
     watch.add_to(figures.seconds_encode);
   }
 
-  /// Throws what is wrong with the finished blocks, on all ranks alike. Ranks that all hold the
-  /// same blocks need not ask the others.
-  void finish(detail::operation what, block_range blocks, call_options const& call,
-              bool ask_others, report& figures) {
+  void finish(block_range blocks, std::uint64_t weight, bool ask_others, report& figures) {
     detail::stopwatch watch;
-    auto found = detail::check_code(codec_, layout_, blocks, code(), stream_of(call.key()),
-                                    expected_weight_);
-    if (ask_others && transport_->size() > 1) {
-      all_gather_records(*transport_, options_.tag, found, findings_);
-      for (auto const& other : findings_) found.merge(other);
-      watch.add_to(figures.seconds_communicate);
-    }
-    detail::require_sound(to_text(what), C::name, found, options_.nonfinite, layout_);
-    figures.weight = found.weight;
+    auto const found =
+        detail::check_code(codec(), layout_, blocks, code(), session_.stream(), weight);
     watch.add_to(figures.seconds_decode);
+    session_.finish(found, ask_others, layout_, figures);
   }
 
   template <class F>
@@ -204,31 +171,21 @@ class plan {
               report& figures) {
     detail::stopwatch watch;
     auto const view = feedback.view(x.data());
-    decode_blocks<C> const plain{codec_, layout_, blocks.first, code(), x.data(), call.result,
-                                 options_.nonfinite == nonfinite_policy::propagate};
-    executor_->for_each_block(blocks.count,
-                              decode_with_feedback<C, decltype(view)>{plain, view});
+    decode_blocks<C> const work{codec(),  layout_,     blocks.first,
+                                code(),   x.data(),    call.result,
+                                options().nonfinite == nonfinite_policy::propagate};
+    executor_->for_each_block(blocks.count, decode_with_feedback<C, decltype(view)>{work, view});
     executor_->synchronize();
     watch.add_to(figures.seconds_decode);
   }
 
-  report done(report& figures) const {
-    figures.bytes_sent = transport_->bytes_sent() - bytes_before_;
-    return figures;
-  }
-
-  C codec_;
+  detail::call_session<C, T> session_;
   code_layout layout_;
-  plan_options options_;
-  T* transport_;
   E* executor_;
   schedule schedule_;
   detail::chunk_moves<C, T> moves_;
+  std::size_t code_bytes_;
   typename E::buffer memory_;
-  std::vector<detail::call_record> records_;
-  std::vector<detail::code_findings> findings_;
-  std::uint64_t expected_weight_ = 0;  // 0: not known
-  std::uint64_t bytes_before_ = 0;
 };
 
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.

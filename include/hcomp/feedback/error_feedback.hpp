@@ -6,7 +6,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/feedback/saved_state.hpp>
+#include <hcomp/feedback/detail/saved_state.hpp>
 #include <span>
 #include <vector>
 

@@ -7,7 +7,8 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/feedback/saved_state.hpp>
+#include <hcomp/feedback/detail/saved_state.hpp>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -45,11 +46,10 @@ class global_compensation {
     rounds_ = detail::restore_state("global_compensation", kind, saved, compensation_);
   }
 
-  /// For a compressed round: c = (x + c) - result.
+  /// Of a compressed round.
   struct kernel_view {
     T const* x;
     compensation_type* c;
-    bool flush;
 
     HCOMP_HD compensated<T> source() const { return {x, c}; }
 
@@ -59,11 +59,6 @@ class global_compensation {
     HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
                           Decode const& decode) const {
       compensation_type* const own = c + first;
-      if (flush) {
-        decode();
-        for (int i = group.lane(); i < n; i += Group::lanes) own[i] = 0;
-        return;
-      }
       for (int i = group.lane(); i < n; i += Group::lanes)
         own[i] += static_cast<compensation_type>(out[i]);
       group.sync();
@@ -72,22 +67,52 @@ class global_compensation {
         own[i] -= static_cast<compensation_type>(out[i]);
     }
   };
-  kernel_view view(T const* x) { return {x, compensation_.data(), false}; }
+  kernel_view view(T const* x) { return {x, compensation_.data()}; }
   void commit() { ++rounds_; }
 
-  /// The same state in a full-precision round: x + c is summed exactly and c becomes zero.
+  /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero; or,
+  /// with a limit, g is clipped to +-limit and c, now the same on all ranks, keeps the rest.
   class flushing {
    public:
-    explicit flushing(global_compensation& state) : state_(&state) {}
+    /// @param limit  > 0; infinity: no limit
+    flushing(global_compensation& state, compensation_type limit)
+        : state_(&state), limit_(limit) {}
+
     std::size_t values() const { return state_->values(); }
     void const* data() const { return state_->data(); }
-    kernel_view view(T const* x) { return {x, state_->compensation_.data(), true}; }
+
+    struct kernel_view {
+      T const* x;
+      compensation_type* c;
+      compensation_type limit;
+
+      HCOMP_HD compensated<T> source() const { return {x, c}; }
+
+      template <class Group, class C>
+      HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+      template <class Group, class Decode>
+      HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
+                            Decode const& decode) const {
+        decode();
+        for (int i = group.lane(); i < n; i += Group::lanes) {
+          auto const mean = static_cast<compensation_type>(out[i]);
+          auto const clipped = mean > limit ? limit : mean < -limit ? -limit : mean;
+          if (clipped != mean) out[i] = static_cast<T>(clipped);
+          c[first + i] = clipped == mean ? 0 : mean - static_cast<compensation_type>(out[i]);
+        }
+      }
+    };
+    kernel_view view(T const* x) { return {x, state_->compensation_.data(), limit_}; }
     void commit() { state_->commit(); }
 
    private:
     global_compensation* state_;
+    compensation_type limit_;
   };
-  flushing flushed() { return flushing(*this); }
+  flushing flushed(
+      compensation_type limit = std::numeric_limits<compensation_type>::infinity()) {
+    return {*this, limit};
+  }
 
  private:
   static constexpr std::uint16_t kind = 2;

@@ -6,14 +6,34 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/options.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace hcomp::detail {
+
+/// True if [a, a + a_bytes) and [b, b + b_bytes) share a byte.
+inline bool overlap(void const* a, std::size_t a_bytes, void const* b, std::size_t b_bytes) {
+  auto const first = reinterpret_cast<std::uintptr_t>(a);
+  auto const second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
+/// @throws std::invalid_argument  a code of the wrong size or overlapping the values
+inline void require_code(char const* who, std::string_view codec, std::size_t given,
+                         std::size_t needed, std::size_t values, bool overlapping) {
+  std::string const start = std::string(who) + ": codec '" + std::string(codec) + "', ";
+  if (given != needed)
+    throw std::invalid_argument(start + "a code of " + std::to_string(given) + " bytes, " +
+                                std::to_string(needed) + " are needed for " +
+                                std::to_string(values) + " values");
+  if (overlapping)
+    throw std::invalid_argument(start + "the code of " + std::to_string(given) +
+                                " bytes overlaps the " + std::to_string(values) + " values");
+}
 
 /// What some blocks say, in a form that ranks can compare. Without padding: it is sent as bytes.
 struct code_findings {

@@ -9,6 +9,7 @@
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -65,13 +66,6 @@ struct call_record {
   std::uint64_t tensor = 0;
   std::uint64_t weight = 1;       ///< the only one that may differ
 };
-
-/// True if [a, a + a_bytes) and [b, b + b_bytes) share a byte.
-inline bool overlap(void const* a, std::size_t a_bytes, void const* b, std::size_t b_bytes) {
-  auto const first = reinterpret_cast<std::uintptr_t>(a);
-  auto const second = reinterpret_cast<std::uintptr_t>(b);
-  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
-}
 
 /// Describes a call of this rank and what is wrong with its own arguments.
 /// @param values  of the plan

@@ -1,0 +1,117 @@
+#pragma once
+/// @file
+/// Bits chosen by masks, packed one behind the other and spread out again.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/simd.hpp>
+
+namespace hcomp::detail {
+
+/// The bits of `word` under `mask`, moved together; and back. What PEXT and PDEP do.
+inline std::uint64_t extract_bits(std::uint64_t word, std::uint64_t mask) {
+  std::uint64_t bits = 0;
+  for (int at = 0; mask != 0; mask &= mask - 1, ++at)
+    bits |= (word >> std::countr_zero(mask) & 1) << at;
+  return bits;
+}
+inline std::uint64_t deposit_bits(std::uint64_t bits, std::uint64_t mask) {
+  std::uint64_t word = 0;
+  for (; mask != 0; mask &= mask - 1, bits >>= 1)
+    if (bits & 1) word |= mask & (~mask + 1);
+  return word;
+}
+
+/// Packs chosen bits from `bytes` on; may follow close behind the reader of the same memory.
+struct bit_writer {
+  std::byte* bytes;
+  std::uint64_t pending = 0;
+  int pending_bits = 0;
+  std::size_t words = 0;
+
+  [[gnu::always_inline]] inline void put(std::uint64_t bits, int count) {
+    if (count == 0) return;
+    pending |= bits << pending_bits;
+    if (pending_bits + count >= 64) {
+      store(bytes, words++, pending);
+      int const used = 64 - pending_bits;
+      pending = used == 64 ? 0 : bits >> used;
+      pending_bits -= 64;
+    }
+    pending_bits += count;
+  }
+  /// Writes what is pending, whole bytes.
+  void flush() {
+    std::memcpy(bytes + words * 8, &pending, static_cast<std::size_t>(pending_bits + 7) / 8);
+  }
+};
+
+/// 64 bits from bit `at` of a stream; the stream must be followed by 8 bytes that may be read.
+[[gnu::always_inline]] inline std::uint64_t bits_at(std::byte const* stream, std::size_t at) {
+  std::uint64_t const low = load<std::uint64_t>(stream + at / 8) >> (at % 8);
+  if (at % 8 == 0) return low;
+  return low | static_cast<std::uint64_t>(stream[at / 8 + 8]) << (64 - at % 8);
+}
+
+inline void gather_bits_plain(std::byte const* words, std::byte const* masks, int count,
+                              bit_writer& out) {
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
+    auto const mask = load<std::uint64_t>(masks, w);
+    out.put(extract_bits(load<std::uint64_t>(words, w), mask), std::popcount(mask));
+  }
+}
+inline std::size_t scatter_bits_plain(std::byte const* stream, std::size_t at,
+                                      std::byte const* masks, int count, std::byte* words) {
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
+    auto const mask = load<std::uint64_t>(masks, w);
+    store(words, w, load<std::uint64_t>(words, w) | deposit_bits(bits_at(stream, at), mask));
+    at += static_cast<std::size_t>(std::popcount(mask));
+  }
+  return at;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("bmi2,popcnt")]] inline void gather_bits_bmi2(std::byte const* words,
+                                                            std::byte const* masks, int count,
+                                                            bit_writer& out) {
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
+    auto const mask = load<std::uint64_t>(masks, w);
+    out.put(_pext_u64(load<std::uint64_t>(words, w), mask), static_cast<int>(_mm_popcnt_u64(mask)));
+  }
+}
+[[gnu::target("bmi2,popcnt")]] inline std::size_t scatter_bits_bmi2(std::byte const* stream,
+                                                                    std::size_t at,
+                                                                    std::byte const* masks,
+                                                                    int count, std::byte* words) {
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
+    auto const mask = load<std::uint64_t>(masks, w);
+    store(words, w, load<std::uint64_t>(words, w) | _pdep_u64(bits_at(stream, at), mask));
+    at += static_cast<std::size_t>(_mm_popcnt_u64(mask));
+  }
+  return at;
+}
+#endif
+
+/// Append the bits of `count` words that their masks choose.
+inline void gather_bits(std::byte const* words, std::byte const* masks, int count,
+                        bit_writer& out) {
+#if defined(__x86_64__)
+  if (best_simd_level() >= simd_level::avx2) return gather_bits_bmi2(words, masks, count, out);
+#endif
+  gather_bits_plain(words, masks, count, out);
+}
+/// OR the bits of a stream from bit `at` on into `count` words, where their masks choose; returns
+/// the place of the next bit.
+inline std::size_t scatter_bits(std::byte const* stream, std::size_t at, std::byte const* masks,
+                                int count, std::byte* words) {
+#if defined(__x86_64__)
+  if (best_simd_level() >= simd_level::avx2)
+    return scatter_bits_bmi2(stream, at, masks, count, words);
+#endif
+  return scatter_bits_plain(stream, at, masks, count, words);
+}
+
+}  // namespace hcomp::detail

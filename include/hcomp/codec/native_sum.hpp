@@ -1,0 +1,34 @@
+#pragma once
+/// @file
+/// Codes that any adder can reduce: arrays of integers merged by a built-in reduction of MPI, of
+/// another library, or of a switch.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <span>
+#include <string_view>
+
+namespace hcomp {
+
+/// The built-in reductions a NativeSum may ask for.
+enum class native_operation { bit_or, sum };
+
+/// A codec whose code is an array of lanes and whose merge is a built-in reduction of them.
+///
+/// `encode_lanes` writes `lanes(x.size())` lanes; after the reduction over all ranks, in any order,
+/// `decode_lanes` gives the result, the same bits everywhere.
+template <class C>
+concept NativeSum =
+    requires(C const c, std::span<typename C::value_type const> x,
+             std::span<typename C::value_type> out, std::span<typename C::lane_type> lanes,
+             std::span<typename C::lane_type const> reduced, std::uint64_t stream) {
+      { C::name } -> std::convertible_to<std::string_view>;
+      { C::operation } -> std::convertible_to<native_operation>;
+      { c.lanes(x.size()) } -> std::same_as<std::size_t>;
+      { c.encode_lanes(x, lanes, stream) } -> std::same_as<void>;
+      { c.decode_lanes(reduced, out) } -> std::same_as<void>;
+    };
+
+}  // namespace hcomp

@@ -1,0 +1,45 @@
+#pragma once
+/// @file
+/// All of hcomp that needs neither MPI nor UCX nor CUDA.
+
+#include <hcomp/core/version.hpp>
+
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign_by_owner.hpp>
+#include <hcomp/codec/sign_count.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/marsit.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/ring.hpp>
+#include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encode.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/transport.hpp>

@@ -1,0 +1,101 @@
+#pragma once
+/// @file
+/// Whole vectors encoded and decoded by hand: for MPI_Allreduce with hcomp's op, and for whoever
+/// moves the bytes himself. Host memory, in the calling thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+
+/// Who encodes, in which call.
+struct encode_options {
+  stream_key key;  ///< equal on all ranks, a new step for every sum
+  int rank = 0;    ///< every rank its own; >= 0
+  std::uint32_t weight = 1;
+  bool checksum = false;
+};
+
+/// Blocks of `values` values: what MPI calls the count.
+template <Compressor C>
+constexpr std::size_t block_count(C const& codec, std::size_t values) {
+  return layout_of(codec, values).blocks();
+}
+
+/// Bytes of `values` values as blocks of equal size, the last one padded.
+template <Compressor C>
+constexpr std::size_t code_bytes(C const& codec, std::size_t values) {
+  return block_count(codec, values) * codec.block_bytes(C::block_values);
+}
+
+/// Encode `x` into blocks of equal size; what pads the last one is 0.
+/// @param code  code_bytes(codec, x.size()) bytes, at any address
+/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0; rank < 0
+template <Compressor C>
+void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
+            encode_options const& options = {}) {
+  auto const layout = layout_of(codec, x.size());
+  detail::require_code("encode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
+                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+  if (options.weight == 0 || options.rank < 0)
+    throw std::invalid_argument("encode: rank " + std::to_string(options.rank) + ", weight " +
+                                std::to_string(options.weight) +
+                                "; the rank must be at least 0, the weight at least 1");
+  block_origin const origin{stream_of(options.key), static_cast<std::uint32_t>(options.rank),
+                            options.weight, 0};
+  encode_blocks<C, typename C::value_type const*> const work{
+      codec, layout, x.data(), code.data(), origin, options.checksum};
+  for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
+  std::memset(code.data() + layout.bytes(), 0, code.size() - layout.bytes());
+}
+
+/// The same into memory of its own.
+template <Compressor C>
+std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type const> x,
+                              encode_options const& options = {}) {
+  std::vector<std::byte> code(code_bytes(codec, x.size()));
+  encode(codec, x, code, options);
+  return code;
+}
+
+/// How to decode.
+struct decode_options {
+  stream_key key;  ///< that the blocks were encoded with
+  reduction result = reduction::sum;
+  nonfinite_policy nonfinite = nonfinite_policy::throw_error;
+  std::uint64_t weight = 0;  ///< that the sum must have, such as the number of ranks; 0: any
+};
+
+/// Decode blocks of equal size into `x`. Returns the weight of the sum (0 if x is empty).
+/// @throws std::invalid_argument  code of another size, or overlapping x
+/// @throws wire_error             blocks are damaged, of another key or weight, or met blocks they
+///                                could not be merged with; x is unchanged
+/// @throws nonfinite_error        NaN or infinity, and the policy is throw_error; x is unchanged
+template <Compressor C>
+std::uint64_t decode(C const& codec, std::span<std::byte const> code,
+                     std::span<typename C::value_type> x, decode_options const& options = {}) {
+  auto const layout = layout_of(codec, x.size());
+  detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
+                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+  auto const found = detail::check_code(codec, layout, layout.all(), code.data(),
+                                        stream_of(options.key), options.weight);
+  detail::require_sound("decode", C::name, found, options.nonfinite, layout);
+  decode_blocks<C> const work{codec,    layout,
+                              0,        code.data(),
+                              x.data(), options.result,
+                              options.nonfinite == nonfinite_policy::propagate};
+  for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
+  return found.weight;
+}
+
+}  // namespace hcomp
