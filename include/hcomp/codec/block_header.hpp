@@ -37,9 +37,9 @@ enum class block_fault : std::uint8_t {
 struct block_header {
   std::uint16_t magic = 0x4368;  ///< "hC"
   std::uint8_t version = static_cast<std::uint8_t>(wire_version);
-  std::uint8_t codec = 0;         ///< Codec::tag
-  std::uint16_t values = 0;       ///< 1 .. block_values, fewer than block_values only in the last
-  std::uint8_t flags = 0;         ///< of block_flag
+  std::uint8_t codec = 0;    ///< Codec::tag
+  std::uint16_t values = 0;  ///< 1 .. block_values, fewer than block_values only in the last
+  std::uint8_t flags = 0;    ///< of block_flag
   block_fault fault = block_fault::none;
   std::uint32_t weight = 0;       ///< summed over the ranks this block already holds
   std::uint32_t lowest_rank = 0;  ///< of the ranks this block already holds
@@ -103,15 +103,24 @@ HCOMP_HD inline block_header merged_header(block_header const& a, block_header c
 /// Text for people: what `fault` means.
 inline char const* to_text(block_fault fault) {
   switch (fault) {
-    case block_fault::none: return "no fault";
-    case block_fault::format: return "not a block of this wire-format version";
-    case block_fault::codec: return "blocks of different codecs met";
-    case block_fault::length: return "blocks of different lengths met";
-    case block_fault::place: return "blocks of different places in the vector met";
-    case block_fault::stream: return "blocks of different seeds, steps or tensors met";
-    case block_fault::ranks: return "the same rank was added twice";
-    case block_fault::weight: return "more summands than a block has room for";
-    case block_fault::checksum: return "the checksum does not match the bytes";
+    case block_fault::none:
+      return "no fault";
+    case block_fault::format:
+      return "not a block of this wire-format version";
+    case block_fault::codec:
+      return "blocks of different codecs met";
+    case block_fault::length:
+      return "blocks of different lengths met";
+    case block_fault::place:
+      return "blocks of different places in the vector met";
+    case block_fault::stream:
+      return "blocks of different seeds, steps or tensors met";
+    case block_fault::ranks:
+      return "the same rank was added twice";
+    case block_fault::weight:
+      return "more summands than a block has room for";
+    case block_fault::checksum:
+      return "the checksum does not match the bytes";
   }
   return "unknown fault";
 }

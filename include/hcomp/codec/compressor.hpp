@@ -32,19 +32,18 @@ enum class nonfinite_policy {
 /// and give the same bytes for every group. `decode_block` may write any arithmetic type.
 /// A codec that cannot carry NaN and infinity to the result says so in `passes_nonfinite`.
 template <class C>
-concept Compressor =
-    std::is_trivially_copyable_v<C> &&
+concept Compressor = std::is_trivially_copyable_v<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
              block_origin origin, reduction r) {
-      { C::name } -> std::convertible_to<std::string_view>;     // registry and messages
-      { C::tag } -> std::convertible_to<std::uint8_t>;          // on the wire
-      { C::block_values } -> std::convertible_to<int>;          // values in a full block
-      { C::passes_nonfinite } -> std::convertible_to<bool>;
-      { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
-      { c.block_bytes(n) } -> std::same_as<std::size_t>;              // header included
-      { c.encode_block(g, x, n, block, origin) } -> std::same_as<void>;
-      { c.decode_block(g, block, n, x, r) } -> std::same_as<void>;
-    };
+  { C::name } -> std::convertible_to<std::string_view>;  // registry and messages
+  { C::tag } -> std::convertible_to<std::uint8_t>;       // on the wire
+  { C::block_values } -> std::convertible_to<int>;       // values in a full block
+  { C::passes_nonfinite } -> std::convertible_to<bool>;
+  { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
+  { c.block_bytes(n) } -> std::same_as<std::size_t>;              // header included
+  { c.encode_block(g, x, n, block, origin) } -> std::same_as<void>;
+  { c.decode_block(g, block, n, x, r) } -> std::same_as<void>;
+};
 
 /// A codec whose encoded blocks can be added without decoding them.
 ///
@@ -52,12 +51,12 @@ concept Compressor =
 /// It gives the same bytes when the two change places. Blocks that must not be merged leave `acc`
 /// marked block_is_damaged, which survives all later merges and makes decoding fail on every rank.
 template <class C>
-concept HomomorphicSum =
-    Compressor<C> && requires(C const c, serial_group g, std::byte* acc, std::byte const* in) {
-      { c.merge_block(g, acc, in) } -> std::same_as<void>;
-      { c.max_summands() } -> std::same_as<std::uint32_t>;  // largest total weight
-      { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
-    };
+concept HomomorphicSum = Compressor<C> &&
+    requires(C const c, serial_group g, std::byte* acc, std::byte const* in) {
+  { c.merge_block(g, acc, in) } -> std::same_as<void>;
+  { c.max_summands() } -> std::same_as<std::uint32_t>;  // largest total weight
+  { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
+};
 
 /// Settings of a codec that depend on how many ranks are summed, where it has such settings.
 template <class C>
@@ -66,8 +65,7 @@ concept FitsRanks = requires(C const c, std::uint32_t total_weight) {
 };
 
 /// `codec` with room for a total weight of `total_weight`, where it can make room.
-template <Compressor C>
-constexpr C fit(C const& codec, std::uint32_t total_weight) {
+template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weight) {
   if constexpr (FitsRanks<C>)
     return codec.fitted(total_weight);
   else

@@ -14,25 +14,20 @@
 namespace hcomp {
 namespace detail {
 
-template <class Wire>
-struct wire_float;
-template <>
-struct wire_float<float> {
+template <class Wire> struct wire_float;
+template <> struct wire_float<float> {
   static constexpr char const* name = "float_cast:fp32";
   static constexpr std::uint8_t tag = 1;
 };
-template <>
-struct wire_float<double> {
+template <> struct wire_float<double> {
   static constexpr char const* name = "float_cast:fp64";
   static constexpr std::uint8_t tag = 2;
 };
-template <>
-struct wire_float<float16> {
+template <> struct wire_float<float16> {
   static constexpr char const* name = "float_cast:fp16";
   static constexpr std::uint8_t tag = 3;
 };
-template <>
-struct wire_float<bfloat16> {
+template <> struct wire_float<bfloat16> {
   static constexpr char const* name = "float_cast:bf16";
   static constexpr std::uint8_t tag = 4;
 };
@@ -46,8 +41,7 @@ struct wire_float<bfloat16> {
 /// fp16 overflows to infinity above 65504, in input or sum; such blocks count as non-finite.
 /// NaN and infinity pass through as in plain addition, whatever the policy says of other codecs.
 /// Size: sizeof(Wire) per value and 32 bytes per 4096 values.
-template <class Wire, class T = float>
-struct float_cast {
+template <class Wire, class T = float> struct float_cast {
   using value_type = T;
   using wire_type = Wire;
   static constexpr char const* name =

@@ -7,7 +7,6 @@
 namespace hcomp {
 
 /// Values sent as they are, 32 bytes of header per 4096 values.
-template <class T = float>
-using identity = float_cast<T, T>;
+template <class T = float> using identity = float_cast<T, T>;
 
 }  // namespace hcomp

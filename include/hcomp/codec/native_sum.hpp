@@ -20,15 +20,15 @@ enum class native_operation { bit_or, sum };
 /// `encode_lanes` writes `lanes(x.size())` lanes; after the reduction over all ranks, in any order,
 /// `decode_lanes` gives the result, the same bits everywhere.
 template <class C>
-concept NativeSum =
-    requires(C const c, std::span<typename C::value_type const> x,
-             std::span<typename C::value_type> out, std::span<typename C::lane_type> lanes,
-             std::span<typename C::lane_type const> reduced, std::uint64_t stream) {
-      { C::name } -> std::convertible_to<std::string_view>;
-      { C::operation } -> std::convertible_to<native_operation>;
-      { c.lanes(x.size()) } -> std::same_as<std::size_t>;
-      { c.encode_lanes(x, lanes, stream) } -> std::same_as<void>;
-      { c.decode_lanes(reduced, out) } -> std::same_as<void>;
-    };
+concept NativeSum = requires(C const c, std::span<typename C::value_type const> x,
+                             std::span<typename C::value_type> out,
+                             std::span<typename C::lane_type> lanes,
+                             std::span<typename C::lane_type const> reduced, std::uint64_t stream) {
+  { C::name } -> std::convertible_to<std::string_view>;
+  { C::operation } -> std::convertible_to<native_operation>;
+  { c.lanes(x.size()) } -> std::same_as<std::size_t>;
+  { c.encode_lanes(x, lanes, stream) } -> std::same_as<void>;
+  { c.decode_lanes(reduced, out) } -> std::same_as<void>;
+};
 
 }  // namespace hcomp

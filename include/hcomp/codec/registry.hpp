@@ -14,26 +14,21 @@
 namespace hcomp {
 
 /// A list of codec types that can be visited one by one or by name.
-template <class... Codecs>
-struct codec_list {
+template <class... Codecs> struct codec_list {
   /// Calls f.template operator()<C>() for every codec.
-  template <class F>
-  static void for_each(F&& f) {
-    (f.template operator()<Codecs>(), ...);
-  }
+  template <class F> static void for_each(F&& f) { (f.template operator()<Codecs>(), ...); }
 
   /// Calls f.template operator()<C>() for the codec called `name`.
   /// @throws std::invalid_argument  no such codec; the text lists those that exist
-  template <class F>
-  static void with(std::string_view name, F&& f) {
+  template <class F> static void with(std::string_view name, F&& f) {
     bool found = false;
     ((!found && Codecs::name == name ? (f.template operator()<Codecs>(), found = true) : false),
      ...);
     if (found) return;
     std::string known;
     ((known += std::string(known.empty() ? "" : ", ") + Codecs::name), ...);
-    throw std::invalid_argument("no codec is called '" + std::string(name) + "'; hcomp has: " +
-                                known);
+    throw std::invalid_argument("no codec is called '" + std::string(name) +
+                                "'; hcomp has: " + known);
   }
 };
 

@@ -26,8 +26,7 @@ namespace hcomp {
 /// NaN encodes as 0; a block with NaN or infinity is flagged (see `nonfinite_policy`).
 /// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 1; the merge is its operator for any weights.
-template <class T = float>
-struct sign {
+template <class T = float> struct sign {
   using value_type = T;
   static constexpr char const* name = "sign";
   static constexpr std::uint8_t tag = 16;
@@ -61,9 +60,8 @@ struct sign {
       bool const mine_first = mine.lowest_rank < other.lowest_rank;
       auto const& lower = mine_first ? mine : other;
       auto const& upper = mine_first ? other : mine;
-      auto const key =
-          detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank, lower.weight,
-                                 lower.weight + upper.weight);
+      auto const key = detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
+                                              lower.weight, lower.weight + upper.weight);
       detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
                           words_of(mine.values), first_word(mine.index), mine_first, key);
     });
@@ -73,9 +71,8 @@ struct sign {
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
     auto const header = load<block_header>(block);
-    auto const size = r == reduction::sum
-                          ? magnitude * static_cast<accumulator_t<T>>(header.weight)
-                          : magnitude;
+    auto const size =
+        r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
     detail::unpack_signs(group, block + block_header_bytes, n, static_cast<Out>(size), x);
   }
 

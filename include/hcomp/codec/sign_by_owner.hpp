@@ -18,14 +18,13 @@ namespace hcomp {
 /// Every rank keeps only the sign bits that the shared draws give to it; OR over all ranks is then
 /// one rank's sign per value, drawn with probability weight / total weight.
 ///
-/// The same distribution as codec `sign`, and the same bits as `sign` merged along the balanced tree
-/// of ranks; but the reduction is exact in any order, without headers and without a user op:
+/// The same distribution as codec `sign`, and the same bits as `sign` merged along the balanced
+/// tree of ranks; but the reduction is exact in any order, without headers and without a user op:
 /// `MPI_Allreduce(MPI_IN_PLACE, lanes, n, MPI_UINT64_T, MPI_BOR, comm)`.
 /// NaN counts as negative. Size: 1 bit per value, rounded up to 64.
 /// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
 /// merge tree is that of one rank drawn by weight.
-template <class T = float>
-struct sign_by_owner {
+template <class T = float> struct sign_by_owner {
   using value_type = T;
   using lane_type = std::uint64_t;
   static constexpr char const* name = "sign_by_owner";
@@ -48,8 +47,8 @@ struct sign_by_owner {
     auto const tree = detail::owner_tree(weights);
     auto* const bits = reinterpret_cast<std::byte*>(out.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
-      int const n = static_cast<int>(
-          std::min<std::size_t>(sign<T>::block_values, x.size() - first));
+      int const n =
+          static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
       detail::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
     }
     for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
@@ -69,8 +68,8 @@ struct sign_by_owner {
     require_lanes(x.size(), reduced.size());
     auto const* const bits = reinterpret_cast<std::byte const*>(reduced.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
-      int const n = static_cast<int>(
-          std::min<std::size_t>(sign<T>::block_values, x.size() - first));
+      int const n =
+          static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
       detail::unpack_signs(simd_group{}, bits + first / 8, n, static_cast<T>(magnitude),
                            x.data() + first);
     }
@@ -79,8 +78,8 @@ struct sign_by_owner {
  private:
   static void require_lanes(std::size_t values, std::size_t given) {
     if (given != lanes(values))
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) +
-                                  " lanes for " + std::to_string(values) + " values, " +
+      throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
+                                  std::to_string(values) + " values, " +
                                   std::to_string(lanes(values)) + " are needed");
   }
 };

@@ -15,14 +15,12 @@ namespace hcomp {
 /// The exact sum of signs: per value, how many ranks (by weight) had x >= 0, in as many bits as the
 /// largest total weight needs.
 ///
-/// Counters lie in bit planes, so a merge adds 64 of them at once, with a carry from plane to plane.
-/// Decoding gives magnitude * (ranks with x >= 0 minus ranks with x < 0), divided by the total
-/// weight for the mean; its sign is the majority vote (a tie gives 0).
-/// NaN counts as negative; a block with NaN or infinity is flagged.
-/// Size: bit_width(summands) bits per value and 32 bytes per 8192 values.
-/// Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
-template <class T = float>
-struct sign_count {
+/// Counters lie in bit planes, so a merge adds 64 of them at once, with a carry from plane to
+/// plane. Decoding gives magnitude * (ranks with x >= 0 minus ranks with x < 0), divided by the
+/// total weight for the mean; its sign is the majority vote (a tie gives 0). NaN counts as
+/// negative; a block with NaN or infinity is flagged. Size: bit_width(summands) bits per value and
+/// 32 bytes per 8192 values. Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
+template <class T = float> struct sign_count {
   using value_type = T;
   static constexpr char const* name = "sign_count";
   static constexpr std::uint8_t tag = 17;
@@ -94,8 +92,8 @@ struct sign_count {
         count |= static_cast<std::int64_t>(word >> (i % 64) & 1) << plane;
       }
       auto const sum = magnitude * static_cast<accumulator_t<T>>(2 * count - whole);
-      x[i] = static_cast<Out>(r == reduction::mean ? sum / static_cast<accumulator_t<T>>(whole)
-                                                   : sum);
+      x[i] =
+          static_cast<Out>(r == reduction::mean ? sum / static_cast<accumulator_t<T>>(whole) : sum);
     }
     group.sync();
   }

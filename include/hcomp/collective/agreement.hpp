@@ -30,10 +30,10 @@ void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector
   for (int have = 1; have < size; have *= 2) {
     int const count = std::min(have, size - have);
     auto const records = std::span(all);
-    auto in = transport.irecv(
-        (rank + have) % size, tag,
-        std::as_writable_bytes(records.subspan(static_cast<std::size_t>(have),
-                                               static_cast<std::size_t>(count))));
+    auto in =
+        transport.irecv((rank + have) % size, tag,
+                        std::as_writable_bytes(records.subspan(static_cast<std::size_t>(have),
+                                                               static_cast<std::size_t>(count))));
     auto out = transport.isend((rank + size - have) % size, tag,
                                std::as_bytes(records.first(static_cast<std::size_t>(count))));
     std::size_t const came = transport.wait(in);

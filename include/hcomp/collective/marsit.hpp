@@ -38,24 +38,24 @@ struct marsit_options {
   plan_options plan = {};    ///< algorithm `owner` is welcome here
 };
 
-/// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common one.
+/// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common
+/// one.
 ///
 ///     marsit<float, T, E> synchronize(values, options, transport, executor);
 ///     for (;;) { update = rate * gradient(model); synchronize(update); model -= update; }
 ///
-/// With c the compensation, u the update: g = sign_step * (bit of one rank's u + c, drawn per value),
-/// c' = u + c - g; in full rounds g = mean of u + c, c' = 0. At every moment
-/// model - mean(c) = first model - sum of mean(u): nothing is lost, it is late.
-/// Memory: 4 bytes per value of compensation (8 for double), one sign code, one full-precision code.
-/// Source: Wu et al., Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm
-/// `owner` are ours.
-template <class V, Transport T, Executor E>
-class marsit {
+/// With c the compensation, u the update: g = sign_step * (bit of one rank's u + c, drawn per
+/// value), c' = u + c - g; in full rounds g = mean of u + c, c' = 0. At every moment model -
+/// mean(c) = first model - sum of mean(u): nothing is lost, it is late. Memory: 4 bytes per value
+/// of compensation (8 for double), one sign code, one full-precision code. Source: Wu et al.,
+/// Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm `owner` are ours.
+template <class V, Transport T, Executor E> class marsit {
  public:
   /// @throws std::invalid_argument  sign_step or flush_limit not > 0; otherwise as plan
   marsit(std::size_t values, marsit_options const& options, T& transport, E& executor)
-      : options_(options), compensation_(values), exact_(values, {}, transport, executor,
-                                                         exact_options(options.plan)) {
+      : options_(options),
+        compensation_(values),
+        exact_(values, {}, transport, executor, exact_options(options.plan)) {
     sign<V> const codec{checked("sign_step", options.sign_step)};
     checked("flush_limit", options.flush_limit);
     if (options.plan.how.kind == algorithm_kind::owner)
@@ -111,8 +111,8 @@ class marsit {
 
   static number checked(char const* what, double value) {
     if (!(value > 0))
-      throw std::invalid_argument(std::string("marsit: ") + what + " is " +
-                                  std::to_string(value) + ", it must be above 0");
+      throw std::invalid_argument(std::string("marsit: ") + what + " is " + std::to_string(value) +
+                                  ", it must be above 0");
     return static_cast<number>(value);
   }
   static plan_options exact_options(plan_options options) {

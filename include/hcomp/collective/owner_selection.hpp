@@ -11,7 +11,6 @@
 #include <hcomp/codec/detail/owner_tree.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
-#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
@@ -19,6 +18,7 @@
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
@@ -39,8 +39,7 @@ struct pack_owned_bits {
   std::byte* code;        ///< signs of this rank, encoded by `sign`
   std::uint32_t* counts;  ///< [block][rank]: bits that belong to the rank
 
-  template <class Group>
-  void operator()(Group group, std::size_t b) const {
+  template <class Group> void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
     std::byte* const bits = code + layout.offset(b) + block_header_bytes;
     std::uint32_t* const count_of = counts + b * ranks;
@@ -56,8 +55,8 @@ struct pack_owned_bits {
             }
           for (std::size_t r = 0; r < ranks; ++r)
             for (int w = 0; w < tile; ++w)
-              count_of[r] += static_cast<std::uint32_t>(std::popcount(
-                  load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(w))));
+              count_of[r] += static_cast<std::uint32_t>(
+                  std::popcount(load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(w))));
           gather_bits(bits + word * 8, mask_of(rank), tile, out);
         });
     out.flush();
@@ -69,13 +68,12 @@ struct unpack_owned_bits {
   code_layout layout;
   std::span<owner_node const> tree;
   std::size_t ranks;
-  block_header header;             ///< of the merged blocks, but for place and length
+  block_header header;  ///< of the merged blocks, but for place and length
   std::byte const* messages;
-  std::size_t const* starts;       ///< [block][rank]: first byte of a rank's bits in `messages`
+  std::size_t const* starts;  ///< [block][rank]: first byte of a rank's bits in `messages`
   std::byte* code;
 
-  template <class Group>
-  void operator()(Group group, std::size_t b) const {
+  template <class Group> void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
     int const words = sign<>::words_of(n);
     std::byte* const block = code + layout.offset(b);
@@ -87,13 +85,13 @@ struct unpack_owned_bits {
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);
     std::array<std::uint32_t, max_owner_ranks> at;
     std::fill_n(at.begin(), ranks, 0u);
-    for_owner_tiles(group, tree, ranks, words, sign<>::first_word(own.index), own.stream,
-                    [&](int word, int tile, auto const& mask_of) {
-                      for (std::size_t r = 0; r < ranks; ++r)
-                        at[r] = static_cast<std::uint32_t>(
-                            scatter_bits(messages + starts[b * ranks + r], at[r], mask_of(r), tile,
-                                         bits + word * 8));
-                    });
+    for_owner_tiles(
+        group, tree, ranks, words, sign<>::first_word(own.index), own.stream,
+        [&](int word, int tile, auto const& mask_of) {
+          for (std::size_t r = 0; r < ranks; ++r)
+            at[r] = static_cast<std::uint32_t>(scatter_bits(messages + starts[b * ranks + r], at[r],
+                                                            mask_of(r), tile, bits + word * 8));
+        });
     if (int const over = words * 64 - n; over > 0) {
       auto const last = static_cast<std::size_t>(words - 1);
       store(bits, last, load<std::uint64_t>(bits, last) << over >> over);
@@ -112,8 +110,7 @@ struct unpack_owned_bits {
 /// With nonfinite_policy::propagate, NaN anywhere makes the whole result NaN.
 /// Host memory only; at most 1024 ranks. Interface and errors as for `plan`.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
-template <class V, Transport T, Executor E>
-class owner_selection {
+template <class V, Transport T, Executor E> class owner_selection {
   static_assert(E::space == memory_space::host, "owner_selection works in host memory");
 
  public:
@@ -142,10 +139,9 @@ class owner_selection {
   /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
   void set_codec(sign<V> const& codec) {
     if (codec.block_bytes(sign<V>::block_values) != layout_.block_bytes)
-      throw std::invalid_argument("set_codec: blocks of " +
-                                  std::to_string(codec.block_bytes(sign<V>::block_values)) +
-                                  " bytes, the plan was made for " +
-                                  std::to_string(layout_.block_bytes));
+      throw std::invalid_argument(
+          "set_codec: blocks of " + std::to_string(codec.block_bytes(sign<V>::block_values)) +
+          " bytes, the plan was made for " + std::to_string(layout_.block_bytes));
     session_.set_codec(codec);
   }
   plan_options const& options() const { return session_.options(); }
@@ -173,8 +169,7 @@ class owner_selection {
 
   void draw_owners() {
     weights_.resize(ranks_);
-    for (std::size_t r = 0; r < ranks_; ++r)
-      weights_[r] = session_.weight_of(static_cast<int>(r));
+    for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (tree_weights_ != weights_) {
       tree_ = detail::owner_tree(weights_);
       tree_weights_ = weights_;
@@ -194,12 +189,10 @@ class owner_selection {
                                   codec(), layout_, view, code_.data(), origin, false});
     bool nonfinite = false;
     for (std::size_t b = 0; b < layout_.blocks(); ++b)
-      nonfinite |= load<block_header>(code_.data() + layout_.offset(b)).flags &
-                   block_has_nonfinite;
+      nonfinite |= load<block_header>(code_.data() + layout_.offset(b)).flags & block_has_nonfinite;
     executor_->for_each_block(
-        layout_.blocks(), detail::pack_owned_bits{layout_, tree_, ranks_, rank(),
-                                                  session_.stream(), code_.data(),
-                                                  counts_.data()});
+        layout_.blocks(), detail::pack_owned_bits{layout_, tree_, ranks_, rank(), session_.stream(),
+                                                  code_.data(), counts_.data()});
     std::size_t at = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
       at += block_header_bytes;
@@ -215,8 +208,7 @@ class owner_selection {
       std::memcpy(messages_.data() + starts_[b * ranks_ + rank()],
                   code_.data() + layout_.offset(b) + block_header_bytes,
                   (counts_[b * ranks_ + rank()] + 7) / 8);
-    if (options().checksum)
-      detail::seal(serial_group{}, message, ends_[rank()] - begin_of(rank()));
+    if (options().checksum) detail::seal(serial_group{}, message, ends_[rank()] - begin_of(rank()));
     watch.add_to(figures.seconds_encode);
   }
 
@@ -237,8 +229,7 @@ class owner_selection {
     };
     for (std::size_t h = 1; h < ranks_; ++h) {
       std::size_t const from = (rank() + ranks_ - h) % ranks_;
-      receives_.push_back(
-          transport().irecv(static_cast<int>(from), options().tag, message(from)));
+      receives_.push_back(transport().irecv(static_cast<int>(from), options().tag, message(from)));
     }
     for (std::size_t h = 1; h < ranks_; ++h)
       sends_.push_back(transport().isend(static_cast<int>((rank() + h) % ranks_), options().tag,
@@ -248,8 +239,8 @@ class owner_selection {
       std::size_t const came = transport().wait(receives_[h - 1]);
       if (came != message(from).size())
         throw wire_error("owner_selection: rank " + std::to_string(from) + " sent " +
-                         std::to_string(came) + " bytes, " +
-                         std::to_string(message(from).size()) + " were expected");
+                         std::to_string(came) + " bytes, " + std::to_string(message(from).size()) +
+                         " were expected");
     }
     for (auto& request : sends_) transport().wait(request);
     figures.hops += static_cast<int>(ranks_) - 1;
@@ -287,12 +278,16 @@ class owner_selection {
     session_.finish(found, options().checksum, layout_, figures);
 
     executor_->for_each_block(
-        layout_.blocks(), detail::unpack_owned_bits{layout_, tree_, ranks_, merged,
-                                                    messages_.data(), starts_.data(),
-                                                    code_.data()});
+        layout_.blocks(),
+        detail::unpack_owned_bits{layout_, tree_, ranks_, merged, messages_.data(), starts_.data(),
+                                  code_.data()});
     auto const view = feedback.view(x.data());
-    decode_blocks<sign<V>> const work{codec(),  layout_,     0,
-                                      code_.data(), x.data(), call.result,
+    decode_blocks<sign<V>> const work{codec(),
+                                      layout_,
+                                      0,
+                                      code_.data(),
+                                      x.data(),
+                                      call.result,
                                       options().nonfinite == nonfinite_policy::propagate};
     executor_->for_each_block(layout_.blocks(),
                               decode_with_feedback<sign<V>, decltype(view)>{work, view});

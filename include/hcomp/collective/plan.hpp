@@ -8,7 +8,6 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/chunk_moves.hpp>
-#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -16,6 +15,7 @@
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
@@ -35,8 +35,7 @@ struct value_range {
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks.
 /// Memory: the code and two of its chunks, in the executor's memory space.
-template <HomomorphicSum C, Transport T, Executor E>
-class plan {
+template <HomomorphicSum C, Transport T, Executor E> class plan {
  public:
   using value_type = typename C::value_type;
 
@@ -62,10 +61,9 @@ class plan {
   /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
   void set_codec(C const& codec) {
     if (codec.block_bytes(C::block_values) != layout_.block_bytes)
-      throw std::invalid_argument("set_codec: blocks of " +
-                                  std::to_string(codec.block_bytes(C::block_values)) +
-                                  " bytes, the plan was made for " +
-                                  std::to_string(layout_.block_bytes));
+      throw std::invalid_argument(
+          "set_codec: blocks of " + std::to_string(codec.block_bytes(C::block_values)) +
+          " bytes, the plan was made for " + std::to_string(layout_.block_bytes));
     session_.set_codec(codec);
   }
   plan_options const& options() const { return session_.options(); }
@@ -81,7 +79,8 @@ class plan {
   /// Sum `x` over all ranks, in place.
   ///
   /// @param x  values() values in the executor's memory space; on return the same bits on all ranks
-  /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec exceeded
+  /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec
+  /// exceeded
   /// @throws disagreement_error     ranks passed different sizes, codecs, parameters, steps, ...
   /// @throws nonfinite_error        NaN or infinity on some rank, and the policy is throw_error
   /// @throws wire_error             damaged or contradicting blocks met
@@ -171,8 +170,12 @@ class plan {
               report& figures) {
     detail::stopwatch watch;
     auto const view = feedback.view(x.data());
-    decode_blocks<C> const work{codec(),  layout_,     blocks.first,
-                                code(),   x.data(),    call.result,
+    decode_blocks<C> const work{codec(),
+                                layout_,
+                                blocks.first,
+                                code(),
+                                x.data(),
+                                call.result,
                                 options().nonfinite == nonfinite_policy::propagate};
     executor_->for_each_block(blocks.count, decode_with_feedback<C, decltype(view)>{work, view});
     executor_->synchronize();

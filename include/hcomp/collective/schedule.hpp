@@ -58,8 +58,8 @@ inline schedule ring_schedule(int rank, int size) {
 }
 
 /// Rings in the rows, then on the rows' parts rings in the columns, and back: the same bytes as the
-/// ring in 2 (rows + columns - 2) hops. rank = row * columns + column; part p of a row's ring is the
-/// chunks p * rows .. p * rows + rows - 1.
+/// ring in 2 (rows + columns - 2) hops. rank = row * columns + column; part p of a row's ring is
+/// the chunks p * rows .. p * rows + rows - 1.
 inline schedule torus_schedule(int rank, int rows, int columns) {
   int const row = rank / columns, column = rank % columns;
   ring const across{column, columns}, down{row, rows};
@@ -104,13 +104,16 @@ inline schedule direct_schedule(int rank, int size) {
 ///                                schedule of merges (see owner_selection.hpp)
 inline schedule make_schedule(algorithm const& how, int rank, int size) {
   switch (how.kind) {
-    case algorithm_kind::ring: return detail::ring_schedule(rank, size);
-    case algorithm_kind::direct: return detail::direct_schedule(rank, size);
+    case algorithm_kind::ring:
+      return detail::ring_schedule(rank, size);
+    case algorithm_kind::direct:
+      return detail::direct_schedule(rank, size);
     case algorithm_kind::torus: {
       auto const shape = how.fitted(size);
       return detail::torus_schedule(rank, shape.rows, shape.columns);
     }
-    case algorithm_kind::owner: break;
+    case algorithm_kind::owner:
+      break;
   }
   throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
                               "' merges nothing and has no schedule");

@@ -15,23 +15,20 @@ namespace hcomp {
 static_assert(std::endian::native == std::endian::little, "hcomp's wire format is little-endian");
 
 /// The `i`-th T stored from `bytes` on.
-template <class T>
-HCOMP_HD inline T load(std::byte const* bytes, std::size_t i = 0) {
+template <class T> HCOMP_HD inline T load(std::byte const* bytes, std::size_t i = 0) {
   static_assert(std::is_trivially_copyable_v<T>);
   T value;
   memcpy(&value, bytes + i * sizeof(T), sizeof(T));
   return value;
 }
 
-template <class T>
-HCOMP_HD inline void store(std::byte* bytes, std::size_t i, T const& value) {
+template <class T> HCOMP_HD inline void store(std::byte* bytes, std::size_t i, T const& value) {
   static_assert(std::is_trivially_copyable_v<T>);
   memcpy(bytes + i * sizeof(T), &value, sizeof(T));
 }
 
 /// Same bits, other type; both of one size.
-template <class To, class From>
-HCOMP_HD inline To same_bits(From const& from) {
+template <class To, class From> HCOMP_HD inline To same_bits(From const& from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   memcpy(&to, &from, sizeof(To));

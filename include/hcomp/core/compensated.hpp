@@ -9,8 +9,7 @@
 namespace hcomp {
 
 /// x[i] + compensation[i], never stored. Both in one memory space, of equal length.
-template <class T>
-struct compensated {
+template <class T> struct compensated {
   T const* x;
   accumulator_t<T> const* compensation;
 

@@ -33,7 +33,8 @@ struct float16 {
   static HCOMP_HD float to_float(std::uint16_t half) {
     std::uint32_t const sign = (half & 0x8000u) << 16;
     std::uint32_t const magnitude = half & 0x7fffu;
-    if (magnitude >= 0x7c00u) return same_bits<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    if (magnitude >= 0x7c00u)
+      return same_bits<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
     if (magnitude < 0x400u) {  // zero or denormal: an exact multiple of 2^-24
       float const value = static_cast<float>(magnitude) * 0x1p-24f;
       return same_bits<float>(sign | same_bits<std::uint32_t>(value));
@@ -60,15 +61,8 @@ struct bfloat16 {
 };
 
 /// The type in which values of type T are added and compensated: float, or double for double.
-template <class T>
-struct accumulator {
-  using type = float;
-};
-template <>
-struct accumulator<double> {
-  using type = double;
-};
-template <class T>
-using accumulator_t = typename accumulator<T>::type;
+template <class T> struct accumulator { using type = float; };
+template <> struct accumulator<double> { using type = double; };
+template <class T> using accumulator_t = typename accumulator<T>::type;
 
 }  // namespace hcomp

@@ -63,11 +63,10 @@ struct stream_key {
 
 /// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox.
 HCOMP_HD inline std::uint64_t stream_of(stream_key const& key) {
-  auto const draw = philox4x32({static_cast<std::uint32_t>(key.step),
-                                static_cast<std::uint32_t>(key.step >> 32),
-                                static_cast<std::uint32_t>(key.tensor),
-                                static_cast<std::uint32_t>(key.tensor >> 32)},
-                               key.seed);
+  auto const draw = philox4x32(
+      {static_cast<std::uint32_t>(key.step), static_cast<std::uint32_t>(key.step >> 32),
+       static_cast<std::uint32_t>(key.tensor), static_cast<std::uint32_t>(key.tensor >> 32)},
+      key.seed);
   return std::uint64_t{draw[1]} << 32 | draw[0];
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 /// @file
 /// Words side by side. An algorithm on 64-bit words is a template over `Word` and runs unchanged on
-/// one std::uint64_t (the reference) or on a vector of 2, 4 or 8 of them; which one a processor gets
-/// is decided at run time, so one binary serves every x86-64, and other processors take two lanes.
+/// one std::uint64_t (the reference) or on a vector of 2, 4 or 8 of them; which one a processor
+/// gets is decided at run time, so one binary serves every x86-64, and other processors take two
+/// lanes.
 ///
 /// The templates are always inlined into entry functions that carry a target attribute
 /// (codec/detail/sign_kernels.hpp shows how); no compiler flag and no SIMD library is needed.
@@ -38,12 +39,10 @@ inline simd_level best_simd_level() {
 }
 
 /// `Lanes` values of type T side by side; may lie at any address.
-template <class T, int Lanes>
-struct simd_vector {
+template <class T, int Lanes> struct simd_vector {
   typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(alignof(T)), may_alias));
 };
-template <int Lanes>
-using words = typename simd_vector<std::uint64_t, Lanes>::type;
+template <int Lanes> using words = typename simd_vector<std::uint64_t, Lanes>::type;
 
 template <class Word>
 inline constexpr int word_lanes = static_cast<int>(sizeof(Word) / sizeof(std::uint64_t));
@@ -78,8 +77,7 @@ template <class Word>
 }
 
 /// True if any bit of any lane is set.
-template <class Word>
-[[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word const& word) {
+template <class Word> [[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word const& word) {
   std::uint64_t lanes[word_lanes<Word>];
   memcpy(lanes, &word, sizeof(word));
   std::uint64_t all = 0;

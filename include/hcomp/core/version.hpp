@@ -8,7 +8,8 @@
 
 namespace hcomp {
 
-/// Written into every encoded block. Changes only when old and new blocks cannot be merged any more.
+/// Written into every encoded block. Changes only when old and new blocks cannot be merged any
+/// more.
 inline constexpr int wire_version = 1;
 
 }  // namespace hcomp

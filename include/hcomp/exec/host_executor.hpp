@@ -109,12 +109,12 @@ class thread_crew {
 
 }  // namespace detail
 
-/// Runs blocks on the CPU with `Group` lanes: `simd_group` by default, `serial_group` for reference.
+/// Runs blocks on the CPU with `Group` lanes: `simd_group` by default, `serial_group` for
+/// reference.
 ///
 /// With one thread everything happens in the caller; with more, `threads` - 1 helpers wait between
 /// jobs without using the processor. Movable; one caller at a time.
-template <class Group>
-class basic_host_executor {
+template <class Group> class basic_host_executor {
  public:
   static constexpr memory_space space = memory_space::host;
   using buffer = host_buffer;
@@ -127,8 +127,7 @@ class basic_host_executor {
     if (threads > 1) crew_ = std::make_unique<detail::thread_crew>(threads - 1);
   }
 
-  template <class F>
-  void for_each_block(std::size_t blocks, F const& f) {
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
     if (!crew_ || blocks < 2) {
       for (std::size_t i = 0; i < blocks; ++i) f(Group{}, i);
       return;

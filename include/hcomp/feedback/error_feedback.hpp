@@ -18,8 +18,7 @@ namespace hcomp {
 /// Memory: 8 bytes per value (16 for double): the residual and the one that takes its place when
 /// the collective succeeds.
 /// Source: Seide et al., 1-bit SGD, Interspeech 2014; Karimireddy et al., ICML 2019.
-template <class T = float>
-class error_feedback {
+template <class T = float> class error_feedback {
  public:
   using residual_type = accumulator_t<T>;
 

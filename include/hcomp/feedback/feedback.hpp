@@ -22,13 +22,12 @@ template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;
   { c.data() } -> std::convertible_to<void const*>;  // its own memory; must not overlap x
-  { f.view(x).source() };
+  {f.view(x).source()};
   { f.commit() } -> std::same_as<void>;
 };
 
 /// Feedback that remembers nothing.
-template <class T>
-class no_feedback {
+template <class T> class no_feedback {
  public:
   explicit no_feedback(std::size_t values) : values_(values) {}
 
@@ -53,8 +52,7 @@ class no_feedback {
 };
 
 /// encode_blocks, then the feedback sees its own encoded block.
-template <Compressor C, class View>
-struct encode_with_feedback {
+template <Compressor C, class View> struct encode_with_feedback {
   C codec;
   code_layout layout;
   View view;
@@ -62,23 +60,20 @@ struct encode_with_feedback {
   block_origin origin;
   bool checksum = false;
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t b) const {
-    encode_blocks<C, decltype(view.source())>{codec, layout, view.source(),
-                                              code,  origin, checksum}(group, b);
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
+    encode_blocks<C, decltype(view.source())>{codec, layout, view.source(), code, origin, checksum}(
+        group, b);
     view.encoded(group, codec, b * layout.block_values, layout.values_in(b),
                  code + layout.offset(b));
   }
 };
 
 /// decode_blocks, and the feedback sees the values before and after.
-template <Compressor C, class View>
-struct decode_with_feedback {
+template <Compressor C, class View> struct decode_with_feedback {
   decode_blocks<C> decode;
   View view;
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t i) const {
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const b = decode.first + i;
     std::size_t const first = b * decode.layout.block_values;
     view.decoded(group, first, decode.layout.values_in(b), decode.x + first,

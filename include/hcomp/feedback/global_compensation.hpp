@@ -21,8 +21,7 @@ namespace hcomp {
 /// differences between ranks grow until a full-precision round makes c zero (`flushed`).
 /// Memory: 4 bytes per value (8 for double).
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 2.
-template <class T = float>
-class global_compensation {
+template <class T = float> class global_compensation {
  public:
   using compensation_type = accumulator_t<T>;
 
@@ -38,9 +37,7 @@ class global_compensation {
 
   /// The state as bytes, for a checkpoint. Private to this rank: save on all of them, or make a
   /// full-precision round first, after which every rank's compensation is zero.
-  std::vector<std::byte> save() const {
-    return detail::save_state(kind, rounds_, compensation_);
-  }
+  std::vector<std::byte> save() const { return detail::save_state(kind, rounds_, compensation_); }
   /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
   void restore(std::span<std::byte const> saved) {
     rounds_ = detail::restore_state("global_compensation", kind, saved, compensation_);
@@ -70,13 +67,12 @@ class global_compensation {
   kernel_view view(T const* x) { return {x, compensation_.data()}; }
   void commit() { ++rounds_; }
 
-  /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero; or,
-  /// with a limit, g is clipped to +-limit and c, now the same on all ranks, keeps the rest.
+  /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero;
+  /// or, with a limit, g is clipped to +-limit and c, now the same on all ranks, keeps the rest.
   class flushing {
    public:
     /// @param limit  > 0; infinity: no limit
-    flushing(global_compensation& state, compensation_type limit)
-        : state_(&state), limit_(limit) {}
+    flushing(global_compensation& state, compensation_type limit) : state_(&state), limit_(limit) {}
 
     std::size_t values() const { return state_->values(); }
     void const* data() const { return state_->data(); }
@@ -109,8 +105,7 @@ class global_compensation {
     global_compensation* state_;
     compensation_type limit_;
   };
-  flushing flushed(
-      compensation_type limit = std::numeric_limits<compensation_type>::infinity()) {
+  flushing flushed(compensation_type limit = std::numeric_limits<compensation_type>::infinity()) {
     return {*this, limit};
   }
 

@@ -28,8 +28,7 @@ HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::
   return folded == 0 ? 1 : folded;
 }
 
-template <class Group>
-HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
+template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
   if (group.lane() == 0) {
     auto header = load<block_header>(block);
     header.flags |= block_has_checksum;
@@ -67,8 +66,7 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
 }  // namespace detail
 
 /// Block b of `x` into block b of `code`.
-template <Compressor C, class Source>
-struct encode_blocks {
+template <Compressor C, class Source> struct encode_blocks {
   C codec;
   code_layout layout;
   Source x;             ///< a pointer to the first value of the vector, or `compensated`
@@ -76,8 +74,7 @@ struct encode_blocks {
   block_origin origin;  ///< its index is set per block
   bool checksum = false;
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t b) const {
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const n = layout.values_in(b);
     auto place = origin;
     place.index = static_cast<std::uint32_t>(b);
@@ -88,21 +85,19 @@ struct encode_blocks {
 };
 
 /// acc += in, for blocks that follow each other at both addresses. Block i is number `first` + i.
-template <HomomorphicSum C>
-struct merge_blocks {
+template <HomomorphicSum C> struct merge_blocks {
   C codec;
   code_layout layout;
   std::size_t first;
   std::byte* acc;
   std::byte const* in;
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t i) const {
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     auto const bytes = codec.block_bytes(layout.values_in(first + i));
     std::byte* const mine = acc + layout.offset(i);
     std::byte const* const other = in + layout.offset(i);
-    bool const intact = detail::is_intact(group, mine, bytes) &&
-                        detail::is_intact(group, other, bytes);
+    bool const intact =
+        detail::is_intact(group, mine, bytes) && detail::is_intact(group, other, bytes);
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
     if (load<block_header>(mine).flags & block_has_checksum) detail::seal(group, mine, bytes);
@@ -110,18 +105,17 @@ struct merge_blocks {
 };
 
 /// Block first + i of `code` into its place in `x`.
-template <Compressor C>
-struct decode_blocks {
+template <Compressor C> struct decode_blocks {
   C codec;
   code_layout layout;
   std::size_t first;
-  std::byte const* code;  ///< of the whole vector
+  std::byte const* code;      ///< of the whole vector
   typename C::value_type* x;  ///< of the whole vector
   reduction result = reduction::sum;
-  bool spread_nan = false;  ///< NaN for all values of a block in which some rank had NaN or infinity
+  bool spread_nan =
+      false;  ///< NaN for all values of a block in which some rank had NaN or infinity
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t i) const {
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const b = first + i;
     std::byte const* const block = code + layout.offset(b);
     int const n = layout.values_in(b);
@@ -137,13 +131,11 @@ struct decode_blocks {
 };
 
 /// The same work on blocks that start at `first`.
-template <class Work>
-struct shifted {
+template <class Work> struct shifted {
   Work work;
   std::size_t first;
 
-  template <class Group>
-  HCOMP_HD void operator()(Group group, std::size_t i) const {
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     work(group, first + i);
   }
 };

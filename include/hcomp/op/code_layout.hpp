@@ -50,8 +50,7 @@ struct code_layout {
 };
 
 /// The layout of `values` values encoded by `codec`.
-template <Compressor C>
-constexpr code_layout layout_of(C const& codec, std::size_t values) {
+template <Compressor C> constexpr code_layout layout_of(C const& codec, std::size_t values) {
   constexpr auto full = static_cast<std::size_t>(C::block_values);
   auto const last = values == 0 ? 0 : (values - 1) % full + 1;
   return {values, full, codec.block_bytes(C::block_values),

@@ -27,14 +27,12 @@ struct encode_options {
 };
 
 /// Blocks of `values` values: what MPI calls the count.
-template <Compressor C>
-constexpr std::size_t block_count(C const& codec, std::size_t values) {
+template <Compressor C> constexpr std::size_t block_count(C const& codec, std::size_t values) {
   return layout_of(codec, values).blocks();
 }
 
 /// Bytes of `values` values as blocks of equal size, the last one padded.
-template <Compressor C>
-constexpr std::size_t code_bytes(C const& codec, std::size_t values) {
+template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::size_t values) {
   return block_count(codec, values) * codec.block_bytes(C::block_values);
 }
 
@@ -53,8 +51,8 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
                                 "; the rank must be at least 0, the weight at least 1");
   block_origin const origin{stream_of(options.key), static_cast<std::uint32_t>(options.rank),
                             options.weight, 0};
-  encode_blocks<C, typename C::value_type const*> const work{
-      codec, layout, x.data(), code.data(), origin, options.checksum};
+  encode_blocks<C, typename C::value_type const*> const work{codec,       layout, x.data(),
+                                                             code.data(), origin, options.checksum};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
   std::memset(code.data() + layout.bytes(), 0, code.size() - layout.bytes());
 }
@@ -90,9 +88,12 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
   auto const found = detail::check_code(codec, layout, layout.all(), code.data(),
                                         stream_of(options.key), options.weight);
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
-  decode_blocks<C> const work{codec,    layout,
-                              0,        code.data(),
-                              x.data(), options.result,
+  decode_blocks<C> const work{codec,
+                              layout,
+                              0,
+                              code.data(),
+                              x.data(),
+                              options.result,
                               options.nonfinite == nonfinite_policy::propagate};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
   return found.weight;

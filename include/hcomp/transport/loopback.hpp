@@ -166,9 +166,9 @@ class loopback {
   }
   static void throw_if_failed(loopback_world::channel const& channel) {
     if (channel.failed_rank >= 0)
-      throw transport_error(channel.failed_rank, "loopback: rank " +
-                                                     std::to_string(channel.failed_rank) +
-                                                     " failed: " + channel.why);
+      throw transport_error(
+          channel.failed_rank,
+          "loopback: rank " + std::to_string(channel.failed_rank) + " failed: " + channel.why);
   }
   void require_peer(char const* what, int peer) const {
     if (peer < 0 || peer >= size())
@@ -186,8 +186,7 @@ static_assert(Transport<loopback>);
 
 /// Runs `rank_main(loopback&)` on `ranks` threads and returns when all are done. If one throws, the
 /// others get transport_error from their transports, and the first exception is thrown here.
-template <class F>
-void run_ranks(int ranks, F const& rank_main) {
+template <class F> void run_ranks(int ranks, F const& rank_main) {
   loopback_world world(ranks);
   std::mutex mutex;
   std::exception_ptr first;

@@ -47,9 +47,9 @@ inline std::vector<owner_node> owner_tree(std::span<std::uint32_t const> weights
   return nodes;
 }
 
-/// Calls f(word, count, masks) for consecutive tiles of `words` words; masks(rank) points to `count`
-/// words: the bits of the tile that belong to that rank. Their union is all bits, no two share one.
-/// Needs no memory but 64 KiB of stack.
+/// Calls f(word, count, masks) for consecutive tiles of `words` words; masks(rank) points to
+/// `count` words: the bits of the tile that belong to that rank. Their union is all bits, no two
+/// share one. Needs no memory but 64 KiB of stack.
 template <class Group, class F>
 void for_owner_tiles(Group group, std::span<owner_node const> tree, std::size_t ranks, int words,
                      std::uint64_t first_word, std::uint64_t stream, F const& f) {

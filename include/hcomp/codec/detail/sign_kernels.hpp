@@ -84,8 +84,8 @@ template <class Group>
 HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
                           std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
   for (int w = group.lane(); w < count; w += Group::lanes)
-    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8,
-                                   first_word + static_cast<unsigned>(w), acc_is_lower, key);
+    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
+                                   acc_is_lower, key);
 }
 
 template <class Group>

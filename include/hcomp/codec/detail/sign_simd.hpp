@@ -20,7 +20,8 @@
 
 namespace hcomp::detail {
 
-// ---- merging and splitting: the word templates on 2, 4 or 8 words --------------------------------
+// ---- merging and splitting: the word templates on 2, 4 or 8 words
+// --------------------------------
 
 template <class Word>
 [[gnu::always_inline]] inline void merge_signs_by(std::byte* acc, std::byte const* in, int count,
@@ -49,7 +50,8 @@ template <class Word>
                                     first_word + static_cast<unsigned>(w), key);
 }
 
-// ---- unpacking: 4, 8 or 16 lanes pick their bit out of a word -------------------------------------
+// ---- unpacking: 4, 8 or 16 lanes pick their bit out of a word
+// -------------------------------------
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -76,7 +78,8 @@ template <int Lanes>
 
 #pragma GCC diagnostic pop
 
-// ---- packing: compare 64 values and gather the outcomes ------------------------------------------
+// ---- packing: compare 64 values and gather the outcomes
+// ------------------------------------------
 
 /// Full words of x + c (of x where c is null); returns whether NaN or infinity was met.
 using pack_function = bool (*)(float const* x, float const* c, int words, std::byte* out);
@@ -160,8 +163,7 @@ HCOMP_TARGET_AVX2 inline void split_owners_avx2(std::byte* lower, std::byte* upp
   split_owners_by<words<4>>(lower, upper, count, first_word, key);
 }
 HCOMP_TARGET_AVX512 inline void split_owners_avx512(std::byte* lower, std::byte* upper, int count,
-                                                    std::uint64_t first_word,
-                                                    mask_key const& key) {
+                                                    std::uint64_t first_word, mask_key const& key) {
   split_owners_by<words<8>>(lower, upper, count, first_word, key);
 }
 HCOMP_TARGET_AVX2 inline void unpack_signs_avx2(std::byte const* in, int n, float size, float* x) {
@@ -174,8 +176,8 @@ HCOMP_TARGET_AVX512 inline void unpack_signs_avx512(std::byte const* in, int n, 
 
 #undef HCOMP_TARGET_AVX2
 #undef HCOMP_TARGET_AVX512
-#define HCOMP_PICK(level, baseline, name)                                         \
-  ((level) == simd_level::avx512 ? name##_avx512                                  \
+#define HCOMP_PICK(level, baseline, name)        \
+  ((level) == simd_level::avx512 ? name##_avx512 \
                                  : ((level) == simd_level::avx2 ? name##_avx2 : (baseline)))
 #else
 #define HCOMP_PICK(level, baseline, name) (baseline)
@@ -213,7 +215,8 @@ inline void unpack_signs(std::byte const* in, int n, float size, float* x, simd_
 
 #undef HCOMP_PICK
 
-// ---- what simd_group calls: overloads of the templates in sign_kernels.hpp -----------------------
+// ---- what simd_group calls: overloads of the templates in sign_kernels.hpp
+// -----------------------
 
 inline bool pack_signs(simd_group, float const* const& x, int n, std::byte* out) {
   return pack_floats(x, nullptr, n, out, best_simd_level());

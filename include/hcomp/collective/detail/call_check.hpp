@@ -23,10 +23,14 @@ enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gathe
 
 inline char const* to_text(operation what) {
   switch (what) {
-    case operation::all_reduce: return "all_reduce";
-    case operation::reduce_scatter: return "reduce_scatter";
-    case operation::all_gather: return "all_gather";
-    case operation::owner_select: return "owner_selection";
+    case operation::all_reduce:
+      return "all_reduce";
+    case operation::reduce_scatter:
+      return "reduce_scatter";
+    case operation::all_gather:
+      return "all_gather";
+    case operation::owner_select:
+      return "owner_selection";
   }
   return "another collective";
 }
@@ -36,12 +40,18 @@ enum class complaint : std::uint32_t { none, size, feedback_size, alignment, ove
 
 inline char const* to_text(complaint what) {
   switch (what) {
-    case complaint::none: return "nothing is wrong";
-    case complaint::size: return "x has not the number of values of the plan";
-    case complaint::feedback_size: return "the feedback has not the number of values of x";
-    case complaint::alignment: return "x is not aligned to its values";
-    case complaint::overlap: return "x overlaps the feedback's memory";
-    case complaint::weight: return "the weight is 0, or not 1 in all_gather";
+    case complaint::none:
+      return "nothing is wrong";
+    case complaint::size:
+      return "x has not the number of values of the plan";
+    case complaint::feedback_size:
+      return "the feedback has not the number of values of x";
+    case complaint::alignment:
+      return "x is not aligned to its values";
+    case complaint::overlap:
+      return "x overlaps the feedback's memory";
+    case complaint::weight:
+      return "the weight is 0, or not 1 in all_gather";
   }
   return "unknown complaint";
 }
@@ -50,10 +60,10 @@ inline char const* to_text(complaint what) {
 struct call_record {
   operation what = operation::all_reduce;
   complaint refused = complaint::none;
-  std::uint32_t codec = 0;        ///< tag
+  std::uint32_t codec = 0;  ///< tag
   std::uint32_t value_bytes = 0;
   std::uint64_t values = 0;
-  double parameters[4] = {};      ///< of the codec
+  double parameters[4] = {};  ///< of the codec
   std::uint32_t algorithm = 0;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
@@ -64,7 +74,7 @@ struct call_record {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
-  std::uint64_t weight = 1;       ///< the only one that may differ
+  std::uint64_t weight = 1;  ///< the only one that may differ
 };
 
 /// Describes a call of this rank and what is wrong with its own arguments.
@@ -115,41 +125,53 @@ inline void require_agreement(std::span<call_record const> all, std::size_t plan
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       if (member(all[rank]) != member(all[0]))
         throw disagreement_error(who + "ranks disagree on " + std::string(what) + ": rank 0 has " +
-                                 text(member(all[0])) + ", rank " + std::to_string(rank) +
-                                 " has " + text(member(all[rank])));
+                                 text(member(all[0])) + ", rank " + std::to_string(rank) + " has " +
+                                 text(member(all[rank])));
   };
   auto const number = [](auto value) { return std::to_string(value); };
   auto const algorithm_name = [](auto shape) { return shape.name(); };
 
-  compare("the collective", [](auto& r) { return r.what; },
-          [](operation o) { return std::string(to_text(o)); });
-  compare("the number of values", [](auto& r) { return r.values; }, number);
-  compare("the codec (its tag)", [](auto& r) { return r.codec; }, number);
-  compare("the bytes of a value", [](auto& r) { return r.value_bytes; }, number);
+  compare(
+      "the collective", [](auto& r) { return r.what; },
+      [](operation o) { return std::string(to_text(o)); });
+  compare(
+      "the number of values", [](auto& r) { return r.values; }, number);
+  compare(
+      "the codec (its tag)", [](auto& r) { return r.codec; }, number);
+  compare(
+      "the bytes of a value", [](auto& r) { return r.value_bytes; }, number);
   for (int i = 0; i < 4; ++i)
-    compare("parameter " + std::to_string(i + 1) + " of the codec",
-            [i](auto& r) { return r.parameters[i]; }, number);
-  compare("the algorithm",
-          [](auto& r) {
-            return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
-                             static_cast<int>(r.columns)};
-          },
-          algorithm_name);
-  compare("the seed", [](auto& r) { return r.seed; }, number);
-  compare("the step", [](auto& r) { return r.step; }, number);
-  compare("the tensor", [](auto& r) { return r.tensor; }, number);
-  compare("the result (0 sum, 1 mean)", [](auto& r) { return r.result; }, number);
-  compare("the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
-          [](auto& r) { return r.nonfinite; }, number);
-  compare("the checksum (0 off, 1 on)", [](auto& r) { return r.checksum; }, number);
-  compare("segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
+    compare(
+        "parameter " + std::to_string(i + 1) + " of the codec",
+        [i](auto& r) { return r.parameters[i]; }, number);
+  compare(
+      "the algorithm",
+      [](auto& r) {
+        return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
+                         static_cast<int>(r.columns)};
+      },
+      algorithm_name);
+  compare(
+      "the seed", [](auto& r) { return r.seed; }, number);
+  compare(
+      "the step", [](auto& r) { return r.step; }, number);
+  compare(
+      "the tensor", [](auto& r) { return r.tensor; }, number);
+  compare(
+      "the result (0 sum, 1 mean)", [](auto& r) { return r.result; }, number);
+  compare(
+      "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
+      [](auto& r) { return r.nonfinite; }, number);
+  compare(
+      "the checksum (0 off, 1 on)", [](auto& r) { return r.checksum; }, number);
+  compare(
+      "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].refused != complaint::none)
-      throw std::invalid_argument(who + "on rank " + std::to_string(rank) + " " +
-                                  to_text(all[rank].refused) + " (x has " +
-                                  std::to_string(all[rank].values) + " values, the plan " +
-                                  std::to_string(plan_values) + ", the weight is " +
-                                  std::to_string(all[rank].weight) + ")");
+      throw std::invalid_argument(
+          who + "on rank " + std::to_string(rank) + " " + to_text(all[rank].refused) + " (x has " +
+          std::to_string(all[rank].values) + " values, the plan " + std::to_string(plan_values) +
+          ", the weight is " + std::to_string(all[rank].weight) + ")");
 }
 
 /// The weight of the finished sum.
@@ -159,10 +181,10 @@ std::uint64_t total_weight(C const& codec, std::span<call_record const> all) {
   std::uint64_t total = 0;
   for (auto const& record : all) total += record.weight;
   if (total > codec.max_summands())
-    throw std::invalid_argument(
-        std::string(to_text(all[0].what)) + ": codec '" + C::name + "' holds " +
-        std::to_string(codec.max_summands()) + " summands, the ranks' weights add up to " +
-        std::to_string(total) + "; fit it: fit(codec, " + std::to_string(total) + ")");
+    throw std::invalid_argument(std::string(to_text(all[0].what)) + ": codec '" + C::name +
+                                "' holds " + std::to_string(codec.max_summands()) +
+                                " summands, the ranks' weights add up to " + std::to_string(total) +
+                                "; fit it: fit(codec, " + std::to_string(total) + ")");
   return total;
 }
 

@@ -7,11 +7,11 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
@@ -21,8 +21,7 @@
 namespace hcomp::detail {
 
 /// What all collectives on one codec, size and transport share: options, records of all ranks.
-template <HomomorphicSum C, Transport T>
-class call_session {
+template <HomomorphicSum C, Transport T> class call_session {
  public:
   call_session(C const& codec, std::size_t values, T& transport, plan_options const& options,
                memory_space space)
@@ -35,8 +34,8 @@ class call_session {
   void set_codec(C const& codec) {
     for (double const parameter : codec.parameters())
       if (!std::isfinite(parameter))
-        throw std::invalid_argument("plan: codec '" + std::string(C::name) +
-                                    "' has a parameter " + std::to_string(parameter));
+        throw std::invalid_argument("plan: codec '" + std::string(C::name) + "' has a parameter " +
+                                    std::to_string(parameter));
     codec_ = codec;
   }
 

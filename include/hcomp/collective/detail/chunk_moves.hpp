@@ -17,11 +17,10 @@
 
 namespace hcomp::detail {
 
-/// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one overlaps
-/// the transfer of the next, and a segment that the next hop passes on leaves as soon as it is
-/// merged. Keeps its request lists: after the first use nothing is allocated.
-template <HomomorphicSum C, Transport T>
-class chunk_moves {
+/// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one
+/// overlaps the transfer of the next, and a segment that the next hop passes on leaves as soon as
+/// it is merged. Keeps its request lists: after the first use nothing is allocated.
+template <HomomorphicSum C, Transport T> class chunk_moves {
  public:
   chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
       : layout_(layout),
@@ -55,7 +54,8 @@ class chunk_moves {
 
   /// Spread the finished chunks; afterwards every rank holds all of them.
   void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
-    run(schedule_->gather, code, transport, tag, figures,
+    run(
+        schedule_->gather, code, transport, tag, figures,
         [&](std::size_t, block_range range) { return code + layout_.offset(range.first); },
         [](std::size_t, block_range, stopwatch&) {});
   }
@@ -66,8 +66,7 @@ class chunk_moves {
   }
 
   /// Calls f(segment) for the segments of a range of chunks, in order.
-  template <class F>
-  void for_each_segment(block_range chunks, F const& f) const {
+  template <class F> void for_each_segment(block_range chunks, F const& f) const {
     block_range const all = blocks(chunks);
     for (std::size_t first = all.first; first < all.end(); first += segment_blocks_)
       f(block_range{first, std::min(segment_blocks_, all.end() - first)});

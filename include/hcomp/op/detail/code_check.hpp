@@ -43,7 +43,7 @@ struct code_findings {
   std::uint64_t fault = 0;            ///< block_fault of that block
   std::uint64_t nonfinite = nowhere;  ///< first block with NaN or infinity
   std::uint64_t nonfinite_blocks = 0;
-  std::uint64_t weight = 0;           ///< of the first block; 0: no block seen
+  std::uint64_t weight = 0;  ///< of the first block; 0: no block seen
 
   /// Union of what two ranks found.
   void merge(code_findings const& other) {
@@ -99,14 +99,14 @@ inline void require_sound(char const* who, std::string_view codec, code_findings
   auto const where = [&](std::uint64_t block) {
     std::uint64_t const first = block * layout.block_values;
     return "block " + std::to_string(block) + " (values " + std::to_string(first) + " to " +
-           std::to_string(first + static_cast<std::uint64_t>(
-                                      layout.values_in(static_cast<std::size_t>(block))) - 1) +
+           std::to_string(
+               first +
+               static_cast<std::uint64_t>(layout.values_in(static_cast<std::size_t>(block))) - 1) +
            ")";
   };
   if (found.damaged != code_findings::nowhere)
     throw wire_error(std::string(who) + ": codec '" + std::string(codec) + "', " +
-                     where(found.damaged) + ": " +
-                     to_text(static_cast<block_fault>(found.fault)));
+                     where(found.damaged) + ": " + to_text(static_cast<block_fault>(found.fault)));
   if (found.nonfinite != code_findings::nowhere && policy == nonfinite_policy::throw_error)
     throw nonfinite_error(std::string(who) + ": NaN or infinity on some rank, first in " +
                           where(found.nonfinite) + " of " + std::to_string(layout.values) +
