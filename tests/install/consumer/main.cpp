@@ -1,4 +1,7 @@
 #include <cstdio>
+#if !defined(WITHOUT_CMAKE)
+#include "component.hpp"
+#endif
 #if __has_include(<hcomp/hcomp.hpp>)
 #include <hcomp/hcomp.hpp>
 #else
