@@ -103,24 +103,15 @@ HCOMP_HD inline block_header merged_header(block_header const& a, block_header c
 /// Text for people: what `fault` means.
 inline char const* to_text(block_fault fault) {
   switch (fault) {
-    case block_fault::none:
-      return "no fault";
-    case block_fault::format:
-      return "not a block of this wire-format version";
-    case block_fault::codec:
-      return "blocks of different codecs met";
-    case block_fault::length:
-      return "blocks of different lengths met";
-    case block_fault::place:
-      return "blocks of different places in the vector met";
-    case block_fault::stream:
-      return "blocks of different seeds, steps or tensors met";
-    case block_fault::ranks:
-      return "the same rank was added twice";
-    case block_fault::weight:
-      return "more summands than a block has room for";
-    case block_fault::checksum:
-      return "the checksum does not match the bytes";
+    case block_fault::none: return "no fault";
+    case block_fault::format: return "not a block of this wire-format version";
+    case block_fault::codec: return "blocks of different codecs met";
+    case block_fault::length: return "blocks of different lengths met";
+    case block_fault::place: return "blocks of different places in the vector met";
+    case block_fault::stream: return "blocks of different seeds, steps or tensors met";
+    case block_fault::ranks: return "the same rank was added twice";
+    case block_fault::weight: return "more summands than a block has room for";
+    case block_fault::checksum: return "the checksum does not match the bytes";
   }
   return "unknown fault";
 }

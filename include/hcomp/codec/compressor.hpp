@@ -74,19 +74,21 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
 
 namespace detail {
 
-/// The part of every merge that is the same for all codecs: check, merge the payload, then the
-/// header. `payload(acc_header, in_header)` merges the payloads.
-template <class Group, class Payload>
+/// The part of every merge of C's blocks that is the same for all codecs: check, merge the payload,
+/// then the header. `payload(acc_header, in_header)` merges the payloads.
+template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
   auto const mine = load<block_header>(acc);
   auto const other = load<block_header>(in);
-  block_fault const fault = merge_fault(mine, other, max_weight);
+  block_fault fault = merge_fault(mine, other, max_weight);
+  if (fault == block_fault::none && (mine.codec != C::tag || mine.values > C::block_values))
+    fault = mine.codec != C::tag ? block_fault::codec : block_fault::length;
   auto header = merged_header(mine, other);
   if (fault != block_fault::none) {
     header = mine;
     header.flags |= block_is_damaged;
-    header.fault = mine.fault != block_fault::none ? mine.fault : fault;
+    if (header.fault == block_fault::none) header.fault = fault;
   } else {
     payload(mine, other);
   }

@@ -45,14 +45,10 @@ struct algorithm {
 
   std::string name() const {
     switch (kind) {
-      case algorithm_kind::ring:
-        return "ring";
-      case algorithm_kind::direct:
-        return "direct";
-      case algorithm_kind::owner:
-        return "owner";
-      case algorithm_kind::torus:
-        break;
+      case algorithm_kind::ring: return "ring";
+      case algorithm_kind::direct: return "direct";
+      case algorithm_kind::owner: return "owner";
+      case algorithm_kind::torus: break;
     }
     return rows == 0 ? "torus" : "torus:" + std::to_string(rows) + "x" + std::to_string(columns);
   }

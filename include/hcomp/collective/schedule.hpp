@@ -104,16 +104,13 @@ inline schedule direct_schedule(int rank, int size) {
 ///                                schedule of merges (see owner_selection.hpp)
 inline schedule make_schedule(algorithm const& how, int rank, int size) {
   switch (how.kind) {
-    case algorithm_kind::ring:
-      return detail::ring_schedule(rank, size);
-    case algorithm_kind::direct:
-      return detail::direct_schedule(rank, size);
+    case algorithm_kind::ring: return detail::ring_schedule(rank, size);
+    case algorithm_kind::direct: return detail::direct_schedule(rank, size);
     case algorithm_kind::torus: {
       auto const shape = how.fitted(size);
       return detail::torus_schedule(rank, shape.rows, shape.columns);
     }
-    case algorithm_kind::owner:
-      break;
+    case algorithm_kind::owner: break;
   }
   throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
                               "' merges nothing and has no schedule");

@@ -84,23 +84,31 @@ template <Compressor C, class Source> struct encode_blocks {
   }
 };
 
-/// acc += in, for blocks that follow each other at both addresses. Block i is number `first` + i.
+/// acc += in, for blocks that follow each other at both addresses.
 template <HomomorphicSum C> struct merge_blocks {
   C codec;
-  code_layout layout;
-  std::size_t first;
   std::byte* acc;
   std::byte const* in;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    auto const bytes = codec.block_bytes(layout.values_in(first + i));
-    std::byte* const mine = acc + layout.offset(i);
-    std::byte const* const other = in + layout.offset(i);
-    bool const intact =
-        detail::is_intact(group, mine, bytes) && detail::is_intact(group, other, bytes);
+    std::size_t const stride = codec.block_bytes(C::block_values);
+    std::byte* const mine = acc + i * stride;
+    std::byte const* const other = in + i * stride;
+    bool const intact = is_intact(group, mine) && is_intact(group, other);
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    if (load<block_header>(mine).flags & block_has_checksum) detail::seal(group, mine, bytes);
+    if (load<block_header>(mine).flags & block_has_checksum)
+      detail::seal(group, mine, bytes_of(mine));
+  }
+
+ private:
+  /// Bytes of the block at hand; never more than a full block has, whatever its header says.
+  HCOMP_HD std::size_t bytes_of(std::byte const* block) const {
+    int const n = load<block_header>(block).values;
+    return codec.block_bytes(n < C::block_values ? n : C::block_values);
+  }
+  template <class Group> HCOMP_HD bool is_intact(Group group, std::byte const* block) const {
+    return detail::is_intact(group, block, bytes_of(block));
   }
 };
 

@@ -23,14 +23,10 @@ enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gathe
 
 inline char const* to_text(operation what) {
   switch (what) {
-    case operation::all_reduce:
-      return "all_reduce";
-    case operation::reduce_scatter:
-      return "reduce_scatter";
-    case operation::all_gather:
-      return "all_gather";
-    case operation::owner_select:
-      return "owner_selection";
+    case operation::all_reduce: return "all_reduce";
+    case operation::reduce_scatter: return "reduce_scatter";
+    case operation::all_gather: return "all_gather";
+    case operation::owner_select: return "owner_selection";
   }
   return "another collective";
 }
@@ -40,18 +36,12 @@ enum class complaint : std::uint32_t { none, size, feedback_size, alignment, ove
 
 inline char const* to_text(complaint what) {
   switch (what) {
-    case complaint::none:
-      return "nothing is wrong";
-    case complaint::size:
-      return "x has not the number of values of the plan";
-    case complaint::feedback_size:
-      return "the feedback has not the number of values of x";
-    case complaint::alignment:
-      return "x is not aligned to its values";
-    case complaint::overlap:
-      return "x overlaps the feedback's memory";
-    case complaint::weight:
-      return "the weight is 0, or not 1 in all_gather";
+    case complaint::none: return "nothing is wrong";
+    case complaint::size: return "x has not the number of values of the plan";
+    case complaint::feedback_size: return "the feedback has not the number of values of x";
+    case complaint::alignment: return "x is not aligned to its values";
+    case complaint::overlap: return "x overlaps the feedback's memory";
+    case complaint::weight: return "the weight is 0, or not 1 in all_gather";
   }
   return "unknown complaint";
 }

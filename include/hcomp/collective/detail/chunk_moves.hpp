@@ -45,8 +45,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     run(schedule_->reduce, code, transport, tag, figures, place,
         [&](std::size_t h, block_range range, stopwatch& watch) {
           executor.for_each_block(
-              range.count, merge_blocks<C>{codec, layout_, range.first,
-                                           code + layout_.offset(range.first), place(h, range)});
+              range.count,
+              merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range)});
           executor.synchronize();
           watch.add_to(figures.seconds_merge);
         });
