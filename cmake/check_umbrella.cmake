@@ -4,8 +4,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(umbrella "${ROOT}/include/hcomp/hcomp.hpp")
 if(NOT EXISTS "${umbrella}")
-  message(STATUS "there is no umbrella yet")
-  return()
+  message(FATAL_ERROR "there is no include/hcomp/hcomp.hpp below ${ROOT}")
 endif()
 
 file(GLOB_RECURSE headers RELATIVE "${ROOT}/include" "${ROOT}/include/hcomp/*.hpp")

@@ -12,6 +12,7 @@ set(umbrella include/hcomp/hcomp.hpp)
 
 expect("a sorted umbrella" "" ${headers} ${umbrella} "#pragma once\n/// @file\n\n${a}${version}${c}")
 expect("the version in front" "" ${headers} ${umbrella} "#pragma once\n${version}\n${a}${c}")
+expect("no umbrella" "there is no include/hcomp/hcomp.hpp" ${headers})
 expect("a header that is missing" "misses <hcomp/op/c.hpp>"
   ${headers} ${umbrella} "#pragma once\n${a}${version}")
 expect("a header that does not exist" "<hcomp/op/d.hpp>, which is not a public header"

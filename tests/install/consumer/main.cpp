@@ -2,11 +2,7 @@
 #if !defined(WITHOUT_CMAKE)
 #include "component.hpp"
 #endif
-#if __has_include(<hcomp/hcomp.hpp>)
 #include <hcomp/hcomp.hpp>
-#else
-#include <hcomp/core/version.hpp>
-#endif
 #if defined(WITH_MPI)
 #include <mpi.h>
 #elif defined(WITH_UCX)
