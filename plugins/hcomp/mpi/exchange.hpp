@@ -1,0 +1,43 @@
+#pragma once
+/// @file
+/// How the ranks of a communicator learn each other's addresses for another transport.
+
+#include <mpi.h>
+#include <cstddef>
+#include <hcomp/mpi/call.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::mpi {
+
+/// Every rank's bytes on every rank, in the order of the ranks; lengths may differ. Collective.
+/// For hcomp::ucx::transport:
+///     [comm](auto mine) { return hcomp::mpi::exchange(comm, mine); }
+inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
+                                                    std::span<std::byte const> mine) {
+  auto const ranks = static_cast<std::size_t>(size_of(comm));
+  if (mine.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) / ranks)
+    throw std::invalid_argument("exchange: " + std::to_string(mine.size()) +
+                                " bytes are too many for one MPI_Allgatherv");
+  int const length = static_cast<int>(mine.size());
+  std::vector<int> lengths(ranks), starts(ranks);
+  require(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  int total = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    starts[r] = total;
+    total += lengths[r];
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(total));
+  require(MPI_Allgatherv(mine.data(), length, MPI_BYTE, bytes.data(), lengths.data(), starts.data(),
+                         MPI_BYTE, comm),
+          "MPI_Allgatherv");
+  std::vector<std::vector<std::byte>> all;
+  for (std::size_t r = 0; r < ranks; ++r)
+    all.emplace_back(bytes.begin() + starts[r], bytes.begin() + starts[r] + lengths[r]);
+  return all;
+}
+
+}  // namespace hcomp::mpi

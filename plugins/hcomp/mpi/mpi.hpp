@@ -1,0 +1,9 @@
+#pragma once
+/// @file
+/// All of hcomp's MPI plug-in.
+
+#include <hcomp/mpi/call.hpp>
+#include <hcomp/mpi/exchange.hpp>
+#include <hcomp/mpi/native_sum.hpp>
+#include <hcomp/mpi/op.hpp>
+#include <hcomp/mpi/transport.hpp>

@@ -1,0 +1,124 @@
+#pragma once
+/// @file
+/// hcomp's collectives over MPI point-to-point.
+
+#include <mpi.h>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace hcomp::mpi {
+
+/// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
+///
+/// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died
+/// or a link was cut: most libraries abort the job, some wait for ever. Where that matters use
+/// hcomp::ucx::transport. Waiting yields the processor, so ranks may share cores.
+/// Used by one thread at a time.
+class transport {
+ public:
+  /// A send or receive under way. Movable; waited for exactly once.
+  struct request {
+    MPI_Request handle = MPI_REQUEST_NULL;
+    int peer = -1;
+    std::size_t bytes = 0;
+    bool is_send = false;
+  };
+
+  /// Collective over `comm`, which is duplicated; so is destruction, unless a transport_error was
+  /// thrown.
+  explicit transport(MPI_Comm comm) {
+    require(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    rank_ = rank_of(comm_);
+    size_ = size_of(comm_);
+    int* bound = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
+    if (found) largest_tag_ = *bound;
+  }
+  transport(transport const&) = delete;
+  transport& operator=(transport const&) = delete;
+  ~transport() {
+    if (is_running() && !failed_) MPI_Comm_free(&comm_);  // freeing may wait for the others
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool reaches(memory_space space) const { return space == memory_space::host; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    check("isend", peer, tag, bytes.size());
+    request r{MPI_REQUEST_NULL, peer, bytes.size(), true};
+    require(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
+                      static_cast<int>(tag), comm_, &r.handle),
+            "send to rank " + std::to_string(peer), peer);
+    bytes_sent_ += bytes.size();
+    return r;
+  }
+
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    check("irecv", peer, tag, bytes.size());
+    request r{MPI_REQUEST_NULL, peer, bytes.size(), false};
+    require(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
+                      static_cast<int>(tag), comm_, &r.handle),
+            "receive from rank " + std::to_string(peer), peer);
+    return r;
+  }
+
+  std::size_t wait(request& r) {
+    MPI_Status status;
+    int code = MPI_SUCCESS, done = 0;
+    for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
+      if (idle > 64) std::this_thread::yield();
+      code = MPI_Test(&r.handle, &done, &status);
+    }
+    if (code != MPI_SUCCESS) {
+      failed_ = true;
+      require(code,
+              (r.is_send ? "send to rank " : "receive from rank ") + std::to_string(r.peer) +
+                  " of " + std::to_string(r.bytes) + " bytes",
+              r.peer);
+    }
+    if (r.is_send) return r.bytes;
+    int came = 0;
+    require(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count", r.peer);
+    return static_cast<std::size_t>(came);
+  }
+
+ private:
+  void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {
+    if (peer < 0 || peer >= size_)
+      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
+                                  ", but the communicator has " + std::to_string(size_) +
+                                  " ranks (0 to " + std::to_string(size_ - 1) + ")");
+    if (tag > static_cast<tag_t>(largest_tag_))
+      throw std::invalid_argument(std::string(what) + ": tag " + std::to_string(tag) +
+                                  ", this MPI allows at most " + std::to_string(largest_tag_));
+    if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw std::invalid_argument(std::string(what) + ": " + std::to_string(bytes) +
+                                  " bytes in one message, MPI allows at most " +
+                                  std::to_string(std::numeric_limits<int>::max()));
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  bool failed_ = false;
+  int largest_tag_ = 32767;  // what MPI guarantees
+  std::uint64_t bytes_sent_ = 0;
+};
+
+static_assert(Transport<transport>);
+
+}  // namespace hcomp::mpi
