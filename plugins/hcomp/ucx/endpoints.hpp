@@ -1,0 +1,154 @@
+#pragma once
+/// @file
+/// One worker and its endpoints to the other ranks: opened on first use, watched, closed by force.
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <hcomp/core/error.hpp>
+#include <hcomp/ucx/context.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::ucx {
+
+/// An all-gather of worker addresses by any means: MPI, files, sockets, shared memory.
+///
+/// Every rank calls it once, with its own address; element i of the result is the address of rank
+/// i.
+using address_exchange =
+    std::function<std::vector<std::vector<std::byte>>(std::span<std::byte const> mine)>;
+
+/// Whether UCX watches the peers.
+enum class peer_failure {
+  detect,  ///< a dead peer is noticed at once; UCX then uses no shared memory, also inside a node
+  ignore   ///< shared memory allowed; a dead peer is noticed by the time limit only
+};
+
+/// The endpoints of one rank. Not movable: UCX's error callback holds its address.
+class endpoints {
+ public:
+  /// @throws transport_error  UCX cannot start, or `exchange` returned what it must not
+  endpoints(int size, address_exchange const& exchange, peer_failure failures)
+      : failures_(failures), context_(open_context()), worker_(open_worker(context_.get())) {
+    auto addresses = exchange(worker_address(worker_.get()));
+    if (addresses.size() != std::size_t(size))
+      throw transport_error(-1, "ucx: the exchange returned " + std::to_string(addresses.size()) +
+                                    " addresses, the transport has " + std::to_string(size) +
+                                    " ranks");
+    peers_.reserve(addresses.size());
+    for (auto& address : addresses) {
+      if (address.empty())
+        throw transport_error(int(peers_.size()), "ucx: the exchange returned no address of rank " +
+                                                      std::to_string(peers_.size()));
+      peers_.push_back({std::move(address)});
+    }
+  }
+
+  endpoints(endpoints const&) = delete;
+  endpoints& operator=(endpoints const&) = delete;
+
+  ucp_worker_h worker() const { return worker_.get(); }
+  bool is_open(int peer) const { return peers_[std::size_t(peer)].handle != nullptr; }
+
+  /// Of an endpoint that is open.
+  ucp_ep_h operator[](int peer) const { return peers_[std::size_t(peer)].handle; }
+
+  /// UCS_OK until the endpoint could not be opened or UCX reported the peer as failed.
+  ucs_status_t status(int peer) const { return peers_[std::size_t(peer)].status; }
+
+  /// The first rank whose endpoint failed, or -1.
+  int first_failed() const { return first_failed_; }
+
+  /// Open the endpoint unless it is open. Receives need it too: it is what notices a dead peer.
+  ucs_status_t open(int peer) {
+    auto& it = peers_[std::size_t(peer)];
+    if (it.handle != nullptr || it.status != UCS_OK) return it.status;
+
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<ucp_address_t const*>(it.address.data());
+    params.err_mode =
+        failures_ == peer_failure::detect ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+    params.err_handler = {on_failure, this};
+    it.status = ucp_ep_create(worker_.get(), &params, &it.handle);
+    return it.status;
+  }
+
+  /// Let UCX work. Where there is nothing to do the core goes to whoever has something to do: there
+  /// may be more ranks than cores.
+  void progress() {
+    if (ucp_worker_progress(worker_.get()) == 0) sched_yield();
+  }
+
+  /// @return  false when the time was up before `done()` held
+  template <class Done> bool progress_until(deadline const& limit, Done done) {
+    while (!done()) {
+      if (limit.passed()) return false;
+      progress();
+    }
+    return true;
+  }
+
+  /// Drop the messages nobody received; UCX would print a warning for each.
+  void discard_arrived() {
+    ucp_tag_recv_info_t info{};
+    ucp_request_param_t const how{};
+    while (auto const message = ucp_tag_probe_nb(worker(), 0, 0, /*remove=*/1, &info))
+      started_request(ucp_tag_msg_recv_nbx(worker(), nullptr, 0, message, &how));
+  }
+
+  /// Close every endpoint without asking the peers. Those that still wait for this rank notice.
+  ///
+  /// Without failure handling UCX cannot do that; then the endpoints go with the worker.
+  /// @return  to be progressed until nothing of it is under way
+  std::vector<request_handle> start_closing() {
+    std::vector<request_handle> closing;
+    if (failures_ == peer_failure::ignore) return closing;
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    for (auto& it : peers_)
+      if (it.handle != nullptr)
+        closing.push_back(
+            started_request(ucp_ep_close_nbx(std::exchange(it.handle, nullptr), &how)));
+    return closing;
+  }
+
+  /// The end of everything UCX; whatever is still open goes with it.
+  void destroy() {
+    worker_.reset();
+    context_.reset();
+  }
+
+ private:
+  struct peer {
+    std::vector<std::byte> address;
+    ucp_ep_h handle = nullptr;
+    ucs_status_t status = UCS_OK;
+  };
+
+  /// Called by UCX inside ucp_worker_progress; closing and cancelling are left to the waiting
+  /// caller.
+  static void on_failure(void* self, ucp_ep_h endpoint, ucs_status_t status) {
+    auto& all = *static_cast<endpoints*>(self);
+    for (std::size_t rank = 0; rank < all.peers_.size(); ++rank)
+      if (all.peers_[rank].handle == endpoint) {
+        all.peers_[rank].status = status;
+        if (all.first_failed_ < 0) all.first_failed_ = int(rank);
+      }
+  }
+
+  peer_failure failures_;
+  context_handle context_;
+  worker_handle worker_;  // after context_: goes first
+  std::vector<peer> peers_;
+  int first_failed_ = -1;
+};
+
+}  // namespace hcomp::ucx

@@ -1,0 +1,37 @@
+#pragma once
+/// @file
+/// How a 64-bit UCX tag says who sent a message and what it is: arithmetic only.
+
+#include <cstdint>
+#include <hcomp/transport/transport.hpp>
+
+namespace hcomp::ucx {
+
+/// bit 63: 0 a caller's message, 1 the transport's own · bits 62-32: source rank · bits 31-0:
+/// below.
+///
+/// A receive names source and tag, so it matches all 64 bits and no message of anybody else.
+constexpr std::uint64_t message_tag(int source, tag_t tag) {
+  return std::uint64_t(source) << 32 | tag;
+}
+
+inline constexpr std::uint64_t own_message_bit = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t abort_bit = std::uint64_t{1} << 31;
+
+/// "`source` needs nothing any more."
+constexpr std::uint64_t goodbye_tag(int source) { return own_message_bit | message_tag(source, 0); }
+
+/// "`source` gives up, because `culprit` failed." The tag is the whole message; it carries no
+/// bytes.
+constexpr std::uint64_t abort_tag(int source, int culprit) {
+  return own_message_bit | abort_bit | message_tag(source, tag_t(culprit));
+}
+
+/// The bits that tell an abort from everything else, whoever sent it.
+inline constexpr std::uint64_t abort_mask = own_message_bit | abort_bit;
+
+/// The two ranks an abort names.
+constexpr int abort_source(std::uint64_t tag) { return int(tag >> 32 & 0x7fff'ffff); }
+constexpr int abort_culprit(std::uint64_t tag) { return int(tag & 0x7fff'ffff); }
+
+}  // namespace hcomp::ucx

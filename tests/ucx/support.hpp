@@ -1,0 +1,231 @@
+#pragma once
+/// @file
+/// Ranks as forked processes, and what became of them. The first process never starts UCX itself.
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <hcomp/ucx/transport.hpp>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::ucx::testing {
+
+inline constexpr int max_ranks = 8;
+/// A test that takes longer hangs.
+inline constexpr double hang_seconds = 100;
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline void must(bool holds, std::string const& what) {
+  if (!holds) throw std::runtime_error("expected: " + what);
+}
+
+enum class ending { none, finished, gave_up, other_exception };
+
+/// What became of one rank.
+struct outcome {
+  ending how = ending::none;
+  int peer = -1;            ///< whom the transport_error names
+  double seconds = 0;       ///< from the fault (else from the start) to the end of the body
+  bool clean_exit = false;  ///< ended by itself with status 0; sanitizers use others
+  char text[400] = "";
+};
+
+/// Memory that all ranks share.
+struct board {
+  struct place {
+    std::atomic<int> steps{0};
+    std::size_t address_bytes = 0;
+    std::byte address[2048] = {};
+    outcome result;
+  };
+  std::atomic<int> arrived{0};
+  std::atomic<double> fault_at{0};
+  place places[max_ranks];
+
+  static board* create() {
+    void* const memory =
+        mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    return new (memory) board;
+  }
+};
+
+/// One rank, inside its process.
+class member {
+ public:
+  member(int rank, int size, board& shared) : rank(rank), size(size), shared_(shared) {}
+
+  int const rank, size;
+
+  /// All ranks, by shared memory and not by UCX.
+  void meet() {
+    int const all = ++meetings_ * size;
+    ++shared_.arrived;
+    for (double const start = now(); shared_.arrived < all; sched_yield())
+      must(now() - start < hang_seconds, "all ranks come to a meeting of the test");
+  }
+
+  address_exchange exchange() {
+    return [this](std::span<std::byte const> mine) {
+      auto& own = shared_.places[rank];
+      must(mine.size() <= sizeof own.address, "an address of at most 2048 bytes");
+      own.address_bytes = mine.size();
+      std::copy(mine.begin(), mine.end(), own.address);
+      meet();
+      std::vector<std::vector<std::byte>> all;
+      for (int i = 0; i < size; ++i) {
+        auto const& place = shared_.places[i];
+        all.emplace_back(place.address, place.address + place.address_bytes);
+      }
+      meet();  // nobody overwrites what somebody still reads
+      return all;
+    };
+  }
+
+  /// Tell the director that this rank got further.
+  void step() { ++shared_.places[rank].steps; }
+
+ private:
+  board& shared_;
+  int meetings_ = 0;
+};
+
+/// Where faults come from: runs in the first process while the ranks run.
+class director {
+ public:
+  director(board& shared, std::vector<pid_t> const& ids)
+      : shared_(shared), ids_(ids), lost(ids.size(), false) {}
+
+  void await_steps(int rank, int steps) {
+    for (double const start = now(); shared_.places[rank].steps < steps; usleep(500))
+      if (now() - start > hang_seconds) return;
+  }
+
+  /// `signal` is SIGKILL or SIGSTOP: the rank counts as lost from now on.
+  void lose(int rank, int signal) {
+    lost[std::size_t(rank)] = true;
+    mark_fault();
+    kill(ids_[std::size_t(rank)], signal);
+  }
+
+  void mark_fault() { shared_.fault_at = now(); }
+
+ private:
+  board& shared_;
+  std::vector<pid_t> const& ids_;
+
+ public:
+  std::vector<bool> lost;
+};
+
+using rank_body = std::function<void(member&)>;
+using fault_script = std::function<void(director&)>;
+
+[[noreturn]] inline void be_rank(int rank, int size, board& shared, rank_body const& body) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setenv("HCOMP_UCX_TLS", "tcp,self", /*overwrite=*/0);
+  outcome result;
+  double const start = now();
+  auto const ended = [&](ending how, std::string const& text, int peer = -1) {
+    result.how = how;
+    result.peer = peer;
+    std::snprintf(result.text, sizeof result.text, "%s", text.c_str());
+  };
+  try {
+    member self(rank, size, shared);
+    body(self);
+    ended(ending::finished, "finished");
+  } catch (transport_error const& error) {
+    ended(ending::gave_up, error.what(), error.peer());
+  } catch (std::exception const& error) {
+    ended(ending::other_exception, error.what());
+  }
+  double const fault_at = shared.fault_at;
+  result.seconds = now() - (fault_at > 0 ? fault_at : start);
+  shared.places[rank].result = result;
+  std::exit(0);  // not _exit: leak checkers look at the end
+}
+
+/// Run `body` on `size` processes; those that `script` did not lose must end by themselves.
+inline std::vector<outcome> run_ranks(int size, rank_body const& body,
+                                      fault_script const& script = {}) {
+  board& shared = *board::create();
+  std::fflush(nullptr);
+  std::vector<pid_t> ids;
+  for (int rank = 0; rank < size; ++rank) {
+    pid_t const id = fork();
+    if (id == 0) be_rank(rank, size, shared, body);
+    if (id < 0) std::perror("fork");
+    ids.push_back(id);
+  }
+  director directing(shared, ids);
+  if (script) script(directing);
+
+  std::vector<outcome> results(ids.size());
+  for (std::size_t rank = 0; rank < ids.size(); ++rank) {
+    if (directing.lost[rank]) continue;
+    int status = 0;
+    double const start = now();
+    pid_t ended = 0;
+    while ((ended = waitpid(ids[rank], &status, WNOHANG)) == 0 && now() - start < hang_seconds)
+      usleep(500);
+    results[rank] = shared.places[rank].result;
+    results[rank].clean_exit = ended == ids[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ended == 0) {
+      std::snprintf(results[rank].text, sizeof results[rank].text, "hangs");
+      directing.lost[rank] = true;
+    }
+  }
+  for (std::size_t rank = 0; rank < ids.size(); ++rank)
+    if (directing.lost[rank]) {
+      kill(ids[rank], SIGKILL);
+      waitpid(ids[rank], nullptr, 0);
+    }
+  munmap(&shared, sizeof shared);
+  return results;
+}
+
+// ---- What tests move --------------------------------------------------------------------------
+
+/// The same bytes for the same seed.
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
+  std::vector<std::byte> data(bytes);
+  std::uint32_t x = seed * 2654435761u + 12345u;
+  for (auto& b : data) {
+    x = x * 1664525u + 1013904223u;
+    b = std::byte(x >> 24);
+  }
+  return data;
+}
+
+/// Send to the next rank and receive from the previous one, once around.
+inline std::size_t shift(transport& ring, tag_t tag, std::span<std::byte const> out,
+                         std::span<std::byte> in) {
+  int const size = ring.size();
+  auto coming = ring.irecv((ring.rank() + size - 1) % size, tag, in);
+  auto going = ring.isend((ring.rank() + 1) % size, tag, out);
+  std::size_t const bytes = ring.wait(coming);
+  ring.wait(going);
+  return bytes;
+}
+
+}  // namespace hcomp::ucx::testing
