@@ -1,0 +1,248 @@
+// run: single
+// timeout: 120
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <hcomp/ucx/transport.hpp>
+#include <string>
+#include <vector>
+
+#include "support.hpp"
+
+using namespace hcomp;
+using namespace hcomp::ucx;
+using namespace hcomp::ucx::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Where UCX notices by itself, the time limit must not be what ends the wait.
+options const patient{.timeout = 60s};
+double const noticed_seconds = 30;
+
+/// Where only the time limit helps. Upper bounds leave room for busy machines.
+options const impatient{.timeout = 2s};
+double const room_seconds = 8;
+
+void check_gave_up(outcome const& rank, int culprit, double limit) {
+  INFO("after " << rank.seconds << " s: " << rank.text);
+  CHECK(rank.how == ending::gave_up);
+  CHECK(rank.peer == culprit);
+  CHECK(rank.seconds < limit);
+  CHECK(rank.clean_exit);
+}
+
+bool says(outcome const& rank, std::string const& part) {
+  return std::string(rank.text).find(part) != std::string::npos;
+}
+
+/// Go around until something happens; long enough for any fault, not for ever.
+void go_around(member& self, options const& how, std::size_t bytes) {
+  transport ring(self.rank, self.size, self.exchange(), how);
+  auto const out = pattern(bytes, 1);
+  std::vector<std::byte> in(bytes);
+  for (double const start = now(); now() - start < hang_seconds; self.step())
+    shift(ring, 1, out, in);
+}
+
+}  // namespace
+
+TEST_CASE("ucx fault: a rank killed while another only waits for its message") {
+  auto const ranks = run_ranks(
+      2,
+      [](member& self) {
+        transport t(self.rank, self.size, self.exchange(), patient);
+        std::vector<std::byte> out(8), in(8);
+        shift(t, 1, out, in);
+        self.step();
+        if (self.rank == 1) usleep(useconds_t(hang_seconds) * 1'000'000);
+        auto coming = t.irecv(1, 2, in);
+        t.wait(coming);
+      },
+      [](director& fate) {
+        fate.await_steps(0, 1);
+        fate.await_steps(1, 1);
+        usleep(50'000);
+        fate.lose(1, SIGKILL);
+      });
+  check_gave_up(ranks[0], 1, noticed_seconds);
+  CHECK(says(ranks[0], "ucx: receive of up to 8 bytes from rank 1 (tag 2): rank 1 failed: "));
+}
+
+TEST_CASE("ucx fault: a rank killed in the middle of a long message, receiving or sending it") {
+  for (int dead : {0, 1}) {
+    CAPTURE(dead);
+    auto const ranks = run_ranks(
+        2,
+        [](member& self) {
+          transport t(self.rank, self.size, self.exchange(), patient);
+          std::vector<std::byte> long_message(std::size_t{256} << 20);
+          std::vector<std::byte> out(8), in(8);
+          shift(t, 1, out, in);
+          self.step();
+          for (;;) {  // whenever the signal comes, it comes in the middle
+            auto it = self.rank == 0 ? t.isend(1, 2, long_message) : t.irecv(0, 2, long_message);
+            t.wait(it);
+          }
+        },
+        [&](director& fate) {
+          fate.await_steps(0, 1);
+          fate.await_steps(1, 1);
+          usleep(30'000);
+          fate.lose(dead, SIGKILL);
+        });
+    check_gave_up(ranks[std::size_t(1 - dead)], dead, noticed_seconds);
+    CHECK(says(ranks[std::size_t(1 - dead)], "268435456 bytes"));
+  }
+}
+
+TEST_CASE("ucx fault: a rank killed before it was ever spoken to") {
+  for (bool receive : {false, true}) {
+    CAPTURE(receive);
+    auto const ranks = run_ranks(
+        2,
+        [&](member& self) {
+          transport t(self.rank, self.size, self.exchange(), patient);
+          self.step();
+          if (self.rank == 1) usleep(useconds_t(hang_seconds) * 1'000'000);
+          usleep(200'000);
+          std::vector<std::byte> bytes(std::size_t{1} << 20);
+          auto it = receive ? t.irecv(1, 1, bytes) : t.isend(1, 1, bytes);
+          t.wait(it);
+        },
+        [](director& fate) {
+          fate.await_steps(0, 1);
+          fate.await_steps(1, 1);
+          fate.lose(1, SIGKILL);
+        });
+    check_gave_up(ranks[0], 1, noticed_seconds);
+  }
+}
+
+TEST_CASE("ucx fault: a rank of a ring killed; every survivor names it") {
+  for (int size : {3, 4, 6})
+    for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
+      CAPTURE(size);
+      CAPTURE(bytes);
+      auto const ranks = run_ranks(
+          size, [&](member& self) { go_around(self, patient, bytes); },
+          [](director& fate) {
+            fate.await_steps(2, 10);
+            fate.lose(2, SIGKILL);
+          });
+      for (int rank = 0; rank < size; ++rank)
+        if (rank != 2) check_gave_up(ranks[std::size_t(rank)], 2, noticed_seconds);
+    }
+}
+
+TEST_CASE("ucx fault: a rank stopped, which nothing notices; the time limit ends the wait") {
+  for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
+    CAPTURE(bytes);
+    auto const ranks = run_ranks(
+        2, [&](member& self) { go_around(self, impatient, bytes); },
+        [](director& fate) {
+          fate.await_steps(1, 10);
+          fate.lose(1, SIGSTOP);
+        });
+    check_gave_up(ranks[0], 1, room_seconds);
+    CHECK(ranks[0].seconds >= 1.5);
+    CHECK(says(ranks[0], "no answer from rank 1 within 2000 ms"));
+    CHECK(says(ranks[0], std::to_string(bytes) + " bytes"));
+  }
+}
+
+TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
+  auto const ranks = run_ranks(
+      5, [](member& self) { go_around(self, impatient, 1000); },
+      [](director& fate) {
+        fate.await_steps(3, 10);
+        fate.lose(3, SIGSTOP);
+      });
+  for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, room_seconds);
+}
+
+TEST_CASE("ucx fault: without watching the peers the time limit still ends the wait") {
+  for (char const* transports : {"tcp,self", "posix,sysv,self"}) {
+    CAPTURE(transports);
+    auto const ranks = run_ranks(
+        3,
+        [&](member& self) {
+          setenv("HCOMP_UCX_TLS", transports, 1);
+          options how = impatient;
+          how.failures = peer_failure::ignore;
+          go_around(self, how, 1000);
+        },
+        [](director& fate) {
+          fate.await_steps(1, 10);
+          fate.lose(1, SIGKILL);
+        });
+    check_gave_up(ranks[0], 1, room_seconds);
+    check_gave_up(ranks[2], 1, room_seconds);
+  }
+}
+
+TEST_CASE("ucx fault: a rank killed while the others are in their destructors") {
+  auto const ranks = run_ranks(
+      4,
+      [](member& self) {
+        transport ring(self.rank, self.size, self.exchange(), patient);
+        std::vector<std::byte> out(1000), in(1000);
+        shift(ring, 1, out, in);
+        self.step();
+        if (self.rank == 1) usleep(useconds_t(hang_seconds) * 1'000'000);
+      },
+      [](director& fate) {
+        for (int rank = 0; rank < 4; ++rank) fate.await_steps(rank, 1);
+        usleep(100'000);
+        fate.lose(1, SIGKILL);
+      });
+  for (int rank : {0, 2, 3}) {
+    auto const& it = ranks[std::size_t(rank)];
+    INFO(it.text);
+    CHECK(it.how == ending::finished);
+    CHECK(it.clean_exit);
+    CHECK(it.seconds < noticed_seconds);
+  }
+}
+
+TEST_CASE(
+    "ucx fault: after a failure every call says so again, and what was through stays through") {
+  auto const ranks = run_ranks(
+      2,
+      [](member& self) {
+        transport t(self.rank, self.size, self.exchange(), patient);
+        std::vector<std::byte> out(8), in(8);
+        shift(t, 1, out, in);
+        self.step();
+        if (self.rank == 1) usleep(useconds_t(hang_seconds) * 1'000'000);
+        auto through = t.isend(1, 1, out);
+        t.wait(through);
+        auto first = t.irecv(1, 2, in), second = t.irecv(1, 3, in);
+        std::string text;
+        auto const fails = [&](auto call) {
+          try {
+            call();
+          } catch (transport_error const& error) {
+            must(error.peer() == 1, "rank 1 named");
+            must(text.empty() || text == error.what(), "the same text");
+            text = error.what();
+            return true;
+          }
+          return false;
+        };
+        must(fails([&] { t.wait(first); }), "the first wait fails");
+        must(fails([&] { t.wait(second); }), "so does the second");
+        must(fails([&] { t.isend(1, 1, out); }), "and a new send");
+        must(fails([&] { t.irecv(1, 1, in); }), "and a new receive");
+        must(t.wait(through) == 8, "what was through");
+      },
+      [](director& fate) {
+        fate.await_steps(0, 1);
+        fate.await_steps(1, 1);
+        usleep(50'000);
+        fate.lose(1, SIGKILL);
+      });
+  INFO(ranks[0].text);
+  CHECK(ranks[0].how == ending::finished);
+  CHECK(ranks[0].clean_exit);
+}
