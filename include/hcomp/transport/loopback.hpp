@@ -3,6 +3,7 @@
 /// All ranks are threads of one process: for tests, examples and trying things out without MPI.
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -29,12 +30,14 @@ class loopback_world {
 
   /// Rank `rank` is gone: every call of every rank, pending or later, throws transport_error.
   void fail(int rank, std::string const& why) {
+    {
+      std::lock_guard const lock(failing_);  // only the first one counts, the others are victims
+      if (failed_rank_ >= 0) return;
+      why_ = why;
+      failed_rank_ = rank;
+    }
     for (auto& channel : channels_) {
       std::lock_guard const lock(channel.mutex);
-      if (channel.failed_rank < 0) {
-        channel.failed_rank = rank;
-        channel.why = why;
-      }
       channel.changed.notify_all();
     }
   }
@@ -61,8 +64,6 @@ class loopback_world {
     std::uint64_t sent = 0, posted = 0;
     std::vector<message> messages;  // not yet received, in order
     std::vector<receive> receives;  // not yet waited for, in order
-    int failed_rank = -1;
-    std::string why;
   };
 
   static std::size_t checked(int ranks) {
@@ -77,6 +78,9 @@ class loopback_world {
 
   int ranks_;
   std::vector<channel> channels_;
+  std::mutex failing_;
+  std::atomic<int> failed_rank_{-1};
+  std::string why_;  // valid once failed_rank_ is set
 };
 
 /// The transport of one rank, used by one thread at a time. Copies once, from sender to receiver.
@@ -102,42 +106,59 @@ class loopback {
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     require_peer("isend", peer);
-    auto& channel = world_->between(rank_, peer);
-    std::lock_guard const lock(channel.mutex);
-    throw_if_failed(channel);
-    channel.messages.push_back({++channel.sent, tag, bytes});
-    bytes_sent_ += bytes.size();
-    match(channel);
-    return {rank_, peer, channel.sent, true, bytes.size()};
+    return or_withdraw([&] {
+      auto& channel = world_->between(rank_, peer);
+      std::lock_guard const lock(channel.mutex);
+      throw_if_failed();
+      channel.messages.push_back({++channel.sent, tag, bytes});
+      bytes_sent_ += bytes.size();
+      match(channel);
+      return request{rank_, peer, channel.sent, true, bytes.size()};
+    });
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     require_peer("irecv", peer);
-    auto& channel = world_->between(peer, rank_);
-    std::lock_guard const lock(channel.mutex);
-    throw_if_failed(channel);
-    channel.receives.push_back({++channel.posted, tag, bytes});
-    match(channel);
-    return {peer, rank_, channel.posted, false, bytes.size()};
+    return or_withdraw([&] {
+      auto& channel = world_->between(peer, rank_);
+      std::lock_guard const lock(channel.mutex);
+      throw_if_failed();
+      channel.receives.push_back({++channel.posted, tag, bytes});
+      match(channel);
+      return request{peer, rank_, channel.posted, false, bytes.size()};
+    });
   }
 
   std::size_t wait(request& r) {
+    return or_withdraw([&] { return r.is_send ? wait_for_send(r) : wait_for_receive(r); });
+  }
+
+ private:
+  std::size_t wait_for_send(request const& r) {
     auto& channel = world_->between(r.from, r.to);
     std::unique_lock lock(channel.mutex);
-    if (r.is_send) {
-      auto const arrived = [&] {
-        return std::ranges::find(channel.messages, r.number, &loopback_world::message::number) ==
-               channel.messages.end();
-      };
-      channel.changed.wait(lock, [&] { return channel.failed_rank >= 0 || arrived(); });
-      if (!arrived()) throw_if_failed(channel);
-      return r.bytes;
-    }
-    auto const mine = [&] {
-      return std::ranges::find(channel.receives, r.number, &loopback_world::receive::number);
+    auto const arrived = [&] {
+      return std::ranges::find(channel.messages, r.number, &loopback_world::message::number) ==
+             channel.messages.end();
     };
-    channel.changed.wait(lock, [&] { return channel.failed_rank >= 0 || mine()->done; });
-    if (!mine()->done) throw_if_failed(channel);
+    channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || arrived(); });
+    if (!arrived()) throw_if_failed();
+    return r.bytes;
+  }
+  std::size_t wait_for_receive(request const& r) {
+    auto& channel = world_->between(r.from, r.to);
+    std::unique_lock lock(channel.mutex);
+    auto const mine = [&] {
+      auto const found =
+          std::ranges::find(channel.receives, r.number, &loopback_world::receive::number);
+      if (found == channel.receives.end())
+        throw transport_error(r.from, "loopback: an earlier call of rank " + std::to_string(rank_) +
+                                          " failed, it cannot receive from rank " +
+                                          std::to_string(r.from) + " any more");
+      return found;
+    };
+    channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || mine()->done; });
+    if (!mine()->done) throw_if_failed();
     std::size_t const came = mine()->came;
     channel.receives.erase(mine());
     if (came > r.bytes)
@@ -148,7 +169,27 @@ class loopback {
     return came;
   }
 
- private:
+  /// What `call` returns. If it throws, nobody touches this rank's memory any more: who gets a
+  /// transport_error may free it.
+  template <class F> auto or_withdraw(F const& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (transport_error const&) {
+      for (int peer = 0; peer < size(); ++peer) {
+        {
+          auto& out = world_->between(rank_, peer);
+          std::lock_guard const lock(out.mutex);
+          out.messages.clear();
+          out.changed.notify_all();
+        }
+        auto& in = world_->between(peer, rank_);
+        std::lock_guard const lock(in.mutex);
+        in.receives.clear();
+      }
+      throw;
+    }
+  }
+
   /// Copies every message that has a receive waiting for it. The channel is locked.
   static void match(loopback_world::channel& channel) {
     for (auto& receive : channel.receives) {
@@ -164,11 +205,10 @@ class loopback {
       channel.changed.notify_all();
     }
   }
-  static void throw_if_failed(loopback_world::channel const& channel) {
-    if (channel.failed_rank >= 0)
+  void throw_if_failed() const {
+    if (int const failed = world_->failed_rank_; failed >= 0)
       throw transport_error(
-          channel.failed_rank,
-          "loopback: rank " + std::to_string(channel.failed_rank) + " failed: " + channel.why);
+          failed, "loopback: rank " + std::to_string(failed) + " failed: " + world_->why_);
   }
   void require_peer(char const* what, int peer) const {
     if (peer < 0 || peer >= size())
