@@ -61,7 +61,7 @@ struct algorithm {
       for (int r = 1; r * r <= ranks; ++r)
         if (ranks % r == 0) fit.rows = r;
       fit.columns = ranks / fit.rows;
-    } else if (kind == algorithm_kind::torus && long{rows} * columns != ranks) {
+    } else if (kind == algorithm_kind::torus && (rows < 0 || long{rows} * columns != ranks)) {
       throw std::invalid_argument("torus: " + std::to_string(rows) + " rows of " +
                                   std::to_string(columns) + " are " +
                                   std::to_string(long{rows} * columns) +

@@ -1,0 +1,209 @@
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/ring.hpp>
+#include <hcomp/collective/schedule.hpp>
+#include <stdexcept>
+#include <vector>
+
+using namespace hcomp;
+
+namespace {
+
+/// How often each rank's values are in one chunk of one rank.
+using contributions = std::vector<int>;
+
+std::vector<schedule> schedules_of(algorithm const& how, int size) {
+  std::vector<schedule> all;
+  for (int rank = 0; rank < size; ++rank) all.push_back(make_schedule(how, rank, size));
+  return all;
+}
+
+std::vector<hop> const& hops_of(schedule const& s, bool gather) {
+  return gather ? s.gather : s.reduce;
+}
+
+/// What all ranks' hops, made at the same time, turn the chunks into: [rank][chunk].
+std::vector<std::vector<contributions>> played(std::vector<schedule> const& all, bool gather,
+                                               std::vector<std::vector<contributions>> state) {
+  for (std::size_t h = 0; h < hops_of(all[0], gather).size(); ++h) {
+    auto const before = state;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      auto const& hop = hops_of(all[rank], gather)[h];
+      auto const& sent = before[static_cast<std::size_t>(hop.from)];
+      for (std::size_t chunk = hop.receive.first; chunk < hop.receive.end(); ++chunk)
+        for (std::size_t i = 0; i < all.size(); ++i)
+          state[rank][chunk][i] = sent[chunk][i] + (gather ? 0 : before[rank][chunk][i]);
+    }
+  }
+  return state;
+}
+
+/// Everything that must hold for any schedule of an all-reduce.
+void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
+  CAPTURE(how.name());
+  CAPTURE(size);
+  auto const all = schedules_of(how, size);
+  auto const ranks = static_cast<std::size_t>(size);
+  auto const chunks = static_cast<std::size_t>(all[0].chunks);
+
+  for (bool const gather : {false, true})
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      CAPTURE(gather);
+      CAPTURE(rank);
+      auto const& mine = hops_of(all[rank], gather);
+      REQUIRE(mine.size() == expected_hops);
+      for (std::size_t h = 0; h < mine.size(); ++h) {
+        CAPTURE(h);
+        REQUIRE(mine[h].from != static_cast<int>(rank));
+        REQUIRE(mine[h].receive.end() <= chunks);
+        // What I receive is what the peer sends me at the same hop. With one message per pair and
+        // hop this is also the order of the messages of every pair.
+        auto const& peer = hops_of(all[static_cast<std::size_t>(mine[h].from)], gather);
+        REQUIRE(peer.size() > h);
+        REQUIRE(peer[h].to == static_cast<int>(rank));
+        REQUIRE(peer[h].send == mine[h].receive);
+      }
+    }
+
+  std::vector<std::vector<contributions>> state(
+      ranks, std::vector<contributions>(chunks, contributions(ranks, 0)));
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    for (auto& chunk : state[rank]) chunk[rank] = 1;
+  contributions const everybody_once(ranks, 1);
+
+  state = played(all, false, state);
+  std::vector<int> owners(chunks, 0);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    CAPTURE(rank);
+    REQUIRE(all[rank].rank == static_cast<int>(rank));
+    REQUIRE(all[rank].size == size);
+    for (std::size_t c = all[rank].owned.first; c < all[rank].owned.end(); ++c) {
+      REQUIRE(state[rank][c] == everybody_once);
+      ++owners[c];
+    }
+  }
+  REQUIRE(owners == std::vector<int>(chunks, 1));
+
+  state = played(all, true, state);
+  for (auto const& of_rank : state)
+    for (auto const& chunk : of_rank) REQUIRE(chunk == everybody_once);
+}
+
+}  // namespace
+
+TEST_CASE("ring: what I receive is what my predecessor sends") {
+  for (int size = 1; size <= 64; ++size)
+    for (int rank = 0; rank < size; ++rank)
+      for (int hop = 0; hop < size - 1; ++hop) {
+        ring const me{rank, size}, before{me.previous(), size};
+        CAPTURE(size);
+        CAPTURE(rank);
+        CAPTURE(hop);
+        REQUIRE(before.next() == rank);
+        REQUIRE(me.reduce_recv(hop) == before.reduce_send(hop));
+        REQUIRE(me.gather_recv(hop) == before.gather_send(hop));
+      }
+}
+
+TEST_CASE("ring: every rank's values reach every chunk once, and every chunk every rank") {
+  for (int size = 1; size <= 32; ++size)
+    check_schedule(algorithm::from("ring"), size, static_cast<std::size_t>(size - 1));
+}
+
+TEST_CASE("ring: a rank talks to its two neighbours only") {
+  for (int size = 2; size <= 16; ++size)
+    for (auto const& s : schedules_of(algorithm::from("ring"), size))
+      for (bool const gather : {false, true})
+        for (auto const& hop : hops_of(s, gather)) {
+          REQUIRE(hop.to == (s.rank + 1) % size);
+          REQUIRE(hop.from == (s.rank + size - 1) % size);
+        }
+}
+
+TEST_CASE("direct: every rank's values reach every chunk once, and every chunk every rank") {
+  for (int size = 1; size <= 32; ++size)
+    check_schedule(algorithm::from("direct"), size, static_cast<std::size_t>(size - 1));
+}
+
+TEST_CASE("direct: a rank that has not received anything yet can send everything it will send") {
+  // two steps of latency: nothing that is sent depends on something received in the same phase
+  for (int size = 2; size <= 16; ++size)
+    for (auto const& s : schedules_of(algorithm::from("direct"), size)) {
+      for (auto const& hop : s.reduce) REQUIRE(hop.send.first != s.owned.first);
+      for (auto const& hop : s.gather) REQUIRE(hop.send == s.owned);
+    }
+}
+
+TEST_CASE("torus: every rank's values reach every chunk once, and every chunk every rank") {
+  for (int rows = 1; rows <= 8; ++rows)
+    for (int columns = 1; columns <= 8; ++columns)
+      check_schedule({algorithm_kind::torus, rows, columns}, rows * columns,
+                     static_cast<std::size_t>(rows + columns - 2));
+}
+
+TEST_CASE("torus: messages stay within a row or within a column") {
+  for (int rows = 1; rows <= 5; ++rows)
+    for (int columns = 1; columns <= 5; ++columns)
+      for (auto const& s : schedules_of({algorithm_kind::torus, rows, columns}, rows * columns))
+        for (bool const gather : {false, true})
+          for (auto const& hop : hops_of(s, gather)) {
+            bool const in_row = hop.to / columns == s.rank / columns;
+            bool const in_column = hop.to % columns == s.rank % columns;
+            REQUIRE((in_row || in_column));
+          }
+}
+
+TEST_CASE("torus: without a shape it is the squarest one") {
+  for (int size = 1; size <= 24; ++size) {
+    CAPTURE(size);
+    auto const shape = algorithm::from("torus").fitted(size);
+    check_schedule(algorithm::from("torus"), size,
+                   static_cast<std::size_t>(shape.rows + shape.columns - 2));
+  }
+}
+
+TEST_CASE("every schedule sends every chunk once per phase and hop-to-owner, as the ring does") {
+  // bandwidth: over all ranks, each phase moves size - 1 times the whole vector
+  for (auto const* name : {"ring", "direct", "torus"})
+    for (int size = 1; size <= 12; ++size)
+      for (bool const gather : {false, true}) {
+        CAPTURE(name);
+        CAPTURE(size);
+        std::size_t moved = 0;
+        auto const all = schedules_of(algorithm::from(name), size);
+        for (auto const& s : all)
+          for (auto const& hop : hops_of(s, gather)) moved += hop.send.count;
+        REQUIRE(moved == static_cast<std::size_t>((size - 1) * all[0].chunks));
+      }
+}
+
+TEST_CASE("schedule: chunks cut any number of blocks without gap or overlap, evenly") {
+  for (int size = 1; size <= 9; ++size)
+    for (std::size_t blocks : {0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 1000}) {
+      CAPTURE(size);
+      CAPTURE(blocks);
+      auto const s = make_schedule(algorithm::from("ring"), 0, size);
+      std::size_t end = 0;
+      for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(s.chunks); ++chunk) {
+        auto const range = s.blocks_of({chunk, 1}, blocks);
+        REQUIRE(range.first == end);
+        end = range.end();
+        auto const floor = blocks / static_cast<std::size_t>(size);
+        REQUIRE((range.count == floor || range.count == floor + 1));
+      }
+      REQUIRE(end == blocks);
+      REQUIRE(s.blocks_of({0, static_cast<std::size_t>(s.chunks)}, blocks) ==
+              block_range{0, blocks});
+    }
+}
+
+TEST_CASE("make_schedule: the owner algorithm and a torus that does not fit are refused") {
+  CHECK_THROWS_WITH_AS(make_schedule(algorithm::from("owner"), 0, 4),
+                       "make_schedule: algorithm 'owner' merges nothing and has no schedule",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(make_schedule(algorithm::from("torus:3x3"), 0, 8),
+                       "torus: 3 rows of 3 are 9 places, the transport has 8 ranks",
+                       std::invalid_argument);
+}
