@@ -49,8 +49,8 @@ template <class T = float> struct sign {
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
-    bool const nonfinite = detail::pack_signs(group, x, n, block + block_header_bytes);
-    if (group.lane() == 0) store(block, 0, make_header(tag, n, group.any(nonfinite), origin));
+    bool const nonfinite = group.any(detail::pack_signs(group, x, n, block + block_header_bytes));
+    if (group.lane() == 0) store(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
