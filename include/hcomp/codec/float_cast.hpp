@@ -106,9 +106,11 @@ template <class Wire, class T = float> struct float_cast {
     return static_cast<sum_type>(
         load<Wire>(block + block_header_bytes, static_cast<std::size_t>(i)));
   }
-  /// Returns what a receiver will read.
+  /// Returns what a receiver will read. NaN is always the same NaN: which of two survives an
+  /// addition depends on their order and on the processor.
   HCOMP_HD static sum_type put(std::byte* block, int i, sum_type value) {
-    Wire const wire = static_cast<Wire>(value);
+    constexpr sum_type nan = std::numeric_limits<sum_type>::quiet_NaN();
+    Wire const wire = static_cast<Wire>(value == value ? value : nan);
     store(block + block_header_bytes, static_cast<std::size_t>(i), wire);
     return static_cast<sum_type>(wire);
   }
