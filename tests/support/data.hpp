@@ -64,29 +64,28 @@ template <class T> struct float_limits {
   static double denorm_min() { return static_cast<double>(std::numeric_limits<T>::denorm_min()); }
   static double min() { return static_cast<double>(std::numeric_limits<T>::min()); }
   static double max() { return static_cast<double>(std::numeric_limits<T>::max()); }
-  static T infinity() { return std::numeric_limits<T>::infinity(); }
-  static T nan() { return std::numeric_limits<T>::quiet_NaN(); }
 };
 template <> struct float_limits<hcomp::float16> {
   static constexpr int digits = 11;
   static double denorm_min() { return 0x1p-24; }
   static double min() { return 0x1p-14; }
   static double max() { return 65504; }
-  static hcomp::float16 infinity() {
-    return hcomp::same_bits<hcomp::float16>(std::uint16_t{0x7c00});
-  }
-  static hcomp::float16 nan() { return hcomp::same_bits<hcomp::float16>(std::uint16_t{0x7e00}); }
 };
 template <> struct float_limits<hcomp::bfloat16> {
   static constexpr int digits = 8;
   static double denorm_min() { return 0x1p-133; }
   static double min() { return 0x1p-126; }
   static double max() { return 0x1.fep127; }
-  static hcomp::bfloat16 infinity() {
-    return hcomp::same_bits<hcomp::bfloat16>(std::uint16_t{0x7f80});
-  }
-  static hcomp::bfloat16 nan() { return hcomp::same_bits<hcomp::bfloat16>(std::uint16_t{0x7fc0}); }
 };
+
+/// Infinity, its opposite, and NaNs of both signs and of different payloads.
+template <class T> std::vector<T> nonfinite_specials() {
+  std::vector<T> x;
+  for (std::uint32_t const bits :
+       {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7fe00000u, 0xffe00000u})
+    x.push_back(as<T>(static_cast<double>(hcomp::same_bits<float>(bits))));
+  return x;
+}
 
 /// Half the distance between neighbours of type T around `value`: the largest error of rounding to
 /// T, as long as it does not overflow.

@@ -1,0 +1,713 @@
+#pragma once
+/// @file
+/// What every codec promises, as functions of the codec: `laws::size<C>()` and so on.
+///
+/// A new codec is tested by all of them as soon as its line stands in codec/registry.hpp; beside
+/// that line it needs a `laws::stated<C>` below: what its documentation says, in numbers.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encode.hpp>
+#include <span>
+#include <string>
+#include <support/data.hpp>
+#include <support/lane_group.hpp>
+#include <type_traits>
+#include <vector>
+
+namespace laws {
+
+using hcomp::block_fault;
+using hcomp::block_header;
+using hcomp::block_header_bytes;
+using hcomp::block_origin;
+using hcomp::reduction;
+
+// ---- What the codecs state
+// -----------------------------------------------------------------------
+
+/// The documentation of codec C in numbers:
+///   value(codec, x)      what x becomes when nothing is lost beside what the codec drops on
+///   purpose rounding(y)          largest error of encoding or merging to y, beside that drawn
+///   merging draws at random; the mean is that of the exact sum zero_is_neutral      adding an
+///   encoded 0 changes no value overflows(x)         a finite x that becomes infinite
+template <class C> struct stated;
+
+template <class Wire, class T> struct stated<hcomp::float_cast<Wire, T>> {
+  static constexpr bool drawn = false, zero_is_neutral = true;
+  static double value(auto const&, double x) { return x; }
+  static double rounding(double y) {
+    // Values of type double reach 16 bits by way of float: rounded twice.
+    bool const twice = sizeof(T) == 8 && sizeof(Wire) == 2;
+    return data::half_unit<Wire>(y) * (twice ? 1 + 0x1p-12 : 1);
+  }
+  static bool overflows(double x) {
+    return std::fabs(x) >
+           data::float_limits<Wire>::max() + rounding(data::float_limits<Wire>::max());
+  }
+};
+
+struct stated_sign {
+  static constexpr bool zero_is_neutral = false;
+  static double value(auto const& codec, double x) {
+    return x >= 0 ? static_cast<double>(codec.magnitude) : -static_cast<double>(codec.magnitude);
+  }
+  static double rounding(double) { return 0; }
+  static bool overflows(double) { return false; }
+};
+template <class T> struct stated<hcomp::sign<T>> : stated_sign {
+  static constexpr bool drawn = true;
+};
+template <class T> struct stated<hcomp::sign_count<T>> : stated_sign {
+  static constexpr bool drawn = false;
+};
+
+// ---- Tools
+// ---------------------------------------------------------------------------------------
+
+/// Calls f.template operator()<C>() for every codec of every value type.
+template <class F> void for_each_codec(F const& f) {
+  hcomp::builtin_codecs<float>::for_each(f);
+  hcomp::builtin_codecs<double>::for_each(f);
+  hcomp::builtin_codecs<hcomp::float16>::for_each(f);
+  hcomp::builtin_codecs<hcomp::bfloat16>::for_each(f);
+}
+
+template <class T> char const* type_name() {
+  if (std::is_same_v<T, float>) return "float";
+  if (std::is_same_v<T, double>) return "double";
+  return std::is_same_v<T, hcomp::float16> ? "float16" : "bfloat16";
+}
+/// For messages: "sign<float>".
+template <class C> std::string name_of() {
+  return std::string(C::name) + "<" + type_name<typename C::value_type>() + ">";
+}
+
+/// A codec with room for a few ranks, and for no more than it must have.
+template <class C> C roomy(std::uint32_t total_weight = 16) {
+  return hcomp::fit(C{}, total_weight);
+}
+
+/// Numbers of values of one block that are worth a try.
+template <class C> std::vector<int> block_sizes() {
+  std::vector<int> sizes{0, 1, 2, 63, 64, 65, 127, 128, 129, 200, 1000};
+  for (int const n : {C::block_values - 1, C::block_values}) sizes.push_back(n);
+  return sizes;
+}
+
+using code = std::vector<std::byte>;
+
+/// Memory of exactly `bytes` bytes at an address with a wanted remainder, between guards.
+class guarded {
+ public:
+  explicit guarded(std::size_t bytes, std::size_t shift = 0)
+      : memory_(bytes + shift + 64 + 32, mark), bytes_(bytes) {
+    auto const start = reinterpret_cast<std::uintptr_t>(memory_.data());
+    begin_ = (64 - start % 64) % 64 + shift;
+  }
+  std::byte* data() { return memory_.data() + begin_; }
+  code bytes() { return code(data(), data() + bytes_); }
+  bool untouched_outside() const {
+    auto const is_mark = [](std::byte byte) { return byte == mark; };
+    auto const first = memory_.begin() + static_cast<std::ptrdiff_t>(begin_);
+    return std::all_of(memory_.begin(), first, is_mark) &&
+           std::all_of(first + static_cast<std::ptrdiff_t>(bytes_), memory_.end(), is_mark);
+  }
+
+ private:
+  static constexpr std::byte mark{0xa5};
+  code memory_;
+  std::size_t bytes_, begin_ = 0;
+};
+
+template <class C, class Group = hcomp::serial_group>
+code encode(C const& codec, std::vector<typename C::value_type> const& x, block_origin origin,
+            Group group = {}) {
+  int const n = static_cast<int>(x.size());
+  code block(codec.block_bytes(n), std::byte{0xa5});
+  typename C::value_type const* const values = x.data();
+  codec.encode_block(group, values, n, block.data(), origin);
+  return block;
+}
+template <class C, class Group = hcomp::serial_group>
+code merged(C const& codec, code acc, code const& in, Group group = {}) {
+  codec.merge_block(group, acc.data(), in.data());
+  return acc;
+}
+/// With what merging whole codes does beside: checksums.
+template <class C> code merged_by_op(C const& codec, code acc, code const& in) {
+  hcomp::merge_blocks<C>{codec, acc.data(), in.data()}(hcomp::simd_group{}, 0);
+  return acc;
+}
+template <class Out = double, class C, class Group = hcomp::serial_group>
+std::vector<Out> decoded(C const& codec, code const& block, int n,
+                         reduction result = reduction::sum, Group group = {}) {
+  std::vector<Out> x(static_cast<std::size_t>(n));
+  codec.decode_block(group, block.data(), n, x.data(), result);
+  return x;
+}
+inline block_header header_of(code const& block) { return hcomp::load<block_header>(block.data()); }
+template <class T> bool same_bytes(std::vector<T> const& a, std::vector<T> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// Blocks of ranks 3, 5, 7, ... (any numbers do) with weights 1, 2, 3, 1, 2, ...
+template <class C> std::vector<code> blocks_of(C const& codec, int ranks, int n, block_origin at) {
+  std::vector<code> blocks;
+  for (int r = 0; r < ranks; ++r) {
+    at.rank = static_cast<std::uint32_t>(3 + 2 * r);
+    at.weight = static_cast<std::uint32_t>(1 + r % 3);
+    blocks.push_back(encode(codec,
+                            data::uniform<typename C::value_type>(static_cast<std::size_t>(n), -8,
+                                                                  8, {.seed = 100u + at.rank}),
+                            at));
+  }
+  return blocks;
+}
+
+/// Calls f(block, tree as text) with the result of every tree of merges of `blocks`: (2k-3)!! of
+/// them for k blocks.
+template <class C>
+void for_each_tree(C const& codec, std::vector<code> const& blocks,
+                   std::function<void(code const&, std::string const&)> const& f) {
+  struct part {
+    code block;
+    std::string text;
+  };
+  auto const merge_all = [&](auto const& self, std::vector<unsigned> const& members,
+                             std::function<void(part const&)> const& use) -> void {
+    if (members.size() == 1) {
+      use({blocks[members[0]], std::to_string(members[0])});
+      return;
+    }
+    // The first member is always on the left, so that no tree comes twice.
+    for (unsigned choice = 0; choice + 1 < 1u << (members.size() - 1); ++choice) {
+      std::vector<unsigned> left{members[0]}, right;
+      for (unsigned i = 1; i < members.size(); ++i)
+        (choice >> (i - 1) & 1 ? left : right).push_back(members[i]);
+      self(self, left, [&](part const& a) {
+        self(self, right, [&](part const& b) {
+          use({merged(codec, a.block, b.block), "(" + a.text + " " + b.text + ")"});
+        });
+      });
+    }
+  };
+  std::vector<unsigned> all(blocks.size());
+  for (unsigned i = 0; i < all.size(); ++i) all[i] = i;
+  merge_all(merge_all, all, [&](part const& whole) { f(whole.block, whole.text); });
+}
+
+// ---- The laws
+// ------------------------------------------------------------------------------------
+
+/// Encoding writes block_bytes(n) bytes and merging as many, wherever the block lies; decoding
+/// writes n values; and the address changes no byte.
+template <class C> void size() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  for (int const n : block_sizes<C>()) {
+    CAPTURE(n);
+    auto const count = static_cast<std::size_t>(n);
+    auto const x = data::uniform<T>(count, -8, 8, {.seed = 11});
+    auto const y = data::uniform<T>(count, -8, 8, {.seed = 12});
+    std::size_t const bytes = codec.block_bytes(n);
+    REQUIRE(bytes >= block_header_bytes);
+    auto const first = encode(codec, x, {.stream = 5, .rank = 0});
+    auto const second = encode(codec, y, {.stream = 5, .rank = 1});
+    auto const sum = merged(codec, first, second);
+    auto const values = decoded<T>(codec, sum, n);
+    for (std::size_t const shift : {0, 1, 3, 4, 7}) {
+      CAPTURE(shift);
+      guarded acc(bytes, shift), in(bytes, 8 - shift), out(count * sizeof(T));
+      T const* const source = x.data();
+      T const* const other = y.data();
+      codec.encode_block(hcomp::simd_group{}, source, n, acc.data(), {.stream = 5, .rank = 0});
+      codec.encode_block(hcomp::simd_group{}, other, n, in.data(), {.stream = 5, .rank = 1});
+      REQUIRE(acc.untouched_outside());
+      REQUIRE(same_bytes(acc.bytes(), first));
+      codec.merge_block(hcomp::simd_group{}, acc.data(), in.data());
+      REQUIRE(acc.untouched_outside());
+      REQUIRE(in.untouched_outside());
+      REQUIRE(same_bytes(in.bytes(), second));
+      REQUIRE(same_bytes(acc.bytes(), sum));
+      codec.decode_block(hcomp::simd_group{}, acc.data(), n, reinterpret_cast<T*>(out.data()),
+                         reduction::sum);
+      REQUIRE(out.untouched_outside());
+      REQUIRE((n == 0 || std::memcmp(out.data(), values.data(), count * sizeof(T)) == 0));
+    }
+  }
+}
+
+/// One rank's values come back within the stated error: as a sum and as a mean, for any weight.
+template <class C> void round_trip() {
+  using T = typename C::value_type;
+  for (std::uint32_t const weight : {1u, 2u, 5u})
+    for (int const n : block_sizes<C>()) {
+      CAPTURE(weight);
+      CAPTURE(n);
+      auto const codec = roomy<C>(weight);
+      auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 21});
+      auto const block = encode(codec, x, {.weight = weight});
+      auto const sum = decoded(codec, block, n);
+      auto const mean = decoded<T>(codec, block, n, reduction::mean);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        double const ideal = stated<C>::value(codec, static_cast<double>(x[i])) * weight;
+        double const bound = stated<C>::rounding(ideal);
+        // The product with the weight is rounded to the type of sums first.
+        double const product = weight == 1 ? 0 : data::half_unit<hcomp::accumulator_t<T>>(ideal);
+        CAPTURE(i);
+        REQUIRE(std::fabs(sum[i] - ideal) <= bound * (1 + 0x1p-12) + product);
+        REQUIRE(std::fabs(static_cast<double>(mean[i]) - ideal / weight) <=
+                (bound + product) / weight * (1 + 0x1p-12) +
+                    2 * data::half_unit<T>(ideal / weight) * (weight > 1 || bound > 0));
+      }
+    }
+}
+
+/// decode(a + b) = decode(a) + decode(b), as stated: exactly, within one rounding, or, where the
+/// merge draws, one of the two with all of the weight. Headers add up.
+template <class C> void sum() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  struct {
+    std::uint32_t a, b;
+  } const weights[] = {{1, 1}, {1, 3}, {3, 2}};
+  for (auto const weight : weights)
+    for (int const n : block_sizes<C>()) {
+      CAPTURE(weight.a);
+      CAPTURE(weight.b);
+      CAPTURE(n);
+      auto const count = static_cast<std::size_t>(n);
+      auto const a = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 31}),
+                            {.stream = 9, .rank = 4, .weight = weight.a, .index = 2});
+      auto const b = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 32}),
+                            {.stream = 9, .rank = 2, .weight = weight.b, .index = 2});
+      auto const both = merged(codec, a, b);
+      auto const header = header_of(both);
+      std::uint32_t const whole = weight.a + weight.b;
+      REQUIRE(header.weight == whole);
+      REQUIRE(header.lowest_rank == 2);
+      REQUIRE(header.values == n);
+      REQUIRE(header.index == 2);
+      REQUIRE(header.stream == 9);
+      REQUIRE(header.codec == C::tag);
+      REQUIRE(header.flags == 0);
+      REQUIRE(header.fault == block_fault::none);
+      auto const da = decoded(codec, a, n), db = decoded(codec, b, n);
+      auto const total = decoded(codec, both, n);
+      auto const mean = decoded(codec, both, n, reduction::mean);
+      for (std::size_t i = 0; i < count; ++i) {
+        CAPTURE(i);
+        if constexpr (stated<C>::drawn) {
+          double const from_a = da[i] / weight.a * whole, from_b = db[i] / weight.b * whole;
+          REQUIRE((total[i] == from_a || total[i] == from_b));
+        } else {
+          double const ideal = da[i] + db[i];
+          REQUIRE(std::fabs(total[i] - ideal) <= stated<C>::rounding(ideal) * (1 + 0x1p-12));
+        }
+        REQUIRE(std::fabs(mean[i] - total[i] / whole) <=
+                data::half_unit<hcomp::accumulator_t<T>>(mean[i]));  // one division
+      }
+    }
+}
+
+/// max_summands() summands fit, of the largest values there are; one more marks the block.
+template <class C> void headroom() {
+  using T = typename C::value_type;
+  for (std::uint32_t const room : {1u, 2u, 3u, 4u, 7u, 8u, 9u}) {
+    CAPTURE(room);
+    auto const codec = roomy<C>(room);
+    REQUIRE(codec.max_summands() >= room);
+    auto const x = data::signs<T>(65, {.seed = 41});
+    auto sum = encode(codec, x, {.rank = 0});
+    for (std::uint32_t rank = 1; rank < room; ++rank)
+      sum = merged(codec, sum, encode(codec, x, {.rank = rank}));
+    REQUIRE(header_of(sum).weight == room);
+    REQUIRE(header_of(sum).flags == 0);
+    auto const values = decoded(codec, sum, 65);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      REQUIRE(values[i] == static_cast<double>(x[i]) * room);  // small integers: exact in any type
+  }
+  // The full room, and one more: by weight, as 2^32 ranks are too many to loop over.
+  for (std::uint32_t const wanted : {1u, 6u, 255u, 256u, 70000u}) {
+    auto const codec = roomy<C>(wanted);
+    std::uint32_t const most = codec.max_summands();
+    CAPTURE(most);
+    auto const x = data::signs<T>(65, {.seed = 42});
+    auto const one = encode(codec, x, {.rank = 1});
+    if (most > 1) {
+      auto const rest = encode(codec, x, {.rank = 0, .weight = most - 1});
+      auto const full = merged(codec, rest, one);
+      REQUIRE(header_of(full).weight == most);
+      REQUIRE((header_of(full).flags & hcomp::block_is_damaged) == 0);
+      if (std::is_same_v<hcomp::accumulator_t<T>, double> && data::float_limits<T>::digits > 40 &&
+          stated<C>::rounding(most) < 0.5)
+        for (std::size_t i = 0; i < x.size(); ++i)
+          REQUIRE(decoded(codec, full, 65)[i] == static_cast<double>(x[i]) * most);
+    }
+    for (auto const& [acc, in] : {std::pair{most, 1u}, std::pair{1u, most}}) {
+      auto const full = encode(codec, x, {.rank = 0, .weight = acc});
+      auto const over = merged(codec, full, encode(codec, x, {.rank = 1, .weight = in}));
+      REQUIRE((header_of(over).flags & hcomp::block_is_damaged) != 0);
+      REQUIRE(header_of(over).fault == block_fault::weight);
+    }
+  }
+}
+
+/// The arguments of a merge may change places; where sums are exact, any tree gives the same bytes,
+/// and where they are not, any tree gives a result within the stated error.
+template <class C> void order() {
+  auto const codec = roomy<C>();
+  for (int const n : block_sizes<C>()) {
+    CAPTURE(n);
+    auto const blocks = blocks_of(codec, 3, n, {.stream = 77, .index = 6});
+    auto const ab = merged(codec, blocks[0], blocks[1]);
+    REQUIRE(same_bytes(ab, merged(codec, blocks[1], blocks[0])));
+    REQUIRE(same_bytes(merged(codec, ab, blocks[2]), merged(codec, blocks[2], ab)));
+  }
+  constexpr int n = 65;
+  auto const blocks = blocks_of(codec, 6, n, {.stream = 78});
+  for (int ranks = 1; ranks <= 6; ++ranks) {
+    std::vector<code> const some(blocks.begin(), blocks.begin() + ranks);
+    std::vector<double> ideal(n), error(n), low(n, 1e9), high(n, -1e9);
+    std::uint32_t whole = 0;
+    for (code const& block : some) {
+      auto const value = decoded(codec, block, n), mean = decoded(codec, block, n, reduction::mean);
+      whole += header_of(block).weight;
+      for (std::size_t i = 0; i < n; ++i) {
+        ideal[i] += value[i];
+        error[i] += ranks * stated<C>::rounding(8.0 * 12);  // one rounding per merge
+        low[i] = std::min(low[i], mean[i]);
+        high[i] = std::max(high[i], mean[i]);
+      }
+    }
+    int trees = 0;
+    code first;
+    for_each_tree(codec, some, [&](code const& sum, std::string const& tree) {
+      CAPTURE(tree);
+      if (trees++ == 0) first = sum;
+      REQUIRE(header_of(sum).weight == whole);
+      REQUIRE(header_of(sum).lowest_rank == 3);
+      REQUIRE(header_of(sum).flags == 0);
+      if constexpr (C::sum_is_exact) REQUIRE(same_bytes(sum, first));
+      auto const values = decoded(codec, sum, n);
+      bool within = true;
+      for (std::size_t i = 0; i < n; ++i)
+        if constexpr (stated<C>::drawn)
+          within &= values[i] == low[i] * whole || values[i] == high[i] * whole;
+        else
+          within &= std::fabs(values[i] - ideal[i]) <= error[i];
+      REQUIRE(within);
+    });
+    REQUIRE(trees == (std::vector{1, 1, 3, 15, 105, 945})[static_cast<std::size_t>(ranks - 1)]);
+  }
+}
+
+/// What follows the n values in memory changes nothing, what the encoded block held before changes
+/// nothing, and 0 is neutral where stated.
+template <class C> void tail() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  for (int const n : block_sizes<C>()) {
+    CAPTURE(n);
+    auto const count = static_cast<std::size_t>(n);
+    auto const x = data::uniform<T>(count, -8, 8, {.seed = 51});
+    code expected;
+    for (double const garbage : {1.0, -1.0, std::nan("")})
+      for (std::byte const before : {std::byte{0}, std::byte{0xff}, std::byte{0xa5}}) {
+        std::vector<T> longer = x;
+        longer.resize(count + 100, data::as<T>(garbage));
+        code block(codec.block_bytes(n), before);
+        T const* const values = longer.data();
+        codec.encode_block(hcomp::simd_group{}, values, n, block.data(), {.rank = 1});
+        if (expected.empty()) expected = block;
+        REQUIRE(same_bytes(block, expected));
+      }
+    REQUIRE(same_bytes(expected, encode(codec, x, {.rank = 1})));
+    if constexpr (stated<C>::zero_is_neutral) {
+      auto const zero = encode(codec, std::vector<T>(count), {.rank = 2});
+      REQUIRE(decoded(codec, merged(codec, expected, zero), n) == decoded(codec, expected, n));
+    }
+  }
+}
+
+/// The same key gives the same bytes; where merges draw, every part of the key gives other draws.
+template <class C> void key() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  constexpr int n = 640;
+  auto const x = data::uniform<T>(n, -8, 8, {.seed = 61});
+  auto const y = data::uniform<T>(n, -8, 8, {.seed = 62});
+  auto const payload = [&](block_origin a, block_origin b) {
+    auto const sum = merged(codec, encode(codec, x, a), encode(codec, y, b));
+    REQUIRE(header_of(sum).flags == 0);
+    return code(sum.begin() + block_header_bytes, sum.end());
+  };
+  block_origin const a{.stream = 1, .rank = 0, .weight = 1, .index = 0};
+  block_origin const b{.stream = 1, .rank = 1, .weight = 1, .index = 0};
+  auto const reference = payload(a, b);
+  REQUIRE(payload(a, b) == reference);
+  struct {
+    char const* what;
+    block_origin a, b;
+  } const others[] = {
+      {"stream", {.stream = 2, .rank = 0}, {.stream = 2, .rank = 1}},
+      {"stream, upper half",
+       {.stream = 1 | 1ull << 32, .rank = 0},
+       {.stream = 1 | 1ull << 32, .rank = 1}},
+      {"block", {.stream = 1, .rank = 0, .index = 1}, {.stream = 1, .rank = 1, .index = 1}},
+      {"block past 2^32 words",
+       {.stream = 1, .rank = 0, .index = 1u << 30},
+       {.stream = 1, .rank = 1, .index = 1u << 30}},
+      {"lower rank", {.stream = 1, .rank = 2}, {.stream = 1, .rank = 1}},
+      {"upper rank", {.stream = 1, .rank = 0}, {.stream = 1, .rank = 2}},
+  };
+  for (auto const& other : others) {
+    CAPTURE(other.what);
+    REQUIRE((payload(other.a, other.b) != reference) == stated<C>::drawn);
+  }
+}
+
+/// The mean over 10^4 merges is the exact mean, within 5 standard errors; without draws, always.
+template <class C> void mean() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  constexpr int n = 64, draws = stated<C>::drawn ? 10000 : 10;
+  std::uint32_t const weight[] = {1, 2, 5};
+  std::vector<std::vector<T>> x;
+  for (std::uint64_t r = 0; r < 3; ++r) x.push_back(data::uniform<T>(n, -8, 8, {.seed = 71 + r}));
+  std::vector<double> mean(n), ideal(n), square(n);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t r = 0; r < 3; ++r) {
+      double const value = stated<C>::value(codec, static_cast<double>(x[r][i]));
+      ideal[i] += value * weight[r] / 8;
+      square[i] += value * value * weight[r] / 8;
+    }
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<code> block;
+    for (std::uint32_t r = 0; r < 3; ++r)
+      block.push_back(
+          encode(codec, x[r],
+                 {.stream = 1000u + static_cast<unsigned>(draw), .rank = r, .weight = weight[r]},
+                 hcomp::simd_group{}));
+    // Two trees by turns: both must be unbiased.
+    auto const& [a, b, c] = std::tie(block[0], block[1], block[2]);
+    auto const sum =
+        draw % 2 ? merged(codec, merged(codec, a, b), c) : merged(codec, b, merged(codec, c, a));
+    auto const result = decoded(codec, sum, n, reduction::mean);
+    for (std::size_t i = 0; i < n; ++i) mean[i] += result[i] / draws;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    CAPTURE(i);
+    double const variance = stated<C>::drawn ? square[i] - ideal[i] * ideal[i] : 0;
+    double const rounding = 6 * stated<C>::rounding(8 * 8) / 8 + 1e-6;  // six roundings at most
+    REQUIRE(std::fabs(mean[i] - ideal[i]) <= 5 * std::sqrt(variance / draws) + rounding);
+  }
+}
+
+/// Zeros of both signs, denormals and the largest values are encoded as stated and without a flag;
+/// NaN and infinity always set the flag, which survives merges; codecs that claim to pass them on
+/// do.
+template <class C> void special() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  auto const finite = data::finite_specials<T>(), nonfinite = data::nonfinite_specials<T>();
+  for (std::size_t const n : {std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{130}})
+    for (std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+      CAPTURE(n);
+      CAPTURE(at);
+      auto const quiet = encode(codec, data::uniform<T>(n, -1, 1, {.seed = 81}), {.rank = 1});
+      for (T const value : finite) {
+        CAPTURE(static_cast<double>(value));
+        std::vector<T> x(n, data::as<T>(1));
+        x[at] = value;
+        bool const overflow = stated<C>::overflows(static_cast<double>(value));
+        for (auto const& block :
+             {encode(codec, x, {}), encode(codec, x, {}, hcomp::simd_group{})}) {
+          REQUIRE(header_of(block).flags == (overflow ? hcomp::block_has_nonfinite : 0));
+          double const got = decoded(codec, block, static_cast<int>(n))[at];
+          double const ideal = stated<C>::value(codec, static_cast<double>(value));
+          if (overflow) {
+            REQUIRE(std::isinf(got));
+          } else {
+            REQUIRE(std::fabs(got - ideal) <= stated<C>::rounding(ideal));
+          }
+          REQUIRE(std::signbit(got) == std::signbit(ideal));
+        }
+      }
+      for (T const value : nonfinite) {
+        CAPTURE(static_cast<double>(value));
+        std::vector<T> x(n, data::as<T>(1));
+        x[at] = value;
+        for (auto const& block :
+             {encode(codec, x, {}), encode(codec, x, {}, hcomp::simd_group{})}) {
+          REQUIRE(header_of(block).flags == hcomp::block_has_nonfinite);
+          for (auto const& sum :
+               {block, merged(codec, block, quiet), merged(codec, quiet, block)}) {
+            REQUIRE(header_of(sum).flags == hcomp::block_has_nonfinite);
+            double const got = decoded(codec, sum, static_cast<int>(n))[at];
+            if constexpr (C::passes_nonfinite) {
+              if (std::isnan(static_cast<double>(value)))
+                REQUIRE(std::isnan(got));
+              else
+                REQUIRE(got == static_cast<double>(value));
+            } else {
+              REQUIRE(std::isfinite(got));
+            }
+          }
+          // As documented: a sign is that of x >= 0, also of infinity; NaN is negative.
+          if constexpr (!C::passes_nonfinite)
+            REQUIRE(decoded(codec, block, static_cast<int>(n))[at] ==
+                    stated<C>::value(codec, static_cast<double>(value)));
+        }
+      }
+      // NaN meets another NaN, and infinity its opposite: the order must not show in the bytes.
+      for (T const a : nonfinite)
+        for (T const b : nonfinite) {
+          std::vector<T> x(n, data::as<T>(1)), y = x;
+          x[at] = a;
+          y[at] = b;
+          auto const one = encode(codec, x, {.rank = 0}), other = encode(codec, y, {.rank = 1});
+          REQUIRE(same_bytes(merged(codec, one, other), merged(codec, other, one)));
+        }
+    }
+}
+
+/// Every group gives the same bytes: one lane, SIMD, and several lanes at once; from values and
+/// from values with compensation.
+template <class C> void groups(std::vector<int> const& sizes, bool several_lanes) {
+  using T = typename C::value_type;
+  using A = hcomp::accumulator_t<T>;
+  auto const codec = roomy<C>();
+  for (int const n : sizes) {
+    CAPTURE(n);
+    auto const count = static_cast<std::size_t>(n);
+    block_origin const mine{.stream = 3, .rank = 8, .weight = 3, .index = 5};
+    block_origin const others{.stream = 3, .rank = 6, .weight = 2, .index = 5};
+    auto const x = data::uniform<T>(count, -8, 8, {.seed = 91});
+    auto const e = data::uniform<A>(count, -8, 8, {.seed = 92});
+    std::vector<A> plain(count);
+    for (std::size_t i = 0; i < count; ++i) plain[i] = static_cast<A>(x[i]) + e[i];
+    A const* const added = plain.data();
+    hcomp::compensated<T> const source{x.data(), e.data()};
+
+    auto const in = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 93}), others);
+    code expected(codec.block_bytes(n));
+    codec.encode_block(hcomp::serial_group{}, added, n, expected.data(), mine);
+    auto const sum = merged(codec, expected, in);
+    auto const values = decoded<T>(codec, sum, n),
+               means = decoded<T>(codec, sum, n, reduction::mean);
+
+    auto const check = [&](code const& block, code const& both, std::vector<T> const& result,
+                           std::vector<T> const& mean) {
+      REQUIRE(same_bytes(block, expected));
+      REQUIRE(same_bytes(both, sum));
+      REQUIRE(same_bytes(result, values));
+      REQUIRE(same_bytes(mean, means));
+    };
+    auto const run = [&](auto const& share) {  // share(f): f(group) in every lane
+      code block(codec.block_bytes(n)), both;
+      std::vector<T> result(count), mean(count);
+      share([&](auto group) { codec.encode_block(group, source, n, block.data(), mine); });
+      both = block;
+      share([&](auto group) { codec.merge_block(group, both.data(), in.data()); });
+      share([&](auto group) {
+        codec.decode_block(group, both.data(), n, result.data(), reduction::sum);
+        codec.decode_block(group, both.data(), n, mean.data(), reduction::mean);
+      });
+      check(block, both, result, mean);
+    };
+    run([](auto const& f) { f(hcomp::serial_group{}); });
+    run([](auto const& f) { f(hcomp::simd_group{}); });
+    if (several_lanes) run([](auto const& f) { lanes::run<3>(f); });
+    REQUIRE(same_bytes(encode(codec, x, mine), encode(codec, x, mine, hcomp::simd_group{})));
+  }
+}
+
+/// Blocks that contradict each other are marked with the reason, stay marked whatever they are
+/// merged with, and decoding says so.
+template <class C> void contradictions() {
+  using T = typename C::value_type;
+  auto const codec = roomy<C>();
+  constexpr int n = 70;
+  hcomp::stream_key const key{.seed = 4};
+  std::uint64_t const stream = hcomp::stream_of(key);
+  auto const encoded = [&](block_origin origin, std::size_t values = 70) {
+    auto block = encode(codec, data::signs<T>(values, {.seed = 100u + origin.rank}), origin);
+    // Room for the longer of two, so that a wrong length is read as such and not past the end.
+    block.resize(codec.block_bytes(n) + 64);
+    return block;
+  };
+  auto const changed = [&](auto const& change) {
+    auto block = encoded({.stream = stream, .rank = 1});
+    auto header = header_of(block);
+    change(header);
+    hcomp::store(block.data(), 0, header);
+    return block;
+  };
+  auto broken = encoded({.stream = stream, .rank = 1});
+  hcomp::detail::seal(hcomp::serial_group{}, broken.data(), codec.block_bytes(n));
+  broken[codec.block_bytes(n) - 1] ^= std::byte{4};
+  struct {
+    block_fault fault;
+    code bad;
+  } const cases[] = {
+      {block_fault::format, changed([](block_header& h) { h.magic ^= 1; })},
+      {block_fault::format, changed([](block_header& h) { ++h.version; })},
+      {block_fault::codec, changed([](block_header& h) { ++h.codec; })},
+      {block_fault::length, encoded({.stream = stream, .rank = 1}, 69)},
+      {block_fault::place, encoded({.stream = stream, .rank = 1, .index = 1})},
+      {block_fault::stream, encoded({.stream = stream + 1, .rank = 1})},
+      {block_fault::ranks, encoded({.stream = stream, .rank = 0})},
+      {block_fault::weight, changed([&](block_header& h) { h.weight = codec.max_summands(); })},
+      {block_fault::checksum, broken},
+  };
+  auto const good = encoded({.stream = stream, .rank = 0});
+  auto const third = encoded({.stream = stream, .rank = 2});
+  for (auto const& [fault, bad] : cases) {
+    std::string const text = hcomp::to_text(fault);
+    CAPTURE(text);
+    for (bool const bad_first : {false, true}) {
+      CAPTURE(bad_first);
+      auto const sum = bad_first ? merged_by_op(codec, bad, good) : merged_by_op(codec, good, bad);
+      REQUIRE((header_of(sum).flags & hcomp::block_is_damaged) != 0);
+      REQUIRE(header_of(sum).fault == fault);
+      auto const later = merged_by_op(codec, sum, third);
+      auto const other = merged_by_op(codec, third, sum);
+      for (code const& block : {sum, later, other}) {
+        REQUIRE((header_of(block).flags & hcomp::block_is_damaged) != 0);
+        REQUIRE(header_of(block).fault != block_fault::none);
+        // As a code of one full block, as hcomp::decode wants it.
+        code whole(block.begin(),
+                   block.begin() + static_cast<std::ptrdiff_t>(codec.block_bytes(n)));
+        whole.resize(hcomp::code_bytes(codec, n));
+        std::vector<T> x(n, data::as<T>(42));
+        try {
+          hcomp::decode(codec, whole, std::span<T>(x), {.key = key});
+          FAIL("decoded a damaged block");
+        } catch (hcomp::wire_error const& error) {
+          std::string const what = error.what();
+          REQUIRE(what.find("block 0 (values 0 to 69)") != std::string::npos);
+          REQUIRE(what.find(C::name) != std::string::npos);
+          REQUIRE(what.find(text) != std::string::npos);
+        }
+        for (T const value : x) REQUIRE(static_cast<double>(value) == 42);
+      }
+    }
+  }
+}
+
+}  // namespace laws
