@@ -51,5 +51,6 @@ set(HCOMP_ENVIRONMENT_openmpi
   OMPI_ALLOW_RUN_AS_ROOT=1                          # containers are root
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_btl_vader_single_copy_mechanism=none     # containers often forbid reading another process
-  OMPI_MCA_mpi_yield_when_idle=1)                   # more ranks than cores
+  OMPI_MCA_mpi_yield_when_idle=1                    # more ranks than cores
+  OMPI_MCA_coll_tuned_use_dynamic_rules=1)          # tests choose among its all-reduce algorithms
 set(HCOMP_ENVIRONMENT_mpich "")                     # linked in instead: support/mpich_yield.cpp

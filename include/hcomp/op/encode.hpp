@@ -20,8 +20,8 @@ namespace hcomp {
 
 /// Who encodes, in which call.
 struct encode_options {
-  stream_key key;  ///< equal on all ranks, a new step for every sum
-  int rank = 0;    ///< every rank its own; >= 0
+  stream_key key = {};  ///< equal on all ranks, a new step for every sum
+  int rank = 0;         ///< every rank its own; >= 0
   std::uint32_t weight = 1;
   bool checksum = false;
 };
@@ -68,7 +68,7 @@ std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type c
 
 /// How to decode.
 struct decode_options {
-  stream_key key;  ///< that the blocks were encoded with
+  stream_key key = {};  ///< that the blocks were encoded with
   reduction result = reduction::sum;
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   std::uint64_t weight = 0;  ///< that the sum must have, such as the number of ranks; 0: any

@@ -20,10 +20,11 @@ namespace hcomp::mpi {
 
 /// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
 ///
-/// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died
-/// or a link was cut: most libraries abort the job, some wait for ever. Where that matters use
-/// hcomp::ucx::transport. Waiting yields the processor, so ranks may share cores.
-/// Used by one thread at a time.
+/// Errors that MPI reports become transport_error (MPICH 4.0 aborts the job instead when it notices
+/// one while waiting, such as a message longer than its receive); but plain MPI does not notice
+/// that a peer died or a link was cut: most libraries abort the job, some wait for ever. Where that
+/// matters use hcomp::ucx::transport. Waiting yields the processor, so ranks may share cores. Used
+/// by one thread at a time.
 class transport {
  public:
   /// A send or receive under way. Movable; waited for exactly once.

@@ -9,6 +9,7 @@
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/half.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <stdexcept>
