@@ -72,8 +72,6 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
     return codec;
 }
 
-namespace detail {
-
 /// The part of every merge of C's blocks that is the same for all codecs: check, merge the payload,
 /// then the header. `payload(acc_header, in_header)` merges the payloads.
 template <class C, class Group, class Payload>
@@ -97,5 +95,4 @@ HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
   group.sync();
 }
 
-}  // namespace detail
 }  // namespace hcomp

@@ -76,11 +76,10 @@ template <class Wire, class T = float> struct float_cast {
   template <class Group>
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     bool finite = true;
-    detail::merge_checked<float_cast>(
-        group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
-          for (int i = group.lane(); i < mine.values; i += Group::lanes)
-            finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
-        });
+    merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
+      for (int i = group.lane(); i < mine.values; i += Group::lanes)
+        finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
+    });
     bool const nonfinite = group.any(!finite);
     if (nonfinite && group.lane() == 0) {
       auto header = load<block_header>(acc);

@@ -56,16 +56,15 @@ template <class T = float> struct sign {
 
   template <class Group>
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
-    detail::merge_checked<sign>(
-        group, acc, in, max_summands(), [&](auto const& mine, auto const& other) {
-          bool const mine_first = mine.lowest_rank < other.lowest_rank;
-          auto const& lower = mine_first ? mine : other;
-          auto const& upper = mine_first ? other : mine;
-          auto const key = detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
-                                                  lower.weight, lower.weight + upper.weight);
-          detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
-                              words_of(mine.values), first_word(mine.index), mine_first, key);
-        });
+    merge_checked<sign>(group, acc, in, max_summands(), [&](auto const& mine, auto const& other) {
+      bool const mine_first = mine.lowest_rank < other.lowest_rank;
+      auto const& lower = mine_first ? mine : other;
+      auto const& upper = mine_first ? other : mine;
+      auto const key = detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
+                                              lower.weight, lower.weight + upper.weight);
+      detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
+                          words_of(mine.values), first_word(mine.index), mine_first, key);
+    });
   }
 
   template <class Group, class Out>

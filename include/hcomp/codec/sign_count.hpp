@@ -65,7 +65,7 @@ template <class T = float> struct sign_count {
 
   template <class Group>
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
-    detail::merge_checked<sign_count>(group, acc, in, summands, [&](auto const& mine, auto const&) {
+    merge_checked<sign_count>(group, acc, in, summands, [&](auto const& mine, auto const&) {
       std::byte* const a = acc + block_header_bytes;
       std::byte const* const b = in + block_header_bytes;
       for (int w = group.lane(); w < words_of(mine.values); w += Group::lanes) {
