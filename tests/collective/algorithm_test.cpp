@@ -8,7 +8,7 @@ using hcomp::algorithm;
 using hcomp::algorithm_kind;
 
 TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
-  for (auto const* text :
+  for (std::string const text :
        {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "owner"}) {
     CAPTURE(text);
     CHECK(algorithm::from(text).name() == text);
@@ -57,7 +57,7 @@ TEST_CASE("algorithm: a torus with a shape fits exactly its number of ranks") {
 }
 
 TEST_CASE("algorithm: ring, direct and owner fit any number of ranks unchanged") {
-  for (auto const* text : {"ring", "direct", "owner"})
+  for (std::string const text : {"ring", "direct", "owner"})
     for (int ranks = 1; ranks < 10; ++ranks)
       CHECK(algorithm::from(text).fitted(ranks) == algorithm::from(text));
 }

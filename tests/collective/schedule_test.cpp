@@ -5,6 +5,7 @@
 #include <hcomp/collective/ring.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 using namespace hcomp;
@@ -166,7 +167,7 @@ TEST_CASE("torus: without a shape it is the squarest one") {
 
 TEST_CASE("every schedule sends every chunk once per phase and hop-to-owner, as the ring does") {
   // bandwidth: over all ranks, each phase moves size - 1 times the whole vector
-  for (auto const* name : {"ring", "direct", "torus"})
+  for (std::string const name : {"ring", "direct", "torus"})
     for (int size = 1; size <= 12; ++size)
       for (bool const gather : {false, true}) {
         CAPTURE(name);

@@ -3,6 +3,7 @@
 /// What is checked before a collective moves anything: this rank's arguments, then that all ranks
 /// passed the same. Every decision is made from what all ranks know, so all throw or none does.
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -14,7 +15,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hcomp::detail {
@@ -53,8 +53,9 @@ struct call_record {
   complaint refused = complaint::none;
   std::uint32_t codec = 0;  ///< tag
   std::uint32_t value_bytes = 0;
-  std::uint64_t values = 0;
-  double parameters[4] = {};  ///< of the codec
+  std::uint64_t values = 0;       ///< of x
+  std::uint64_t plan_values = 0;  ///< that x should have
+  double parameters[4] = {};      ///< of the codec
   std::uint32_t algorithm = 0;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
@@ -80,6 +81,7 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
   mine.codec = C::tag;
   mine.value_bytes = sizeof(value_type);
   mine.values = x.size();
+  mine.plan_values = values;
   std::size_t i = 0;
   for (double const parameter : codec.parameters()) mine.parameters[i++] = parameter;
   mine.algorithm = static_cast<std::uint32_t>(options.how.kind);
@@ -108,18 +110,26 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
   return mine;
 }
 
+/// The fewest digits that tell it from every other number.
+inline std::string to_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+/// Makes no text, and so allocates nothing, unless it throws.
 /// @throws disagreement_error     the records contradict each other
 /// @throws std::invalid_argument  some rank refused its own arguments
-inline void require_agreement(std::span<call_record const> all, std::size_t plan_values) {
-  std::string const who = std::string(to_text(all[0].what)) + ": ";
-  auto const compare = [&](std::string_view what, auto const& member, auto const& text) {
+inline void require_agreement(std::span<call_record const> all) {
+  auto const who = [&] { return std::string(to_text(all[0].what)) + ": "; };
+  auto const compare = [&](char const* what, auto const& member, auto const& text) {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       if (member(all[rank]) != member(all[0]))
-        throw disagreement_error(who + "ranks disagree on " + std::string(what) + ": rank 0 has " +
+        throw disagreement_error(who() + "ranks disagree on " + what + ": rank 0 has " +
                                  text(member(all[0])) + ", rank " + std::to_string(rank) + " has " +
                                  text(member(all[rank])));
   };
   auto const number = [](auto value) { return std::to_string(value); };
+  auto const real = [](double value) { return to_text(value); };
   auto const algorithm_name = [](auto shape) { return shape.name(); };
 
   compare(
@@ -131,10 +141,11 @@ inline void require_agreement(std::span<call_record const> all, std::size_t plan
       "the codec (its tag)", [](auto& r) { return r.codec; }, number);
   compare(
       "the bytes of a value", [](auto& r) { return r.value_bytes; }, number);
+  char const* const parameters[] = {"parameter 1 of the codec", "parameter 2 of the codec",
+                                    "parameter 3 of the codec", "parameter 4 of the codec"};
   for (int i = 0; i < 4; ++i)
     compare(
-        "parameter " + std::to_string(i + 1) + " of the codec",
-        [i](auto& r) { return r.parameters[i]; }, number);
+        parameters[i], [i](auto& r) { return r.parameters[i]; }, real);
   compare(
       "the algorithm",
       [](auto& r) {
@@ -159,10 +170,11 @@ inline void require_agreement(std::span<call_record const> all, std::size_t plan
       "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].refused != complaint::none)
-      throw std::invalid_argument(
-          who + "on rank " + std::to_string(rank) + " " + to_text(all[rank].refused) + " (x has " +
-          std::to_string(all[rank].values) + " values, the plan " + std::to_string(plan_values) +
-          ", the weight is " + std::to_string(all[rank].weight) + ")");
+      throw std::invalid_argument(who() + "on rank " + std::to_string(rank) + " " +
+                                  to_text(all[rank].refused) + " (x has " +
+                                  std::to_string(all[rank].values) + " values, the plan " +
+                                  std::to_string(all[rank].plan_values) + ", the weight is " +
+                                  std::to_string(all[rank].weight) + ")");
 }
 
 /// The weight of the finished sum.

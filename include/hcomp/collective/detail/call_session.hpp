@@ -56,7 +56,7 @@ template <HomomorphicSum C, Transport T> class call_session {
       // every rank answers for itself: equal weights are assumed, and verified in the blocks
       records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     }
-    require_agreement(records_, values_);
+    require_agreement(records_);
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return figures;
   }
@@ -71,7 +71,7 @@ template <HomomorphicSum C, Transport T> class call_session {
       watch.add_to(figures.seconds_communicate);
     }
     require_sound(to_text(what_), C::name, found, options_.nonfinite, layout);
-    figures.weight = found.weight;
+    figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
   }
 
   report done(report figures) const {

@@ -1,0 +1,112 @@
+#pragma once
+/// @file
+/// What a collective must give, computed without it: blocks encoded and merged by hand, in the
+/// order in which the ring, the torus or the servers of `direct` meet them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// The codes of all ranks, and their sums.
+template <class C> class oracle {
+ public:
+  using value_type = typename C::value_type;
+  using code = std::vector<std::byte>;
+
+  /// @param weights  of the ranks; empty: all 1
+  oracle(C const& codec, std::vector<std::vector<value_type>> const& x, call_options const& call,
+         std::vector<std::uint32_t> const& weights = {})
+      : codec_(codec), layout_(layout_of(codec, x[0].size())), result_(call.result) {
+    for (std::size_t rank = 0; rank < x.size(); ++rank) {
+      block_origin const origin{stream_of(call.key()), static_cast<std::uint32_t>(rank),
+                                weights.empty() ? 1 : weights[rank], 0};
+      codes_.emplace_back(layout_.bytes());
+      encode_blocks<C, value_type const*> const work{codec_, layout_, x[rank].data(),
+                                                     codes_.back().data(), origin};
+      for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
+    }
+  }
+
+  /// What every rank must hold afterwards.
+  std::vector<value_type> sum(algorithm const& how) const {
+    int const ranks = static_cast<int>(codes_.size());
+    code total(layout_.bytes());
+    auto const shape = how.fitted(ranks);
+    for (int chunk = 0; chunk < ranks; ++chunk) {
+      block_range const blocks = chunk_of(chunk);
+      code const part = how.kind == algorithm_kind::owner ? tree(blocks, 0, ranks)
+                                                          : chunk_sum(shape, blocks, chunk);
+      std::copy_n(part.data() + layout_.offset(blocks.first), layout_.bytes(blocks),
+                  total.data() + layout_.offset(blocks.first));
+    }
+    std::vector<value_type> x(layout_.values);
+    decode_blocks<C> const work{codec_, layout_, 0, total.data(), x.data(), result_};
+    for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
+    return x;
+  }
+
+ private:
+  block_range chunk_of(int chunk) const {
+    auto const at = [&](int c) {
+      return layout_.blocks() * static_cast<std::size_t>(c) / codes_.size();
+    };
+    return {at(chunk), at(chunk + 1) - at(chunk)};
+  }
+
+  code chunk_sum(algorithm const& how, block_range blocks, int chunk) const {
+    int const ranks = static_cast<int>(codes_.size());
+    std::vector<code> parts;
+    if (how.kind == algorithm_kind::ring) {
+      // chunk q sets out at rank q and is added to at q + 1, q + 2, ...
+      for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk + h, ranks)]);
+    } else if (how.kind == algorithm_kind::direct) {
+      // chunk q is added up at rank q, which hears from q - 1, q - 2, ...
+      for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk - h + ranks, ranks)]);
+    } else {
+      // chunk p * rows + i: in every row from column p on, then these sums from row i on
+      int const part = chunk / how.rows, first_row = chunk % how.rows;
+      for (int r = 0; r < how.rows; ++r) {
+        int const row = (first_row + r) % how.rows;
+        std::vector<code> in_row;
+        for (int c = 0; c < how.columns; ++c)
+          in_row.push_back(codes_[at(row * how.columns + (part + c) % how.columns, ranks)]);
+        parts.push_back(folded(blocks, in_row));
+      }
+    }
+    return folded(blocks, parts);
+  }
+  static std::size_t at(int rank, int ranks) { return static_cast<std::size_t>(rank % ranks); }
+
+  code folded(block_range blocks, std::vector<code> const& parts) const {
+    code sum = parts.front();
+    for (std::size_t i = 1; i < parts.size(); ++i) sum = merged(blocks, parts[i], sum);
+    return sum;
+  }
+  /// The balanced tree over ranks [low, high).
+  code tree(block_range blocks, int low, int high) const {
+    if (high - low == 1) return codes_[static_cast<std::size_t>(low)];
+    int const middle = low + (high - low) / 2;
+    return merged(blocks, tree(blocks, low, middle), tree(blocks, middle, high));
+  }
+  code merged(block_range blocks, code acc, code const& in) const {
+    merge_blocks<C> const work{codec_, acc.data() + layout_.offset(blocks.first),
+                               in.data() + layout_.offset(blocks.first)};
+    for (std::size_t i = 0; i < blocks.count; ++i) work(serial_group{}, i);
+    return acc;
+  }
+
+  C codec_;
+  code_layout layout_;
+  reduction result_;
+  std::vector<code> codes_;
+};
+
+}  // namespace hcomp::testing

@@ -1,0 +1,218 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/marsit.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+thread_local std::uint64_t allocations = 0;
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* memory = nullptr;
+  if (alignment <= alignof(std::max_align_t))
+    memory = std::malloc(bytes > 0 ? bytes : 1);
+  else
+    memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+/// Not inlined: g++ would see memory of operator new given to free, and warn.
+[[gnu::noinline]] void release(void* memory) { std::free(memory); }
+
+}  // namespace
+
+// The whole program counts what each of its threads allocates.
+void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// A loopback whose own allocations do not count: how long its queues get is left to the scheduler.
+class uncounted_loopback {
+ public:
+  using request = loopback::request;
+
+  explicit uncounted_loopback(loopback& transport) : transport_(&transport) {}
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  bool reaches(memory_space space) const { return transport_->reaches(space); }
+  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    return uncounted([&] { return transport_->isend(peer, tag, bytes); });
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    return uncounted([&] { return transport_->irecv(peer, tag, bytes); });
+  }
+  std::size_t wait(request& r) {
+    return uncounted([&] { return transport_->wait(r); });
+  }
+
+ private:
+  template <class F> auto uncounted(F const& call) -> decltype(call()) {
+    std::uint64_t const before = allocations;
+    auto const result = call();
+    allocations = before;
+    return result;
+  }
+  loopback* transport_;
+};
+static_assert(Transport<uncounted_loopback>);
+
+std::size_t values_of(int ranks, std::size_t block) {
+  return static_cast<std::size_t>(2 * ranks) * block + 5;
+}
+
+/// Allocations of all ranks in calls 2 to 4 of `call(step)`, which `make(transport, executor)`
+/// gives.
+template <class Make> std::uint64_t counted(int ranks, Make const& make) {
+  std::atomic<std::uint64_t> total = 0;
+  run_ranks(ranks, [&](loopback& inner) {
+    uncounted_loopback transport(inner);
+    host_executor executor(2);
+    make(transport, executor, [&](auto const& call) {
+      call(std::uint64_t{0});
+      std::uint64_t const before = allocations;
+      for (std::uint64_t step = 1; step < 4; ++step) call(step);
+      total += allocations - before;
+    });
+  });
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("the allocation counter of this program counts") {
+  std::uint64_t const before = allocations;
+  std::vector<int> const some(10);
+  void* const aligned = ::operator new (100, std::align_val_t{64});
+  ::operator delete (aligned, std::align_val_t{64});
+  CHECK(allocations == before + 2);
+}
+
+TEST_CASE("plan: after the first call nothing is allocated, with every codec and algorithm") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    for (int const ranks : {1, 2, 4, 5})
+      for (std::string const name : {"ring", "torus", "direct"}) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(ranks);
+        CAPTURE(name);
+        auto const values = values_of(ranks, C::block_values);
+        CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
+                plan sum(values, C{}, transport, executor,
+                         {.how = algorithm::from(name), .checksum = true, .segment_bytes = 1});
+                std::vector<float> x(values, 1);
+                measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
+              }) == 0);
+      }
+  });
+}
+
+TEST_CASE("plan: after the first call reduce_scatter and all_gather allocate nothing") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const values = values_of(4, C::block_values);
+    CHECK(counted(4, [&](auto& transport, auto& executor, auto const& measure) {
+            plan sum(values, C{}, transport, executor);
+            std::vector<float> x(values, 1);
+            measure([&](std::uint64_t step) {
+              sum.reduce_scatter(std::span(x), {.step = step});
+              sum.all_gather(std::span(x), {.step = step});
+            });
+          }) == 0);
+  });
+}
+
+TEST_CASE("plan: error feedback allocates nothing after the first call") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const values = values_of(3, C::block_values);
+    CHECK(counted(3, [&](auto& transport, auto& executor, auto const& measure) {
+            plan sum(values, C{}, transport, executor);
+            error_feedback<float> feedback(values);
+            std::vector<float> x(values, 1);
+            measure([&](std::uint64_t step) {
+              sum.all_reduce(std::span(x), feedback, {.step = step});
+            });
+          }) == 0);
+  });
+}
+
+TEST_CASE("owner_selection: after the first call nothing is allocated") {
+  for (int const ranks : {1, 2, 5}) {
+    CAPTURE(ranks);
+    auto const values = values_of(ranks, sign<>::block_values);
+    CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
+            owner_selection sum(values, sign<>{}, transport, executor);
+            std::vector<float> x(values, 1);
+            measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
+          }) == 0);
+  }
+}
+
+TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them") {
+  for (std::string const name : {"ring", "torus", "owner"})
+    for (std::uint64_t const period : {0, 1}) {
+      CAPTURE(name);
+      CAPTURE(period);
+      auto const values = values_of(4, sign<>::block_values);
+      CHECK(counted(4, [&](auto& transport, auto& executor, auto const& measure) {
+              marsit<float, uncounted_loopback, host_executor> synchronize(
+                  values, {.period = period, .plan = {.how = algorithm::from(name)}}, transport,
+                  executor);
+              std::vector<float> update(values, 1);
+              measure([&](std::uint64_t) { synchronize(std::span(update)); });
+            }) == 0);
+    }
+}
+
+TEST_CASE("loopback: its queues stop growing") {
+  // They grow to the most messages that ever wait at once; soon that has happened.
+  constexpr int ranks = 4;
+  constexpr std::size_t values = 100000;
+  std::vector<int> quiet_calls(ranks);
+  run_ranks(ranks, [&](loopback& transport) {
+    host_executor executor;
+    plan sum(values, identity<>{}, transport, executor, {.segment_bytes = 1});
+    std::vector<float> x(values, 1);
+    int& quiet = quiet_calls[static_cast<std::size_t>(transport.rank())];
+    for (int call = 0; call < 300; ++call) {
+      std::uint64_t const before = allocations;
+      sum.all_reduce(std::span(x), {.result = reduction::mean});
+      quiet = allocations == before ? quiet + 1 : 0;
+    }
+  });
+  for (int const calls : quiet_calls) CHECK(calls >= 20);
+}
