@@ -1,0 +1,46 @@
+# cmake -D ROOT=<source> -P check_readme.cmake: code that README.md quotes is what the files say.
+#
+# A quote is a fenced block behind a line `<!-- from <file> -->`; its lines must stand in the file in
+# one run. Shell commands that README.md shows must name scripts that exist.
+cmake_minimum_required(VERSION 3.25)
+
+# CMake splits lists at semicolons and minds brackets; neither may touch the text.
+function(read_text variable file)
+  file(READ "${file}" text)
+  string(REPLACE ";" "<semicolon>" text "${text}")
+  string(REPLACE "[" "<open>" text "${text}")
+  string(REPLACE "]" "<close>" text "${text}")
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+read_text(readme "${ROOT}/README.md")
+set(quotes 0)
+while(readme MATCHES "<!-- from ([^ ]+) -->\n```[a-z]*\n([^`]*)```")
+  set(file "${CMAKE_MATCH_1}")
+  set(quote "${CMAKE_MATCH_2}")
+  string(FIND "${readme}" "<!-- from ${file} -->" at)
+  string(LENGTH "<!-- from ${file} -->" length)
+  math(EXPR at "${at} + ${length}")
+  string(SUBSTRING "${readme}" ${at} -1 readme)
+  if(NOT EXISTS "${ROOT}/${file}")
+    message(SEND_ERROR "README.md quotes ${file}, which does not exist")
+    continue()
+  endif()
+  read_text(source "${ROOT}/${file}")
+  string(FIND "${source}" "${quote}" found)
+  if(found EQUAL -1)
+    message(SEND_ERROR "README.md quotes lines of ${file} that do not stand there:\n${quote}")
+  endif()
+  math(EXPR quotes "${quotes} + 1")
+endwhile()
+
+string(REGEX MATCHALL "(examples|tests|cmake)/[a-z_/]+\\.sh" scripts "${readme}")
+foreach(script IN LISTS scripts)
+  if(NOT EXISTS "${ROOT}/${script}")
+    message(SEND_ERROR "README.md names ${script}, which does not exist")
+  endif()
+endforeach()
+if(quotes LESS 2)
+  message(SEND_ERROR "README.md quotes ${quotes} files, at least 2 are expected")
+endif()
+message(STATUS "${quotes} quotes checked")
