@@ -2,7 +2,10 @@
 /// @file
 /// Random masks: every bit of a word set independently with an exact rational probability.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
@@ -17,8 +20,64 @@ struct mask_key {
   std::uint32_t whole;
 };
 
+/// The binary digits of a mask's probability, first the halves.
+struct binary_digits {
+  std::uint64_t remainder, whole;
+
+  HCOMP_HD explicit binary_digits(mask_key const& key) : remainder(key.share), whole(key.whole) {}
+
+  /// False when all digits to come are 0.
+  HCOMP_HD bool left() const { return remainder != 0; }
+  /// The next digit in every bit of a word.
+  HCOMP_HD std::uint64_t next() {
+    remainder *= 2;
+    if (remainder < whole) return 0;
+    remainder -= whole;
+    return ~std::uint64_t{0};
+  }
+};
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
+
+namespace detail {
+
+/// Compare the next digit of every lane's uniforms with that of the probability: the smaller
+/// uniform takes its bit, the larger leaves it, equal ones stay undecided.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void compare_digit(Word& taken, Word& undecided,
+                                                          Word const& uniforms,
+                                                          std::uint64_t digit) {
+  taken |= undecided & ~uniforms & digit;
+  undecided &= ~(uniforms ^ digit);
+}
+
+/// Compare digits 2 `call` and following, two per Philox call; call k of `Calls` finds its digits
+/// in digits[2 k] and digits[2 k + 1].
+template <class Word, int Vectors, int Calls>
+[[gnu::always_inline]] HCOMP_HD inline void compare_digits(
+    Word (&taken)[Vectors], Word (&undecided)[Vectors], Word const (&place)[Vectors],
+    std::uint64_t call, std::uint64_t const (&digits)[2 * Calls], mask_key const& key) {
+  Word tag;
+  repeat(tag, key.tag);
+  philox_words<Word> draws[Vectors * Calls];
+  HCOMP_UNROLL
+  for (int i = 0; i < Vectors * Calls; ++i) {
+    Word const& at = place[i / Calls];
+    auto const number = call + static_cast<unsigned>(i % Calls);
+    draws[i] = {at, (at >> 32) | (number << 24), tag, Word{}};
+  }
+  philox4x32(draws, key.stream);
+  HCOMP_UNROLL
+  for (int i = 0; i < Vectors * Calls; ++i) {
+    auto const& [c0, c1, c2, c3] = draws[i];
+    int const v = i / Calls, k = i % Calls;
+    compare_digit<Word>(taken[v], undecided[v], (c0 & 0xffffffffu) | (c1 << 32), digits[2 * k]);
+    compare_digit<Word>(taken[v], undecided[v], (c2 & 0xffffffffu) | (c3 << 32), digits[2 * k + 1]);
+  }
+}
+
+}  // namespace detail
 
 /// Set each bit of `mask` that is also set in `wanted` with probability share / whole, exactly;
 /// the other bits are 0. Lane i belongs to the word number `first_word` + i of the whole vector,
@@ -32,28 +91,117 @@ template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void bernoulli_mask(Word& mask, Word const& wanted,
                                                            std::uint64_t first_word,
                                                            mask_key const& key) {
-  Word place;
-  count_from(place, first_word);
-  Word undecided = wanted;
-  Word taken = Word{};
-  std::uint64_t remainder = key.share;
-  auto const compare_digit = [&](Word const& digit) __attribute__((always_inline)) {
-    remainder *= 2;
-    if (remainder >= key.whole) {  // this digit of the probability is 1
-      remainder -= key.whole;
-      taken |= undecided & ~digit;
-      undecided &= digit;
-    } else {
-      undecided &= ~digit;
-    }
-  };
-  for (std::uint64_t call = 0; remainder != 0 && any_bit(undecided); ++call) {
-    Word c0 = place, c1 = (place >> 32) | (call << 24), c2 = Word{} + key.tag, c3 = Word{};
-    philox4x32(c0, c1, c2, c3, key.stream);
-    compare_digit((c0 & 0xffffffffu) | (c1 << 32));
-    compare_digit((c2 & 0xffffffffu) | (c3 << 32));
+  Word place[1], undecided[1] = {wanted}, taken[1] = {Word{}};
+  count_from(place[0], first_word);
+  binary_digits expansion(key);
+  for (std::uint64_t call = 0; expansion.left() && any_bit(undecided[0]); ++call) {
+    std::uint64_t digits[2];
+    for (auto& digit : digits) digit = expansion.next();
+    detail::compare_digits<Word, 1, 1>(taken, undecided, place, call, digits, key);
   }
-  mask = taken;
+  mask = taken[0];
+}
+
+/// So many words at once are the job of bernoulli_masks.
+inline constexpr int mask_tile_words = 256;
+using mask_tile = std::array<std::uint64_t, mask_tile_words>;
+
+namespace detail {
+
+/// Words of a tile some of whose bits are undecided, behind each other.
+struct undecided_words {
+  static constexpr int overrun = 16;  ///< more than is in the list may be read, never used
+  alignas(64) std::array<std::uint64_t, mask_tile_words + overrun> place, bits;
+  int count = 0;
+
+  [[gnu::always_inline]] inline void put(std::uint64_t its_place, std::uint64_t its_bits) {
+    auto const end = static_cast<std::size_t>(count);
+    place[end] = its_place;
+    bits[end] = its_bits;
+    count += its_bits != 0;
+  }
+  void close(std::uint64_t any_place) {
+    for (int i = count; i < count + overrun; ++i) {
+      place[static_cast<std::size_t>(i)] = any_place;
+      bits[static_cast<std::size_t>(i)] = 0;
+    }
+  }
+};
+
+/// The first `Calls` calls of all words of a tile.
+template <class Word, int Calls>
+[[gnu::always_inline]] inline void begin_masks(mask_tile& mask, mask_tile const& wanted, int count,
+                                               std::uint64_t first_word, mask_key const& key,
+                                               binary_digits& expansion, undecided_words& left) {
+  constexpr int lanes = word_lanes<Word>;
+  std::uint64_t digits[2 * Calls];
+  for (auto& digit : digits) digit = expansion.next();
+  Word place[1];
+  count_from(place[0], first_word);
+  for (int w = 0; w < count; w += lanes) {
+    Word undecided[1], taken[1] = {Word{}};
+    memcpy(undecided, wanted.data() + w, sizeof(Word));
+    compare_digits<Word, 1, Calls>(taken, undecided, place, 0, digits, key);
+    memcpy(mask.data() + w, taken, sizeof(Word));
+    if (expansion.left()) {
+      std::uint64_t bits[lanes];
+      memcpy(bits, undecided, sizeof(Word));
+      for (int i = 0; i < lanes; ++i) left.put(first_word + static_cast<unsigned>(w + i), bits[i]);
+    }
+    place[0] += lanes;
+  }
+  left.close(first_word);
+}
+
+/// One more call for the words that are left.
+template <class Word>
+[[gnu::always_inline]] inline void continue_masks(mask_tile& mask, std::uint64_t first_word,
+                                                  std::uint64_t call, mask_key const& key,
+                                                  binary_digits& expansion, undecided_words& left) {
+  constexpr int lanes = 2 * word_lanes<Word>;
+  std::uint64_t digits[2];
+  for (auto& digit : digits) digit = expansion.next();
+  int const before = left.count;
+  left.count = 0;
+  for (int w = 0; w < before; w += lanes) {
+    Word place[2], undecided[2], taken[2] = {Word{}, Word{}};
+    memcpy(place, left.place.data() + w, sizeof(place));
+    memcpy(undecided, left.bits.data() + w, sizeof(undecided));
+    compare_digits<Word, 2, 1>(taken, undecided, place, call, digits, key);
+    std::uint64_t at[lanes], bits[lanes], more[lanes];
+    memcpy(at, place, sizeof(at));
+    memcpy(bits, undecided, sizeof(bits));
+    memcpy(more, taken, sizeof(more));
+    for (int i = 0; i < lanes; ++i) {
+      mask[at[i] - first_word] |= more[i];
+      left.put(at[i], bits[i]);
+    }
+  }
+  left.close(first_word);
+}
+
+}  // namespace detail
+
+/// bernoulli_mask of `count` words, the same bits, about twice as fast: the first three calls,
+/// after which six of ten words are decided, are made for all words; the others are gathered, so
+/// that no lane works for nothing.
+/// @param wanted  0 from `count` up to the next multiple of 8
+template <class Word>
+[[gnu::always_inline]] inline void bernoulli_masks(mask_tile& mask, mask_tile const& wanted,
+                                                   int count, std::uint64_t first_word,
+                                                   mask_key const& key) {
+  binary_digits expansion(key);
+  detail::undecided_words left;
+  std::uint64_t calls = 0;
+  for (auto ahead = expansion; ahead.left() && calls < 3; ++calls) ahead.next(), ahead.next();
+  if (calls == 1)
+    detail::begin_masks<Word, 1>(mask, wanted, count, first_word, key, expansion, left);
+  else if (calls == 2)
+    detail::begin_masks<Word, 2>(mask, wanted, count, first_word, key, expansion, left);
+  else
+    detail::begin_masks<Word, 3>(mask, wanted, count, first_word, key, expansion, left);
+  for (; expansion.left() && left.count > 0; ++calls)
+    detail::continue_masks<Word>(mask, first_word, calls, key, expansion, left);
 }
 
 #pragma GCC diagnostic pop

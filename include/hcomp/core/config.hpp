@@ -2,10 +2,14 @@
 /// @file
 /// Compiler switches; the only header that asks which compiler is running.
 
+/// HCOMP_HD: a function for host and device. HCOMP_UNROLL: before a loop of at most 16 turns, whose
+/// body is to be written out so that its arrays can be registers.
 #if defined(__CUDACC__)
 #define HCOMP_HD __host__ __device__
+#define HCOMP_UNROLL _Pragma("unroll")
 #else
 #define HCOMP_HD
+#define HCOMP_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 namespace hcomp {

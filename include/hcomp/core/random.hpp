@@ -12,22 +12,31 @@ namespace hcomp {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// Philox4x32-10 on every lane of four words at once; c0..c3 hold the counter, then the result, in
-/// their lower 32 bits (the upper halves are garbage afterwards).
+/// A Philox counter, then the random words it gives: in the lower 32 bits of every lane; the upper
+/// halves are garbage.
+template <class Word> struct philox_words { Word c0, c1, c2, c3; };
+
+/// Philox4x32-10 on every lane of N x 4 words. The N are worked on in turns: on one alone a
+/// processor would spend most of its time waiting for products.
 /// Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
-template <class Word>
-[[gnu::always_inline]] HCOMP_HD inline void philox4x32(Word& c0, Word& c1, Word& c2, Word& c3,
+template <class Word, int N>
+[[gnu::always_inline]] HCOMP_HD inline void philox4x32(philox_words<Word> (&counters)[N],
                                                        std::uint64_t key) {
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32);
+  HCOMP_UNROLL
   for (int round = 0; round < 10; ++round) {
-    Word product0, product2;
-    multiply_low_halves(product0, c0, 0xd2511f53u);
-    multiply_low_halves(product2, c2, 0xcd9e8d57u);
-    c0 = (product2 >> 32) ^ c1 ^ k0;
-    c1 = product2;
-    c2 = (product0 >> 32) ^ c3 ^ k1;
-    c3 = product0;
+    HCOMP_UNROLL
+    for (int i = 0; i < N; ++i) {
+      auto& [c0, c1, c2, c3] = counters[i];
+      Word product0, product2;
+      multiply_low_halves(product0, c0, 0xd2511f53u);
+      multiply_low_halves(product2, c2, 0xcd9e8d57u);
+      c0 = (product2 >> 32) ^ c1 ^ k0;
+      c1 = product2;
+      c2 = (product0 >> 32) ^ c3 ^ k1;
+      c3 = product0;
+    }
     k0 += 0x9e3779b9u;
     k1 += 0xbb67ae85u;
   }
@@ -38,8 +47,9 @@ template <class Word>
 /// Philox4x32-10 of one counter.
 HCOMP_HD inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                         std::uint64_t key) {
-  std::uint64_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-  philox4x32(c0, c1, c2, c3, key);
+  philox_words<std::uint64_t> words[1] = {{counter[0], counter[1], counter[2], counter[3]}};
+  philox4x32(words, key);
+  auto const& [c0, c1, c2, c3] = words[0];
   return {static_cast<std::uint32_t>(c0), static_cast<std::uint32_t>(c1),
           static_cast<std::uint32_t>(c2), static_cast<std::uint32_t>(c3)};
 }

@@ -6,7 +6,7 @@
 /// lanes.
 ///
 /// The templates are always inlined into entry functions that carry a target attribute
-/// (codec/detail/sign_kernels.hpp shows how); no compiler flag and no SIMD library is needed.
+/// (codec/detail/sign_simd.hpp shows how); no compiler flag and no SIMD library is needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -83,6 +83,14 @@ template <class Word> [[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word c
   std::uint64_t all = 0;
   for (std::uint64_t const lane : lanes) all |= lane;
   return all != 0;
+}
+
+/// word = {value, value, ...}. Not `Word{} + value`: of that, g++ 12 makes one insertion per lane.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void repeat(Word& word, std::uint64_t value) {
+  std::uint64_t lanes[word_lanes<Word>];
+  for (auto& lane : lanes) lane = value;
+  memcpy(&word, lanes, sizeof(word));
 }
 
 /// word = {first, first + 1, ...}, lane by lane.

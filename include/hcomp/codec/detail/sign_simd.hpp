@@ -20,38 +20,44 @@
 
 namespace hcomp::detail {
 
-// ---- merging and splitting: the word templates on 2, 4 or 8 words
-// --------------------------------
+// ---- merging and splitting, a tile at a time
 
 template <class Word>
 [[gnu::always_inline]] inline void merge_signs_by(std::byte* acc, std::byte const* in, int count,
                                                   std::uint64_t first_word, bool acc_is_lower,
                                                   mask_key const& key) {
-  constexpr int lanes = word_lanes<Word>;
-  int w = 0;
-  for (; w + lanes <= count; w += lanes)
-    merge_sign_word<Word>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
-                          acc_is_lower, key);
-  for (; w < count; ++w)
-    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
-                                   acc_is_lower, key);
+  alignas(64) mask_tile mine{}, differ{}, from_lower{};
+  std::uint64_t const turn = acc_is_lower ? ~std::uint64_t{0} : 0;
+  for (int w = 0; w < count; w += mask_tile_words) {
+    int const n = std::min(mask_tile_words, count - w);
+    auto const bytes = static_cast<std::size_t>(n) * 8;
+    memcpy(mine.data(), acc + w * 8, bytes);
+    memcpy(differ.data(), in + w * 8, bytes);
+    for (std::size_t i = 0; i < differ.size(); ++i) differ[i] ^= mine[i];
+    std::fill(differ.begin() + n, differ.end(), 0);
+    bernoulli_masks<Word>(from_lower, differ, n, first_word + static_cast<unsigned>(w), key);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] ^= differ[i] & (from_lower[i] ^ turn);
+    memcpy(acc + w * 8, mine.data(), bytes);
+  }
 }
 
 template <class Word>
 [[gnu::always_inline]] inline void split_owners_by(std::byte* lower, std::byte* upper, int count,
                                                    std::uint64_t first_word, mask_key const& key) {
-  constexpr int lanes = word_lanes<Word>;
-  int w = 0;
-  for (; w + lanes <= count; w += lanes)
-    split_owner_word<Word>(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w),
-                           key);
-  for (; w < count; ++w)
-    split_owner_word<std::uint64_t>(lower + w * 8, upper + w * 8,
-                                    first_word + static_cast<unsigned>(w), key);
+  alignas(64) mask_tile all{}, taken{};
+  for (int w = 0; w < count; w += mask_tile_words) {
+    int const n = std::min(mask_tile_words, count - w);
+    auto const bytes = static_cast<std::size_t>(n) * 8;
+    memcpy(all.data(), lower + w * 8, bytes);
+    std::fill(all.begin() + n, all.end(), 0);
+    bernoulli_masks<Word>(taken, all, n, first_word + static_cast<unsigned>(w), key);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] ^= taken[i];
+    memcpy(lower + w * 8, taken.data(), bytes);
+    memcpy(upper + w * 8, all.data(), bytes);
+  }
 }
 
 // ---- unpacking: 4, 8 or 16 lanes pick their bit out of a word
-// -------------------------------------
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -79,7 +85,6 @@ template <int Lanes>
 #pragma GCC diagnostic pop
 
 // ---- packing: compare 64 values and gather the outcomes
-// ------------------------------------------
 
 /// Full words of x + c (of x where c is null); returns whether NaN or infinity was met.
 using pack_function = bool (*)(float const* x, float const* c, int words, std::byte* out);
@@ -216,7 +221,6 @@ inline void unpack_signs(std::byte const* in, int n, float size, float* x, simd_
 #undef HCOMP_PICK
 
 // ---- what simd_group calls: overloads of the templates in sign_kernels.hpp
-// -----------------------
 
 inline bool pack_signs(simd_group, float const* const& x, int n, std::byte* out) {
   return pack_floats(x, nullptr, n, out, best_simd_level());
