@@ -1,0 +1,86 @@
+// ranks: 1 2 3 4 8
+// timeout: 120
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <hcomp/ucx/transport.hpp>
+#include <span>
+#include <vector>
+
+namespace {
+
+using namespace hcomp;
+
+/// A UCX transport between the ranks of MPI_COMM_WORLD, over TCP on this machine.
+ucx::transport make_transport() {
+  setenv("HCOMP_UCX_TLS", "tcp,self", 1);
+  return ucx::transport(
+      mpi::rank_of(MPI_COMM_WORLD), mpi::size_of(MPI_COMM_WORLD),
+      [](std::span<std::byte const> mine) { return mpi::exchange(MPI_COMM_WORLD, mine); },
+      {.timeout = std::chrono::seconds(60)});
+}
+
+std::vector<float> input_of(int rank, std::size_t values) {
+  std::vector<float> x(values);
+  for (std::size_t i = 0; i < values; ++i)
+    x[i] = static_cast<float>(mix(i * 64 + static_cast<unsigned>(rank)) % 13) - 6;
+  return x;
+}
+
+template <class Sum>
+std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) {
+  std::vector<float> result;
+  run_ranks(ranks, [&](loopback& transport) {
+    auto x = input_of(transport.rank(), values);
+    sum(transport, x);
+    if (transport.rank() == 0) result = x;
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among threads") {
+  auto transport = make_transport();
+  host_executor executor;
+  std::size_t const values = 200001;
+  for (char const* how : {"ring", "torus", "direct"})
+    builtin_codecs<float>::for_each([&]<class C>() {
+      CAPTURE(how);
+      CAPTURE(C::name);
+      auto const sum = [&](auto& over, std::vector<float>& x) {
+        host_executor own;
+        all_reduce(std::span(x), fit(C{}, 8), over, own, {.seed = 5},
+                   {.how = algorithm::from(how), .segment_bytes = 20000});
+      };
+      auto x = input_of(transport.rank(), values);
+      sum(transport, x);
+      CHECK(x == among_threads(transport.size(), values, sum));
+    });
+}
+
+TEST_CASE("ucx: Marsit runs a hundred rounds and all ranks hold the same bits") {
+  auto transport = make_transport();
+  host_executor executor;
+  for (char const* how : {"ring", "owner"}) {
+    CAPTURE(how);
+    std::size_t const values = 40000;
+    marsit<float, ucx::transport, host_executor> synchronize(
+        values, {.sign_step = 0.5, .period = 10, .plan = {.how = algorithm::from(how)}}, transport,
+        executor);
+    std::vector<float> update(values);
+    bool same = true;
+    for (unsigned round = 0; round < 100; ++round) {
+      update = input_of(transport.rank() + static_cast<int>(round), values);
+      synchronize(update);
+      same = same && digest(std::span(update), transport).same();
+    }
+    CHECK(same);
+    CHECK(synchronize.state().rounds() == 100);
+  }
+}
