@@ -1,0 +1,154 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign_by_owner.hpp>
+#include <stdexcept>
+#include <support/data.hpp>
+#include <support/laws.hpp>
+#include <vector>
+
+using laws::code;
+
+namespace {
+
+using lanes_type = std::vector<std::uint64_t>;
+using weights_type = std::vector<std::uint32_t>;
+
+std::vector<float> values_of(std::uint32_t rank, std::size_t n) {
+  return data::uniform(n, -1, 1, {.seed = 900 + rank});
+}
+
+lanes_type lanes_of(std::uint32_t rank, weights_type const& weights, std::vector<float> const& x,
+                    std::uint64_t stream) {
+  hcomp::sign_by_owner<float> const codec{rank, weights};
+  lanes_type lanes(codec.lanes(x.size()));
+  codec.encode_lanes(x, lanes, stream);
+  return lanes;
+}
+
+/// OR over all ranks, each rank's values being values_of(rank).
+lanes_type reduced(weights_type const& weights, std::size_t n, std::uint64_t stream) {
+  lanes_type result((n + 63) / 64);
+  for (std::uint32_t rank = 0; rank < weights.size(); ++rank) {
+    auto const mine = lanes_of(rank, weights, values_of(rank, n), stream);
+    for (std::size_t w = 0; w < mine.size(); ++w) result[w] |= mine[w];
+  }
+  return result;
+}
+
+/// Codec `sign` merged along the balanced tree of ranks [low, high), block `index`.
+code along_tree(weights_type const& weights, std::size_t n, std::uint64_t stream,
+                std::uint32_t index, std::uint32_t low, std::uint32_t high) {
+  hcomp::sign<float> const codec;
+  if (high - low == 1) {
+    auto const x = values_of(low, n);
+    auto const first = x.begin() + std::ptrdiff_t{index} * codec.block_values;
+    auto const last = x.end() - first < codec.block_values ? x.end() : first + codec.block_values;
+    return laws::encode(codec, std::vector<float>(first, last),
+                        {.stream = stream, .rank = low, .weight = weights[low], .index = index});
+  }
+  std::uint32_t const middle = low + (high - low) / 2;
+  return laws::merged(codec, along_tree(weights, n, stream, index, low, middle),
+                      along_tree(weights, n, stream, index, middle, high), hcomp::simd_group{});
+}
+
+}  // namespace
+
+// Marsit test 11.
+TEST_CASE("sign_by_owner: OR over the ranks is what sign gives along the balanced tree") {
+  constexpr std::size_t block = hcomp::sign<float>::block_values;
+  for (weights_type const& weights :
+       {weights_type(2, 1), weights_type(3, 1), weights_type(5, 1), weights_type(8, 1),
+        weights_type{4, 1, 7}, weights_type{1, 2, 3, 4, 5, 6, 7}})
+    for (std::size_t const n : {std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{65},
+                                block - 1, block, block + 1, 4 * block + 77}) {
+      CAPTURE(weights.size());
+      CAPTURE(n);
+      auto const ranks = static_cast<std::uint32_t>(weights.size());
+      auto const result = reduced(weights, n, 42);
+      for (std::size_t first = 0; first < n; first += block) {
+        auto const sum =
+            along_tree(weights, n, 42, static_cast<std::uint32_t>(first / block), 0, ranks);
+        for (std::size_t w = 0; w * 64 < std::min(block, n - first); ++w)
+          REQUIRE(result[first / 64 + w] ==
+                  hcomp::load<std::uint64_t>(sum.data() + hcomp::block_header_bytes, w));
+      }
+    }
+}
+
+TEST_CASE("sign_by_owner: every bit has one owner, with probability weight / total weight") {
+  constexpr std::size_t n = 100000;
+  std::vector<float> const positive(n, 1.0f);
+  for (weights_type const& weights : {weights_type(1, 9), weights_type(3, 1), weights_type{4, 1, 7},
+                                      weights_type(100, 1), weights_type{1, 1000000}}) {
+    CAPTURE(weights.size());
+    double whole = 0;
+    for (std::uint32_t const weight : weights) whole += weight;
+    lanes_type owned((n + 63) / 64);
+    std::size_t total = 0;
+    for (std::uint32_t rank = 0; rank < weights.size(); ++rank) {
+      CAPTURE(rank);
+      auto const mine = lanes_of(rank, weights, positive, 7);
+      double count = 0;
+      for (std::size_t w = 0; w < mine.size(); ++w) {
+        REQUIRE((owned[w] & mine[w]) == 0);
+        owned[w] |= mine[w];
+        count += std::popcount(mine[w]);
+      }
+      total += static_cast<std::size_t>(count);
+      double const p = weights[rank] / whole;
+      CHECK(std::fabs(count - n * p) <= 5 * std::sqrt(n * p * (1 - p)) + 1e-9);
+    }
+    CHECK(total == n);
+  }
+}
+
+TEST_CASE("sign_by_owner: decoding gives plus or minus the magnitude, for every n") {
+  for (std::size_t const n : {0, 1, 63, 64, 65, 32767, 32768, 32769, 40000}) {
+    CAPTURE(n);
+    auto const x = values_of(0, n);
+    hcomp::sign_by_owner<float> const codec{0, {1}, 0.5f};
+    lanes_type lanes(codec.lanes(n));
+    codec.encode_lanes(x, lanes, 1);
+    std::vector<float> result(n);
+    codec.decode_lanes(lanes, result);
+    for (std::size_t i = 0; i < n; ++i) REQUIRE(result[i] == (x[i] >= 0 ? 0.5f : -0.5f));
+    if (n % 64 != 0) REQUIRE((lanes.back() >> n % 64) == 0);
+  }
+}
+
+TEST_CASE_TEMPLATE("sign_by_owner: keeps the same bits whatever type the values have", T, double,
+                   hcomp::float16, hcomp::bfloat16) {
+  constexpr std::size_t n = 1000;
+  auto const x = data::signs<float>(n, {.seed = 3});
+  std::vector<T> const y(x.begin(), x.end());
+  weights_type const weights{2, 1, 1};
+  hcomp::sign_by_owner<T> const codec{1, weights};
+  lanes_type lanes(codec.lanes(n));
+  codec.encode_lanes(y, lanes, 5);
+  CHECK(lanes == lanes_of(1, weights, x, 5));
+}
+
+TEST_CASE("sign_by_owner: refuses wrong sizes, ranks and numbers of ranks, and says which") {
+  std::vector<float> x(65);
+  lanes_type one(1), two(2);
+  auto const encode = [&](std::uint32_t rank, weights_type weights, lanes_type& lanes) {
+    hcomp::sign_by_owner<float>{rank, std::move(weights)}.encode_lanes(x, lanes, 1);
+  };
+  CHECK_THROWS_WITH_AS(encode(0, {1}, one), "sign_by_owner: 1 lanes for 65 values, 2 are needed",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS((hcomp::sign_by_owner<float>{0, {1}}.decode_lanes(one, x)),
+                       "sign_by_owner: 1 lanes for 65 values, 2 are needed", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(2, {1, 1}, two), "sign_by_owner: rank 2 of 2 ranks",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(0, {}, two), "sign_by_owner: 0 ranks, it can choose among 1 to 1024",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(0, weights_type(1025, 1), two),
+                       "sign_by_owner: 1025 ranks, it can choose among 1 to 1024",
+                       std::invalid_argument);
+  CHECK_NOTHROW(encode(1023, weights_type(1024, 1), two));
+}
