@@ -1,0 +1,234 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// Not what ranks tell each other before and after.
+bool has_blocks(std::span<std::byte const> bytes) {
+  return bytes.size() >= block_header_bytes &&
+         load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+}
+
+struct damaged_run {
+  std::vector<outcome> outcomes;
+  std::vector<std::vector<float>> x;
+  bool applied = false;  ///< the message was there to be damaged
+};
+
+/// An all-reduce of small integers in which rank 0 flips one bit of its `message`-th message with
+/// blocks; bit counts from the message's begin, modulo its length.
+template <class C, class Sum = plan<C, tampered_transport, host_executor>>
+damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, int message,
+                          std::size_t bit) {
+  damaged_run run;
+  for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
+  std::atomic<bool> applied = false;
+  run.outcomes = outcomes_on(ranks, [&](loopback& inner) {
+    int blocks_sent = 0;
+    tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+      if (inner.rank() != 0 || message < 0 || !has_blocks(bytes) || blocks_sent++ != message)
+        return;
+      bytes[bit / 8 % bytes.size()] ^= static_cast<std::byte>(1 << bit % 8);
+      applied = true;
+    });
+    host_executor executor;
+    auto& x = run.x[static_cast<std::size_t>(inner.rank())];
+    Sum(values, C{}, transport, executor, options).all_reduce(std::span(x), {.seed = 2});
+  });
+  run.applied = applied;
+  return run;
+}
+
+/// A flipped bit was noticed on all ranks with x unchanged, or (in a flag that says "there is a
+/// checksum", where nobody can notice) did no harm.
+void check_noticed(damaged_run const& run, damaged_run const& undamaged, bool may_be_harmless) {
+  CAPTURE(to_text(run.outcomes));
+  bool const harmless = all_ended_alike(run.outcomes, "returned");
+  CHECK((may_be_harmless || !harmless));
+  if (!harmless) CHECK(all_ended_alike(run.outcomes, "wire_error"));
+  for (std::size_t rank = 0; rank < run.x.size(); ++rank) {
+    auto const& expected = harmless ? undamaged.x[rank]
+                                    : integer_values(run.x[rank].size(), 1, static_cast<int>(rank));
+    CHECK(first_difference(run.x[rank], expected) == nowhere);
+  }
+}
+
+constexpr std::size_t flags_byte = 6;  // of a block header; bit 2 of it is block_has_checksum
+
+}  // namespace
+
+TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error on all ranks") {
+  static_assert(offsetof(block_header, flags) == flags_byte);
+  // every bit of the first and of the last message of rank 0: one block each of one value
+  builtin_codecs<float>::for_each([]<class C>() {
+    std::size_t const bits = 8 * C{}.block_bytes(1);
+    auto const whole = run_with_flip<C>(2, 1, {.checksum = true}, -1, 0);
+    REQUIRE(all_ended_alike(whole.outcomes, "returned"));
+    int applied = 0;
+    for (int const message : {0, 1})
+      for (std::size_t bit = 0; bit < bits; ++bit) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(message);
+        CAPTURE(bit);
+        auto const run = run_with_flip<C>(2, 1, {.checksum = true}, message, bit);
+        applied += run.applied;
+        if (run.applied) check_noticed(run, whole, bit == 8 * flags_byte + 2);
+      }
+    CHECK(applied > 0);
+  });
+}
+
+TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every algorithm") {
+  for (std::string const how : {"ring", "torus:2x2", "torus:1x4", "direct"})
+    builtin_codecs<float>::for_each([&]<class C>() {
+      plan_options const options{.how = algorithm::from(how), .checksum = true, .segment_bytes = 1};
+      std::size_t const values = 8 * C::block_values + 1;
+      auto const whole = run_with_flip<C>(4, values, options, -1, 0);
+      REQUIRE(all_ended_alike(whole.outcomes, "returned"));
+      int message = 0;
+      for (;; ++message) {
+        CAPTURE(how);
+        CAPTURE(std::string(C::name));
+        CAPTURE(message);
+        auto const bit = static_cast<std::size_t>(40 * 8 + 31 * message);
+        auto const run = run_with_flip<C>(4, values, options, message, bit);
+        if (!run.applied) break;
+        check_noticed(run, whole, false);
+      }
+      CHECK(message >= 12);  // 6 hops, two or three blocks each (torus: twice as many in rows)
+    });
+}
+
+TEST_CASE("plan without checksum: damage that headers show is a wire_error, x unchanged") {
+  // the version byte of a block that is still to be merged: all ranks learn of it
+  auto const run = run_with_flip<sign<>>(3, 40000, {.segment_bytes = 1}, 0, 8 * 2);
+  REQUIRE(run.applied);
+  CAPTURE(to_text(run.outcomes));
+  for (auto const& one : run.outcomes) CHECK(one.what == "wire_error");
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    CHECK(first_difference(run.x[rank], integer_values(40000, 1, static_cast<int>(rank))) ==
+          nowhere);
+}
+
+TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all ranks") {
+  using select = owner_selection<float, tampered_transport, host_executor>;
+  plan_options const options{.checksum = true};
+  auto const whole = run_with_flip<sign<>, select>(3, 50, options, -1, 0);
+  REQUIRE(all_ended_alike(whole.outcomes, "returned"));
+  int applied = 0;
+  for (int const message : {0, 1})
+    for (std::size_t bit = 0; bit < 8 * 34; ++bit) {  // a header and at least 9 bits
+      CAPTURE(message);
+      CAPTURE(bit);
+      auto const run = run_with_flip<sign<>, select>(3, 50, options, message, bit);
+      applied += run.applied;
+      if (run.applied) check_noticed(run, whole, bit == 8 * flags_byte + 2);
+    }
+  CHECK(applied == 2 * 8 * 34);
+}
+
+TEST_CASE("plan: a message longer than it must be is a transport_error that names its sender") {
+  std::vector<outcome> outcomes(2);
+  outcome_of([&] {
+    run_ranks(2, [&](loopback& transport) {
+      host_executor executor;
+      std::vector<float> x(10);
+      auto& mine = outcomes[static_cast<std::size_t>(transport.rank())];
+      if (transport.rank() == 0) {
+        std::vector<std::byte> const long_one(10000);
+        auto send = transport.isend(1, 0, long_one);
+        mine = outcome_of([&] { transport.wait(send); });
+      } else {
+        mine = outcome_of([&] { all_reduce(std::span(x), sign<>{}, transport, executor); });
+      }
+    });
+  });
+  CHECK(outcomes[0].what == "returned");
+  CHECK(outcomes[1] == outcome{"transport_error",
+                               "loopback: rank 0 sent 10000 bytes, rank 1 expected at most " +
+                                   std::to_string(sizeof(detail::call_record)),
+                               0});
+}
+
+TEST_CASE("plan: a shorter answer than a call record is a wire_error that asks for the version") {
+  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+    host_executor executor;
+    std::vector<float> x(10);
+    if (transport.rank() == 0) {
+      std::vector<std::byte> const short_one(8);
+      std::vector<std::byte> got(1000);
+      auto receive = transport.irecv(1, 0, got);
+      auto send = transport.isend(1, 0, short_one);
+      transport.wait(receive);
+      transport.wait(send);
+    } else {
+      all_reduce(std::span(x), sign<>{}, transport, executor);
+    }
+  });
+  CHECK(outcomes[0].what == "returned");
+  CHECK(outcomes[1].what == "wire_error");
+  CHECK(outcomes[1].text == "rank 0 sent 8 bytes of call records, " +
+                                std::to_string(sizeof(detail::call_record)) +
+                                " were expected; is it another version of hcomp, or another call?");
+}
+
+TEST_CASE("plan: a transport that fails in the middle ends the call on all ranks") {
+  // Rank 1's n-th send throws. Its plan lives on, as in a program that catches outside.
+  constexpr int ranks = 3;
+  for (std::string const how : {"ring", "direct"})
+    for (int failing = 0; failing < 12; ++failing) {
+      CAPTURE(how);
+      CAPTURE(failing);
+      using sum = plan<identity<>, tampered_transport, host_executor>;
+      std::vector<std::unique_ptr<tampered_transport>> transports(ranks);
+      std::vector<std::unique_ptr<sum>> plans(ranks);
+      std::vector<outcome> outcomes(ranks);
+      int sends = 0;
+      outcome_of([&] {
+        run_ranks(ranks, [&](loopback& inner) {
+          auto const rank = static_cast<std::size_t>(inner.rank());
+          transports[rank] =
+              std::make_unique<tampered_transport>(inner, [&, rank](int, int number, auto) {
+                if (rank != 1) return;
+                sends = number;
+                if (number == failing) throw transport_error(1, "cable cut");
+              });
+          host_executor executor;
+          plans[rank] =
+              std::make_unique<sum>(40000, identity<>{}, *transports[rank], executor,
+                                    plan_options{.how = algorithm::from(how), .segment_bytes = 1});
+          std::vector<float> x(40000, 1.f);
+          outcomes[rank] = outcome_of([&] { plans[rank]->all_reduce(std::span(x)); });
+          if (outcomes[rank].what == "transport_error") throw transport_error(1, "cable cut");
+        });
+      });
+      REQUIRE(sends >= failing);
+      CAPTURE(to_text(outcomes));
+      CHECK(outcomes[1] == outcome{"transport_error", "cable cut", 1});
+      for (auto const& one : outcomes) {
+        // a rank that already has everything may return
+        bool const ended = one.what == "transport_error" || one.what == "returned";
+        CHECK(ended);
+        if (one.what == "transport_error") CHECK(one.peer == 1);
+      }
+    }
+}
