@@ -6,9 +6,14 @@
 /// body is to be written out so that its arrays can be registers.
 #if defined(__CUDACC__)
 #define HCOMP_HD __host__ __device__
-#define HCOMP_UNROLL _Pragma("unroll")
 #else
 #define HCOMP_HD
+#endif
+#if defined(__CUDA_ARCH__)
+#define HCOMP_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define HCOMP_UNROLL  // host code of a .cu file: nvcc and g++ understand no common pragma
+#else
 #define HCOMP_UNROLL _Pragma("GCC unroll 16")
 #endif
 

@@ -18,6 +18,7 @@
 #define HCOMP_TARGET_AVX512 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]]
 #endif
 
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
 namespace hcomp::detail {
 
 // ---- merging and splitting, a tile at a time
@@ -241,3 +242,5 @@ inline void unpack_signs(simd_group, std::byte const* in, int n, float size, flo
 }
 
 }  // namespace hcomp::detail
+
+#endif

@@ -1,0 +1,27 @@
+#pragma once
+/// @file
+/// The 32 lanes of a warp as the group that works on one block.
+
+#include <cuda_runtime.h>
+#include <cstdint>
+
+namespace hcomp::gpu {
+
+/// All lanes of one warp, converged. The same bytes as hcomp::serial_group.
+struct warp_group {
+  static constexpr int lanes = 32;
+
+  __device__ int lane() const { return static_cast<int>(threadIdx.x % lanes); }
+  __device__ void sync() const { __syncwarp(); }
+  __device__ bool any(bool value) const { return __any_sync(everyone, value) != 0; }
+  __device__ std::uint64_t sum(std::uint64_t value) const {
+    for (int distance = lanes / 2; distance > 0; distance /= 2)
+      value += __shfl_xor_sync(everyone, value, distance);
+    return value;
+  }
+
+ private:
+  static constexpr unsigned everyone = 0xffffffffu;
+};
+
+}  // namespace hcomp::gpu

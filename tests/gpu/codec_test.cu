@@ -1,0 +1,95 @@
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <vector>
+
+static_assert(hcomp::Executor<hcomp::gpu::stream_executor>);
+
+namespace {
+
+using namespace hcomp;
+
+/// What `executor` makes of two vectors: their codes, the merged code, and the decoded sum.
+template <class C, class E> struct pipeline {
+  C codec;
+  E& executor;
+  code_layout layout;
+  typename E::buffer x, y, a, b, sum;
+
+  pipeline(C const& c, E& e, std::size_t values)
+      : codec(c),
+        executor(e),
+        layout(layout_of(c, values)),
+        x(values * sizeof(float)),
+        y(values * sizeof(float)),
+        a(layout.bytes()),
+        b(layout.bytes()),
+        sum(values * sizeof(float)) {}
+
+  void run(bool checksum) {
+    auto const* const first = reinterpret_cast<float const*>(x.data());
+    auto const* const second = reinterpret_cast<float const*>(y.data());
+    executor.for_each_block(
+        layout.blocks(),
+        encode_blocks<C, float const*>{codec, layout, first, a.data(), {77, 0, 1, 0}, checksum});
+    executor.for_each_block(
+        layout.blocks(),
+        encode_blocks<C, float const*>{codec, layout, second, b.data(), {77, 1, 2, 0}, checksum});
+    executor.for_each_block(layout.blocks(), merge_blocks<C>{codec, a.data(), b.data()});
+    executor.for_each_block(layout.blocks(), decode_blocks<C>{codec, layout, 0, a.data(),
+                                                              reinterpret_cast<float*>(sum.data()),
+                                                              reduction::mean, false});
+    executor.synchronize();
+  }
+};
+
+std::vector<std::byte> from_device(gpu::device_buffer const& buffer) {
+  std::vector<std::byte> host(buffer.size());
+  HCOMP_CUDA_TRY(cudaMemcpy(host.data(), buffer.data(), host.size(), cudaMemcpyDefault));
+  return host;
+}
+std::vector<std::byte> copy_of(host_buffer const& buffer) {
+  return {buffer.data(), buffer.data() + buffer.size()};
+}
+
+}  // namespace
+
+TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded") {  // marsit (c) 9
+  builtin_codecs<float>::for_each([&]<class C>() {
+    for (std::size_t const values : {std::size_t{1}, std::size_t{65}, std::size_t{300001}})
+      for (bool const checksum : {false, true}) {
+        CAPTURE(C::name);
+        CAPTURE(values);
+        CAPTURE(checksum);
+        reference_executor cpu;
+        gpu::stream_executor device;
+        pipeline<C, reference_executor> expected(fit(C{}, 3), cpu, values);
+        pipeline<C, gpu::stream_executor> found(fit(C{}, 3), device, values);
+        auto* const x = reinterpret_cast<float*>(expected.x.data());
+        auto* const y = reinterpret_cast<float*>(expected.y.data());
+        for (std::size_t i = 0; i < values; ++i) {
+          x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
+          y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
+        }
+        HCOMP_CUDA_TRY(cudaMemcpy(found.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
+        HCOMP_CUDA_TRY(cudaMemcpy(found.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+        expected.run(checksum);
+        found.run(checksum);
+        CHECK(copy_of(expected.a) == from_device(found.a));
+        CHECK(copy_of(expected.b) == from_device(found.b));
+        CHECK(copy_of(expected.sum) == from_device(found.sum));
+      }
+  });
+}
+
+TEST_CASE("gpu: a failed call says which one, where and why") {
+  CHECK_THROWS_AS(HCOMP_CUDA_TRY(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost)),
+                  gpu::cuda_error);
+}
