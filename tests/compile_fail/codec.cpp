@@ -1,0 +1,46 @@
+// What is not a codec, and whether the compiler says what is missing.
+//
+// CASE_NO_PARAMETERS: c\.parameters\(\)
+// CASE_NO_MERGE: c\.merge_block\(g, acc, in\)
+// CASE_PLAN_WITHOUT_MERGE: HomomorphicSum
+// CASE_OWNER_OF_OTHER_CODEC: no match|no matching|cannot convert|could not convert|no viable
+
+#include <array>
+#include <hcomp/hcomp.hpp>
+
+struct stub_codec {
+  using value_type = float;
+  static constexpr char const* name = "stub";
+  static constexpr std::uint8_t tag = 201;
+  static constexpr int block_values = 64;
+  static constexpr bool sum_is_exact = true;
+  static constexpr bool passes_nonfinite = true;
+#if !defined(CASE_NO_PARAMETERS)
+  std::array<double, 0> parameters() const { return {}; }
+#endif
+  std::size_t block_bytes(int n) const { return 32 + static_cast<std::size_t>(n); }
+  std::uint32_t max_summands() const { return 1; }
+  template <class Group, class Source>
+  void encode_block(Group, Source const&, int, std::byte*, hcomp::block_origin const&) const {}
+  template <class Group, class Out>
+  void decode_block(Group, std::byte const*, int, Out*, hcomp::reduction) const {}
+#if !defined(CASE_NO_MERGE) && !defined(CASE_PLAN_WITHOUT_MERGE)
+  template <class Group> void merge_block(Group, std::byte*, std::byte const*) const {}
+#endif
+};
+
+#if defined(CASE_PLAN_WITHOUT_MERGE)
+using wrong = hcomp::plan<stub_codec, hcomp::loopback, hcomp::host_executor>;
+#else
+static_assert(hcomp::HomomorphicSum<stub_codec>);
+#endif
+
+void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
+#if defined(CASE_OWNER_OF_OTHER_CODEC)
+  hcomp::owner_selection<float, hcomp::loopback, hcomp::host_executor> sum(
+      10, hcomp::identity<float>{}, transport, executor);
+#else
+  hcomp::owner_selection<float, hcomp::loopback, hcomp::host_executor> sum(10, hcomp::sign<>{},
+                                                                           transport, executor);
+#endif
+}
