@@ -130,16 +130,16 @@ TEST_CASE("plan without checksum: damage that headers show is a wire_error, x un
 }
 
 TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all ranks") {
-  using select = owner_selection<float, tampered_transport, host_executor>;
+  using selection = owner_selection<float, tampered_transport, host_executor>;
   plan_options const options{.checksum = true};
-  auto const whole = run_with_flip<sign<>, select>(3, 50, options, -1, 0);
+  auto const whole = run_with_flip<sign<>, selection>(3, 50, options, -1, 0);
   REQUIRE(all_ended_alike(whole.outcomes, "returned"));
   int applied = 0;
   for (int const message : {0, 1})
     for (std::size_t bit = 0; bit < 8 * 34; ++bit) {  // a header and at least 9 bits
       CAPTURE(message);
       CAPTURE(bit);
-      auto const run = run_with_flip<sign<>, select>(3, 50, options, message, bit);
+      auto const run = run_with_flip<sign<>, selection>(3, 50, options, message, bit);
       applied += run.applied;
       if (run.applied) check_noticed(run, whole, bit == 8 * flags_byte + 2);
     }

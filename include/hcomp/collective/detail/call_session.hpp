@@ -67,7 +67,10 @@ template <HomomorphicSum C, Transport T> class call_session {
     if (ask_others && transport_->size() > 1) {
       stopwatch watch;
       all_gather_records(*transport_, options_.tag, found, findings_);
-      for (auto const& other : findings_) found.merge(other);
+      code_findings all;
+      for (auto const& one : findings_) all.merge(one);
+      if (what_ != operation::reduce_scatter) all.nonfinite_blocks = found.nonfinite_blocks;
+      found = all;  // in reduce_scatter ranks hold different blocks, otherwise the same
       watch.add_to(figures.seconds_communicate);
     }
     require_sound(to_text(what_), C::name, found, options_.nonfinite, layout);

@@ -1,0 +1,249 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr int ranks = 3;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float specials[] = {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity};
+
+struct result {
+  std::vector<outcome> outcomes;
+  std::vector<std::vector<float>> x;
+};
+
+/// Integers on all ranks, `special` on rank 1 at place `at`, summed under `policy` by `Sum`.
+template <class Sum, class C>
+result summed(C const& codec, std::size_t values, std::size_t at, float special,
+              nonfinite_policy policy, algorithm const& how = {}) {
+  result run;
+  for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
+  run.x[1][at] = special;
+  run.outcomes = outcomes_on(ranks, [&](loopback& transport) {
+    host_executor executor;
+    Sum(values, codec, transport, executor, {.how = how, .nonfinite = policy})
+        .all_reduce(std::span(run.x[static_cast<std::size_t>(transport.rank())]), {.seed = 2});
+  });
+  return run;
+}
+
+template <class C> using plan_of = plan<C, loopback, host_executor>;
+using selection = owner_selection<float, loopback, host_executor>;
+
+bool same_on_all(result const& run) {
+  for (auto const& x : run.x)
+    if (first_difference(x, run.x[0]) != nowhere) return false;
+  return true;
+}
+
+/// All ranks threw the same nonfinite_error and kept their x.
+void check_thrown(result const& run, std::size_t at, float special, std::string const& where) {
+  CAPTURE(to_text(run.outcomes));
+  CHECK(all_ended_alike(run.outcomes, "nonfinite_error"));
+  CHECK(run.outcomes[0].text.find(where) != std::string::npos);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto before = integer_values(run.x[0].size(), 1, rank);
+    if (rank == 1) before[at] = special;
+    CHECK(first_difference(run.x[static_cast<std::size_t>(rank)], before) == nowhere);
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "nonfinite throw_error: NaN or infinity on one rank throws the same on all, x unchanged") {
+  for (std::string const how : {"ring", "torus", "direct"})
+    builtin_codecs<float>::for_each([&]<class C>() {
+      constexpr std::size_t block = C::block_values;
+      for (float const special : specials) {
+        CAPTURE(how);
+        CAPTURE(std::string(C::name));
+        CAPTURE(special);
+        std::size_t const at = block + 17;
+        check_thrown(summed<plan_of<C>>(C{}, 4 * block + 1, at, special,
+                                        nonfinite_policy::throw_error, algorithm::from(how)),
+                     at, special,
+                     "first in block 1 (values " + std::to_string(block) + " to " +
+                         std::to_string(2 * block - 1) + ") of " + std::to_string(4 * block + 1) +
+                         " values, 1 blocks concerned");
+      }
+    });
+  for (float const special : specials)
+    check_thrown(summed<selection>(sign<>{}, 40000, 39999, special, nonfinite_policy::throw_error),
+                 39999, special, "owner_selection: NaN or infinity on some rank");
+}
+
+TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on those without it") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    for (bool const whole : {false, true}) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(whole);
+      constexpr std::size_t block = C::block_values, values = 4 * block;
+      std::vector<std::vector<float>> x(ranks, std::vector<float>(values, 1.f));
+      x[1][block] = infinity;
+      x[2][values - 1] = infinity;
+      auto const before = x;
+      auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+        host_executor executor;
+        plan sum(values, C{}, transport, executor, {.checksum = true});
+        auto const mine = std::span(x[static_cast<std::size_t>(transport.rank())]);
+        whole ? sum.all_reduce(mine) : sum.reduce_scatter(mine);
+      });
+      CAPTURE(to_text(outcomes));
+      CHECK(all_ended_alike(outcomes, "nonfinite_error"));
+      CHECK(outcomes[0].text.find("first in block 1 ") != std::string::npos);
+      CHECK(outcomes[0].text.find(" 2 blocks concerned") != std::string::npos);
+      CHECK(x == before);
+    }
+  });
+}
+
+TEST_CASE(
+    "nonfinite propagate: codecs that pass NaN and infinity add them as plain addition does") {
+  auto const check = []<class C>(C const& codec) {
+    for (float const special : specials) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(special);
+      auto const run = summed<plan_of<C>>(codec, 9000, 5000, special, nonfinite_policy::propagate);
+      auto const plain = summed<plan_of<C>>(codec, 9000, 5000, 0, nonfinite_policy::propagate);
+      CHECK(all_ended_alike(run.outcomes, "returned"));
+      CHECK(same_on_all(run));
+      if (std::isnan(special))
+        CHECK(std::isnan(run.x[0][5000]));
+      else
+        CHECK(run.x[0][5000] == special);
+      auto others = run.x[0];
+      others[5000] = plain.x[0][5000];
+      CHECK(first_difference(others, plain.x[0]) == nowhere);
+    }
+  };
+  check(identity<>{});
+  check(float_cast<float16>{});
+  check(float_cast<bfloat16>{});
+}
+
+TEST_CASE(
+    "nonfinite propagate: with other codecs the block concerned is NaN, and only that block") {
+  auto const check = []<class C>(C const& codec) {
+    constexpr std::size_t block = C::block_values;
+    for (float const special : specials) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(special);
+      std::size_t const values = 3 * block + 5, at = block + 3;
+      auto const run = summed<plan_of<C>>(codec, values, at, special, nonfinite_policy::propagate);
+      auto const plain = summed<plan_of<C>>(codec, values, at, 0, nonfinite_policy::propagate);
+      CHECK(all_ended_alike(run.outcomes, "returned"));
+      CHECK(same_on_all(run));
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < values; ++i)
+        wrong += i / block == 1 ? !std::isnan(run.x[0][i]) : run.x[0][i] != plain.x[0][i];
+      CHECK(wrong == 0);
+    }
+  };
+  check(sign<>{});
+  check(sign_count<>{});
+}
+
+TEST_CASE("nonfinite propagate: owner_selection makes the whole result NaN") {
+  for (float const special : specials) {
+    auto const run = summed<selection>(sign<>{}, 40000, 3, special, nonfinite_policy::propagate);
+    CHECK(all_ended_alike(run.outcomes, "returned"));
+    for (auto const& x : run.x)
+      for (float const value : x) REQUIRE(std::isnan(value));
+  }
+}
+
+TEST_CASE("nonfinite ignore: NaN and -infinity count as negative, infinity as positive") {
+  auto const check = [](auto const& votes_of) {
+    for (float const special : specials) {
+      CAPTURE(special);
+      float const stand_in = special > 0 ? 1.f : -1.f;
+      result const run = votes_of(special), plain = votes_of(stand_in);
+      CHECK(all_ended_alike(run.outcomes, "returned"));
+      CHECK(same_on_all(run));
+      CHECK(first_difference(run.x[0], plain.x[0]) == nowhere);
+    }
+  };
+  auto const ignore = nonfinite_policy::ignore;
+  check([&](float special) {
+    return summed<plan_of<sign<>>>(sign<>{}, 40000, 39000, special, ignore);
+  });
+  check([&](float special) {
+    return summed<plan_of<sign_count<>>>(sign_count<>{}, 9000, 8999, special, ignore);
+  });
+  check([&](float special) { return summed<selection>(sign<>{}, 40000, 77, special, ignore); });
+}
+
+TEST_CASE(
+    "nonfinite: a sum that overflows fp16 on the way is noticed though every input is finite") {
+  for (std::string const how : {"ring", "torus", "direct"}) {
+    CAPTURE(how);
+    std::vector<std::vector<float>> x(4, std::vector<float>(10000, 1.f));
+    for (auto& of_rank : x) of_rank[9000] = 20000.f;  // 4 x 20000 > 65504
+    auto const before = x;
+    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+      host_executor executor;
+      all_reduce(std::span(x[static_cast<std::size_t>(transport.rank())]), float_cast<float16>{},
+                 transport, executor, {}, {.how = algorithm::from(how)});
+    });
+    CAPTURE(to_text(outcomes));
+    CHECK(all_ended_alike(outcomes, "nonfinite_error"));
+    CHECK(outcomes[0].text.find("block 2") != std::string::npos);
+    CHECK(x == before);
+  }
+}
+
+TEST_CASE("nonfinite: error feedback keeps every bit of its residual when the call throws") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    constexpr std::size_t values = 2 * C::block_values + 1;
+    std::vector<std::vector<float>> before(ranks), after(ranks), later(ranks), alone(ranks);
+    auto const run = [&](bool with_nan, std::vector<std::vector<float>>& residuals) {
+      return outcomes_on(ranks, [&](loopback& transport) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        host_executor executor;
+        plan sum(values, C{}, transport, executor);
+        error_feedback<float> feedback(values);
+        auto const step = [&](std::uint64_t number, bool broken) {
+          auto x = uniform_values(values, number, transport.rank());
+          if (broken && rank == 2) x[values / 2] = infinity;
+          return outcome_of([&] { sum.all_reduce(std::span(x), feedback, {.step = number}); });
+        };
+        auto const residual = [&] {
+          return std::vector<float>(feedback.residual().begin(), feedback.residual().end());
+        };
+        for (std::uint64_t number = 0; number < 3; ++number) step(number, false);
+        if (with_nan) {
+          before[rank] = residual();
+          if (step(3, true).what != "nonfinite_error") throw std::runtime_error("did not throw");
+          after[rank] = residual();
+        }
+        step(4, false);
+        residuals[rank] = residual();
+      });
+    };
+    CHECK(all_ended_alike(run(true, later), "returned"));
+    CHECK(all_ended_alike(run(false, alone), "returned"));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      CHECK(first_difference(before[rank], after[rank]) == nowhere);
+      CHECK(first_difference(later[rank], alone[rank]) == nowhere);
+    }
+  });
+}
