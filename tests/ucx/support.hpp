@@ -53,6 +53,8 @@ struct outcome {
 struct board {
   struct place {
     std::atomic<int> steps{0};
+    std::atomic<bool> ended{false};
+    pid_t id = 0;
     std::size_t address_bytes = 0;
     std::byte address[2048] = {};
     outcome result;
@@ -76,8 +78,12 @@ class member {
 
   int const rank, size;
 
+  /// The process of a rank, once all have met.
+  pid_t id(int of) const { return shared_.places[of].id; }
+
   /// All ranks, by shared memory and not by UCX.
   void meet() {
+    shared_.places[rank].id = getpid();
     int const all = ++meetings_ * size;
     ++shared_.arrived;
     for (double const start = now(); shared_.arrived < all; sched_yield())
@@ -116,8 +122,18 @@ class director {
       : shared_(shared), ids_(ids), lost(ids.size(), false) {}
 
   void await_steps(int rank, int steps) {
-    for (double const start = now(); shared_.places[rank].steps < steps; usleep(500))
-      if (now() - start > hang_seconds) return;
+    auto const& place = shared_.places[rank];
+    for (double const start = now(); place.steps < steps; usleep(500))
+      if (place.ended || now() - start > hang_seconds) {
+        expect(false, "rank " + std::to_string(rank) + " takes " + std::to_string(steps) +
+                          " steps, " + (place.ended ? place.result.text : "but it hangs"));
+        return;
+      }
+  }
+
+  /// Where it does not hold, no fault happened and no outcome counts.
+  void expect(bool holds, std::string const& what) {
+    if (!holds && failure.empty()) failure = "expected: " + what;
   }
 
   /// `signal` is SIGKILL or SIGSTOP: the rank counts as lost from now on.
@@ -129,12 +145,15 @@ class director {
 
   void mark_fault() { shared_.fault_at = now(); }
 
+  pid_t id(int rank) const { return ids_[std::size_t(rank)]; }
+
  private:
   board& shared_;
   std::vector<pid_t> const& ids_;
 
  public:
   std::vector<bool> lost;
+  std::string failure;
 };
 
 using rank_body = std::function<void(member&)>;
@@ -162,6 +181,7 @@ using fault_script = std::function<void(director&)>;
   double const fault_at = shared.fault_at;
   result.seconds = now() - (fault_at > 0 ? fault_at : start);
   shared.places[rank].result = result;
+  shared.places[rank].ended = true;
   std::exit(0);  // not _exit: leak checkers look at the end
 }
 
@@ -190,15 +210,23 @@ inline std::vector<outcome> run_ranks(int size, rank_body const& body,
       usleep(500);
     results[rank] = shared.places[rank].result;
     results[rank].clean_exit = ended == ids[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (ended == 0) {
-      std::snprintf(results[rank].text, sizeof results[rank].text, "hangs");
-      directing.lost[rank] = true;
+    directing.lost[rank] = ended == 0;
+    if (!results[rank].clean_exit) {
+      std::string const text =
+          (ended == 0 ? "hangs; " : "ended with wait status " + std::to_string(status) + "; ") +
+          std::string(results[rank].text);
+      std::snprintf(results[rank].text, sizeof results[rank].text, "%s", text.c_str());
     }
   }
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
     if (directing.lost[rank]) {
       kill(ids[rank], SIGKILL);
       waitpid(ids[rank], nullptr, 0);
+    }
+  if (!directing.failure.empty())
+    for (auto& it : results) {
+      it.how = ending::none;
+      std::snprintf(it.text, sizeof it.text, "%s", directing.failure.c_str());
     }
   munmap(&shared, sizeof shared);
   return results;
