@@ -97,8 +97,10 @@ template <HomomorphicSum C> struct merge_blocks {
     bool const intact = is_intact(group, mine) && is_intact(group, other);
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    if (load<block_header>(mine).flags & block_has_checksum)
-      detail::seal(group, mine, bytes_of(mine));
+    bool const checked = load<block_header>(mine).flags & block_has_checksum;
+    std::size_t const bytes = bytes_of(mine);
+    group.sync();  // every lane has read the header before lane 0 changes it
+    if (checked) detail::seal(group, mine, bytes);
   }
 
  private:

@@ -3,9 +3,9 @@
 /// Whole vectors encoded and decoded by hand: for MPI_Allreduce with hcomp's op, and for whoever
 /// moves the bytes himself. Host memory, in the calling thread.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -38,7 +38,8 @@ template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::si
 
 /// Encode `x` into blocks of equal size; what pads the last one is 0.
 /// @param code  code_bytes(codec, x.size()) bytes, at any address
-/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0; rank < 0
+/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or
+///                                beyond codec.max_summands(); rank < 0
 template <Compressor C>
 void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
             encode_options const& options = {}) {
@@ -49,12 +50,18 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
     throw std::invalid_argument("encode: rank " + std::to_string(options.rank) + ", weight " +
                                 std::to_string(options.weight) +
                                 "; the rank must be at least 0, the weight at least 1");
+  if constexpr (HomomorphicSum<C>)
+    if (options.weight > codec.max_summands())
+      throw std::invalid_argument(
+          "encode: codec '" + std::string(C::name) + "' holds " +
+          std::to_string(codec.max_summands()) + " summands, this rank alone has weight " +
+          std::to_string(options.weight) + "; fit it with the total weight");
   block_origin const origin{stream_of(options.key), static_cast<std::uint32_t>(options.rank),
                             options.weight, 0};
   encode_blocks<C, typename C::value_type const*> const work{codec,       layout, x.data(),
                                                              code.data(), origin, options.checksum};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
-  std::memset(code.data() + layout.bytes(), 0, code.size() - layout.bytes());
+  std::fill(code.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), code.end(), std::byte{0});
 }
 
 /// The same into memory of its own.
