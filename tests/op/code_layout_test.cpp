@@ -1,0 +1,49 @@
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <support/laws.hpp>
+#include <vector>
+
+TEST_CASE(
+    "layout_of: every codec's blocks are full, follow each other, and end with the last value") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    auto const codec = laws::roomy<C>();
+    auto const block = static_cast<std::size_t>(C::block_values);
+    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, block, block + 1,
+                                2 * block - 1, 2 * block, 2 * block + 1, 10 * block + 7}) {
+      CAPTURE(n);
+      auto const layout = hcomp::layout_of(codec, n);
+      REQUIRE(layout.values == n);
+      REQUIRE(layout.blocks() == (n + block - 1) / block);
+      std::size_t values = 0, bytes = 0;
+      for (std::size_t b = 0; b < layout.blocks(); ++b) {
+        REQUIRE(layout.offset(b) == bytes);
+        bool const last = b + 1 == layout.blocks();
+        REQUIRE(layout.values_in(b) == static_cast<int>(last ? n - b * block : block));
+        REQUIRE(layout.bytes({b, 1}) == codec.block_bytes(layout.values_in(b)));
+        values += static_cast<std::size_t>(layout.values_in(b));
+        bytes += layout.bytes({b, 1});
+      }
+      REQUIRE(values == n);
+      REQUIRE(layout.bytes() == bytes);
+    }
+  });
+}
+
+TEST_CASE("code_layout: the bytes of neighbouring ranges add up") {
+  hcomp::sign_count<float> const codec;
+  for (std::size_t const n : {0, 1, 8192, 8193, 5 * 8192 - 1, 5 * 8192}) {
+    auto const layout = hcomp::layout_of(codec, n);
+    for (std::size_t cut = 0; cut <= layout.blocks(); ++cut) {
+      CAPTURE(n);
+      CAPTURE(cut);
+      hcomp::block_range const left{0, cut}, right{cut, layout.blocks() - cut};
+      CHECK(left.end() == right.first);
+      CHECK(layout.bytes(left) + layout.bytes(right) == layout.bytes());
+      CHECK(layout.bytes({cut, 0}) == 0);
+    }
+  }
+}

@@ -1,0 +1,291 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/op/encode.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/data.hpp>
+#include <support/laws.hpp>
+#include <vector>
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+template <class C> std::vector<std::size_t> vector_sizes() {
+  auto const block = static_cast<std::size_t>(C::block_values);
+  return {0, 1, block - 1, block, block + 1, 2 * block + 63};
+}
+
+/// The text of what `f` throws as an E.
+template <class E, class F> std::string text_of(F const& f) {
+  try {
+    f();
+  } catch (E const& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace
+
+TEST_CASE("encode and decode: every codec's values come back within its bound, block by block") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    using T = typename C::value_type;
+    auto const codec = laws::roomy<C>();
+    for (std::size_t const n : vector_sizes<C>())
+      for (bool const checksum : {false, true}) {
+        CAPTURE(n);
+        CAPTURE(checksum);
+        auto const x = data::uniform<T>(n, -8, 8, {.seed = 1});
+        hcomp::stream_key const key{.seed = 3, .step = 4};
+        bytes const code = hcomp::encode(codec, std::span<T const>(x),
+                                         {.key = key, .rank = 2, .checksum = checksum});
+        REQUIRE(code.size() == hcomp::block_count(codec, n) * codec.block_bytes());
+        std::vector<T> result(n);
+        REQUIRE(hcomp::decode(codec, std::span<std::byte const>(code), std::span<T>(result),
+                              {.key = key, .weight = n == 0 ? 0u : 1u}) == (n == 0 ? 0 : 1));
+        bool within = true;
+        for (std::size_t i = 0; i < n; ++i) {
+          double const ideal = laws::stated<C>::value(codec, static_cast<double>(x[i]));
+          within &= std::fabs(static_cast<double>(result[i]) - ideal) <=
+                    laws::stated<C>::rounding(ideal) * (1 + 0x1p-12) + data::half_unit<T>(ideal);
+        }
+        REQUIRE(within);
+        for (std::size_t b = 0; b < hcomp::block_count(codec, n); ++b) {
+          auto const header =
+              hcomp::load<hcomp::block_header>(code.data() + b * codec.block_bytes());
+          REQUIRE(header.index == b);
+          REQUIRE(header.lowest_rank == 2);
+          REQUIRE(header.weight == 1);
+          REQUIRE(header.stream == hcomp::stream_of(key));
+          REQUIRE(((header.flags & hcomp::block_has_checksum) != 0) == checksum);
+          REQUIRE((header.checksum != 0) == checksum);
+        }
+      }
+  });
+}
+
+TEST_CASE("encode: writes its code and nothing else, pads with 0, at any address") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    using T = typename C::value_type;
+    auto const codec = laws::roomy<C>();
+    for (std::size_t const n : vector_sizes<C>()) {
+      CAPTURE(n);
+      auto const x = data::uniform<T>(n, -8, 8, {.seed = 2});
+      bytes const expected = hcomp::encode(codec, std::span<T const>(x));
+      for (std::size_t const shift : {0, 1, 5}) {
+        laws::guarded code(hcomp::code_bytes(codec, n), shift);
+        hcomp::encode(codec, std::span<T const>(x), std::span(code.data(), expected.size()));
+        REQUIRE(code.bytes() == expected);
+        REQUIRE(code.untouched_outside());
+        std::vector<T> there(n), here(n);
+        hcomp::decode(codec, std::span<std::byte const>(code.data(), expected.size()),
+                      std::span<T>(there));
+        hcomp::decode(codec, std::span<std::byte const>(expected), std::span<T>(here));
+        REQUIRE(laws::same_bytes(there, here));
+      }
+      bool zero = true;
+      for (std::size_t i = hcomp::layout_of(codec, n).bytes(); i < expected.size(); ++i)
+        zero &= expected[i] == std::byte{0};
+      REQUIRE(zero);
+    }
+  });
+}
+
+TEST_CASE("encode and decode: whole codes merge block by block, with and without checksums") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    using T = typename C::value_type;
+    auto const codec = laws::roomy<C>();
+    std::size_t const n = static_cast<std::size_t>(C::block_values) + 65;
+    auto const x = data::signs<T>(n, {.seed = 3});
+    bytes plain;
+    for (bool const checksum : {false, true}) {
+      bytes sum;
+      for (int rank = 0; rank < 3; ++rank) {
+        bytes code = hcomp::encode(codec, std::span<T const>(x),
+                                   {.rank = rank, .weight = 2, .checksum = checksum});
+        if (rank == 0) {
+          sum = code;
+          continue;
+        }
+        hcomp::merge_blocks<C> const work{codec, sum.data(), code.data()};
+        for (std::size_t b = 0; b < 2; ++b) work(hcomp::simd_group{}, b);
+      }
+      std::vector<T> mean(n);
+      REQUIRE(hcomp::decode(codec, std::span<std::byte const>(sum), std::span<T>(mean),
+                            {.result = hcomp::reduction::mean, .weight = 6}) == 6);
+      REQUIRE(laws::same_bytes(mean, x));
+      for (std::size_t b = 0; b < 2; ++b) {  // but for the checksum the blocks are the same
+        std::byte* const block = sum.data() + b * codec.block_bytes();
+        auto header = hcomp::load<hcomp::block_header>(block);
+        REQUIRE(((header.flags & hcomp::block_has_checksum) != 0) == checksum);
+        header.flags = 0;
+        header.checksum = 0;
+        hcomp::store(block, 0, header);
+      }
+      if (!checksum) plain = sum;
+      REQUIRE(sum == plain);
+    }
+  });
+}
+
+TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x alone") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    using T = typename C::value_type;
+    auto const codec = laws::roomy<C>();
+    std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
+    auto const x = data::signs<T>(n, {.seed = 4});
+    bytes const code = hcomp::encode(codec, std::span<T const>(x), {.checksum = true});
+    std::size_t const second = codec.block_bytes();
+    std::size_t const payload = codec.block_bytes(70) - hcomp::block_header_bytes;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < hcomp::block_header_bytes; ++i) places.push_back(second + i);
+    for (std::size_t i = 0; i < 8; ++i)
+      places.push_back(second + hcomp::block_header_bytes + i * (payload - 1) / 7);
+    for (std::size_t i = 0; i < 4; ++i) places.push_back(i * second / 4);
+    for (std::size_t const place : places)
+      for (int bit = 0; bit < 8; ++bit) {
+        CAPTURE(place);
+        CAPTURE(bit);
+        bytes bad = code;
+        bad[place] ^= static_cast<std::byte>(1 << bit);
+        std::vector<T> result(n, data::as<T>(42));
+        // The bit that says whether there is a checksum protects everything but itself.
+        bool const says_none = place % second == 6 && (1 << bit) == hcomp::block_has_checksum;
+        auto const text = text_of<hcomp::wire_error>(
+            [&] { hcomp::decode(codec, std::span<std::byte const>(bad), std::span<T>(result)); });
+        if (says_none) {
+          REQUIRE(text == "nothing was thrown");
+          REQUIRE(laws::same_bytes(result, x));
+          continue;
+        }
+        REQUIRE(text.find("decode: codec '" + std::string(C::name) + "', block " +
+                          (place < second ? "0" : "1")) == 0);
+        bool alone = true;
+        for (T const value : result) alone &= static_cast<double>(value) == 42;
+        REQUIRE(alone);
+      }
+  });
+}
+
+TEST_CASE("decode: refuses another key, and a weight that not everybody is part of") {
+  hcomp::sign<float> const codec;
+  std::vector<float> const x(100, 1.0f);
+  std::vector<float> result(100, 42.0f);
+  hcomp::stream_key const key{.seed = 1, .step = 2, .tensor = 3};
+  bytes const code = hcomp::encode(codec, std::span<float const>(x), {.key = key, .weight = 3});
+  std::span<std::byte const> const view(code);
+  for (hcomp::stream_key const& other : {hcomp::stream_key{.seed = 2, .step = 2, .tensor = 3},
+                                         {.seed = 1, .step = 3, .tensor = 3},
+                                         {.seed = 1, .step = 2, .tensor = 4}})
+    CHECK_THROWS_WITH_AS(hcomp::decode(codec, view, std::span(result), {.key = other}),
+                         "decode: codec 'sign', block 0 (values 0 to 99): blocks of different "
+                         "seeds, steps or tensors met",
+                         hcomp::wire_error);
+  CHECK_THROWS_AS(hcomp::decode(codec, view, std::span(result), {.key = key, .weight = 4}),
+                  hcomp::wire_error);
+  CHECK(result == std::vector<float>(100, 42.0f));
+  CHECK(hcomp::decode(codec, view, std::span(result), {.key = key, .weight = 3}) == 3);
+  CHECK(hcomp::decode(codec, view, std::span(result), {.key = key}) == 3);
+}
+
+TEST_CASE("decode: what NaN and infinity do is the caller's choice") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    using T = typename C::value_type;
+    auto const codec = laws::roomy<C>();
+    auto const block = static_cast<std::size_t>(C::block_values);
+    std::size_t const n = 2 * block + 5;
+    auto x = data::signs<T>(n, {.seed = 5});
+    x[block + 2] = data::as<T>(std::nan(""));
+    bytes const code = hcomp::encode(codec, std::span<T const>(x));
+    auto const decode = [&](hcomp::nonfinite_policy policy) {
+      std::vector<T> result(n, data::as<T>(42));
+      std::string const text = text_of<hcomp::nonfinite_error>([&] {
+        hcomp::decode(codec, std::span<std::byte const>(code), std::span<T>(result),
+                      {.nonfinite = policy});
+      });
+      bool const strict = policy == hcomp::nonfinite_policy::throw_error;
+      REQUIRE((text != "nothing was thrown") == strict);
+      if (strict)
+        REQUIRE(text == "decode: NaN or infinity on some rank, first in block 1 (values " +
+                            std::to_string(block) + " to " + std::to_string(2 * block - 1) +
+                            ") of " + std::to_string(n) +
+                            " values, 1 blocks concerned; x is unchanged");
+      return result;
+    };
+    bool right = true;
+    for (T const value : decode(hcomp::nonfinite_policy::throw_error))
+      right &= static_cast<double>(value) == 42;
+    auto const spread = decode(hcomp::nonfinite_policy::propagate);
+    auto const ignored = decode(hcomp::nonfinite_policy::ignore);
+    for (std::size_t i = 0; i < n; ++i) {
+      bool const the_one = i == block + 2, its_block = i / block == 1;
+      right &=
+          std::isnan(static_cast<double>(spread[i])) == (C::passes_nonfinite ? the_one : its_block);
+      right &= std::isnan(static_cast<double>(ignored[i])) == (C::passes_nonfinite && the_one);
+    }
+    REQUIRE(right);
+  });
+}
+
+TEST_CASE("encode and decode: refuse wrong sizes and overlap, and say what is needed") {
+  hcomp::sign<float> const codec;
+  std::vector<float> x(70);
+  bytes code(codec.block_bytes() - 1), good(codec.block_bytes());
+  std::span<float const> const values(x);
+  std::string const text = "codec 'sign', a code of 4127 bytes, 4128 are needed for 70 values";
+  CHECK(text_of<std::invalid_argument>([&] { hcomp::encode(codec, values, std::span(code)); }) ==
+        "encode: " + text);
+  CHECK(text_of<std::invalid_argument>([&] {
+          hcomp::decode(codec, std::span<std::byte const>(code), std::span(x));
+        }) == "decode: " + text);
+  CHECK(text_of<std::invalid_argument>([&] {
+          hcomp::encode(codec, values.first(0), std::span(good));
+        }) == "encode: codec 'sign', a code of 4128 bytes, 0 are needed for 0 values");
+
+  std::vector<float> both(2000);
+  auto* const memory = reinterpret_cast<std::byte*>(both.data());
+  std::string const overlap = "codec 'sign', the code of 4128 bytes overlaps the 70 values";
+  for (std::size_t const at : {std::size_t{0}, std::size_t{500}, std::size_t{4128 / 4 - 1}}) {
+    std::span<float> const inside(both.data() + at, 70);
+    CHECK(text_of<std::invalid_argument>([&] {
+            hcomp::encode(codec, std::span<float const>(inside), std::span(memory, 4128));
+          }) == "encode: " + overlap);
+    CHECK(text_of<std::invalid_argument>([&] {
+            hcomp::decode(codec, std::span<std::byte const>(memory, 4128), inside);
+          }) == "decode: " + overlap);
+  }
+  CHECK_NOTHROW(hcomp::encode(codec, std::span<float const>(both.data() + 4128 / 4, 70),
+                              std::span(memory, 4128)));
+}
+
+TEST_CASE("encode: refuses weight 0, a negative rank, and a weight the codec has no room for") {
+  std::vector<float> const x(70);
+  std::span<float const> const values(x);
+  hcomp::sign<float> const codec;
+  CHECK(text_of<std::invalid_argument>([&] { hcomp::encode(codec, values, {.weight = 0}); }) ==
+        "encode: rank 0, weight 0; the rank must be at least 0, the weight at least 1");
+  CHECK(text_of<std::invalid_argument>([&] { hcomp::encode(codec, values, {.rank = -1}); }) ==
+        "encode: rank -1, weight 1; the rank must be at least 0, the weight at least 1");
+  // 300 does not fit into the eight planes of a counter for 255.
+  CHECK(text_of<std::invalid_argument>(
+            [&] { hcomp::encode(hcomp::sign_count<float>{}, values, {.weight = 300}); }) ==
+        "encode: codec 'sign_count' holds 255 summands, this rank alone has weight 300; fit it "
+        "with the total weight");
+  CHECK_NOTHROW(hcomp::encode(hcomp::sign_count<float>{}, values, {.weight = 255}));
+}
+
+TEST_CASE("encode and decode: an empty vector has an empty code") {
+  hcomp::sign<float> const codec;
+  CHECK(hcomp::encode(codec, std::span<float const>()).empty());
+  CHECK(hcomp::decode(codec, std::span<std::byte const>(), std::span<float>()) == 0);
+}
