@@ -1,0 +1,104 @@
+#pragma once
+/// @file
+/// EF-signSGD, the baseline that cannot be merged on the way: every rank needs every rank's
+/// message.
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <hcomp/hcomp.hpp>
+#include <span>
+#include <vector>
+
+#include "synchronizer.hpp"
+
+namespace train {
+
+/// p = residual + update is sent as its signs and mean |p|; the common update is the mean of all
+/// ranks' decoded messages, the residual what decoding one's own message leaves of p.
+///
+/// Sends P - 1 times one bit per value and 32 bytes per 32768 values: the scales differ, so sums of
+/// two messages are no message.
+/// Source: Karimireddy et al., Error feedback fixes SignSGD, ICML 2019, Algorithm 1, on P workers.
+template <class Transport> class ef_sign : public synchronizer {
+ public:
+  ef_sign(std::size_t values, std::uint64_t seed, Transport& transport)
+      : transport_(&transport),
+        seed_(seed),
+        residual_(values),
+        decoded_(values),
+        messages_(static_cast<std::size_t>(transport.size()),
+                  std::vector<std::byte>(sizeof(float) +
+                                         hcomp::code_bytes(hcomp::sign<float>{}, values))) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    hcomp::report figures;
+    hcomp::detail::stopwatch watch;
+    hcomp::stream_key const key{seed_, step, 0};
+    auto const own = static_cast<std::size_t>(transport_->rank());
+    encode(update, key, messages_[own]);
+    watch.add_to(figures.seconds_encode);
+
+    all_gather(figures);
+    watch.add_to(figures.seconds_communicate);
+
+    std::fill(update.begin(), update.end(), 0.0f);
+    float const share = 1 / static_cast<float>(messages_.size());
+    for (std::size_t rank = 0; rank < messages_.size(); ++rank) {
+      decode(messages_[rank], key);
+      for (std::size_t i = 0; i < update.size(); ++i) update[i] += share * decoded_[i];
+      if (rank == own)
+        for (std::size_t i = 0; i < update.size(); ++i) residual_[i] -= decoded_[i];
+    }
+    watch.add_to(figures.seconds_decode);
+    figures.weight = messages_.size();
+    return figures;
+  }
+
+ private:
+  /// Leaves p in the residual.
+  void encode(std::span<float const> update, hcomp::stream_key const& key,
+              std::span<std::byte> message) {
+    double sum = 0;
+    for (std::size_t i = 0; i < update.size(); ++i) {
+      residual_[i] += update[i];
+      sum += std::abs(residual_[i]);
+    }
+    auto const scale = static_cast<float>(sum / static_cast<double>(update.size()));
+    std::memcpy(message.data(), &scale, sizeof scale);
+    hcomp::encode(hcomp::sign<float>{}, residual_, message.subspan(sizeof scale),
+                  {.key = key, .rank = transport_->rank()});
+  }
+
+  void decode(std::span<std::byte const> message, hcomp::stream_key const& key) {
+    hcomp::sign<float> codec;
+    std::memcpy(&codec.magnitude, message.data(), sizeof codec.magnitude);
+    hcomp::decode(codec, message.subspan(sizeof codec.magnitude), decoded_,
+                  {.key = key, .result = hcomp::reduction::mean});
+  }
+
+  /// Every rank's message to every rank, directly.
+  void all_gather(hcomp::report& figures) {
+    auto const before = transport_->bytes_sent();
+    int const rank = transport_->rank(), size = transport_->size();
+    std::vector<typename Transport::request> receives, sends;
+    for (int i = 1; i < size; ++i) {
+      int const from = (rank + size - i) % size;
+      receives.push_back(transport_->irecv(from, 0, messages_[static_cast<std::size_t>(from)]));
+    }
+    for (int i = 1; i < size; ++i)
+      sends.push_back(
+          transport_->isend((rank + i) % size, 0, messages_[static_cast<std::size_t>(rank)]));
+    for (auto& request : receives) transport_->wait(request);
+    for (auto& request : sends) transport_->wait(request);
+    figures.bytes_sent = transport_->bytes_sent() - before;
+    figures.hops = size - 1;
+  }
+
+  Transport* transport_;
+  std::uint64_t seed_;
+  std::vector<float> residual_, decoded_;
+  std::vector<std::vector<std::byte>> messages_;  ///< one per rank: scale, signs
+};
+
+}  // namespace train

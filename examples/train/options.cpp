@@ -1,0 +1,112 @@
+#include "options.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "methods.hpp"
+
+namespace train {
+namespace {
+
+std::string known_methods() {
+  std::string text;
+  for (auto const& m : methods) text += fmt::format("  {:<15}{}\n", m.name, m.what);
+  return text;
+}
+
+CLI::Validator method_name() {
+  return {[](std::string const& name) {
+            std::vector<std::string_view> names;
+            for (auto const& m : methods) names.push_back(m.name);
+            return find_method(name) ? std::string()
+                                     : fmt::format("no codec is called '{}'; train has: {}", name,
+                                                   fmt::join(names, ", "));
+          },
+          "CODEC"};
+}
+
+CLI::Validator algorithm_name() {
+  return {[](std::string const& text) {
+            try {
+              hcomp::algorithm::from(text);
+              return std::string();
+            } catch (std::invalid_argument const& e) {
+              return std::string(e.what());
+            }
+          },
+          "ALGORITHM"};
+}
+
+}  // namespace
+
+options parse(int argc, char const* const* argv) {
+  options o;
+  std::string algorithm = "ring";
+  CLI::App app(
+      "Trains a fully connected classifier with data parallelism, once per codec, and "
+      "compares what that took.",
+      "train");
+  app.footer(
+      "Codecs:\n" + known_methods() +
+      "Each codec has a learning rate, momentum and sign step found for it; --lr, --momentum "
+      "and\n--sign-step replace them for all.");
+  app.option_defaults()->always_capture_default();
+
+  app.add_option("--codec", o.codecs, "What is sent; several are trained one after the other")
+      ->delimiter(',')
+      ->check(method_name());
+  app.add_option("--algorithm", algorithm,
+                 "Which way a sum goes: ring, torus, torus:RxC, direct, or owner, with which\n"
+                 "marsit sends half the bytes and the others use ring")
+      ->check(algorithm_name());
+  app.add_option("--transport", o.transport, "What moves the bytes")
+      ->check(CLI::IsMember({"mpi", "ucx"}));
+  app.add_option("--threads", o.threads, "Threads per rank that encode and decode")
+      ->check(CLI::Range(1, 1024));
+
+  app.add_option("--data", o.data,
+                 "Folder with the IDX files of (Fashion-)MNIST, or 'synthetic' for a small set");
+  app.add_option("--hidden", o.hidden, "Widths of the hidden layers")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--epochs", o.epochs, "Passes over the training set; fractions are allowed")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", o.batch, "Images per rank and step")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--lr", o.rate, "Learning rate at the start; it goes linearly to 0")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--momentum", o.momentum, "Momentum of each rank's own gradient")
+      ->check(CLI::Range(0.0, 0.9999));
+  app.add_option("--sign-step", o.sign_step,
+                 "What one sign moves a parameter at the start; goes to 0 like the rate")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--period", o.period, "marsit: every so many steps one in full precision")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warm-up", o.warm_up, "marsit: so many first steps in full precision")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "Of weights, shuffles and random bits");
+  app.add_option("--seeds", o.seeds, "Train with so many seeds from --seed on, report the mean")
+      ->check(CLI::Range(1, 1000));
+
+  app.add_option("--json", o.json, "Write all figures to this file");
+  app.add_option("--plot", o.plot, "Draw loss and accuracy into this SVG file (needs gnuplot)");
+  app.add_flag("--check", o.check, "Fail unless every training loss is finite and fell");
+  app.add_option("--within", o.within,
+                 "Fail unless marsit ends at most so many percentage points below fp32")
+      ->check(CLI::NonNegativeNumber);
+
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& e) {
+    std::ostringstream out, err;
+    int const status = app.exit(e, out, err);
+    throw usage{out.str() + err.str(), status};
+  }
+  o.algorithm = hcomp::algorithm::from(algorithm);
+  return o;
+}
+
+}  // namespace train

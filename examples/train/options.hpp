@@ -1,0 +1,45 @@
+#pragma once
+/// @file
+/// What can be said on the command line.
+
+#include <cstdint>
+#include <hcomp/collective/algorithm.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data.hpp"
+
+namespace train {
+
+struct options {
+  std::vector<std::string> codecs{"fp32", "majority_vote", "ef_sign", "marsit"};
+  hcomp::algorithm algorithm;
+  std::string transport = "mpi";
+  int threads = 1;
+
+  std::string data = fashion_mnist_folder;
+  std::vector<int> hidden{500, 500, 500, 500};
+  double epochs = 5;
+  int batch = 25;                                   ///< per rank
+  std::optional<double> rate, momentum, sign_step;  ///< for all methods, instead of their own
+  std::uint64_t period = 100;                       ///< of marsit
+  std::uint64_t warm_up = 100;                      ///< of marsit and marsit_inf
+  std::uint64_t seed = 1;
+  int seeds = 1;
+
+  std::string json, plot;  ///< files to write; empty: none
+  bool check = false;
+  std::optional<double> within;
+};
+
+/// Thrown for --help (status 0) and for what cannot be understood; `text` is for the user.
+struct usage {
+  std::string text;
+  int status;
+};
+
+/// @throws usage
+options parse(int argc, char const* const* argv);
+
+}  // namespace train

@@ -1,0 +1,20 @@
+#pragma once
+/// @file
+/// A comparison as a picture, drawn by gnuplot.
+
+#include <string>
+
+#include "report.hpp"
+
+namespace train {
+
+/// Accuracy and training loss against bytes sent and against time: mean over the seeds as a line,
+/// smallest to largest as a band.
+/// @param file  an SVG file, overwritten
+/// @throws std::runtime_error  gnuplot is missing or fails
+void plot(comparison const& all, std::string const& file);
+
+/// @throws std::runtime_error  gnuplot is missing: better known before hours of training
+void require_gnuplot();
+
+}  // namespace train

@@ -1,0 +1,145 @@
+#include "report.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace train {
+namespace {
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  if (bytes < 1e9) return fmt::format("{:.2f} MB", bytes / 1e6);
+  return fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+std::string accuracy_text(spread const& s, std::size_t seeds) {
+  return seeds > 1 ? fmt::format("{:.2f} ±{:.2f}", s.mean, s.deviation)
+                   : fmt::format("{:.2f}", s.mean);
+}
+
+nlohmann::ordered_json to_json(observation const& o) {
+  return {{"step", o.step},
+          {"epoch", o.epoch},
+          {"bytes_sent", o.bytes},
+          {"seconds", o.seconds},
+          {"train_loss", o.train_loss},
+          {"test_loss", o.test_loss},
+          {"test_accuracy", o.accuracy}};
+}
+
+nlohmann::ordered_json to_json(history const& run, int ranks) {
+  nlohmann::ordered_json json{{"codec", run.codec},
+                              {"algorithm", run.algorithm},
+                              {"seed", run.seed},
+                              {"learning_rate", run.rate},
+                              {"momentum", run.momentum},
+                              {"sign_step", run.sign_step},
+                              {"steps", run.steps},
+                              {"test_accuracy", run.end().accuracy},
+                              {"test_loss", run.end().test_loss},
+                              {"train_loss", run.end().train_loss},
+                              {"bytes_sent_per_step", run.bytes_per_step},
+                              {"compression_ratio", run.ratio(ranks)},
+                              {"seconds_compute", run.seconds_compute},
+                              {"seconds_encode", run.seconds_encode},
+                              {"seconds_communicate", run.seconds_communicate}};
+  for (auto const& o : run.curve) json["curve"].push_back(to_json(o));
+  return json;
+}
+
+}  // namespace
+
+spread comparison_row::spread_of(std::vector<double> const& values) {
+  spread s;
+  for (double const value : values) s.mean += value / static_cast<double>(values.size());
+  for (double const value : values) s.deviation += (value - s.mean) * (value - s.mean);
+  s.deviation =
+      values.size() > 1 ? std::sqrt(s.deviation / static_cast<double>(values.size() - 1)) : 0;
+  return s;
+}
+
+void comparison::add(history run) {
+  for (auto& row : rows)
+    if (row.codec == run.codec) return row.runs.push_back(std::move(run));
+  rows.push_back({run.codec, {std::move(run)}});
+}
+
+comparison_row const* comparison::find(std::string_view codec) const {
+  for (auto const& row : rows)
+    if (row.codec == codec) return &row;
+  return nullptr;
+}
+
+std::string table(comparison const& all) {
+  std::string text = fmt::format(
+      "{:<14} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n"
+      "{:<14} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n",
+      "codec", "test accuracy", "test loss", "train loss", "sent by a", "compr.", "compute",
+      "encode", "comm.", "total",  //
+      "", "%", "nats", "nats", "rank & step", "ratio", "s", "s", "s", "s");
+  for (auto const& row : all.rows) {
+    auto const mean = [&](auto const& figure) { return row.over_seeds(figure).mean; };
+    double const compute = mean([](history const& r) { return r.seconds_compute; });
+    double const encode = mean([](history const& r) { return r.seconds_encode; });
+    double const communicate = mean([](history const& r) { return r.seconds_communicate; });
+    text += fmt::format(
+        "{:<14} {:>13} {:>10.4f} {:>11.4f} {:>11} {:>7.1f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
+        row.codec, accuracy_text(row.accuracy(), row.runs.size()),
+        mean([](history const& r) { return r.end().test_loss; }),
+        mean([](history const& r) { return r.end().train_loss; }),
+        bytes_text(mean([](history const& r) { return r.bytes_per_step; })),
+        mean([&](history const& r) { return r.ratio(all.ranks); }), compute, encode, communicate,
+        compute + encode + communicate);
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(comparison const& all) {
+  auto const& o = all.settings;
+  nlohmann::ordered_json json{{"ranks", all.ranks},        {"transport", o.transport},
+                              {"threads", o.threads},      {"data", o.data},
+                              {"hidden", o.hidden},        {"epochs", o.epochs},
+                              {"batch_per_rank", o.batch}, {"period", o.period},
+                              {"warm_up", o.warm_up}};
+  for (auto const& row : all.rows) {
+    json["parameters"] = row.runs.front().parameters;
+    for (auto const& run : row.runs) json["runs"].push_back(to_json(run, all.ranks));
+    auto const accuracy = row.accuracy();
+    json["mean_over_seeds"][row.codec] = {
+        {"seeds", row.runs.size()},
+        {"test_accuracy", accuracy.mean},
+        {"test_accuracy_deviation", accuracy.deviation},
+        {"train_loss", row.over_seeds([](history const& r) { return r.end().train_loss; }).mean}};
+  }
+  return json;
+}
+
+std::string complaints(comparison const& all) {
+  std::string text;
+  if (all.settings.check)
+    for (auto const& row : all.rows)
+      for (auto const& run : row.runs) {
+        double const before = run.curve.front().train_loss, after = run.end().train_loss;
+        if (!(after < before) || !std::isfinite(run.end().test_loss))
+          text += fmt::format(
+              "check: {} with seed {}: training loss {:.4f} before, {:.4f} after, "
+              "test loss {:.4f}\n",
+              run.codec, run.seed, before, after, run.end().test_loss);
+      }
+  if (all.settings.within) {
+    auto const *full = all.find("fp32"), *marsit = all.find("marsit");
+    if (full == nullptr || marsit == nullptr)
+      text += "within: needs both codecs, fp32 and marsit\n";
+    else if (double const gap = full->accuracy().mean - marsit->accuracy().mean;
+             !(gap <= *all.settings.within))
+      text +=
+          fmt::format("within: marsit ends {:.2f} percentage points below fp32, {} are allowed\n",
+                      gap, *all.settings.within);
+  }
+  return text;
+}
+
+}  // namespace train

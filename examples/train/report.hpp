@@ -1,0 +1,53 @@
+#pragma once
+/// @file
+/// All runs of a program put side by side: a table for people, JSON for programs.
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "trainer.hpp"
+
+namespace train {
+
+/// Mean and sample standard deviation of a figure over the seeds.
+struct spread {
+  double mean = 0, deviation = 0;
+};
+
+/// All runs with one codec, one per seed.
+struct comparison_row {
+  std::string codec;
+  std::vector<history> runs;
+
+  /// @param figure  of one history
+  template <class Figure> spread over_seeds(Figure const& figure) const {
+    std::vector<double> values;
+    for (auto const& run : runs) values.push_back(figure(run));
+    return spread_of(values);
+  }
+  static spread spread_of(std::vector<double> const& values);
+  spread accuracy() const {
+    return over_seeds([](history const& run) { return run.end().accuracy; });
+  }
+};
+
+/// Everything a program has to report.
+struct comparison {
+  options settings;
+  int ranks = 1;
+  std::vector<comparison_row> rows;  ///< in the order in which the codecs were asked for
+
+  void add(history run);
+  comparison_row const* find(std::string_view codec) const;
+};
+
+std::string table(comparison const& all);
+nlohmann::ordered_json to_json(comparison const& all);
+
+/// What --check and --within find wrong, one line each; empty if nothing.
+std::string complaints(comparison const& all);
+
+}  // namespace train

@@ -1,0 +1,128 @@
+#include "synchronizer.hpp"
+
+#include <fmt/core.h>
+
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "ef_sign.hpp"
+#ifdef HCOMP_TRAIN_UCX
+#include <hcomp/ucx/transport.hpp>
+#endif
+
+namespace train {
+namespace {
+
+/// The mean over the ranks, by a codec whose sums are good enough as they are.
+template <class Codec, class Transport> class mean : public synchronizer {
+ public:
+  mean(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how, Transport& transport,
+       hcomp::host_executor& executor)
+      : seed_(seed), plan_(values, {}, transport, executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::plan<Codec, Transport, hcomp::host_executor> plan_;
+};
+
+/// A fixed step in the direction that most ranks want; none where they are divided.
+/// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
+template <class Transport> class majority_vote : public synchronizer {
+ public:
+  majority_vote(std::size_t values, double sign_step, std::uint64_t seed,
+                hcomp::plan_options const& how, Transport& transport,
+                hcomp::host_executor& executor)
+      : sign_step_(static_cast<float>(sign_step)),
+        seed_(seed),
+        votes_(values,
+               hcomp::fit(hcomp::sign_count<float>{}, static_cast<std::uint32_t>(transport.size())),
+               transport, executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
+    auto const figures = votes_.all_reduce(update, {.seed = seed_, .step = step});
+    float const size = sign_step_ * schedule;
+    for (float& votes : update) votes = votes > 0 ? size : votes < 0 ? -size : 0;
+    return figures;
+  }
+
+ private:
+  float sign_step_;
+  std::uint64_t seed_;
+  hcomp::plan<hcomp::sign_count<float>, Transport, hcomp::host_executor> votes_;
+};
+
+template <class Transport> class marsit : public synchronizer {
+ public:
+  marsit(std::size_t values, hcomp::marsit_options const& how, Transport& transport,
+         hcomp::host_executor& executor)
+      : sign_step_(how.sign_step), synchronize_(values, how, transport, executor) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t, float schedule) override {
+    synchronize_.set_sign_step(sign_step_ * static_cast<double>(schedule));
+    return synchronize_(update);
+  }
+
+ private:
+  double sign_step_;
+  hcomp::marsit<float, Transport, hcomp::host_executor> synchronize_;
+};
+
+}  // namespace
+
+std::string algorithm_of(method const& how, options const& o) {
+  if (how.name == "ef_sign") return "direct";
+  bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
+  if (o.algorithm.kind == hcomp::algorithm_kind::owner && !is_marsit) return "ring";
+  return o.algorithm.name();
+}
+
+template <class Transport>
+std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
+                                                std::size_t values, options const& o,
+                                                std::uint64_t seed, Transport& transport,
+                                                hcomp::host_executor& executor) {
+  using std::make_unique;
+  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(how, o))};
+  if (how.name == "fp32")
+    return make_unique<mean<hcomp::identity<float>, Transport>>(values, seed, plan, transport,
+                                                                executor);
+  if (how.name == "fp16")
+    return make_unique<mean<hcomp::float_cast<hcomp::float16, float>, Transport>>(
+        values, seed, plan, transport, executor);
+  if (how.name == "bf16")
+    return make_unique<mean<hcomp::float_cast<hcomp::bfloat16, float>, Transport>>(
+        values, seed, plan, transport, executor);
+  if (how.name == "majority_vote" || how.name == "signum")
+    return make_unique<majority_vote<Transport>>(values, sign_step, seed, plan, transport,
+                                                 executor);
+  if (how.name == "ef_sign") return make_unique<ef_sign<Transport>>(values, seed, transport);
+  if (how.name == "marsit" || how.name == "marsit_inf") {
+    hcomp::marsit_options const settings{.sign_step = sign_step,
+                                         .period = how.name == "marsit" ? o.period : 0,
+                                         .warm_up = o.warm_up,
+                                         .seed = seed,
+                                         .plan = plan};
+    return make_unique<marsit<Transport>>(values, settings, transport, executor);
+  }
+  throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
+}
+
+template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
+                                                         options const&, std::uint64_t,
+                                                         hcomp::mpi::transport&,
+                                                         hcomp::host_executor&);
+#ifdef HCOMP_TRAIN_UCX
+template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
+                                                         options const&, std::uint64_t,
+                                                         hcomp::ucx::transport&,
+                                                         hcomp::host_executor&);
+#endif
+
+}  // namespace train

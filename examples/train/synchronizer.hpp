@@ -1,0 +1,42 @@
+#pragma once
+/// @file
+/// Between a rank's own update and the one that all ranks make: what is compared here.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "methods.hpp"
+#include "options.hpp"
+
+namespace train {
+
+/// Turns each rank's update into one that is the same on all ranks.
+class synchronizer {
+ public:
+  virtual ~synchronizer() = default;
+
+  /// Collective. On return `update` holds what every rank subtracts from its parameters.
+  /// @param update    learning rate * direction of this rank
+  /// @param step      counted from 0
+  /// @param schedule  learning rate now, over that at the start; sign steps follow it
+  virtual hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) = 0;
+};
+
+/// Which way the sums of a method go: --algorithm, except where a method knows only one.
+std::string algorithm_of(method const& how, options const& o);
+
+/// What `how` says, for vectors of `values` values. Explicitly instantiated for the transports.
+/// @param sign_step  that of `how`, or of the command line
+/// @throws std::invalid_argument  the algorithm does not go with the method or the ranks
+template <class Transport>
+std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
+                                                std::size_t values, options const& o,
+                                                std::uint64_t seed, Transport& transport,
+                                                hcomp::host_executor& executor);
+
+}  // namespace train

@@ -1,0 +1,170 @@
+#include "trainer.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "mlp.hpp"
+#include "sgd.hpp"
+
+namespace train {
+namespace {
+
+template <std::size_t N>
+std::array<double, N> sum_over_ranks(std::array<double, N> values, MPI_Comm comm) {
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(N), MPI_DOUBLE, MPI_SUM, comm);
+  return values;
+}
+
+/// Every rank looks at its part of the test set.
+score evaluate(mlp& network, dataset const& test, int rank, int ranks) {
+  constexpr int most_images = 250;
+  auto const at = [&](int r) { return static_cast<int>(std::int64_t{test.size()} * r / ranks); };
+  score total;
+  batch images;
+  std::vector<std::uint32_t> numbers;
+  for (int first = at(rank), end = at(rank + 1); first < end; first += most_images) {
+    numbers.resize(static_cast<std::size_t>(std::min(most_images, end - first)));
+    std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(first));
+    gather(test, numbers, images);
+    auto const part = network.evaluate(images);
+    total.loss += part.loss;
+    total.correct += part.correct;
+  }
+  return total;
+}
+
+/// Densely at first, where the curves are steep, then four times per epoch.
+bool is_observed(std::uint64_t step, std::uint64_t steps, std::uint64_t steps_per_epoch) {
+  constexpr std::array first{10, 20, 40, 80};
+  return step == steps || step % std::max<std::uint64_t>(1, steps_per_epoch / 4) == 0 ||
+         std::ranges::find(first, static_cast<int>(step)) != first.end();
+}
+
+/// @throws std::runtime_error  on all ranks alike
+void require_same_parameters(std::span<float const> parameters, std::string_view codec,
+                             MPI_Comm comm) {
+  auto const mine = hcomp::fingerprint(hcomp::serial_group{}, std::as_bytes(parameters).data(),
+                                       parameters.size_bytes());
+  std::array<std::uint64_t, 2> extremes{mine, ~mine};
+  MPI_Allreduce(MPI_IN_PLACE, extremes.data(), 2, MPI_UINT64_T, MPI_MAX, comm);
+  if (extremes[0] != ~extremes[1])
+    throw std::runtime_error(fmt::format(
+        "{}: the ranks ended with different parameters (fingerprints {:016x} to {:016x})", codec,
+        ~extremes[1], extremes[0]));
+}
+
+class stopwatch {
+ public:
+  /// Seconds since the last call.
+  double operator()() {
+    auto const now = clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  clock::time_point last_ = clock::now();
+};
+
+}  // namespace
+
+double history::ratio(int ranks) const {
+  double const full = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(parameters);
+  return bytes_per_step > 0 ? full / bytes_per_step : 1;
+}
+
+history trainer::operator()(
+    method const& how, std::uint64_t seed,
+    std::function<std::unique_ptr<synchronizer>(std::size_t)> const& make) const {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+
+  std::vector<int> widths{data.train.features};
+  widths.insert(widths.end(), settings.hidden.begin(), settings.hidden.end());
+  widths.push_back(data.train.classes);
+  mlp network(widths, seed);
+  auto const parameters = network.parameters();
+  sampler samples(data.train.size(), settings.batch, rank, ranks, seed);
+  auto const steps = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(
+             std::llround(settings.epochs * static_cast<double>(samples.steps_per_epoch()))));
+
+  history run{.codec = std::string(how.name),
+              .algorithm = algorithm_of(how, settings),
+              .seed = seed,
+              .rate = settings.rate.value_or(how.rate),
+              .momentum = settings.momentum.value_or(how.momentum),
+              .sign_step = how.sign_step > 0 ? settings.sign_step.value_or(how.sign_step) : 0,
+              .steps = steps,
+              .parameters = parameters.size()};
+  sgd optimiser(parameters.size(), static_cast<float>(run.momentum));
+  std::vector<float> update(parameters.size());
+  auto const synchronize = make(parameters.size());
+
+  hcomp::report sent;
+  double seconds = 0, loss = 0, images = 0;
+  auto const observe_now = [&](std::uint64_t step) {
+    auto const part = evaluate(network, data.test, rank, ranks);
+    auto const total = sum_over_ranks<6>(
+        {loss, images, part.loss, double(part.correct), double(sent.bytes_sent), seconds}, comm);
+    loss = images = 0;
+    double const tests = data.test.size();
+    run.curve.push_back({.step = step,
+                         .epoch = double(step) / double(samples.steps_per_epoch()),
+                         .bytes = total[4] / ranks,
+                         .seconds = total[5] / ranks,
+                         .train_loss = (step == 0 ? total[2] / tests : total[0] / total[1]),
+                         .test_loss = total[2] / tests,
+                         .accuracy = 100 * total[3] / tests});
+    observe(run, run.curve.back());
+  };
+
+  batch mini_batch;
+  observe_now(0);
+  stopwatch watch;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    float const now = schedule(step, steps);
+    gather(data.train, samples(step), mini_batch);
+    loss += network.learn(mini_batch).loss;
+    images += settings.batch;
+    optimiser(network.gradient(), now * static_cast<float>(run.rate), update);
+    run.seconds_compute += watch();
+
+    auto const figures = (*synchronize)(update, step, now);
+    sent += figures;
+    double const whole = watch();
+    // what a synchronizer does beside its collective counts as encoding
+    run.seconds_encode += whole - figures.seconds_communicate;
+
+    for (std::size_t i = 0; i < update.size(); ++i) parameters[i] -= update[i];
+    double const applied = watch();
+    run.seconds_compute += applied;
+    seconds = run.seconds_compute + run.seconds_encode + sent.seconds_communicate;
+    if (is_observed(step + 1, steps, samples.steps_per_epoch())) {
+      observe_now(step + 1);
+      watch();
+    }
+  }
+  require_same_parameters(parameters, how.name, comm);
+
+  auto const mean = sum_over_ranks<4>(
+      {run.seconds_compute, run.seconds_encode, sent.seconds_communicate, double(sent.bytes_sent)},
+      comm);
+  run.seconds_compute = mean[0] / ranks;
+  run.seconds_encode = mean[1] / ranks;
+  run.seconds_communicate = mean[2] / ranks;
+  run.bytes_per_step = mean[3] / ranks / static_cast<double>(steps);
+  return run;
+}
+
+}  // namespace train
