@@ -1,0 +1,76 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <hcomp/codec/sign_count.hpp>
+#include <support/data.hpp>
+#include <support/laws.hpp>
+#include <vector>
+
+using hcomp::sign_count;
+using laws::code;
+
+TEST_CASE("sign_count: counts like a loop over the ranks, for every number of ranks up to 40") {
+  constexpr std::size_t n = 130;
+  std::vector<int> count(n);
+  std::vector<std::vector<float>> x;
+  for (std::uint32_t ranks = 1; ranks <= 40; ++ranks) {
+    CAPTURE(ranks);
+    x.push_back(data::uniform(n, -1, 1, {.seed = ranks}));
+    for (std::size_t i = 0; i < n; ++i) count[i] += x.back()[i] >= 0 ? 1 : -1;
+    auto const codec = sign_count<float>{0.5f}.fitted(ranks);
+    code sum;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      auto const mine = laws::encode(codec, x[r], {.rank = r});
+      sum = r == 0 ? mine : laws::merged(codec, sum, mine);
+    }
+    auto const total = laws::decoded<float>(codec, sum, n);
+    auto const mean = laws::decoded<float>(codec, sum, n, hcomp::reduction::mean);
+    for (std::size_t i = 0; i < n; ++i) {
+      REQUIRE(total[i] == 0.5f * static_cast<float>(count[i]));
+      REQUIRE(mean[i] == 0.5f * static_cast<float>(count[i]) / static_cast<float>(ranks));
+    }
+  }
+}
+
+TEST_CASE("sign_count: the sign of the sum is the majority by weight, a tie is 0") {
+  auto const codec = sign_count<float>{}.fitted(6);
+  auto const sum =
+      laws::merged(codec,
+                   laws::merged(codec, laws::encode(codec, {1, 1, -1, 0}, {.rank = 0, .weight = 3}),
+                                laws::encode(codec, {-1, 1, -1, -1}, {.rank = 1, .weight = 2})),
+                   laws::encode(codec, {-1, -1, -1, -1}, {.rank = 2, .weight = 1}));
+  CHECK(laws::decoded<float>(codec, sum, 4) == std::vector<float>{0, 4, -6, 0});
+}
+
+TEST_CASE("sign_count: takes as many bits per value as the largest count needs") {
+  struct {
+    std::uint32_t summands;
+    int planes;
+  } const cases[] = {{1, 1}, {2, 2}, {3, 2}, {4, 3}, {7, 3}, {8, 4}, {255, 8}, {256, 9}, {~0u, 32}};
+  for (auto const& one : cases) {
+    CAPTURE(one.summands);
+    auto const codec = sign_count<float>{}.fitted(one.summands);
+    CHECK(codec.planes() == one.planes);
+    CHECK(codec.max_summands() == one.summands);
+    CHECK(codec.block_bytes() == 32u + 8192u / 8 * static_cast<unsigned>(one.planes));
+    CHECK(codec.block_bytes(65) == 32u + 16u * static_cast<unsigned>(one.planes));
+    CHECK(codec.block_bytes(0) == 32);
+  }
+}
+
+TEST_CASE("sign_count: counts to 2^32 - 1 by weight without a carry lost") {
+  constexpr std::uint32_t most = ~std::uint32_t{0};
+  auto const codec = sign_count<double>{}.fitted(most);
+  for (std::uint32_t const weight : {1u, 0x7fffffffu, 0x55555555u, most - 1}) {
+    CAPTURE(weight);
+    auto const sum =
+        laws::merged(codec, laws::encode(codec, {1, 1, -1, -1}, {.rank = 0, .weight = weight}),
+                     laws::encode(codec, {1, -1, 1, -1}, {.rank = 1, .weight = most - weight}));
+    double const a = weight, b = most - weight;
+    CHECK(laws::decoded<double>(codec, sum, 4) == std::vector{a + b, a - b, b - a, -a - b});
+  }
+}
+
+TEST_CASE("sign_count: fitted keeps the magnitude") {
+  CHECK(sign_count<float>{0.25f}.fitted(9).magnitude == 0.25f);
+}
