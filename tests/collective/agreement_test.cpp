@@ -1,0 +1,78 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/digest.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <span>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+TEST_CASE("all_gather_records: every rank gets every rank's record, in the order of the ranks") {
+  struct record {
+    std::uint64_t rank, square;
+  };
+  for (int ranks = 1; ranks <= 17; ++ranks) {
+    CAPTURE(ranks);
+    std::vector<std::vector<record>> all(static_cast<std::size_t>(ranks));
+    std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
+    run_ranks(ranks, [&](loopback& transport) {
+      auto const rank = static_cast<std::uint64_t>(transport.rank());
+      all[rank].resize(50);  // what was in it does not matter
+      all_gather_records(transport, 3, record{rank, rank * rank}, all[rank]);
+      sent[rank] = transport.bytes_sent();
+    });
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      CAPTURE(rank);
+      REQUIRE(all[rank].size() == all.size());
+      for (std::uint64_t i = 0; i < all.size(); ++i) {
+        CHECK(all[rank][i].rank == i);
+        CHECK(all[rank][i].square == i * i);
+      }
+      CHECK(sent[rank] == (all.size() - 1) * sizeof(record));
+    }
+  }
+}
+
+TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same bytes") {
+  for (int ranks = 1; ranks <= 6; ++ranks)
+    for (std::size_t const values : {0, 1, 2, 100, 1001})
+      for (int odd_one = -1; odd_one < ranks; ++odd_one) {
+        if (values == 0 && odd_one >= 0) continue;
+        CAPTURE(ranks);
+        CAPTURE(values);
+        CAPTURE(odd_one);
+        std::vector<digest_report> reports(static_cast<std::size_t>(ranks));
+        run_ranks(ranks, [&](loopback& transport) {
+          auto x = uniform_values(values, 1, 0);
+          if (transport.rank() == odd_one) x[values / 2] = -x[values / 2];  // one bit: the sign
+          reports[static_cast<std::size_t>(transport.rank())] = digest(std::span(x), transport);
+        });
+        for (auto const& one : reports) {
+          CHECK(one.same() == (odd_one < 0 || ranks == 1));
+          CHECK(one.of_rank == reports[0].of_rank);
+        }
+      }
+}
+
+TEST_CASE("digest: other lengths and swapped values are not the same, also where all bytes are 0") {
+  auto const same = [](std::vector<float> const& on_0, std::vector<float> const& on_1) {
+    bool all = false;
+    run_ranks(2, [&](loopback& transport) {
+      auto const& x = transport.rank() == 0 ? on_0 : on_1;
+      bool const mine = digest(std::span(x), transport, 7).same();
+      if (transport.rank() == 0) all = mine;
+    });
+    return all;
+  };
+  CHECK(same({0, 0}, {0, 0}));
+  CHECK_FALSE(same({0, 0}, {0, 0, 0}));
+  CHECK_FALSE(same({}, {0}));
+  CHECK_FALSE(same({1, 2, 3, 4}, {3, 4, 1, 2}));
+  CHECK_FALSE(same({1, 2}, {2, 1}));
+  CHECK_FALSE(same({0.f}, {-0.f}));  // equal numbers, other bits
+}

@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr std::size_t values = 1'200'000;
+
+/// Bytes that all transports together sent in one `Sum`, counted by them; the reports agree.
+template <class Sum, class C>
+std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options) {
+  std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks)), reported = sent;
+  run_ranks(ranks, [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    host_executor executor;
+    auto x = std::vector<float>(values, rank % 2 == 0 ? 1.f : -1.f);
+    reported[rank] =
+        Sum(values, codec, transport, executor, options).all_reduce(std::span(x)).bytes_sent;
+    sent[rank] = transport.bytes_sent();
+  });
+  CHECK(sent == reported);
+  std::uint64_t total = 0;
+  for (auto const bytes : sent) total += bytes;
+  return total;
+}
+
+template <class C> using plan_of = plan<C, loopback, host_executor>;
+using selection = owner_selection<float, loopback, host_executor>;
+
+double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
+  return static_cast<double>(bytes) * 8 / static_cast<double>(values) / hops;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "traffic: sign moves one bit per value and hop, headers and checks included, on 2 to 8 ranks") {
+  for (int const ranks : {2, 4, 8})
+    for (std::string const how : {"ring", "torus", "direct"}) {
+      CAPTURE(ranks);
+      CAPTURE(how);
+      auto const bytes = bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = algorithm::from(how)});
+      // over all ranks every one of 2 (P - 1) hops moves the whole vector once
+      double const bits = bits_per_value_and_hop(bytes, 2 * (ranks - 1));
+      CHECK(bits >= 1);
+      CHECK(bits <= 1.02);
+    }
+}
+
+TEST_CASE("traffic: owner_selection moves half of what the ring moves") {
+  for (int const ranks : {2, 5, 8}) {
+    CAPTURE(ranks);
+    auto const bytes = bytes_of<selection>(sign<>{}, ranks, {});
+    double const bits = bits_per_value_and_hop(bytes, ranks - 1);
+    CHECK(bits >= 1);
+    CHECK(bits <= 1.02);
+  }
+}
+
+TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P (P - 1) call records") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    for (int const ranks : {1, 3, 4})
+      for (std::string const how : {"ring", "torus", "direct"}) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(ranks);
+        CAPTURE(how);
+        auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
+        auto const p = static_cast<std::uint64_t>(ranks);
+        auto const codes = 2 * (p - 1) * layout_of(codec, values).bytes();
+        auto const records = p * (p - 1) * sizeof(detail::call_record);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}) == codes + records);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how), .check = false}) ==
+              codes);
+      }
+  });
+}
+
+TEST_CASE("traffic: codes are as small as their codecs say") {
+  auto const bits = [](auto const& codec) {
+    return static_cast<double>(layout_of(codec, values).bytes()) * 8 / values;
+  };
+  // a header of 256 bits per begun block of 32768, 8192 or 4096 values
+  CHECK(bits(sign<>{}) < 1 + 1.03 * 256 / 32768);
+  CHECK(bits(fit(sign_count<>{}, 8)) < 4 + 1.03 * 256 / 8192);
+  CHECK(bits(sign_count<>{}) < 8 + 1.03 * 256 / 8192);
+  CHECK(bits(identity<>{}) < 32 + 1.03 * 256 / 4096);
+  CHECK(bits(float_cast<float16>{}) < 16 + 1.03 * 256 / 4096);
+}
