@@ -65,10 +65,10 @@ TEST_CASE("extract_bits and deposit_bits: move the bits under a mask, in their o
 }
 
 TEST_CASE("gather_bits: packs the chosen bits without a gap, whole bytes, and no byte more") {
-  for (auto const& [name, gather, scatter] : versions())
+  for (version const& one : versions())
     for (int const count : {0, 1, 2, 3, 8, 9, 64, 100})
       for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-        CAPTURE(name);
+        CAPTURE(one.name);
         CAPTURE(count);
         CAPTURE(seed);
         auto const n = static_cast<std::size_t>(count);
@@ -82,8 +82,8 @@ TEST_CASE("gather_bits: packs the chosen bits without a gap, whole bytes, and no
         detail::bit_writer writer{out.data()};
         // In two parts: what is pending passes from one to the next.
         int const part = count / 3;
-        gather(bytes_of(words), bytes_of(some), part, writer);
-        gather(bytes_of(words) + part * 8, bytes_of(some) + part * 8, count - part, writer);
+        one.gather(bytes_of(words), bytes_of(some), part, writer);
+        one.gather(bytes_of(words) + part * 8, bytes_of(some) + part * 8, count - part, writer);
         writer.flush();
         REQUIRE(out.untouched_outside());
         auto const found = out.bytes();
@@ -96,17 +96,17 @@ TEST_CASE("gather_bits: packs the chosen bits without a gap, whole bytes, and no
 }
 
 TEST_CASE("gather_bits: may write over the words it has read") {
-  for (auto const& [name, gather, scatter] : versions()) {
-    CAPTURE(name);
+  for (version const& one : versions()) {
+    CAPTURE(one.name);
     constexpr int count = 100;
     for (auto const& some : {masks(count, 3), std::vector<std::uint64_t>(count, ~0ull)}) {
       auto words = data::words(count, {.seed = 4});
       std::vector<std::uint64_t> apart(count);
       detail::bit_writer writer{bytes_of(apart)};
-      gather(bytes_of(words), bytes_of(some), count, writer);
+      one.gather(bytes_of(words), bytes_of(some), count, writer);
       writer.flush();
       detail::bit_writer in_place{bytes_of(words)};
-      gather(bytes_of(words), bytes_of(some), count, in_place);
+      one.gather(bytes_of(words), bytes_of(some), count, in_place);
       in_place.flush();
       std::size_t bits = 0;
       for (auto const mask : some) bits += static_cast<std::size_t>(std::popcount(mask));
@@ -116,10 +116,10 @@ TEST_CASE("gather_bits: may write over the words it has read") {
 }
 
 TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stream") {
-  for (auto const& [name, gather, scatter] : versions())
+  for (version const& one : versions())
     for (int const count : {0, 1, 2, 9, 100})
       for (std::size_t at = 0; at < 70; ++at) {
-        CAPTURE(name);
+        CAPTURE(one.name);
         CAPTURE(count);
         CAPTURE(at);
         auto const n = static_cast<std::size_t>(count);
@@ -129,25 +129,26 @@ TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stre
         detail::bit_writer writer{stream.data()};
         std::size_t bits = at;
         for (std::size_t i = 0; i < at; ++i) writer.put(i % 3 == 0, 1);
-        gather(bytes_of(words), bytes_of(some), count, writer);
+        one.gather(bytes_of(words), bytes_of(some), count, writer);
         writer.flush();
         for (auto const mask : some) bits += static_cast<std::size_t>(std::popcount(mask));
         std::vector<std::uint64_t> back(n);
         int const part = count / 2;
-        std::size_t const middle = scatter(stream.data(), at, bytes_of(some), part, bytes_of(back));
-        REQUIRE(scatter(stream.data(), middle, bytes_of(some) + part * 8, count - part,
-                        bytes_of(back) + part * 8) == bits);
+        std::size_t const middle =
+            one.scatter(stream.data(), at, bytes_of(some), part, bytes_of(back));
+        REQUIRE(one.scatter(stream.data(), middle, bytes_of(some) + part * 8, count - part,
+                            bytes_of(back) + part * 8) == bits);
         for (std::size_t w = 0; w < n; ++w) REQUIRE(back[w] == (words[w] & some[w]));
       }
 }
 
 TEST_CASE("scatter_bits: leaves the bits outside the masks as they were") {
-  for (auto const& [name, gather, scatter] : versions()) {
-    CAPTURE(name);
+  for (version const& one : versions()) {
+    CAPTURE(one.name);
     auto const some = masks(50, 7);
     std::vector<std::uint64_t> words = data::words(50, {.seed = 8}), expected = words;
     std::vector<std::byte> const zeros(50 * 8 + 8);
-    scatter(zeros.data(), 3, bytes_of(some), 50, bytes_of(words));
+    one.scatter(zeros.data(), 3, bytes_of(some), 50, bytes_of(words));
     CHECK(words == expected);
   }
 }

@@ -48,12 +48,12 @@ TEST_CASE("merge_fault: names the first contradiction, and none where there is n
       {block_fault::ranks, [](block_header& h) { h.lowest_rank = 0; }},
       {block_fault::weight, [](block_header& h) { h.weight = 2; }},
   };
-  for (auto const& [fault, change] : cases) {
+  for (auto const& one : cases) {
     auto b = header_of(1);
-    change(b);
-    CAPTURE(hcomp::to_text(fault));
-    CHECK(hcomp::merge_fault(a, b, 2) == fault);
-    CHECK(hcomp::merge_fault(b, a, 2) == fault);
+    one.change(b);
+    CAPTURE(hcomp::to_text(one.fault));
+    CHECK(hcomp::merge_fault(a, b, 2) == one.fault);
+    CHECK(hcomp::merge_fault(b, a, 2) == one.fault);
   }
 }
 

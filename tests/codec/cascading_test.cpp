@@ -44,12 +44,13 @@ TEST_CASE("cascading SSDM: the squared norm grows from 4, 9, 16 to 304, 4944, 79
     int workers;
     double expected;
   } const cases[] = {{2, 304}, {3, 4944}, {4, 79216}};
-  for (auto const& [workers, expected] : cases) {
+  for (auto const& one : cases) {
+    int const workers = one.workers;
     CAPTURE(workers);
     // a_1 = D, a_k = D (a_{k-1} + 1 + 2 (k - 1)) for equal unit gradients.
     double recursion = dimension;
     for (int k = 2; k <= workers; ++k) recursion = dimension * (recursion + 1 + 2 * (k - 1));
-    CHECK(recursion == expected);
+    CHECK(recursion == one.expected);
     double mean = 0;
     for (int draw = 0; draw < draws; ++draw) {
       auto y = ssdm(gradient, random);
@@ -59,7 +60,7 @@ TEST_CASE("cascading SSDM: the squared norm grows from 4, 9, 16 to 304, 4944, 79
       }
       mean += squared_norm(y) / draws;
     }
-    CHECK(std::fabs(mean / expected - 1) < 0.02);
+    CHECK(std::fabs(mean / one.expected - 1) < 0.02);
   }
 }
 

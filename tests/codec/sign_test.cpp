@@ -108,7 +108,9 @@ TEST_CASE("sign: merged bits have mean k/M and variance 1 - s^2, and no chance w
   } const cases[] = {{ones(3), true},   {ones(5), true},         {ones(8), true},
                      {ones(3), false},  {ones(5), false},        {ones(8), false},
                      {{1, 2, 5}, true}, {{7, 1, 1, 3, 9}, false}};
-  for (auto const& [weights, ring] : cases) {
+  for (auto const& one : cases) {
+    auto const& weights = one.weights;
+    bool const ring = one.ring;
     CAPTURE(weights.size());
     CAPTURE(ring);
     auto const bits = bits_of_workers(weights.size());
