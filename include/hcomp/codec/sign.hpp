@@ -70,10 +70,17 @@ template <class T = float> struct sign {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
+    decode_part(group, block, 0, n, x, r);
+  }
+  /// Values [first, first + n) of a block; `first` is a multiple of 64.
+  template <class Group, class Out>
+  HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
+                            reduction r) const {
     auto const header = load<block_header>(block);
     auto const size =
         r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
-    detail::unpack_signs(group, block + block_header_bytes, n, static_cast<Out>(size), x);
+    detail::unpack_signs(group, block + block_header_bytes + first / 8, n, static_cast<Out>(size),
+                         x);
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.

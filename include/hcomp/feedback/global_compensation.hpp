@@ -7,6 +7,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/feedback/detail/pairs.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
 #include <limits>
 #include <span>
@@ -56,12 +57,11 @@ template <class T = float> class global_compensation {
     HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
                           Decode const& decode) const {
       compensation_type* const own = c + first;
-      for (int i = group.lane(); i < n; i += Group::lanes)
-        own[i] += static_cast<compensation_type>(out[i]);
+      using number = compensation_type;
+      detail::for_pairs(group, own, out, n, [](number& c, T x) { c += static_cast<number>(x); });
       group.sync();
       decode();
-      for (int i = group.lane(); i < n; i += Group::lanes)
-        own[i] -= static_cast<compensation_type>(out[i]);
+      detail::for_pairs(group, own, out, n, [](number& c, T g) { c -= static_cast<number>(g); });
     }
   };
   kernel_view view(T const* x) { return {x, compensation_.data()}; }

@@ -125,13 +125,17 @@ template <Compressor C> struct decode_blocks {
   bool spread_nan =
       false;  ///< NaN for all values of a block in which some rank had NaN or infinity
 
+  HCOMP_HD bool becomes_nan(std::byte const* block) const {
+    return !C::passes_nonfinite && spread_nan &&
+           (load<block_header>(block).flags & block_has_nonfinite) != 0;
+  }
+
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const b = first + i;
     std::byte const* const block = code + layout.offset(b);
     int const n = layout.values_in(b);
     auto* const out = x + b * layout.block_values;
-    if (!C::passes_nonfinite && spread_nan &&
-        (load<block_header>(block).flags & block_has_nonfinite)) {
+    if (becomes_nan(block)) {
       for (int j = group.lane(); j < n; j += Group::lanes)
         out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
       return;

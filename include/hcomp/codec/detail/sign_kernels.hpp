@@ -99,9 +99,9 @@ HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int 
 /// x = +size where the bit is 1, -size where it is 0.
 template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
-  Out const minus = static_cast<Out>(-size);
+  Out const worth[2] = {static_cast<Out>(-size), size};  // a branch would be mispredicted
   for (int i = group.lane(); i < n; i += Group::lanes)
-    x[i] = load<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1 ? size : minus;
+    x[i] = worth[load<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
   group.sync();
 }
 
