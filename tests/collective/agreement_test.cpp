@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +38,34 @@ TEST_CASE("all_gather_records: every rank gets every rank's record, in the order
       CHECK(sent[rank] == (all.size() - 1) * sizeof(record));
     }
   }
+}
+
+TEST_CASE("unite_records: every rank gets the union of all, in ceil(log2 P) records") {
+  struct record {
+    std::uint64_t lowest, highest;
+  };
+  for (int ranks = 1; ranks <= 17; ++ranks)
+    for (int low = 0; low < ranks; ++low) {
+      CAPTURE(ranks);
+      CAPTURE(low);
+      auto const n = static_cast<std::uint64_t>(ranks);
+      std::vector<record> all(n);
+      std::vector<std::uint64_t> sent(n);
+      run_ranks(ranks, [&](loopback& transport) {
+        auto const rank = static_cast<std::uint64_t>(transport.rank());
+        auto const value = (rank + n - static_cast<std::uint64_t>(low)) % n;  // 0 on rank `low`
+        all[rank] = {value, value};
+        unite_records(transport, 3, all[rank], [](record& a, record const& b) {
+          a = {std::min(a.lowest, b.lowest), std::max(a.highest, b.highest)};
+        });
+        sent[rank] = transport.bytes_sent();
+      });
+      for (std::uint64_t rank = 0; rank < n; ++rank) {
+        CHECK(all[rank].lowest == 0);
+        CHECK(all[rank].highest == n - 1);
+        CHECK(sent[rank] == static_cast<std::uint64_t>(std::bit_width(n - 1)) * sizeof(record));
+      }
+    }
 }
 
 TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same bytes") {

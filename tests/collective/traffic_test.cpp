@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +72,7 @@ TEST_CASE("traffic: owner_selection moves half of what the ring moves") {
   }
 }
 
-TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P (P - 1) call records") {
+TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P log2 P call summaries") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 3, 4})
       for (std::string const how : {"ring", "torus", "direct"}) {
@@ -81,7 +82,8 @@ TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P (P - 
         auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
         auto const p = static_cast<std::uint64_t>(ranks);
         auto const codes = 2 * (p - 1) * layout_of(codec, values).bytes();
-        auto const records = p * (p - 1) * sizeof(detail::call_record);
+        auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
+        auto const records = p * steps * sizeof(detail::call_summary);
         CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}) == codes + records);
         CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how), .check = false}) ==
               codes);

@@ -2,11 +2,13 @@
 /// @file
 /// Marsit: one bit per value in almost every round, full precision in every K-th.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -88,9 +90,9 @@ template <class V, Transport T, Executor E> class marsit {
   /// Another sign step from the next round on, when the learning rate changes.
   void set_sign_step(double sign_step) {
     sign<V> const codec{checked("sign_step", sign_step)};
-    options_.sign_step = sign_step;
     if (owner_) owner_->set_codec(codec);
     if (signs_) signs_->set_codec(codec);
+    options_.sign_step = sign_step;
   }
 
   /// max |c| / sign_step on this rank: how many rounds the signs lag behind. Growing beyond the
@@ -110,10 +112,12 @@ template <class V, Transport T, Executor E> class marsit {
   using number = accumulator_t<V>;
 
   static number checked(char const* what, double value) {
-    if (!(value > 0))
-      throw std::invalid_argument(std::string("marsit: ") + what + " is " + std::to_string(value) +
-                                  ", it must be above 0");
-    return static_cast<number>(value);
+    auto const rounded = static_cast<number>(value);
+    if (!(rounded > 0))  // NaN neither
+      throw std::invalid_argument(std::string("marsit: ") + what + " is " + detail::to_text(value) +
+                                  ", as a parameter " + detail::to_text(rounded) +
+                                  "; it must be above 0");
+    return rounded;
   }
   static plan_options exact_options(plan_options options) {
     if (options.how.kind == algorithm_kind::owner) options.how = {};

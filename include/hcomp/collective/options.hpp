@@ -15,7 +15,7 @@ namespace hcomp {
 struct plan_options {
   algorithm how = {};  ///< ring unless said otherwise
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  bool check = true;  ///< compare the arguments of all ranks in every call; P - 1 small messages
+  bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
   bool checksum = false;                   ///< protect every block on its way
   std::size_t segment_bytes = 256 * 1024;  ///< chunks travel in pieces of about this size
   tag_t tag = 0;  ///< different for plans that are used at the same time on one transport

@@ -3,6 +3,7 @@
 /// What is checked before a collective moves anything: this rank's arguments, then that all ranks
 /// passed the same. Every decision is made from what all ranks know, so all throw or none does.
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <stdexcept>
@@ -109,6 +111,31 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
     mine.refused = complaint::weight;
   return mine;
 }
+
+/// What all ranks' records have in common: enough to see whether they need to look at each other's.
+struct call_summary {
+  std::uint64_t lowest, highest;  ///< fingerprint of the record, but for the weight
+  std::uint64_t lightest, heaviest;
+  std::uint64_t refused;
+
+  explicit call_summary(call_record mine)
+      : lightest(mine.weight), heaviest(mine.weight), refused(mine.refused != complaint::none) {
+    mine.weight = 1;
+    lowest = highest =
+        fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine));
+  }
+  call_summary() = default;
+
+  void unite(call_summary const& other) {
+    lowest = std::min(lowest, other.lowest);
+    highest = std::max(highest, other.highest);
+    lightest = std::min(lightest, other.lightest);
+    heaviest = std::max(heaviest, other.heaviest);
+    refused |= other.refused;
+  }
+  /// True if all records are the same and nobody refused.
+  bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }
+};
 
 /// The fewest digits that tell it from every other number.
 inline std::string to_text(double value) {

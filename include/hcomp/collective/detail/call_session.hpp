@@ -49,13 +49,16 @@ template <HomomorphicSum C, Transport T> class call_session {
     report figures;
     stopwatch watch;
     auto const mine = describe(what, x, values_, codec_, feedback, options_, call);
+    bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
-      all_gather_records(*transport_, options_.tag, mine, records_);
+      call_summary summary(mine);
+      unite_records(*transport_, options_.tag, summary,
+                    [](call_summary& a, call_summary const& b) { a.unite(b); });
+      alike = summary.all_alike();
+      if (!alike) all_gather_records(*transport_, options_.tag, mine, records_);
       watch.add_to(figures.seconds_communicate);
-    } else {
-      // every rank answers for itself: equal weights are assumed, and verified in the blocks
-      records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     }
+    if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(records_);
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return figures;
