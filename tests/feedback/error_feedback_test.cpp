@@ -1,0 +1,223 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <feedback/saved_states.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr double float_epsilon = 0x1p-24;  // rounding of one float operation, relative
+
+/// Sums over all steps and ranks, in double: what went in, what came out; and what is left.
+struct history {
+  std::vector<double> inputs, outputs, residuals;
+  double largest_residual = 0;
+};
+
+/// `steps` sums of random vectors with error feedback; rank r has weight weights[r].
+template <class C>
+history feedback_history(C const& codec, std::size_t values, int steps,
+                         std::vector<std::uint32_t> const& weights) {
+  auto const ranks = weights.size();
+  std::vector<history> of_rank(ranks);
+  run_ranks(static_cast<int>(ranks), [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    auto& mine = of_rank[rank];
+    mine.inputs.resize(values);
+    mine.outputs.resize(values);
+    mine.residuals.resize(values);
+    host_executor executor;
+    plan sum(values, codec, transport, executor);
+    error_feedback<float> feedback(values);
+    for (int step = 0; step < steps; ++step) {
+      auto x = uniform_values(values, 100 + static_cast<std::uint64_t>(step), transport.rank());
+      for (std::size_t i = 0; i < values; ++i) mine.inputs[i] += double{x[i]} * weights[rank];
+      sum.all_reduce(std::span(x), feedback,
+                     {.step = static_cast<std::uint64_t>(step), .weight = weights[rank]});
+      for (std::size_t i = 0; i < values; ++i) {
+        mine.outputs[i] += double{x[i]};
+        mine.largest_residual =
+            std::max(mine.largest_residual, std::abs(double{feedback.residual()[i]}));
+      }
+    }
+    for (std::size_t i = 0; i < values; ++i)
+      mine.residuals[i] = double{feedback.residual()[i]} * weights[rank];
+  });
+  history all = of_rank[0];
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < values; ++i) {
+      all.inputs[i] += of_rank[rank].inputs[i];
+      all.residuals[i] += of_rank[rank].residuals[i];
+    }
+    all.largest_residual = std::max(all.largest_residual, of_rank[rank].largest_residual);
+  }
+  return all;
+}
+
+/// Largest |inputs - outputs - residual|.
+double loss(history const& run) {
+  double largest = 0;
+  for (std::size_t i = 0; i < run.inputs.size(); ++i)
+    largest = std::max(largest, std::abs(run.inputs[i] - run.outputs[i] - run.residuals[i]));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "error feedback: inputs and outputs differ by one residual, however many steps there were") {
+  // On one rank the output is what was sent, so the sum over the steps of (x + e) - sent telescopes
+  // to the last residual. Each step rounds twice, at most at |x + e| + |sent|; for sign |e| stays
+  // below steps * (1 + 0.5).
+  constexpr int steps = 50;
+  builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto codec = C{};
+    if constexpr (requires { codec.magnitude; }) codec.magnitude = 0.5f;
+    auto const run = feedback_history(codec, 700, steps, {1});
+    double const largest = 2 + 2 * run.largest_residual;
+    CHECK(loss(run) <= steps * 2 * float_epsilon * largest);
+  });
+}
+
+TEST_CASE("error feedback: with an exact sum the residuals of all ranks telescope together") {
+  // sign_count adds weights exactly: output = sum of w_r * sent_r
+  constexpr int steps = 30;
+  for (auto const& weights : {std::vector<std::uint32_t>{1, 1}, {1, 1, 1, 1}, {1, 2, 3}}) {
+    CAPTURE(weights.size());
+    double total = 0;
+    for (auto const weight : weights) total += weight;
+    sign_count<> const codec{0.5f, static_cast<std::uint32_t>(total)};
+    auto const run = feedback_history(codec, 9000, steps, weights);
+    double const largest = 2 + 2 * run.largest_residual;
+    CHECK(loss(run) <= total * steps * 2 * float_epsilon * largest);
+    CHECK(run.largest_residual > 0.5);  // there was something to lose
+  }
+}
+
+TEST_CASE("error feedback: the residual is one rounding of the codec, not fifty") {
+  // half a unit in the last place of 1 + residual: 2^-11 for fp16, 2^-8 for bf16, 0 for fp32
+  CHECK(feedback_history(float_cast<float16>{}, 5000, 50, {1}).largest_residual <= 1.001 * 0x1p-11);
+  CHECK(feedback_history(float_cast<bfloat16>{}, 5000, 50, {1}).largest_residual <= 1.01 * 0x1p-8);
+  CHECK(feedback_history(identity<>{}, 5000, 50, {1}).largest_residual == 0);
+  CHECK(feedback_history(float_cast<bfloat16>{}, 5000, 50, {1}).largest_residual > 0x1p-10);
+}
+
+TEST_CASE("error feedback: every rank's residual is its own loss, also under owner_selection") {
+  // the residual does not depend on what the other ranks did: alone and in company it is the same
+  auto const residual = [](int ranks, bool owner) {
+    std::vector<float> of_rank_0;
+    run_ranks(ranks, [&](loopback& transport) {
+      host_executor executor;
+      sign<> const codec{0.25f};
+      plan sum(40000, codec, transport, executor);
+      owner_selection selection(40000, codec, transport, executor);
+      error_feedback<float> feedback(40000);
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        auto x = uniform_values(40000, step, transport.rank());
+        owner ? selection.all_reduce(std::span(x), feedback, {.step = step})
+              : sum.all_reduce(std::span(x), feedback, {.step = step});
+      }
+      if (transport.rank() == 0)
+        of_rank_0.assign(feedback.residual().begin(), feedback.residual().end());
+    });
+    return of_rank_0;
+  };
+  auto const alone = residual(1, false);
+  CHECK(first_difference(residual(3, false), alone) == nowhere);
+  CHECK(first_difference(residual(3, true), alone) == nowhere);
+  // and what it is, in the first place: x + e - (+-0.25), by hand
+  std::vector<float> expected(40000, 0.f);
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    auto const x = uniform_values(40000, step, 0);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      float const wanted = x[i] + expected[i];
+      expected[i] = wanted - (wanted >= 0 ? 0.25f : -0.25f);
+    }
+  }
+  CHECK(first_difference(alone, expected) == nowhere);
+}
+
+TEST_CASE("error feedback: double values keep double residuals, 16-bit values float residuals") {
+  static_assert(std::is_same_v<error_feedback<double>::residual_type, double>);
+  static_assert(std::is_same_v<error_feedback<float16>::residual_type, float>);
+  static_assert(std::is_same_v<error_feedback<bfloat16>::residual_type, float>);
+  run_ranks(1, [](loopback& transport) {
+    host_executor executor;
+    plan sum(3, sign<float16>{0.5f}, transport, executor);
+    error_feedback<float16> feedback(3);
+    std::vector<float16> const x{float16(1.f), float16(-1.f), float16(0x1p-11f)};
+    for (std::uint64_t step = 0; step < 8; ++step) {
+      auto copy = x;
+      sum.all_reduce(std::span(copy), feedback, {.step = step});
+    }
+    float const exact[] = {8 * 0.5f, -8 * 0.5f, 8 * 0x1p-11f};
+    for (std::size_t i = 0; i < 3; ++i)
+      if (feedback.residual()[i] != exact[i])
+        throw std::runtime_error("residual " + std::to_string(i) + " is " +
+                                 std::to_string(feedback.residual()[i]));
+  });
+}
+
+TEST_CASE("error feedback: reset() forgets, and a fresh object gives the same sums") {
+  run_ranks(1, [](loopback& transport) {
+    host_executor executor;
+    plan sum(100, sign<>{0.1f}, transport, executor);
+    error_feedback<float> used(100), fresh(100);
+    auto x = uniform_values(100, 1, 0);
+    sum.all_reduce(std::span(x), used);
+    used.reset();
+    auto a = uniform_values(100, 2, 0), b = a;
+    sum.all_reduce(std::span(a), used);
+    sum.all_reduce(std::span(b), fresh);
+    if (first_difference(used.residual(), fresh.residual()) != nowhere || a != b)
+      throw std::runtime_error("reset left something behind");
+  });
+}
+
+TEST_CASE("error feedback: a saved state continues bit for bit, and whatever else is refused") {
+  error_feedback<float> feedback(1000), copy(1000);
+  auto const step = [&](error_feedback<float>& one, std::uint64_t number) {
+    std::vector<float> got = uniform_values(1000, number, 0);
+    run_ranks(1, [&](loopback& transport) {
+      host_executor executor;
+      plan sum(1000, float_cast<bfloat16>{}, transport, executor);
+      sum.all_reduce(std::span(got), one, {.step = number});
+    });
+    return got;
+  };
+  for (std::uint64_t number = 0; number < 5; ++number) step(feedback, number);
+  auto const saved = feedback.save();
+  copy.restore(saved);
+  CHECK(first_difference(copy.residual(), feedback.residual()) == nowhere);
+  for (std::uint64_t number = 5; number < 10; ++number)
+    CHECK(first_difference(step(copy, number), step(feedback, number)) == nowhere);
+
+  auto const before = feedback.save();
+  check_refusals(feedback, saved, "error_feedback: cannot restore: ", 2, 4, 1000);
+  CHECK(feedback.save() == before);
+
+  error_feedback<double> doubles(3);
+  CHECK_THROWS_WITH_AS(doubles.restore(error_feedback<float>(3).save()),
+                       "error_feedback: cannot restore: its values have 4 bytes, 8 are expected",
+                       std::invalid_argument);
+  error_feedback<float> empty(0);
+  empty.restore(error_feedback<float>(0).save());
+  CHECK(empty.values() == 0);
+}
