@@ -13,7 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "mpi/allreduce_algorithms.hpp"
+#include <mpi/allreduce_algorithms.hpp>
+#include <support/data.hpp>
 
 namespace {
 
@@ -21,14 +22,6 @@ using namespace hcomp;
 
 int world_rank() { return mpi::rank_of(MPI_COMM_WORLD); }
 int world_size() { return mpi::size_of(MPI_COMM_WORLD); }
-
-/// Values of rank `rank`: small whole numbers, so that every float sum of them is exact.
-std::vector<float> input_of(int rank, std::size_t values) {
-  std::vector<float> x(values);
-  for (std::size_t i = 0; i < values; ++i)
-    x[i] = static_cast<float>(mix(i * 64 + static_cast<unsigned>(rank)) % 13) - 6;
-  return x;
-}
 
 /// True on all ranks if all ranks pass the same bytes.
 bool same_on_all_ranks(std::span<std::byte const> bytes) {
@@ -45,7 +38,7 @@ template <class C> void check_sum(std::vector<float> const& sum, int ranks) {
   std::vector<float> exact(sum.size());
   std::vector<int> positive(sum.size());
   for (int r = 0; r < ranks; ++r) {
-    auto const x = input_of(r, sum.size());
+    auto const x = data::whole_numbers(sum.size(), r);
     for (std::size_t i = 0; i < sum.size(); ++i) {
       exact[i] += x[i];
       positive[i] += x[i] >= 0;
@@ -78,7 +71,7 @@ TEST_CASE("op: MPI_Allreduce gives the sum, the same bits on all ranks, by every
         CAPTURE(algorithm.name);
         CAPTURE(C::name);
         CAPTURE(values);
-        auto x = input_of(rank, values);
+        auto x = data::whole_numbers(values, rank);
         auto code = encode(sum.codec(), std::span<float const>(x),
                            {.key = {.seed = 3, .step = values}, .rank = rank});
         MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
@@ -129,7 +122,7 @@ TEST_CASE("op: the forced algorithms really differ") {
   test::for_each_allreduce_algorithm([&](test::forced_algorithm const& algorithm) {
     mpi::op<sign<>> const sum;
     std::size_t const values = std::size_t{sign<>::block_values} * 9;
-    auto const x = input_of(world_rank(), values);
+    auto const x = data::whole_numbers(values, world_rank());
     auto code = encode(sum.codec(), std::span<float const>(x), {.rank = world_rank()});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
                   algorithm.comm);
@@ -145,7 +138,7 @@ TEST_CASE("op: reduce, non-blocking all-reduce and reduce-scatter give the all-r
     CAPTURE(C::name);
     mpi::op<C> const sum{fit(C{}, 8)};
     std::size_t const values = static_cast<std::size_t>(C::block_values * ranks) * 2;
-    auto const x = input_of(rank, values);
+    auto const x = data::whole_numbers(values, rank);
     auto const code = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
     int const blocks = sum.count(values);
     std::size_t const block = sum.codec().block_bytes(C::block_values);
@@ -187,7 +180,7 @@ TEST_CASE("op: two live ops of one codec keep their own parameters") {
   CHECK(large.codec().planes() == 10);
   auto moved = std::move(small);
   for (auto const* sum : {&moved, &large}) {
-    auto x = input_of(rank, 20000);
+    auto x = data::whole_numbers(20000, rank);
     auto code = encode(sum->codec(), std::span<float const>(x), {.rank = rank});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum->count(x.size()), sum->type(), sum->handle(),
                   MPI_COMM_WORLD);
@@ -198,7 +191,7 @@ TEST_CASE("op: two live ops of one codec keep their own parameters") {
 
 TEST_CASE("op: a duplicated datatype outlives its op") {
   int const rank = world_rank(), ranks = world_size();
-  auto x = input_of(rank, 5000);
+  auto x = data::whole_numbers(5000, rank);
   sign_count<> const codec{.magnitude = 1, .summands = 8};
   MPI_Datatype type;
   {
@@ -229,7 +222,7 @@ TEST_CASE("op: threads use their ops at the same time") {
       mpi::op<sign_count<>> const sum{
           sign_count<>{.magnitude = 1, .summands = 8u << static_cast<unsigned>(t)}};
       for (int round = 0; round < 5; ++round) {
-        auto x = input_of(rank, 30000);
+        auto x = data::whole_numbers(30000, rank);
         auto code = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
         MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                       comms[static_cast<std::size_t>(t)]);

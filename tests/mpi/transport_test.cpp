@@ -8,25 +8,19 @@
 #include <hcomp/mpi/mpi.hpp>
 #include <span>
 #include <string>
+#include <support/data.hpp>
 #include <vector>
 
 namespace {
 
 using namespace hcomp;
 
-std::vector<float> input_of(int rank, std::size_t values) {
-  std::vector<float> x(values);
-  for (std::size_t i = 0; i < values; ++i)
-    x[i] = static_cast<float>(mix(i * 64 + static_cast<unsigned>(rank)) % 13) - 6;
-  return x;
-}
-
 template <class C>
 std::vector<float> loopback_result(int ranks, std::size_t values, plan_options const& options) {
   std::vector<float> result;
   run_ranks(ranks, [&](loopback& transport) {
     host_executor executor;
-    auto x = input_of(transport.rank(), values);
+    auto x = data::whole_numbers(values, transport.rank());
     all_reduce(std::span(x), fit(C{}, 8), transport, executor, {.seed = 5}, options);
     if (transport.rank() == 0) result = x;
   });
@@ -45,7 +39,7 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
       plan_options const options{.how = algorithm::from(how), .segment_bytes = 10000};
       for (std::size_t const values : {std::size_t{0}, std::size_t{1}, std::size_t{150001}}) {
         CAPTURE(values);
-        auto x = input_of(transport.rank(), values);
+        auto x = data::whole_numbers(values, transport.rank());
         all_reduce(std::span(x), fit(C{}, 8), transport, executor, {.seed = 5}, options);
         CHECK(digest(std::span(x), transport).same());
         CHECK(x == loopback_result<C>(transport.size(), values, options));
@@ -57,7 +51,7 @@ TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
   std::size_t const values = 150001;
-  auto x = input_of(transport.rank(), values), y = x;
+  auto x = data::whole_numbers(values, transport.rank()), y = x;
   owner_selection(values, sign{}, transport, executor).all_reduce(x, {.seed = 5});
   sign_by_owner<> const native{
       static_cast<std::uint32_t>(transport.rank()),

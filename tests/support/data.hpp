@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/random.hpp>
 #include <limits>
 #include <random>
 #include <type_traits>
@@ -31,6 +32,15 @@ std::vector<T> uniform(std::size_t values, double low, double high, source from)
   std::vector<T> x(values);
   for (T& value : x)
     value = as<T>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
+  return x;
+}
+
+/// Whole numbers from -6 to 6, others on every rank: sums over up to 16 ranks are exact in any
+/// float.
+inline std::vector<float> whole_numbers(std::size_t values, int rank) {
+  std::vector<float> x(values);
+  for (std::size_t i = 0; i < values; ++i)
+    x[i] = static_cast<float>(hcomp::mix(i * 64 + static_cast<unsigned>(rank)) % 13) - 6;
   return x;
 }
 

@@ -10,6 +10,7 @@
 #include <hcomp/mpi/mpi.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <span>
+#include <support/data.hpp>
 #include <vector>
 
 namespace {
@@ -25,18 +26,11 @@ ucx::transport make_transport() {
       {.timeout = std::chrono::seconds(60)});
 }
 
-std::vector<float> input_of(int rank, std::size_t values) {
-  std::vector<float> x(values);
-  for (std::size_t i = 0; i < values; ++i)
-    x[i] = static_cast<float>(mix(i * 64 + static_cast<unsigned>(rank)) % 13) - 6;
-  return x;
-}
-
 template <class Sum>
 std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) {
   std::vector<float> result;
   run_ranks(ranks, [&](loopback& transport) {
-    auto x = input_of(transport.rank(), values);
+    auto x = data::whole_numbers(values, transport.rank());
     sum(transport, x);
     if (transport.rank() == 0) result = x;
   });
@@ -58,7 +52,7 @@ TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among thr
         all_reduce(std::span(x), fit(C{}, 8), over, own, {.seed = 5},
                    {.how = algorithm::from(how), .segment_bytes = 20000});
       };
-      auto x = input_of(transport.rank(), values);
+      auto x = data::whole_numbers(values, transport.rank());
       sum(transport, x);
       CHECK(x == among_threads(transport.size(), values, sum));
     });
@@ -76,7 +70,7 @@ TEST_CASE("ucx: Marsit runs a hundred rounds and all ranks hold the same bits") 
     std::vector<float> update(values);
     bool same = true;
     for (unsigned round = 0; round < 100; ++round) {
-      update = input_of(transport.rank() + static_cast<int>(round), values);
+      update = data::whole_numbers(values, transport.rank() + static_cast<int>(round));
       synchronize(update);
       same = same && digest(std::span(update), transport).same();
     }
