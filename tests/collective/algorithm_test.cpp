@@ -37,11 +37,11 @@ TEST_CASE("algorithm: a torus without a shape becomes as square as the ranks all
   } const expected[] = {{1, 1, 1},  {2, 1, 2},  {3, 1, 3},  {4, 2, 2},  {6, 2, 3},
                         {7, 1, 7},  {8, 2, 4},  {9, 3, 3},  {12, 3, 4}, {13, 1, 13},
                         {16, 4, 4}, {24, 4, 6}, {36, 6, 6}, {48, 6, 8}, {100, 10, 10}};
-  for (auto const& [ranks, rows, columns] : expected) {
-    CAPTURE(ranks);
-    auto const fit = algorithm::from("torus").fitted(ranks);
-    CHECK(fit.rows == rows);
-    CHECK(fit.columns == columns);
+  for (auto const& one : expected) {
+    CAPTURE(one.ranks);
+    auto const fit = algorithm::from("torus").fitted(one.ranks);
+    CHECK(fit.rows == one.rows);
+    CHECK(fit.columns == one.columns);
   }
 }
 

@@ -85,24 +85,24 @@ bool is_odd(loopback const& transport) { return transport.rank() == odd_one; }
 
 TEST_CASE(
     "plan: one rank with other options or another call is refused on all, in the same words") {
-  for (auto const& [make, text] : differences()) {
-    CAPTURE(text);
+  for (auto const& one : differences()) {
+    CAPTURE(one.text);
     check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
-                    if (is_odd(transport)) make(options, call);
+                    if (is_odd(transport)) one.make(options, call);
                     all_reduce(x, sign<>{}, transport, executor, call, options);
                   }),
-                  "disagreement_error", "all_reduce: ranks disagree on " + text);
+                  "disagreement_error", "all_reduce: ranks disagree on " + one.text);
   }
 }
 
 TEST_CASE("plan: reduce_scatter, all_gather and owner_selection refuse the same, by their names") {
-  for (auto const& [make, text] : differences()) {
-    CAPTURE(text);
+  for (auto const& one : differences()) {
+    CAPTURE(one.text);
     auto const options_of = [&](loopback const& transport, plan_options& options,
                                 call_options& call) {
-      if (is_odd(transport)) make(options, call);
+      if (is_odd(transport)) one.make(options, call);
     };
     check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
                     plan_options options;
@@ -110,14 +110,14 @@ TEST_CASE("plan: reduce_scatter, all_gather and owner_selection refuse the same,
                     options_of(transport, options, call);
                     plan(x.size(), sign<>{}, transport, executor, options).reduce_scatter(x, call);
                   }),
-                  "disagreement_error", "reduce_scatter: ranks disagree on " + text);
+                  "disagreement_error", "reduce_scatter: ranks disagree on " + one.text);
     check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
                     options_of(transport, options, call);
                     plan(x.size(), sign<>{}, transport, executor, options).all_gather(x, call);
                   }),
-                  "disagreement_error", "all_gather: ranks disagree on " + text);
+                  "disagreement_error", "all_gather: ranks disagree on " + one.text);
     check_refused(
         refused([&](loopback& transport, host_executor& executor, auto x) {
           plan_options options;
@@ -125,7 +125,7 @@ TEST_CASE("plan: reduce_scatter, all_gather and owner_selection refuse the same,
           options_of(transport, options, call);
           owner_selection(x.size(), sign<>{}, transport, executor, options).all_reduce(x, call);
         }),
-        "disagreement_error", "owner_selection: ranks disagree on " + text);
+        "disagreement_error", "owner_selection: ranks disagree on " + one.text);
   }
 }
 

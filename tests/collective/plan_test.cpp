@@ -12,7 +12,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -220,9 +219,13 @@ TEST_CASE("all_reduce: sign draws each rank with the probability of its weight")
   // Rank r alone has +: the share of + among n values is Binomial(n, w_r / W) / n; seeds are fixed,
   // 4.5 standard errors leave one false alarm in 10^5 even if they were not.
   constexpr std::size_t values = 200000;
-  std::pair<std::string, int> const cases[] = {
-      {"ring", 2}, {"ring", 5}, {"direct", 3}, {"torus:2x3", 6}, {"torus:3x2", 6}};
-  for (auto const& [name, ranks] : cases) {
+  struct {
+    std::string name;
+    int ranks;
+  } const cases[] = {{"ring", 2}, {"ring", 5}, {"direct", 3}, {"torus:2x3", 6}, {"torus:3x2", 6}};
+  for (auto const& one : cases) {
+    auto const& name = one.name;
+    int const ranks = one.ranks;
     std::vector<std::uint32_t> weights;
     double total = 0;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -411,7 +414,10 @@ TEST_CASE("report: hops are those in which something was sent, and times are not
     int hops;
   } const expected[] = {{"ring", 1, 8, 0},      {"ring", 4, 8, 6},   {"direct", 4, 8, 6},
                         {"torus:2x4", 8, 8, 8}, {"torus", 6, 12, 6}, {"ring", 4, 0, 0}};
-  for (auto const& [name, ranks, blocks, hops] : expected) {
+  for (auto const& row : expected) {
+    auto const& name = row.name;
+    auto const ranks = row.ranks, hops = row.hops;
+    auto const blocks = row.blocks;
     CAPTURE(name);
     CAPTURE(ranks);
     CAPTURE(blocks);
