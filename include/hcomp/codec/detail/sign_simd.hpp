@@ -99,21 +99,24 @@ inline bool pack_floats_plain(float const* x, float const* c, int words, std::by
 #if defined(HCOMP_TARGET_AVX2)
 
 inline bool pack_floats_sse2(float const* x, float const* c, int words, std::byte* out) {
-  __m128i const magnitude = _mm_set1_epi32(0x7fffffff), largest = _mm_set1_epi32(0x7f7fffff);
-  __m128i nonfinite = _mm_setzero_si128();
+  __m128i const magnitude = _mm_set1_epi32(0x7fff0000);  // of it, the upper half tells
+  __m128i largest = _mm_setzero_si128();
   for (int w = 0; w < words; ++w) {
     std::uint64_t bits = 0;
-    for (int j = 0; j < 64; j += 4) {
-      __m128 v = _mm_loadu_ps(x + w * 64 + j);
-      if (c) v = _mm_add_ps(v, _mm_loadu_ps(c + w * 64 + j));
-      auto const mask = _mm_movemask_ps(_mm_cmpge_ps(v, _mm_setzero_ps()));
+    for (int j = 0; j < 64; j += 16) {
+      auto const four = [&](int k) {
+        __m128 v = _mm_loadu_ps(x + w * 64 + j + k);
+        if (c) v = _mm_add_ps(v, _mm_loadu_ps(c + w * 64 + j + k));
+        largest = _mm_max_epi16(largest, _mm_and_si128(_mm_castps_si128(v), magnitude));
+        return _mm_castps_si128(_mm_cmpge_ps(v, _mm_setzero_ps()));
+      };
+      auto const low = _mm_packs_epi32(four(0), four(4)), high = _mm_packs_epi32(four(8), four(12));
+      auto const mask = _mm_movemask_epi8(_mm_packs_epi16(low, high));
       bits |= static_cast<std::uint64_t>(static_cast<unsigned>(mask)) << j;
-      nonfinite = _mm_or_si128(
-          nonfinite, _mm_cmpgt_epi32(_mm_and_si128(_mm_castps_si128(v), magnitude), largest));
     }
     store(out, static_cast<std::size_t>(w), bits);
   }
-  return _mm_movemask_epi8(nonfinite) != 0;
+  return _mm_movemask_epi8(_mm_cmpgt_epi16(largest, _mm_set1_epi16(0x7f7f))) != 0;
 }
 
 HCOMP_TARGET_AVX2 inline bool pack_floats_avx2(float const* x, float const* c, int words,
