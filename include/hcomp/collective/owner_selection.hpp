@@ -3,7 +3,6 @@
 /// The one-bit sum with half the ring's traffic: every rank ships only the bits drawn from it.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,9 +53,7 @@ struct pack_owned_bits {
               store(mask_of(r), static_cast<std::size_t>(tile - 1), last << over >> over);
             }
           for (std::size_t r = 0; r < ranks; ++r)
-            for (int w = 0; w < tile; ++w)
-              count_of[r] += static_cast<std::uint32_t>(
-                  std::popcount(load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(w))));
+            count_of[r] += static_cast<std::uint32_t>(count_bits(mask_of(r), tile));
           gather_bits(bits + word * 8, mask_of(rank), tile, out);
         });
     out.flush();

@@ -72,8 +72,20 @@ inline std::size_t scatter_bits_plain(std::byte const* stream, std::size_t at,
   }
   return at;
 }
+inline std::size_t count_bits_plain(std::byte const* words, int count) {
+  std::size_t bits = 0;
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w)
+    bits += static_cast<std::size_t>(std::popcount(load<std::uint64_t>(words, w)));
+  return bits;
+}
 
 #if defined(__x86_64__)
+[[gnu::target("popcnt")]] inline std::size_t count_bits_popcnt(std::byte const* words, int count) {
+  std::size_t bits = 0;
+  for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w)
+    bits += static_cast<std::size_t>(_mm_popcnt_u64(load<std::uint64_t>(words, w)));
+  return bits;
+}
 [[gnu::target("bmi2,popcnt")]] inline void gather_bits_bmi2(std::byte const* words,
                                                             std::byte const* masks, int count,
                                                             bit_writer& out) {
@@ -95,6 +107,13 @@ inline std::size_t scatter_bits_plain(std::byte const* stream, std::size_t at,
 }
 #endif
 
+/// Bits that are 1 in `count` words.
+inline std::size_t count_bits(std::byte const* words, int count) {
+#if defined(__x86_64__)
+  if (best_simd_level() >= simd_level::avx2) return count_bits_popcnt(words, count);
+#endif
+  return count_bits_plain(words, count);
+}
 /// Append the bits of `count` words that their masks choose.
 inline void gather_bits(std::byte const* words, std::byte const* masks, int count,
                         bit_writer& out) {
