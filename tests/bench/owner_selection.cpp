@@ -1,0 +1,96 @@
+// Owner selection on 2, 4 and 8 ranks of equal weight, one thread: drawing the owners of all bits,
+// drawing them and packing one rank's bits, drawing them and putting all ranks' bits in place.
+// For comparison: the time of reading as many fp32 values. Figures to look at; nothing is asked.
+//
+//   bench_owner_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
+
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <memory>
+
+#include "memory_speed.hpp"
+#include "paired.hpp"
+
+namespace {
+
+namespace kernels = hcomp::detail;
+
+constexpr std::size_t values = bench::in_memory.values;
+constexpr std::size_t block = hcomp::sign<>::block_values;
+constexpr std::uint64_t stream = 1;
+
+/// What both functors need for `ranks` ranks.
+struct setup {
+  std::size_t ranks;
+  hcomp::code_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
+  std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
+  std::vector<kernels::owner_node> tree = kernels::owner_tree(weights);
+  std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());
+  std::vector<std::byte> messages = std::vector<std::byte>(layout.bytes() + 64);
+  std::vector<std::uint32_t> counts = std::vector<std::uint32_t>(layout.blocks() * ranks);
+  std::vector<std::size_t> starts = std::vector<std::size_t>(layout.blocks() * ranks);
+
+  explicit setup(std::size_t how_many) : ranks(how_many) {
+    for (std::size_t w = 0; w < messages.size() / 8; ++w)
+      hcomp::store(messages.data(), w, hcomp::mix(w));
+    for (std::size_t b = 0; b < layout.blocks(); ++b) packing()(hcomp::simd_group{}, b);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      starts[i] = at;
+      at += counts[i] / 8;  // a bit less than there is: room for rounding is not the question here
+    }
+  }
+  kernels::pack_owned_bits packing() {
+    return {layout, tree, ranks, 0, stream, code.data(), counts.data()};
+  }
+  kernels::unpack_owned_bits unpacking() {
+    return {layout,          tree,
+            ranks,           hcomp::make_header(hcomp::sign<>::tag, 0, false, {stream, 0, 1, 0}),
+            messages.data(), starts.data(),
+            code.data()};
+  }
+};
+
+template <class Group>
+void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
+         bench::read_function read) {
+  auto const name = [&](char const* what) {
+    return std::string(what) + ", P = " + std::to_string(s->ranks);
+  };
+  bench::work const reference = [x, read](std::size_t first, std::size_t n, int) {
+    read(x + first, nullptr, n);
+  };
+  auto const for_blocks = [](auto f) {
+    return [f](std::size_t first, std::size_t n, int) {
+      for (std::size_t b = first / block; b < (first + n) / block; ++b) f(b);
+    };
+  };
+  bench::add({name("masks"), level, 0, for_blocks([s](std::size_t b) {
+                kernels::for_owner_tiles(Group{}, s->tree, s->ranks, hcomp::sign<>::words_of(block),
+                                         b * (block / 64), stream,
+                                         [](int, int, auto const& mask_of) {
+                                           benchmark::DoNotOptimize(mask_of(0));
+                                           benchmark::ClobberMemory();
+                                         });
+              }),
+              reference});
+  bench::add({name("pack"), level, 0, for_blocks([s](std::size_t b) { s->packing()(Group{}, b); }),
+              reference});
+  bench::add({name("unpack"), level, 0,
+              for_blocks([s](std::size_t b) { s->unpacking()(Group{}, b); }), reference});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static std::vector<float> const x(values, 1.0f);
+  auto const read = bench::fastest_read(x.data(), nullptr, values);
+  for (std::size_t const ranks : {2, 4, 8}) {
+    auto const s = std::make_shared<setup>(ranks);
+    add<hcomp::simd_group>("simd", s, x.data(), read);
+    add<hcomp::serial_group>("scalar", s, x.data(), read);
+  }
+  return bench::run(argc, argv,
+                    "Time of owner selection / time of reading fp32 values; values per second");
+}

@@ -1,0 +1,81 @@
+// The block work of a Marsit round on a host_executor with two threads against one with one thread,
+// in wall-clock time: 0.50 where the work doubles, more where memory is the limit. Only meaningful
+// on a machine with two free processors.
+//
+//   bench_threads --benchmark_repetitions=7 --benchmark_min_time=0.1
+
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/op/block_work.hpp>
+
+#include "paired.hpp"
+
+namespace {
+
+constexpr std::size_t values = bench::in_memory.values;
+constexpr std::size_t block = hcomp::sign<>::block_values;
+
+using codec = hcomp::sign<>;
+using view = hcomp::global_compensation<>::kernel_view;
+
+/// The vector, its compensation, its code and that of another rank.
+struct arrays {
+  hcomp::code_layout layout = hcomp::layout_of(codec{}, values);
+  std::vector<float> x = std::vector<float>(values), c = std::vector<float>(values);
+  std::vector<std::byte> mine = std::vector<std::byte>(layout.bytes());
+  std::vector<std::byte> fresh = mine, other = mine;
+
+  arrays() {
+    encode(fresh, 0);
+    encode(other, 1);
+    mine = fresh;
+  }
+  void encode(std::vector<std::byte>& code, std::uint32_t rank) {
+    for (std::size_t i = 0; i < values; ++i)
+      x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(2 * i + rank))) * 0x1p-31f;
+    hcomp::encode_blocks<codec, float const*> const work{
+        {}, layout, x.data(), code.data(), {1, rank, 1, 0}};
+    for (std::size_t b = 0; b < layout.blocks(); ++b) work(hcomp::simd_group{}, b);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static arrays a;
+  static hcomp::host_executor one(1), two(2);
+  auto const add = [](char const* name, auto const& work, auto const& prepare) {
+    auto const on = [work](hcomp::host_executor& executor) {
+      return [work, &executor](std::size_t first, std::size_t n, int) {
+        using shifted = hcomp::shifted<std::decay_t<decltype(work)>>;
+        executor.for_each_block(n / block, shifted{work, first / block});
+      };
+    };
+    bench::extent const quarters{"memory", values, values / 4, 1};
+    bench::add({name, "threads", 0, on(two), on(one), prepare, bench::wall_seconds, {quarters}});
+  };
+  auto const nothing = [](std::size_t) {};
+  view const compensation{a.x.data(), a.c.data()};
+  add("pack x + c",
+      hcomp::encode_with_feedback<codec, view>{
+          {}, a.layout, compensation, a.mine.data(), {1, 0, 1, 0}},
+      nothing);
+  for (std::uint32_t const weight : {1u, 2u})
+    add(weight == 1 ? "merge 1:1" : "merge 1:2",
+        hcomp::merge_blocks<codec>{{}, a.mine.data(), a.other.data()}, [weight](std::size_t) {
+          for (std::size_t b = 0; b < a.layout.blocks(); ++b) {
+            std::memcpy(a.mine.data() + a.layout.offset(b), a.fresh.data() + a.layout.offset(b),
+                        a.layout.block_bytes);
+            auto header = hcomp::load<hcomp::block_header>(a.other.data() + a.layout.offset(b));
+            header.weight = weight;
+            hcomp::store(a.other.data() + a.layout.offset(b), 0, header);
+          }
+        });
+  add("unpack, update c",
+      hcomp::decode_with_feedback<codec, view>{
+          {{1e-3f}, a.layout, 0, a.other.data(), a.x.data(), hcomp::reduction::mean}, compensation},
+      nothing);
+  return bench::run(argc, argv, "Wall-clock time of two threads / of one; values per second");
+}
