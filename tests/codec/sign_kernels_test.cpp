@@ -47,7 +47,7 @@ struct some_words {
   laws::guarded memory;
 
   explicit some_words(std::vector<std::uint64_t> const& words) : memory(words.size() * 8, 1) {
-    std::memcpy(memory.data(), words.data(), words.size() * 8);
+    if (!words.empty()) std::memcpy(memory.data(), words.data(), words.size() * 8);
   }
   std::byte* data() { return memory.data(); }
 };
