@@ -87,6 +87,9 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--warm-up", o.warm_up, "marsit: so many first steps in full precision")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--flush-limit", o.flush_limit,
+                 "marsit: a step in full precision moves a parameter at most this far")
+      ->check(CLI::PositiveNumber);
   app.add_option("--seed", o.seed, "Of weights, shuffles and random bits");
   app.add_option("--seeds", o.seeds, "Train with so many seeds from --seed on, report the mean")
       ->check(CLI::Range(1, 1000));

@@ -24,7 +24,8 @@ struct options {
   int batch = 25;                                   ///< per rank
   std::optional<double> rate, momentum, sign_step;  ///< for all methods, instead of their own
   std::uint64_t period = 100;                       ///< of marsit
-  std::uint64_t warm_up = 100;                      ///< of marsit and marsit_inf
+  std::uint64_t warm_up = 20;                       ///< of marsit and marsit_inf
+  double flush_limit = 2e-3;                        ///< of marsit
   std::uint64_t seed = 1;
   int seeds = 1;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -48,65 +49,100 @@ std::string data_block(comparison_row const& row) {
 }
 
 /// @param x, y  columns of the data blocks
-std::string panel(comparison const& all, int x, int y, bool with_key) {
-  std::string bands, lines;
+std::string panel(comparison const& all, int x, int y) {
+  std::string bands, lines, ends;
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
     auto const& row = all.rows[i];
     auto const* const color = color_of(row.codec);
     if (row.runs.size() > 1)
       bands += fmt::format(
-          "$data{} using {}:{}:{} with filledcurves fc rgb '{}' fs transparent "
-          "solid 0.18 notitle, ",
+          "$data{} using {}:{}:{} with filledcurves fc rgb '{}' fs transparent solid 0.18 "
+          "notitle, ",
           i, x, y + 1, y + 2, color);
-    std::string title = row.codec;
-    std::ranges::replace(title, '_', ' ');
-    lines += fmt::format("$data{} using {}:{} with lines lw {} lc rgb '{}' {}, ", i, x, y,
-                         row.codec == "marsit" ? 3 : 2, color,
-                         with_key ? fmt::format("title '{}'", title) : "notitle");
+    lines += fmt::format("$data{} using {}:{} with lines lw {} lc rgb '{}' notitle, ", i, x, y,
+                         row.codec == "marsit" ? 3 : 2, color);
+    ends +=
+        fmt::format("$data{} using {}:{} every ::{} with points pt 7 ps 0.7 lc rgb '{}' notitle, ",
+                    i, x, y, row.runs.front().curve.size() - 2, color);
   }
-  return "plot " + bands + lines.substr(0, lines.size() - 2) + "\n";
+  auto const all_curves = bands + lines + ends;
+  return "plot " + all_curves.substr(0, all_curves.size() - 2) + "\n";
 }
+
+/// The names in their colours, in a row above the panels.
+std::string key(comparison const& all) {
+  std::string text;
+  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    std::string title = all.rows[i].codec;
+    std::ranges::replace(title, '_', ' ');
+    double const place =
+        0.5 + 0.12 * (static_cast<double>(i) - 0.5 * static_cast<double>(all.rows.size()));
+    text += fmt::format(
+        "set label '{}' at screen {},0.898 point pt 7 ps 1 lc rgb '{}' offset 0.8,-0.3\n", title,
+        place, color_of(all.rows[i].codec));
+  }
+  return text;
+}
+
+/// The axes show what the last nine tenths of the runs look like, not how they all start.
+struct window {
+  double least_accuracy = 100, most_accuracy = 0, least_loss = 1e9, most_loss = 0;
+
+  explicit window(comparison const& all) {
+    for (auto const& row : all.rows)
+      for (auto const& run : row.runs)
+        for (auto const& now : run.curve) {
+          if (now.step * 10 < run.steps) continue;
+          least_accuracy = std::min(least_accuracy, now.accuracy);
+          most_accuracy = std::max(most_accuracy, now.accuracy);
+          least_loss = std::min(least_loss, now.train_loss);
+          most_loss = std::max(most_loss, now.train_loss);
+        }
+  }
+};
 
 std::string script(comparison const& all, std::string const& file) {
   std::string text;
-  double least_accuracy = 100, most_accuracy = 0;
-  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+  for (std::size_t i = 0; i < all.rows.size(); ++i)
     text += fmt::format("$data{} << EOD\n{}EOD\n", i, data_block(all.rows[i]));
-    for (auto const& run : all.rows[i].runs) {
-      least_accuracy = std::min(least_accuracy, run.end().accuracy);
-      most_accuracy = std::max(most_accuracy, run.end().accuracy);
-    }
-  }
   auto const& o = all.settings;
   auto const& run = all.rows.front().runs.front();
+  auto const seeds = all.rows.front().runs.size();
   text += fmt::format(
-      "set terminal svg size 1100,820 font 'Helvetica,15' background rgb 'white' rounded\n"
+      "set terminal svg size 1100,840 font 'Helvetica,15' background rgb 'white' rounded\n"
       "set output '{}'\n"
-      "set multiplot layout 2,2 margins 0.075,0.985,0.08,0.86 spacing 0.075,0.085 "
-      "title \"{} ranks train {:.2f} million parameters on {}\" font ',19' offset 0,-0.2\n"
-      "set grid back lc rgb '#dddddd' lw 1 lt 1\n"
+      "set multiplot layout 2,2 margins 0.07,0.98,0.085,0.855 spacing 0.085,0.13 "
+      "title \"{} ranks learn {:.3g} million parameters from {}\" font ',19' offset 0,-0.3\n"
+      "set label '{:.3g} epochs, {} images per rank and step, {}' at screen 0.5,0.94 center "
+      "textcolor rgb '#666666'\n"
+      "set grid back lc rgb '#e2e2e2' lw 1 lt 1\n"
       "set border 3 lc rgb '#666666' lw 1\n"
       "set tics nomirror out scale 0.6 textcolor rgb '#333333'\n"
-      "set ylabel offset 1,0\n"
-      "set format x '%g'\n",
+      "set mxtics default\n"
+      "set xlabel offset 0,0.3\nset ylabel offset 0.8,0\n"
+      "set format '%g'\n",
       file, all.ranks, static_cast<double>(run.parameters) / 1e6,
-      o.data == "synthetic" ? "synthetic data" : "Fashion-MNIST");
-  std::string const accuracy_axis = fmt::format(
-      "unset logscale y\nset format y '%g'\nset ylabel 'test accuracy, %'\nset yrange [{}:{}]\n",
-      std::max(0.0, std::floor(least_accuracy - 15)),
-      std::min(100.0, std::ceil(most_accuracy + 1)));
-  std::string const loss_axis =
-      "set logscale y\nset format y '%g'\nset ylabel 'training loss, nats'\nset yrange [*:*]\n";
+      o.data == "synthetic" ? "synthetic images" : "Fashion-MNIST", o.epochs, o.batch,
+      seeds == 1 ? "one seed" : fmt::format("mean and range of {} seeds", seeds));
+  text += key(all);
+  window const shown(all);
+  auto const accuracy_axis = fmt::format(
+      "unset logscale y\nset ytics autofreq\nset ylabel 'test accuracy, %'\nset yrange [{}:{}]\n",
+      std::floor(shown.least_accuracy - 2), std::min(100.0, std::ceil(shown.most_accuracy + 0.5)));
+  auto const loss_axis = fmt::format(
+      "set logscale y\nset ytics (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 2, 3, "
+      "5)\n"
+      "set ylabel 'training loss, nats (log scale)'\nset yrange [{}:{}]\n",
+      shown.least_loss / 1.1, shown.most_loss * 1.3);
   std::string const bytes_axis =
-      "set logscale x\nset xlabel 'sent by one rank, GB (log scale)'\nset xrange [*:*]\n";
+      "set logscale x\nset xlabel 'sent by one rank, GB (log scale)'\n"
+      "set xrange [*:*]\nset autoscale xfix\n";
   std::string const time_axis =
       "unset logscale x\nset xlabel 'training time, s'\nset xrange [0:*]\n";
-  std::string const key =
-      "set key at screen 0.5,0.925 center horizontal samplen 2.2 width 1.5 height 0.3 nobox\n";
-  text += accuracy_axis + bytes_axis + key + panel(all, 1, 3, true) + "unset key\n";
-  text += time_axis + panel(all, 2, 3, false);
-  text += loss_axis + bytes_axis + panel(all, 1, 6, false);
-  text += time_axis + panel(all, 2, 6, false);
+  text += accuracy_axis + bytes_axis + panel(all, 1, 3) + "unset label\n";
+  text += time_axis + panel(all, 2, 3);
+  text += loss_axis + bytes_axis + panel(all, 1, 6);
+  text += time_axis + panel(all, 2, 6);
   return text + "unset multiplot\n";
 }
 

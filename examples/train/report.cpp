@@ -103,7 +103,7 @@ nlohmann::ordered_json to_json(comparison const& all) {
                               {"threads", o.threads},      {"data", o.data},
                               {"hidden", o.hidden},        {"epochs", o.epochs},
                               {"batch_per_rank", o.batch}, {"period", o.period},
-                              {"warm_up", o.warm_up}};
+                              {"warm_up", o.warm_up},      {"flush_limit", o.flush_limit}};
   for (auto const& row : all.rows) {
     json["parameters"] = row.runs.front().parameters;
     for (auto const& run : row.runs) json["runs"].push_back(to_json(run, all.ranks));

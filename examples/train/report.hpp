@@ -2,13 +2,13 @@
 /// @file
 /// All runs of a program put side by side: a table for people, JSON for programs.
 
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "history.hpp"
 #include "options.hpp"
-#include "trainer.hpp"
 
 namespace train {
 

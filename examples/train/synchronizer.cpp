@@ -107,6 +107,7 @@ std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_s
     hcomp::marsit_options const settings{.sign_step = sign_step,
                                          .period = how.name == "marsit" ? o.period : 0,
                                          .warm_up = o.warm_up,
+                                         .flush_limit = o.flush_limit,
                                          .seed = seed,
                                          .plan = plan};
     return make_unique<marsit<Transport>>(values, settings, transport, executor);

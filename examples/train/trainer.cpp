@@ -77,11 +77,6 @@ class stopwatch {
 
 }  // namespace
 
-double history::ratio(int ranks) const {
-  double const full = 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(parameters);
-  return bytes_per_step > 0 ? full / bytes_per_step : 1;
-}
-
 history trainer::operator()(
     method const& how, std::uint64_t seed,
     std::function<std::unique_ptr<synchronizer>(std::size_t)> const& make) const {

@@ -1,0 +1,46 @@
+#pragma once
+/// @file
+/// What a training run saw.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace train {
+
+/// The state of a run at one moment.
+struct observation {
+  std::uint64_t step = 0;  ///< steps made
+  double epoch = 0;
+  double bytes = 0;    ///< sent so far by one rank
+  double seconds = 0;  ///< of training so far, without evaluations
+  /// Mean over the mini-batches since the last observation, nats; before the first step that of the
+  /// test set, which nothing has been learnt about either.
+  double train_loss = 0;
+  double test_loss = 0;  ///< mean over the test set, nats
+  double accuracy = 0;   ///< on the test set, percent
+};
+
+/// What one run did; figures of time and bytes are means over the ranks.
+struct history {
+  std::string codec, algorithm;
+  std::uint64_t seed = 0;
+  double rate = 0, momentum = 0, sign_step = 0;
+  std::uint64_t steps = 0;
+  std::size_t parameters = 0;
+  double bytes_per_step = 0;       ///< sent by one rank
+  double seconds_compute = 0;      ///< gradients, optimiser, parameters
+  double seconds_encode = 0;       ///< encode, merge, decode
+  double seconds_communicate = 0;  ///< waiting for messages
+  std::vector<observation> curve =
+      {};  ///< the first before the first step, the last after the last
+
+  observation const& end() const { return curve.back(); }
+  /// Bytes of the uncompressed ring all-reduce over those sent.
+  double ratio(int ranks) const {
+    return 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(parameters) / bytes_per_step;
+  }
+};
+
+}  // namespace train
