@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <hcomp/exec/host_executor.hpp>
 #include <stdexcept>
@@ -23,6 +24,18 @@ struct add_index {
   std::uint64_t* values;
 
   template <class Group> void operator()(Group, std::size_t i) const { values[i] += i + 1; }
+};
+
+/// Helper threads are slower than the caller, who therefore has to wait for them.
+struct slow_helpers {
+  std::thread::id caller;
+  std::atomic<int>* done;
+
+  template <class Group> void operator()(Group, std::size_t) const {
+    bool const helper = std::this_thread::get_id() != caller;
+    std::this_thread::sleep_for(std::chrono::milliseconds(helper ? 10 : 1));
+    ++*done;
+  }
 };
 
 struct note_group {
@@ -57,6 +70,18 @@ TEST_CASE("host_executor: finishes one job before the next begins, however many 
     for (std::uint64_t job = 0; job < jobs; ++job)
       executor.for_each_block(values.size(), add_index{values.data()});
     for (std::size_t i = 0; i < values.size(); ++i) REQUIRE(values[i] == jobs * (i + 1));
+  }
+}
+
+TEST_CASE("host_executor: returns when the last block is done, not when the caller's share is") {
+  for (int threads = 1; threads <= 4; ++threads) {
+    hcomp::host_executor executor(threads);
+    for (int job = 0; job < 5; ++job) {
+      CAPTURE(threads);
+      std::atomic<int> done = 0;
+      executor.for_each_block(8, slow_helpers{std::this_thread::get_id(), &done});
+      REQUIRE(done == 8);
+    }
   }
 }
 
