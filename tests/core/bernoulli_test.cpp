@@ -211,19 +211,19 @@ TEST_CASE("bernoulli_mask: place, tag and stream each give other bits, far place
 }
 
 TEST_CASE("bernoulli_mask: bits of a word, of neighbouring words and of two tags are independent") {
-  // N pairs of fair bits agree N / 2 times, with standard deviation sqrt(N) / 2.
   constexpr std::uint64_t words = 20000;
-  double const limit = 5 * std::sqrt(64.0 * words) / 2;
   for (probability const p : {probability{1, 2}, {1, 3}}) {
-    double next_bit = 0, next_word = 0, other_tag = 0, ones = 0;
+    double next_bit = 0, next_word = 0, other_tag = 0;
     for (std::uint64_t w = 0; w < words; ++w) {
       std::uint64_t const here = mask(~std::uint64_t{0}, w, {3, 1, p.share, p.whole});
       next_bit += std::popcount(here & std::rotl(here, 1));
       next_word += std::popcount(here & mask(~std::uint64_t{0}, w + 1, {3, 1, p.share, p.whole}));
       other_tag += std::popcount(here & mask(~std::uint64_t{0}, w, {3, 2, p.share, p.whole}));
-      ones += std::popcount(here);
     }
+    // Pairs of ones among N pairs; two pairs may share a bit, hence the second term.
     double const q = static_cast<double>(p.share) / p.whole, both = 64.0 * words * q * q;
+    double const variance = q * q - std::pow(q, 4) + 2 * (q * q * q - std::pow(q, 4));
+    double const limit = 5 * std::sqrt(64.0 * words * variance);
     CHECK(std::fabs(next_bit - both) < limit);
     CHECK(std::fabs(next_word - both) < limit);
     CHECK(std::fabs(other_tag - both) < limit);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/core/simd.hpp>
@@ -36,6 +37,18 @@ template <class Word> void count_from_counts() {
   }
 }
 
+template <class Word> void multiplies_low_halves(std::uint32_t factor) {
+  constexpr auto lanes = static_cast<std::size_t>(hcomp::word_lanes<Word>);
+  auto const a = data::words(lanes, {.seed = 1 + factor});
+  std::uint64_t found[lanes];
+  Word word, product;
+  std::memcpy(&word, a.data(), sizeof(word));
+  hcomp::multiply_low_halves(product, word, factor);
+  std::memcpy(found, &product, sizeof(product));
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    REQUIRE(found[lane] == (a[lane] & 0xffffffffu) * factor);
+}
+
 }  // namespace
 
 TEST_CASE("any_bit: sees any single bit of any lane, and no bit in zero") {
@@ -54,15 +67,8 @@ TEST_CASE("count_from: numbers the lanes, across 2^32 and around 2^64") {
 
 TEST_CASE("multiply_low_halves: is the 64-bit product of the lower halves, lane by lane") {
   for (std::uint32_t const factor : {0u, 1u, 0xd2511f53u, 0xcd9e8d57u, ~0u}) {
-    auto const a = data::words(2, {.seed = 1 + factor});
-    hcomp::words<2> word, product;
-    std::memcpy(&word, a.data(), sizeof(word));
-    hcomp::multiply_low_halves(product, word, factor);
-    for (int lane = 0; lane < 2; ++lane)
-      CHECK(product[lane] == (a[static_cast<std::size_t>(lane)] & 0xffffffffu) * factor);
-    std::uint64_t one;
-    hcomp::multiply_low_halves(one, a[0], factor);
-    CHECK(one == (a[0] & 0xffffffffu) * factor);
+    multiplies_low_halves<std::uint64_t>(factor);
+    multiplies_low_halves<hcomp::words<2>>(factor);
   }
 }
 
