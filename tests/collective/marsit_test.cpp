@@ -244,6 +244,45 @@ TEST_CASE("marsit: after a full round c is exactly 0 and g the mean in single pr
     }
 }
 
+TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes") {
+  // Two ranks that always want the opposite: two independent draws of 2000 fair bits differ in 1000
+  // places, with a standard deviation of sqrt(500).
+  constexpr std::size_t values = 2000;
+  for (std::string const how : {"ring", "owner"}) {
+    CAPTURE(how);
+    auto const draws = [&](std::uint64_t seed, std::uint64_t tensor) {
+      std::vector<std::vector<float>> rounds;
+      run_ranks(2, [&](loopback& transport) {
+        host_executor executor;
+        synchronizer<float> synchronize(values,
+                                        {.sign_step = 0.001,
+                                         .period = 0,
+                                         .seed = seed,
+                                         .tensor = tensor,
+                                         .plan = {.how = algorithm::from(how)}},
+                                        transport, executor);
+        for (int t = 0; t < 5; ++t) {
+          std::vector<float> update(values, transport.rank() == 0 ? 1.f : -1.f);
+          synchronize(std::span(update));
+          if (transport.rank() == 0) rounds.push_back(update);
+        }
+      });
+      return rounds;
+    };
+    auto all = draws(1, 1);
+    for (auto const& other : {draws(2, 1), draws(1, 2)})
+      all.insert(all.end(), other.begin(), other.end());
+    for (std::size_t a = 0; a < all.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b) {
+        CAPTURE(a);
+        CAPTURE(b);
+        double differ = 0;
+        for (std::size_t i = 0; i < values; ++i) differ += all[a][i] != all[b][i];
+        CHECK(std::abs(differ - values / 2.0) < 4.5 * std::sqrt(values / 4.0));
+      }
+  }
+}
+
 TEST_CASE(
     "marsit: a coordinate without gradient steps to and fro by one sign step and never drifts") {
   for (std::string const how : {"ring", "owner"}) {
