@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs the main job: training on four ranks.
+# Sets up, builds and runs the main job: training on four ranks, compared over codecs.
 #
-#   examples/run.sh [<arguments for train>]
+#   examples/run.sh [<arguments for train>]     e.g. --seeds 3, or --help
+#
+# RANKS=8 changes the number of ranks.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-ranks=4
+ranks=${RANKS:-4}
 build=$top/build-main
-
-if [[ ! -e $top/examples/train/CMakeLists.txt ]]; then
-  echo "examples/run.sh: there is no examples/train/CMakeLists.txt, so there is nothing to run" >&2
-  exit 1
-fi
+results=$top/results
 
 bash "$top/cmake/setup.sh" main
 
@@ -24,7 +22,7 @@ quietly() {
     exit 1
   }
 }
-mkdir -p "$build"
+mkdir -p "$build" "$results"
 echo "building in ${build##*/}/"
 quietly cmake -S "$top" -B "$build" -G Ninja -DHCOMP_WITH_MPI=ON -DHCOMP_WITH_GPU=OFF \
   -DHCOMP_BUILD_TESTS=OFF -DHCOMP_BUILD_BENCHMARKS=OFF
@@ -36,4 +34,5 @@ launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-exec "$launcher" -n "$ranks" "$build/examples/train/train" "$@"
+exec "$launcher" -n "$ranks" "$build/examples/train/train" \
+  --json "$results/train.json" --plot "$results/train.svg" "$@"

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "options.hpp"
+#include "paced_transport.hpp"
 #include "plot.hpp"
 #include "report.hpp"
 #include "trainer.hpp"
@@ -58,12 +59,14 @@ template <class Work> void together(Work const& work) {
 template <class F> void with_transport(options const& o, F const& f) {
   if (o.transport == "mpi") {
     hcomp::mpi::transport transport(comm);
-    return f(transport);
+    paced_transport paced(transport, o.link);
+    return f(paced);
   }
 #ifdef HCOMP_TRAIN_UCX
   hcomp::ucx::transport transport(rank(), ranks(),
                                   [](auto mine) { return hcomp::mpi::exchange(comm, mine); });
-  f(transport);
+  paced_transport paced(transport, o.link);
+  f(paced);
 #else
   throw std::runtime_error("--transport ucx: this program was built without UCX");
 #endif
@@ -84,7 +87,11 @@ void run(options const& o) {
   data_split data;
   together([&] {
     data = load_data(o.data, o.seed);
-    if (!o.plot.empty() && rank() == 0) require_gnuplot();
+    if (rank() != 0) return;
+    if (!o.plot.empty()) require_gnuplot();
+    for (auto const& file : {o.json, o.plot})
+      if (!file.empty() && !std::ofstream(file, std::ios::app))
+        throw std::runtime_error(file + " cannot be written");
   });
   say("{} ranks, {} training and {} test images of {} pixels in {} classes\n", ranks(),
       data.train.size(), data.test.size(), data.train.features, data.train.classes);
@@ -110,9 +117,13 @@ void run(options const& o) {
     if (!o.json.empty()) {
       std::ofstream out(o.json);
       out << to_json(all).dump(2) << '\n';
-      if (!out.flush()) throw std::runtime_error(o.json + " cannot be written");
+      if (!out.flush()) throw std::runtime_error(o.json + " could not be written to its end");
+      say("\nfigures in {}\n", o.json);
     }
-    if (!o.plot.empty()) plot(all, o.plot);
+    if (!o.plot.empty()) {
+      plot(all, o.plot);
+      say("picture in {}\n", o.plot);
+    }
   });
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
 }

@@ -16,6 +16,7 @@ struct options {
   std::vector<std::string> codecs{"fp32", "majority_vote", "ef_sign", "marsit"};
   hcomp::algorithm algorithm;
   std::string transport = "mpi";
+  double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can
   int threads = 1;
 
   std::string data = fashion_mnist_folder;

@@ -113,7 +113,7 @@ std::string script(comparison const& all, std::string const& file) {
       "set output '{}'\n"
       "set multiplot layout 2,2 margins 0.07,0.98,0.085,0.855 spacing 0.085,0.13 "
       "title \"{} ranks learn {:.3g} million parameters from {}\" font ',19' offset 0,-0.3\n"
-      "set label '{:.3g} epochs, {} images per rank and step, {}' at screen 0.5,0.94 center "
+      "set label '{:.3g} epochs, {} images per rank and step, {}{}' at screen 0.5,0.94 center "
       "textcolor rgb '#666666'\n"
       "set grid back lc rgb '#e2e2e2' lw 1 lt 1\n"
       "set border 3 lc rgb '#666666' lw 1\n"
@@ -123,7 +123,8 @@ std::string script(comparison const& all, std::string const& file) {
       "set format '%g'\n",
       file, all.ranks, static_cast<double>(run.parameters) / 1e6,
       o.data == "synthetic" ? "synthetic images" : "Fashion-MNIST", o.epochs, o.batch,
-      seeds == 1 ? "one seed" : fmt::format("mean and range of {} seeds", seeds));
+      seeds == 1 ? "one seed" : fmt::format("mean and range of {} seeds", seeds),
+      o.link > 0 ? fmt::format(", ranks send at {:g} Gbit/s", o.link) : "");
   text += key(all);
   window const shown(all);
   auto const accuracy_axis = fmt::format(

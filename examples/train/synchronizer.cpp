@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "ef_sign.hpp"
+#include "paced_transport.hpp"
 #ifdef HCOMP_TRAIN_UCX
 #include <hcomp/ucx/transport.hpp>
 #endif
@@ -117,12 +118,12 @@ std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_s
 
 template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
                                                          options const&, std::uint64_t,
-                                                         hcomp::mpi::transport&,
+                                                         paced_transport<hcomp::mpi::transport>&,
                                                          hcomp::host_executor&);
 #ifdef HCOMP_TRAIN_UCX
 template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
                                                          options const&, std::uint64_t,
-                                                         hcomp::ucx::transport&,
+                                                         paced_transport<hcomp::ucx::transport>&,
                                                          hcomp::host_executor&);
 #endif
 

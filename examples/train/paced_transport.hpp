@@ -1,0 +1,59 @@
+#pragma once
+/// @file
+/// A slower network than there is: to see on one machine what compression is for.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/transport/transport.hpp>
+#include <span>
+#include <thread>
+
+namespace train {
+
+/// Any transport, but what this rank sends leaves it at a limited rate: waiting for a send takes
+/// until its bytes, and all those sent before, would have passed such a link. Receives are as fast
+/// as they are; in a collective in which all ranks send alike that makes no difference, since every
+/// receive is somebody's send. Waiting ranks sleep and leave the processor to others.
+template <hcomp::Transport T> class paced_transport {
+ public:
+  struct request {
+    typename T::request inner;
+    std::chrono::steady_clock::time_point passed;
+  };
+
+  /// @param gbit_per_s  0: no limit
+  paced_transport(T& transport, double gbit_per_s)
+      : transport_(&transport), seconds_per_byte_(gbit_per_s > 0 ? 8e-9 / gbit_per_s : 0) {}
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  bool reaches(hcomp::memory_space space) const { return transport_->reaches(space); }
+  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+
+  request isend(int peer, hcomp::tag_t tag, std::span<std::byte const> bytes) {
+    if (seconds_per_byte_ > 0) {
+      using namespace std::chrono;
+      duration<double> const needed(seconds_per_byte_ * static_cast<double>(bytes.size()));
+      link_is_free_ = std::max(link_is_free_, steady_clock::now()) +
+                      duration_cast<steady_clock::duration>(needed);
+    }
+    return {transport_->isend(peer, tag, bytes), link_is_free_};
+  }
+  request irecv(int peer, hcomp::tag_t tag, std::span<std::byte> bytes) {
+    return {transport_->irecv(peer, tag, bytes), {}};
+  }
+  std::size_t wait(request& r) {
+    auto const bytes = transport_->wait(r.inner);
+    std::this_thread::sleep_until(r.passed);
+    return bytes;
+  }
+
+ private:
+  T* transport_;
+  double seconds_per_byte_;
+  std::chrono::steady_clock::time_point link_is_free_{};
+};
+
+}  // namespace train
