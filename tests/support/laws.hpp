@@ -574,14 +574,22 @@ template <class C> void special() {
                     stated<C>::value(codec, static_cast<double>(value)));
         }
       }
-      // NaN meets another NaN, and infinity its opposite: the order must not show in the bytes.
+      // NaN meets another NaN, infinity its opposite, and NaN the NaN that comes of it: the order
+      // of arguments must not show in the bytes.
+      auto const block_of = [&](T value, std::uint32_t rank) {
+        std::vector<T> x(n, data::as<T>(1));
+        x[at] = value;
+        return encode(codec, x, {.rank = rank});
+      };
       for (T const a : nonfinite)
         for (T const b : nonfinite) {
-          std::vector<T> x(n, data::as<T>(1)), y = x;
-          x[at] = a;
-          y[at] = b;
-          auto const one = encode(codec, x, {.rank = 0}), other = encode(codec, y, {.rank = 1});
-          REQUIRE(same_bytes(merged(codec, one, other), merged(codec, other, one)));
+          auto const one = block_of(a, 0), other = block_of(b, 1);
+          auto const both = merged(codec, one, other);
+          REQUIRE(same_bytes(both, merged(codec, other, one)));
+          for (T const c : nonfinite) {
+            auto const third = block_of(c, 2);
+            REQUIRE(same_bytes(merged(codec, both, third), merged(codec, third, both)));
+          }
         }
     }
 }

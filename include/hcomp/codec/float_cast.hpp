@@ -68,6 +68,7 @@ template <class Wire, class T = float> struct float_cast {
       auto const value = static_cast<sum_type>(x[i]) * static_cast<sum_type>(origin.weight);
       finite &= is_finite(put(block, i, value));
     }
+    if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
     if (group.lane() == 0) store(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
@@ -79,6 +80,7 @@ template <class Wire, class T = float> struct float_cast {
     merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
       for (int i = group.lane(); i < mine.values; i += Group::lanes)
         finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
+      if (!finite) unify_nans(group, acc, mine.values);
     });
     bool const nonfinite = group.any(!finite);
     if (nonfinite && group.lane() == 0) {
@@ -105,13 +107,18 @@ template <class Wire, class T = float> struct float_cast {
     return static_cast<sum_type>(
         load<Wire>(block + block_header_bytes, static_cast<std::size_t>(i)));
   }
-  /// Returns what a receiver will read. NaN is always the same NaN: which of two survives an
-  /// addition depends on their order and on the processor.
+  /// Returns what a receiver will read.
   HCOMP_HD static sum_type put(std::byte* block, int i, sum_type value) {
-    constexpr sum_type nan = std::numeric_limits<sum_type>::quiet_NaN();
-    Wire const wire = static_cast<Wire>(value == value ? value : nan);
+    Wire const wire = static_cast<Wire>(value);
     store(block + block_header_bytes, static_cast<std::size_t>(i), wire);
     return static_cast<sum_type>(wire);
+  }
+  /// Makes this lane's NaNs one NaN: which of two survives an addition depends on their order and
+  /// on the processor.
+  template <class Group> HCOMP_HD static void unify_nans(Group group, std::byte* block, int n) {
+    constexpr sum_type nan = std::numeric_limits<sum_type>::quiet_NaN();
+    for (int i = group.lane(); i < n; i += Group::lanes)
+      if (auto const value = get(block, i); value != value) put(block, i, nan);
   }
 };
 
