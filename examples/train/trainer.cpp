@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <numeric>
@@ -135,7 +136,14 @@ history trainer::operator()(
     optimiser(network.gradient(), now * static_cast<float>(run.rate), update);
     run.seconds_compute += watch();
 
-    auto const figures = (*synchronize)(update, step, now);
+    auto const figures = [&] {
+      try {
+        return (*synchronize)(update, step, now);
+      } catch (hcomp::nonfinite_error const& e) {
+        throw std::runtime_error(fmt::format("{} with seed {} diverged in step {}: {}", how.name,
+                                             seed, step + 1, e.what()));
+      }
+    }();
     sent += figures;
     double const whole = watch();
     // what a synchronizer does beside its collective counts as encoding
