@@ -101,7 +101,7 @@ TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every al
   for (std::string const how : {"ring", "torus:2x2", "torus:1x4", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
       plan_options const options{.how = algorithm::from(how), .checksum = true, .segment_bytes = 1};
-      std::size_t const values = 8 * C::block_values + 1;
+      std::size_t const values = 4 * C::block_values + 1;
       auto const whole = run_with_flip<C>(4, values, options, -1, 0);
       REQUIRE(all_ended_alike(whole.outcomes, "returned"));
       int message = 0;
@@ -114,7 +114,7 @@ TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every al
         if (!run.applied) break;
         check_noticed(run, whole, false);
       }
-      CHECK(message >= 12);  // 6 hops, two or three blocks each (torus: twice as many in rows)
+      CHECK(message >= 6);  // 6 hops (torus: 4, the outer ones of two chunks), a block or two each
     });
 }
 

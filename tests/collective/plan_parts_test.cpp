@@ -40,7 +40,7 @@ auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algori
 
 TEST_CASE(
     "reduce_scatter: owned ranges partition the vector, hold all_reduce's bits, rest unchanged") {
-  for (int ranks = 1; ranks <= 8; ++ranks)
+  for (int const ranks : {1, 2, 3, 4, 6, 8})
     for (std::string const name : {"ring", "torus", "direct"})
       builtin_codecs<float>::for_each([&]<class C>() {
         constexpr std::size_t block = C::block_values;
