@@ -232,3 +232,22 @@ TEST_CASE("sign: takes 1 bit per value, and 2 % of header at most") {
   CHECK(hcomp::code_bytes(codec, 32768) == 4128);
   CHECK(hcomp::code_bytes(codec, 32769) == 2 * 4128);
 }
+
+TEST_CASE("sign: a part of a block decodes to the same values as in the whole block") {
+  constexpr int n = 300;
+  auto const block = laws::encode(codec, data::uniform(n, -1, 1, {.seed = 30}), {.weight = 3});
+  for (auto const result : {hcomp::reduction::sum, hcomp::reduction::mean}) {
+    auto const whole = laws::decoded<float>(codec, block, n, result);
+    for (int first = 0; first < n; first += 64)
+      for (int const count : {0, 1, 63, 64, 65, n - first}) {
+        if (first + count > n) continue;
+        CAPTURE(first);
+        CAPTURE(count);
+        std::vector<float> part(static_cast<std::size_t>(count)), serial = part;
+        codec.decode_part(hcomp::simd_group{}, block.data(), first, count, part.data(), result);
+        codec.decode_part(hcomp::serial_group{}, block.data(), first, count, serial.data(), result);
+        REQUIRE(part == std::vector(whole.begin() + first, whole.begin() + first + count));
+        REQUIRE(serial == part);
+      }
+  }
+}
