@@ -146,6 +146,20 @@ TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all
   CHECK(applied == 2 * 8 * 34);
 }
 
+TEST_CASE("owner_selection without checksum: a header that is not its sender's is a wire_error") {
+  using selection = owner_selection<float, tampered_transport, host_executor>;
+  for (std::size_t const byte :
+       {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
+        offsetof(block_header, index), offsetof(block_header, stream)}) {
+    CAPTURE(byte);
+    auto const run = run_with_flip<sign<>, selection>(2, 100, {}, 0, 8 * byte);
+    REQUIRE(run.applied);
+    CAPTURE(to_text(run.outcomes));
+    CHECK(run.outcomes[1].what == "wire_error");
+    CHECK(first_difference(run.x[1], integer_values(100, 1, 1)) == nowhere);
+  }
+}
+
 TEST_CASE("plan: a message longer than it must be is a transport_error that names its sender") {
   std::vector<outcome> outcomes(2);
   outcome_of([&] {

@@ -154,8 +154,8 @@ TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integ
           auto const x = integers<typename C::value_type>(size, ranks, 5);
           auto const got =
               all_reduced(sum_case<C>{codec, x, {.how = algorithm::from(name)}, {}, weights});
-          for (auto const& one : got)
-            CHECK(first_difference(one, exact_sum(x, weights)) == nowhere);
+          auto const expected = exact_sum(x, weights);
+          for (auto const& one : got) CHECK(first_difference(one, expected) == nowhere);
         }
   };
   check(identity<float>{});
@@ -319,13 +319,13 @@ TEST_CASE("all_reduce: one, two and three threads, with and without SIMD, give t
 TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
-    for (int const ranks : {2, 3, 4})
+    for (int const ranks : {3, 4})
       for (auto const& name : algorithm_names) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);
         sum_case<C> work{{},
-                         integers<float>(9 * block + 100, ranks, 14),
+                         integers<float>(5 * block + 100, ranks, 14),
                          {.how = algorithm::from(name)},
                          {.seed = 15}};
         work.options.segment_bytes = std::size_t{1} << 40;

@@ -19,11 +19,12 @@ using namespace hcomp::testing;
 
 namespace {
 
-constexpr std::size_t values = 1'200'000;
+constexpr std::size_t many = 1'200'000;
 
 /// Bytes that all transports together sent in one `Sum`, counted by them; the reports agree.
 template <class Sum, class C>
-std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options) {
+std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
+                       std::size_t values = many) {
   std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks)), reported = sent;
   run_ranks(ranks, [&](loopback& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
@@ -43,7 +44,7 @@ template <class C> using plan_of = plan<C, loopback, host_executor>;
 using selection = owner_selection<float, loopback, host_executor>;
 
 double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
-  return static_cast<double>(bytes) * 8 / static_cast<double>(values) / hops;
+  return static_cast<double>(bytes) * 8 / many / hops;
 }
 
 }  // namespace
@@ -79,21 +80,23 @@ TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P log2 
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(how);
+        constexpr std::size_t values = 100'001;
         auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
         auto const p = static_cast<std::uint64_t>(ranks);
         auto const codes = 2 * (p - 1) * layout_of(codec, values).bytes();
         auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
         auto const records = p * steps * sizeof(detail::call_summary);
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}) == codes + records);
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how), .check = false}) ==
-              codes);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}, values) ==
+              codes + records);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how), .check = false},
+                                   values) == codes);
       }
   });
 }
 
 TEST_CASE("traffic: codes are as small as their codecs say") {
   auto const bits = [](auto const& codec) {
-    return static_cast<double>(layout_of(codec, values).bytes()) * 8 / values;
+    return static_cast<double>(layout_of(codec, many).bytes()) * 8 / many;
   };
   // a header of 256 bits per begun block of 32768, 8192 or 4096 values
   CHECK(bits(sign<>{}) < 1 + 1.03 * 256 / 32768);
