@@ -194,7 +194,8 @@ inline constexpr auto pack_floats_sse2 = pack_floats_plain;
 #endif
 
 /// @param level  not above best_simd_level(); every level gives the same bits
-inline bool pack_floats(float const* x, float const* c, int n, std::byte* out, simd_level level) {
+inline bool pack_floats(float const* x, float const* c, int n, std::byte* out,
+                        [[maybe_unused]] simd_level level) {
   pack_function const pack = HCOMP_PICK(level, pack_floats_sse2, pack_floats);
   int const full = n / 64;
   bool nonfinite = pack(x, c, full, out);
@@ -208,17 +209,22 @@ inline bool pack_floats(float const* x, float const* c, int n, std::byte* out, s
   return nonfinite;
 }
 inline void merge_signs(std::byte* acc, std::byte const* in, int count, std::uint64_t first_word,
-                        bool acc_is_lower, mask_key const& key, simd_level level) {
-  auto* const merge = HCOMP_PICK(level, merge_signs_by<words<2>>, merge_signs);
+                        bool acc_is_lower, mask_key const& key, [[maybe_unused]] simd_level level) {
+  using merge_function =
+      void (*)(std::byte*, std::byte const*, int, std::uint64_t, bool, mask_key const&);
+  merge_function const merge = HCOMP_PICK(level, merge_signs_by<words<2>>, merge_signs);
   merge(acc, in, count, first_word, acc_is_lower, key);
 }
 inline void split_owners(std::byte* lower, std::byte* upper, int count, std::uint64_t first_word,
-                         mask_key const& key, simd_level level) {
-  auto* const split = HCOMP_PICK(level, split_owners_by<words<2>>, split_owners);
+                         mask_key const& key, [[maybe_unused]] simd_level level) {
+  using split_function = void (*)(std::byte*, std::byte*, int, std::uint64_t, mask_key const&);
+  split_function const split = HCOMP_PICK(level, split_owners_by<words<2>>, split_owners);
   split(lower, upper, count, first_word, key);
 }
-inline void unpack_signs(std::byte const* in, int n, float size, float* x, simd_level level) {
-  auto* const unpack = HCOMP_PICK(level, unpack_signs_by<4>, unpack_signs);
+inline void unpack_signs(std::byte const* in, int n, float size, float* x,
+                         [[maybe_unused]] simd_level level) {
+  using unpack_function = void (*)(std::byte const*, int, float, float*);
+  unpack_function const unpack = HCOMP_PICK(level, unpack_signs_by<4>, unpack_signs);
   unpack(in, n, size, x);
 }
 
