@@ -152,7 +152,7 @@ TEST_CASE("owner_selection without checksum: a header that is not its sender's i
        {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
         offsetof(block_header, index), offsetof(block_header, stream)}) {
     CAPTURE(byte);
-    auto const run = run_with_flip<sign<>, selection>(2, 100, {}, 0, 8 * byte);
+    auto const run = run_with_flip<sign<>, selection>(2, 100, {}, 0, 8 * byte + 1);
     REQUIRE(run.applied);
     CAPTURE(to_text(run.outcomes));
     CHECK(run.outcomes[1].what == "wire_error");
