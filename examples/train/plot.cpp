@@ -71,15 +71,18 @@ std::string panel(comparison const& all, int x, int y) {
 
 /// The names in their colours, in a row above the panels.
 std::string key(comparison const& all) {
+  constexpr double letter = 0.0085, gap = 4 * letter;  // of the picture's width
+  double width = 0;
+  for (auto const& row : all.rows) width += letter * static_cast<double>(row.codec.size()) + gap;
+  double place = 0.5 - 0.5 * (width - gap);
   std::string text;
-  for (std::size_t i = 0; i < all.rows.size(); ++i) {
-    std::string title = all.rows[i].codec;
+  for (auto const& row : all.rows) {
+    std::string title = row.codec;
     std::ranges::replace(title, '_', ' ');
-    double const place =
-        0.5 + 0.12 * (static_cast<double>(i) - 0.5 * static_cast<double>(all.rows.size()));
     text += fmt::format(
         "set label '{}' at screen {},0.898 point pt 7 ps 1 lc rgb '{}' offset 0.8,-0.3\n", title,
-        place, color_of(all.rows[i].codec));
+        place, color_of(row.codec));
+    place += letter * static_cast<double>(title.size()) + gap;
   }
   return text;
 }
