@@ -6,71 +6,27 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
-#include <cmath>
-#include <exception>
 #include <fstream>
 #include <hcomp/hcomp.hpp>
-#include <hcomp/mpi/exchange.hpp>
-#include <hcomp/mpi/transport.hpp>
 #include <nlohmann/json.hpp>
 
+#include "../support/gnuplot.hpp"
+#include "../support/program.hpp"
+#include "../support/transports.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
 #include "plot.hpp"
 #include "report.hpp"
 #include "trainer.hpp"
-#ifdef HCOMP_TRAIN_UCX
-#include <hcomp/ucx/transport.hpp>
-#endif
 
 namespace train {
 namespace {
 
-MPI_Comm const comm = MPI_COMM_WORLD;
-
-int rank() { return hcomp::mpi::rank_of(comm); }
-int ranks() { return hcomp::mpi::size_of(comm); }
-
-template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
-  if (rank() != 0) return;
-  fmt::print(text, std::forward<Args>(args)...);
-  std::fflush(stdout);
-}
-
-/// Runs `work`, which may fail on some ranks only; then all ranks throw the first one's error.
-template <class Work> void together(Work const& work) {
-  std::string error;
-  try {
-    work();
-  } catch (std::exception const& e) {
-    error = e.what();
-  }
-  int first = error.empty() ? ranks() : rank();
-  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm);
-  if (first == ranks()) return;
-  auto length = error.size();
-  MPI_Bcast(&length, 1, MPI_UINT64_T, first, comm);
-  error.resize(length);
-  MPI_Bcast(error.data(), static_cast<int>(length), MPI_CHAR, first, comm);
-  throw std::runtime_error(first == 0 ? error : fmt::format("rank {}: {}", first, error));
-}
-
-/// Calls f(transport) with the one that was asked for.
-template <class F> void with_transport(options const& o, F const& f) {
-  if (o.transport == "mpi") {
-    hcomp::mpi::transport transport(comm);
-    paced_transport paced(transport, o.link);
-    return f(paced);
-  }
-#ifdef HCOMP_TRAIN_UCX
-  hcomp::ucx::transport transport(rank(), ranks(),
-                                  [](auto mine) { return hcomp::mpi::exchange(comm, mine); });
-  paced_transport paced(transport, o.link);
-  f(paced);
-#else
-  throw std::runtime_error("--transport ucx: this program was built without UCX");
-#endif
-}
+using example::comm;
+using example::rank;
+using example::ranks;
+using example::say;
+using example::together;
 
 void print_progress(history const& run, observation const& now) {
   if (now.step == 0)
@@ -88,10 +44,8 @@ void run(options const& o) {
   together([&] {
     data = load_data(o.data, o.seed);
     if (rank() != 0) return;
-    if (!o.plot.empty()) require_gnuplot();
-    for (auto const& file : {o.json, o.plot})
-      if (!file.empty() && !std::ofstream(file, std::ios::app))
-        throw std::runtime_error(file + " cannot be written");
+    if (!o.plot.empty()) example::require_gnuplot();
+    for (auto const& file : {o.json, o.plot}) example::require_writable(file);
   });
   say("{} ranks, {} training and {} test images of {} pixels in {} classes\n", ranks(),
       data.train.size(), data.test.size(), data.train.features, data.train.classes);
@@ -99,7 +53,8 @@ void run(options const& o) {
   comparison all{o, ranks(), {}};
   trainer const train{o, data, comm, print_progress};
   hcomp::host_executor executor(o.threads);
-  with_transport(o, [&](auto& transport) {
+  example::with_transport(o.transport, [&](auto& unpaced) {
+    paced_transport transport(unpaced, o.link);
     for (auto const& name : o.codecs)
       for (int i = 0; i < o.seeds; ++i) {
         auto const& how = *find_method(name);
@@ -132,22 +87,6 @@ void run(options const& o) {
 }  // namespace train
 
 int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  int status = 0;
-  bool const prints = train::rank() == 0;
-  try {
-    train::run(train::parse(argc, argv));
-  } catch (train::usage const& u) {
-    if (prints) fmt::print(u.status == 0 ? stdout : stderr, "{}", u.text);
-    status = u.status;
-  } catch (hcomp::transport_error const& e) {
-    fmt::print(stderr, "train: rank {}: {}\n", train::rank(), e.what());
-    MPI_Abort(train::comm, 1);  // some ranks may wait for others that will not come
-  } catch (std::exception const& e) {
-    if (prints) fmt::print(stderr, "train: {}\n", e.what());
-    status = 1;
-  }
-  MPI_Finalize();
-  return status;
+  return example::main_of("train", argc, argv,
+                          [](int c, char** v) { train::run(train::parse(c, v)); });
 }

@@ -5,10 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
-#include <sstream>
-#include <stdexcept>
 
+#include "../support/command_line.hpp"
 #include "methods.hpp"
 
 namespace train {
@@ -30,33 +28,6 @@ CLI::Validator method_name() {
           },
           "CODEC"};
 }
-
-CLI::Validator algorithm_name() {
-  return {[](std::string const& text) {
-            try {
-              hcomp::algorithm::from(text);
-              return std::string();
-            } catch (std::invalid_argument const& e) {
-              return std::string(e.what());
-            }
-          },
-          "ALGORITHM"};
-}
-
-/// CLI11's own texts for these spell out the largest double.
-CLI::Validator number(char const* name, bool zero_is_fine) {
-  return {[=](std::string const& text) {
-            double value = 0;
-            bool const fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
-                              (value > 0 || (zero_is_fine && value == 0));
-            return fine ? std::string()
-                        : fmt::format("'{}' is no number {}", text,
-                                      zero_is_fine ? "from 0 on" : "above 0");
-          },
-          name};
-}
-CLI::Validator above_zero() { return number("> 0", false); }
-CLI::Validator from_zero() { return number(">= 0", true); }
 
 }  // namespace
 
@@ -80,12 +51,12 @@ options parse(int argc, char const* const* argv) {
   app.add_option("--algorithm", algorithm,
                  "Which way a sum goes: ring, torus, torus:RxC, direct, or owner, with which\n"
                  "marsit sends half the bytes and the others use ring")
-      ->check(algorithm_name());
+      ->check(example::algorithm_name());
   app.add_option("--transport", o.transport, "What moves the bytes")
       ->check(CLI::IsMember({"mpi", "ucx"}));
   app.add_option("--link", o.link,
                  "Gbit/s at which each rank may send, to act as a slower network; 0: no limit")
-      ->check(from_zero());
+      ->check(example::from_zero());
   app.add_option("--threads", o.threads, "Threads per rank that encode and decode")
       ->check(CLI::Range(1, 1024));
 
@@ -96,22 +67,22 @@ options parse(int argc, char const* const* argv) {
       ->take_all()
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--epochs", o.epochs, "Passes over the training set; fractions are allowed")
-      ->check(above_zero());
+      ->check(example::above_zero());
   app.add_option("--batch", o.batch, "Images per rank and step")->check(CLI::Range(1, 1 << 20));
   app.add_option("--lr", o.rate, "Learning rate at the start; it goes linearly to 0")
-      ->check(above_zero());
+      ->check(example::above_zero());
   app.add_option("--momentum", o.momentum, "Momentum of each rank's own gradient")
       ->check(CLI::Range(0.0, 0.9999));
   app.add_option("--sign-step", o.sign_step,
                  "What one sign moves a parameter at the start; goes to 0 like the rate")
-      ->check(above_zero());
+      ->check(example::above_zero());
   app.add_option("--period", o.period, "marsit: every so many steps one in full precision")
-      ->check(above_zero());
+      ->check(example::above_zero());
   app.add_option("--warm-up", o.warm_up, "marsit: so many first steps in full precision")
-      ->check(from_zero());
+      ->check(example::from_zero());
   app.add_option("--flush-limit", o.flush_limit,
                  "marsit: a step in full precision moves a parameter at most this far")
-      ->check(above_zero());
+      ->check(example::above_zero());
   app.add_option("--seed", o.seed, "Of weights, shuffles and random bits");
   app.add_option("--seeds", o.seeds, "Train with so many seeds from --seed on, report the mean")
       ->check(CLI::Range(1, 1000));
@@ -121,20 +92,15 @@ options parse(int argc, char const* const* argv) {
   app.add_flag("--check", o.check, "Fail unless every training loss is finite and fell");
   app.add_option("--within", o.within,
                  "Fail unless marsit ends at most so many percentage points below fp32")
-      ->check(from_zero());
+      ->check(example::from_zero());
 
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& e) {
-    std::ostringstream out, err;
-    int const status = app.exit(e, out, err);
-    throw usage{out.str() + err.str(), status};
-  }
+  example::parse(app, argc, argv);
   auto const is_trained = [&](char const* name) {
     return std::ranges::find(o.codecs, name) != o.codecs.end();
   };
   if (o.within && !(is_trained("fp32") && is_trained("marsit")))
-    throw usage{"--within compares marsit with fp32; both have to be among the --codec\n", 1};
+    throw example::usage{"--within compares marsit with fp32; both have to be among the --codec\n",
+                         1};
   o.algorithm = hcomp::algorithm::from(algorithm);
   return o;
 }

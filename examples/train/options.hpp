@@ -35,13 +35,7 @@ struct options {
   std::optional<double> within;
 };
 
-/// Thrown for --help (status 0) and for what cannot be understood; `text` is for the user.
-struct usage {
-  std::string text;
-  int status;
-};
-
-/// @throws usage
+/// @throws example::usage
 options parse(int argc, char const* const* argv);
 
 }  // namespace train

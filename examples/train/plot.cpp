@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
+
+#include "../support/gnuplot.hpp"
 
 namespace train {
 namespace {
@@ -152,20 +151,6 @@ std::string script(comparison const& all, std::string const& file) {
 
 }  // namespace
 
-void require_gnuplot() {
-  if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
-    throw std::runtime_error(
-        "--plot needs the program gnuplot, which was not found; on Debian: apt install "
-        "gnuplot-nox");
-}
-
-void plot(comparison const& all, std::string const& file) {
-  auto const text = script(all, file);
-  FILE* const gnuplot = popen("gnuplot", "w");
-  if (gnuplot == nullptr) throw std::runtime_error("gnuplot cannot be started");
-  bool const written = std::fwrite(text.data(), 1, text.size(), gnuplot) == text.size();
-  if (int const status = pclose(gnuplot); !written || status != 0)
-    throw std::runtime_error(fmt::format("gnuplot failed with status {} on {}", status, file));
-}
+void plot(comparison const& all, std::string const& file) { example::gnuplot(script(all, file)); }
 
 }  // namespace train

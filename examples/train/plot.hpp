@@ -14,7 +14,4 @@ namespace train {
 /// @throws std::runtime_error  gnuplot is missing or fails
 void plot(comparison const& all, std::string const& file);
 
-/// @throws std::runtime_error  gnuplot is missing: better known before hours of training
-void require_gnuplot();
-
 }  // namespace train

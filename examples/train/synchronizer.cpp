@@ -9,7 +9,7 @@
 
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
-#ifdef HCOMP_TRAIN_UCX
+#ifdef HCOMP_EXAMPLE_UCX
 #include <hcomp/ucx/transport.hpp>
 #endif
 
@@ -120,7 +120,7 @@ template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, 
                                                          options const&, std::uint64_t,
                                                          paced_transport<hcomp::mpi::transport>&,
                                                          hcomp::host_executor&);
-#ifdef HCOMP_TRAIN_UCX
+#ifdef HCOMP_EXAMPLE_UCX
 template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
                                                          options const&, std::uint64_t,
                                                          paced_transport<hcomp::ucx::transport>&,

@@ -1,0 +1,60 @@
+#pragma once
+/// @file
+/// What the examples' command lines have in common.
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <hcomp/collective/algorithm.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace example {
+
+/// Thrown for --help (status 0) and for what cannot be understood; `text` is for the user.
+struct usage {
+  std::string text;
+  int status;
+};
+
+/// @throws usage
+inline void parse(CLI::App& app, int argc, char const* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& e) {
+    std::ostringstream out, err;
+    int const status = app.exit(e, out, err);
+    throw usage{out.str() + err.str(), status};
+  }
+}
+
+inline CLI::Validator algorithm_name() {
+  return {[](std::string const& text) {
+            try {
+              hcomp::algorithm::from(text);
+              return std::string();
+            } catch (std::invalid_argument const& e) {
+              return std::string(e.what());
+            }
+          },
+          "ALGORITHM"};
+}
+
+/// CLI11's own texts for these spell out the largest double.
+inline CLI::Validator number(char const* name, bool zero_is_fine) {
+  return {[=](std::string const& text) {
+            double value = 0;
+            bool const fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
+                              (value > 0 || (zero_is_fine && value == 0));
+            return fine ? std::string()
+                        : fmt::format("'{}' is no number {}", text,
+                                      zero_is_fine ? "from 0 on" : "above 0");
+          },
+          name};
+}
+inline CLI::Validator above_zero() { return number("> 0", false); }
+inline CLI::Validator from_zero() { return number(">= 0", true); }
+
+}  // namespace example

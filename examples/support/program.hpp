@@ -1,0 +1,75 @@
+#pragma once
+/// @file
+/// What an example that is an MPI program does besides its work: talk once, fail once, on all
+/// ranks.
+
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "command_line.hpp"
+
+namespace example {
+
+inline MPI_Comm const comm = MPI_COMM_WORLD;
+
+inline int rank() { return hcomp::mpi::rank_of(comm); }
+inline int ranks() { return hcomp::mpi::size_of(comm); }
+
+/// Rank 0 prints, at once.
+template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
+  if (rank() != 0) return;
+  fmt::print(text, std::forward<Args>(args)...);
+  std::fflush(stdout);
+}
+
+/// Runs `work`, which may fail on some ranks only; then all ranks throw the first one's error.
+template <class Work> void together(Work const& work) {
+  std::string error;
+  try {
+    work();
+  } catch (std::exception const& e) {
+    error = e.what();
+  }
+  int first = error.empty() ? ranks() : rank();
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm);
+  if (first == ranks()) return;
+  auto length = error.size();
+  MPI_Bcast(&length, 1, MPI_UINT64_T, first, comm);
+  error.resize(length);
+  MPI_Bcast(error.data(), static_cast<int>(length), MPI_CHAR, first, comm);
+  throw std::runtime_error(first == 0 ? error : fmt::format("rank {}: {}", first, error));
+}
+
+/// The body of main(): MPI around `run(argc, argv)`, and every error as one line of text.
+/// @param name  of the program, before its errors
+template <class Run> int main_of(char const* name, int argc, char** argv, Run const& run) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  int status = 0;
+  bool const prints = rank() == 0;
+  try {
+    run(argc, argv);
+  } catch (usage const& u) {
+    if (prints) fmt::print(u.status == 0 ? stdout : stderr, "{}", u.text);
+    status = u.status;
+  } catch (hcomp::transport_error const& e) {
+    fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), e.what());
+    MPI_Abort(comm, 1);  // some ranks may wait for others that will not come
+  } catch (std::exception const& e) {
+    if (prints) fmt::print(stderr, "{}: {}\n", name, e.what());
+    status = 1;
+  }
+  MPI_Finalize();
+  return status;
+}
+
+}  // namespace example
