@@ -1,0 +1,330 @@
+#pragma once
+/// @file
+/// What an all-reduce costs: hops, bytes and seconds, from what a link and a codec cost. Arithmetic
+/// only, no communication.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+
+/// What moving bytes between two ranks costs, if every rank sends and receives at the same time.
+///
+/// A message of n bytes keeps its sender's link busy for seconds_between_messages + n *
+/// seconds_per_byte and arrives seconds_per_message after that.
+/// Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398 (alpha and beta); the gap after
+/// D. Culler et al., LogP, PPoPP 1993.
+struct link_cost {
+  double seconds_per_message = 0;       ///< alpha: latency
+  double seconds_per_byte = 0;          ///< beta: 1 / bandwidth
+  double seconds_between_messages = 0;  ///< gap: what each of many messages at once adds
+};
+
+/// What a codec costs on one rank, and the size of its code.
+struct codec_cost {
+  double encode = 0;             ///< seconds per value of the vector
+  double merge = 0;              ///< seconds per value received and merged
+  double decode = 0;             ///< seconds per value of the vector
+  double call = 0;               ///< seconds that each use of the executor takes besides
+  double pack = 0;               ///< algorithm `owner`: seconds per value and rank to select
+  double unpack = 0;             ///< and to put back
+  std::size_t block_values = 1;  ///< of the codec
+  std::size_t block_bytes = 4;   ///< of a full block, its header included
+  std::size_t header_bytes = 0;  ///< of these
+
+  double bytes_per_value() const {
+    return static_cast<double>(block_bytes) / static_cast<double>(block_values);
+  }
+  /// The code of `values` values; a last block that is not full has its share of the payload.
+  code_layout layout(std::size_t values) const {
+    std::size_t const last = values == 0 ? 0 : (values - 1) % block_values + 1;
+    std::size_t const payload = (block_bytes - header_bytes) * last;
+    return {values, block_values, block_bytes,
+            header_bytes + (payload + block_values - 1) / block_values};
+  }
+};
+
+/// The size of `codec`'s code and no costs in time: they are measured (see measure_cost.hpp) or
+/// filled in.
+template <Compressor C> constexpr codec_cost size_of(C const& codec) {
+  codec_cost cost;
+  cost.block_values = static_cast<std::size_t>(C::block_values);
+  cost.block_bytes = codec.block_bytes(C::block_values);
+  cost.header_bytes = block_header_bytes;
+  return cost;
+}
+
+/// Seconds that an all-reduce is expected to take, and where they go.
+struct prediction {
+  double agree = 0;           ///< comparing the ranks' arguments
+  double encode = 0;          ///< with algorithm `owner` also selecting
+  double reduce_scatter = 0;  ///< moving and merging; 0 with algorithm `owner`
+  double all_gather = 0;
+  double decode = 0;  ///< with algorithm `owner` also putting back
+
+  double seconds() const { return agree + encode + reduce_scatter + all_gather + decode; }
+};
+
+namespace detail {
+
+inline void require_ranks(char const* who, int ranks) {
+  if (ranks < 1)
+    throw std::invalid_argument(std::string(who) + ": " + std::to_string(ranks) +
+                                " ranks, at least 1 is needed");
+}
+inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
+  auto const require = [&](double seconds, char const* what) {
+    if (!(seconds >= 0) || !std::isfinite(seconds))
+      throw std::invalid_argument(std::string(who) + ": " + what + " is " + to_text(seconds) +
+                                  " seconds; it must be finite and at least 0");
+  };
+  require(link.seconds_per_message, "the link's cost per message");
+  require(link.seconds_per_byte, "the link's cost per byte");
+  require(link.seconds_between_messages, "the link's time between messages");
+  require(codec.encode, "encoding a value");
+  require(codec.merge, "merging a value");
+  require(codec.decode, "decoding a value");
+  require(codec.call, "using the executor");
+  require(codec.pack, "selecting a value for a rank");
+  require(codec.unpack, "putting back a value of a rank");
+  if (codec.block_values == 0 || codec.block_bytes == 0 || codec.header_bytes > codec.block_bytes)
+    throw std::invalid_argument(std::string(who) + ": blocks of " +
+                                std::to_string(codec.block_values) + " values in " +
+                                std::to_string(codec.block_bytes) + " bytes, " +
+                                std::to_string(codec.header_bytes) + " of them header");
+}
+
+/// ceil(log2 ranks): the steps of an agreement.
+inline int agreement_steps(int ranks) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks) - 1));
+}
+
+/// One rank's time while all ranks do alike, so that what it receives was sent by somebody at the
+/// time at which itself sent the same: `chunk_moves` with a clock instead of messages.
+class rank_clock {
+ public:
+  rank_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,
+             std::size_t segment_bytes)
+      : codec_(codec),
+        link_(link),
+        layout_(layout),
+        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)) {}
+
+  double now() const { return now_; }
+
+  /// `hops` hops in each of which every rank sends and receives `blocks` blocks.
+  /// @param passes_on  what one hop receives the next one sends, segment by segment
+  void move(int hops, std::size_t blocks, bool passes_on, bool merges) {
+    std::size_t const segments = (blocks + segment_blocks_ - 1) / segment_blocks_;
+    ready_.assign(segments, now_);
+    for (int h = 0; h < hops; ++h) {
+      for (std::size_t i = 0; i < segments; ++i) {
+        std::size_t const first = i * segment_blocks_;
+        std::size_t const count = std::min(segment_blocks_, blocks - first);
+        link_is_free_ = std::max(link_is_free_, ready_[i]) + link_.seconds_between_messages +
+                        bytes(count) * link_.seconds_per_byte;
+        now_ = std::max(now_, link_is_free_ + link_.seconds_per_message);
+        if (merges) now_ += codec_.call + values(count) * codec_.merge;
+        if (passes_on) next_.push_back(now_);
+      }
+      if (!passes_on) next_.assign(segments, now_);
+      ready_.swap(next_);
+      next_.clear();
+    }
+  }
+
+ private:
+  double bytes(std::size_t blocks) const {
+    return static_cast<double>(std::min(blocks * layout_.block_bytes, layout_.bytes()));
+  }
+  double values(std::size_t blocks) const {
+    return static_cast<double>(std::min(blocks * layout_.block_values, layout_.values));
+  }
+
+  codec_cost codec_;
+  link_cost link_;
+  code_layout layout_;
+  std::size_t segment_blocks_;
+  double now_ = 0, link_is_free_ = 0;
+  std::vector<double> ready_, next_;
+};
+
+}  // namespace detail
+
+/// Steps of messages that wait for each other, agreement not counted: ring 2 (P - 1), torus of R
+/// rows and C columns 2 (R + C - 2), direct 2 (P - 1), owner 1.
+/// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
+inline int hops_of(algorithm const& how, int ranks) {
+  detail::require_ranks("hops_of", ranks);
+  auto const shape = how.fitted(ranks);
+  switch (how.kind) {
+    case algorithm_kind::torus: return 2 * (shape.rows + shape.columns - 2);
+    case algorithm_kind::owner: return ranks > 1 ? 1 : 0;
+    case algorithm_kind::ring:
+    case algorithm_kind::direct: break;
+  }
+  return 2 * (ranks - 1);
+}
+
+/// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
+/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on.
+///
+/// Exact, but for algorithm `owner`, whose messages are as long as the draws make them: there it is
+/// the mean over the draws.
+/// @throws std::invalid_argument  ranks < 1, no such rank, a torus that does not fit the ranks
+inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ranks,
+                                         code_layout const& layout) {
+  detail::require_ranks("bytes_sent_per_rank", ranks);
+  if (rank < 0 || rank >= ranks)
+    throw std::invalid_argument("bytes_sent_per_rank: rank " + std::to_string(rank) + " of " +
+                                std::to_string(ranks) + " ranks");
+  std::size_t const p = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
+  std::uint64_t const all = layout.bytes();
+  auto const chunks = [&](std::size_t first, std::size_t count) -> std::uint64_t {
+    std::size_t const from = layout.blocks() * first / p,
+                      to = layout.blocks() * (first + count) / p;
+    return layout.bytes(block_range{from, to - from});
+  };
+  // a ring of n ranks sends, on its way there, all parts but the one after its own, and back all
+  // but the one after that
+  switch (how.kind) {
+    case algorithm_kind::ring: return 2 * all - chunks((r + 1) % p, 1) - chunks((r + 2) % p, 1);
+    case algorithm_kind::direct: return all - chunks(r, 1) + (p - 1) * chunks(r, 1);
+    case algorithm_kind::torus: {
+      auto const shape = how.fitted(ranks);
+      std::size_t const rows = static_cast<std::size_t>(shape.rows),
+                        columns = static_cast<std::size_t>(shape.columns);
+      std::size_t const row = r / columns, column = r % columns, part = (column + 1) % columns;
+      auto const piece = [&](std::size_t i) { return chunks(part * rows + i % rows, 1); };
+      return 2 * all - chunks(part * rows, rows) - chunks((column + 2) % columns * rows, rows) +
+             2 * chunks(part * rows, rows) - piece(row + 1) - piece(row + 2);
+    }
+    case algorithm_kind::owner: break;
+  }
+  // a message has a header and, per block, the rank's bits, rounded up to bytes: 7/16 on average
+  double const message = static_cast<double>(layout.values) / 8 / ranks +
+                         static_cast<double>(layout.blocks()) * 7 / 16 +
+                         static_cast<double>(block_header_bytes);
+  return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
+}
+
+/// Bytes that comparing the ranks' arguments makes every rank send.
+inline std::uint64_t agreement_bytes_per_rank(int ranks) {
+  detail::require_ranks("agreement_bytes_per_rank", ranks);
+  return static_cast<std::uint64_t>(detail::agreement_steps(ranks)) * sizeof(detail::call_summary);
+}
+
+/// How long an all-reduce of `values` values takes, if all ranks and links are alike.
+///
+/// Follows segment by segment what plan::all_reduce and owner_selection do: a link carries one
+/// message at a time, a rank merges one segment while the next one travels, and a ring passes a
+/// segment on as soon as it is merged. With P ranks, a chunk of c bytes (the largest one), segments
+/// of s bytes that take m to merge, and alpha and beta of the link, one half of a ring takes what
+/// is slowest: a link that is never idle, (P - 1) c beta + alpha + m; merging that never waits, the
+/// same with m for s beta; or the way of one segment from rank to rank and the rest of its chunk,
+/// (P - 1) (alpha + s beta + m) + (c - s) beta. In the all-gather m is 0. The torus adds up its
+/// rows' and columns' rings; direct's hops wait for each other. Before and after come values *
+/// encode and values * decode, for `owner` values * (encode + P pack), P - 1 messages at once, and
+/// values * (decode + P unpack). Before all, ceil(log2 P) messages if `check` is on.
+///
+/// @param segment_bytes  as in plan_options
+/// @param check          plan_options::check: ceil(log2 P) messages before anything else
+/// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
+///                                negative or not finite
+/// Cost: a few operations per hop and segment.
+/// Source: the model is that of R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform.
+/// Comput. Appl. 19 (2005) 49-66, with segments.
+inline prediction predict(algorithm const& how, int ranks, std::size_t values,
+                          codec_cost const& codec, link_cost const& link,
+                          std::size_t segment_bytes = plan_options{}.segment_bytes,
+                          bool check = true) {
+  detail::require_ranks("predict", ranks);
+  detail::require_costs("predict", codec, link);
+  auto const shape = how.fitted(ranks);
+  auto const layout = codec.layout(values);
+  auto const all = static_cast<double>(values);
+  prediction p;
+  if (check)
+    p.agree = detail::agreement_steps(ranks) *
+              (link.seconds_per_message + link.seconds_between_messages +
+               static_cast<double>(sizeof(detail::call_summary)) * link.seconds_per_byte);
+  p.encode = codec.call + all * codec.encode;
+  p.decode = codec.call + all * codec.decode;
+  if (how.kind == algorithm_kind::owner) {
+    p.encode += codec.call + all * ranks * codec.pack;
+    p.decode += codec.call + all * ranks * codec.unpack;
+    if (ranks > 1)
+      p.all_gather =
+          link.seconds_per_message + (ranks - 1) * link.seconds_between_messages +
+          static_cast<double>(bytes_sent_per_rank(how, 0, ranks, layout)) * link.seconds_per_byte;
+    return p;
+  }
+
+  auto const largest = [&](int parts) {
+    return (layout.blocks() + static_cast<std::size_t>(parts) - 1) /
+           static_cast<std::size_t>(parts);
+  };
+  detail::rank_clock clock(codec, link, layout, segment_bytes);
+  if (how.kind == algorithm_kind::torus) {
+    clock.move(shape.columns - 1, largest(shape.columns), true, true);
+    clock.move(shape.rows - 1, largest(ranks), true, true);
+  } else {
+    clock.move(ranks - 1, largest(ranks), how.kind == algorithm_kind::ring, true);
+  }
+  p.reduce_scatter = clock.now();
+  if (how.kind == algorithm_kind::torus) {
+    clock.move(shape.rows - 1, largest(ranks), true, false);
+    clock.move(shape.columns - 1, largest(shape.columns), true, false);
+  } else {
+    clock.move(ranks - 1, largest(ranks), how.kind == algorithm_kind::ring, false);
+  }
+  p.all_gather = clock.now() - p.reduce_scatter;
+  return p;
+}
+
+/// predict(...).seconds()
+inline double predicted_seconds(algorithm const& how, int ranks, std::size_t values,
+                                codec_cost const& codec, link_cost const& link,
+                                std::size_t segment_bytes = plan_options{}.segment_bytes,
+                                bool check = true) {
+  return predict(how, ranks, values, codec, link, segment_bytes, check).seconds();
+}
+
+/// How long an MPI library's own all-reduce of `bytes` bytes is expected to take: the quickest of
+/// recursive doubling, Rabenseifner's algorithm and the ring, without segments.
+///
+/// With n bytes, gamma seconds to add a byte, lg P = log2 of the largest power of two below:
+/// lg P (alpha + n beta + n gamma); 2 lg P alpha + (P-1)/P n (2 beta + gamma); and the same with
+/// P - 1 for lg P. The first two take two more steps of n bytes where P is no power of two.
+/// @param add_seconds_per_byte  gamma: codec_cost::merge of `identity` per byte of a value
+/// Source: Thakur, Rabenseifner and Gropp, Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
+inline double library_seconds(int ranks, double bytes, double add_seconds_per_byte,
+                              link_cost const& link) {
+  detail::require_ranks("library_seconds", ranks);
+  if (ranks == 1) return 0;
+  double const alpha = link.seconds_per_message + link.seconds_between_messages,
+               transfer = bytes * link.seconds_per_byte, add = bytes * add_seconds_per_byte,
+               share = static_cast<double>(ranks - 1) / ranks;
+  int const steps = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1;
+  bool const power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
+  double const fold = power_of_two ? 0 : 2 * (alpha + transfer) + add;
+  double const doubling = fold + steps * (alpha + transfer + add);
+  double const parts = 1 - std::exp2(-steps);
+  double const rabenseifner = fold + 2 * steps * alpha + parts * (2 * transfer + add);
+  double const ring = 2 * (ranks - 1) * alpha + share * (2 * transfer + add);
+  return std::min({doubling, rabenseifner, ring});
+}
+
+}  // namespace hcomp
