@@ -16,6 +16,7 @@
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/options.hpp>

@@ -9,62 +9,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/rank_clock.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace hcomp {
-
-/// What moving bytes between two ranks costs, if every rank sends and receives at the same time.
-///
-/// A message of n bytes keeps its sender's link busy for seconds_between_messages + n *
-/// seconds_per_byte and arrives seconds_per_message after that.
-/// Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398 (alpha and beta); the gap after
-/// D. Culler et al., LogP, PPoPP 1993.
-struct link_cost {
-  double seconds_per_message = 0;       ///< alpha: latency
-  double seconds_per_byte = 0;          ///< beta: 1 / bandwidth
-  double seconds_between_messages = 0;  ///< gap: what each of many messages at once adds
-};
-
-/// What a codec costs on one rank, and the size of its code.
-struct codec_cost {
-  double encode = 0;             ///< seconds per value of the vector
-  double merge = 0;              ///< seconds per value received and merged
-  double decode = 0;             ///< seconds per value of the vector
-  double call = 0;               ///< seconds that each use of the executor takes besides
-  double pack = 0;               ///< algorithm `owner`: seconds per value and rank to select
-  double unpack = 0;             ///< and to put back
-  std::size_t block_values = 1;  ///< of the codec
-  std::size_t block_bytes = 4;   ///< of a full block, its header included
-  std::size_t header_bytes = 0;  ///< of these
-
-  double bytes_per_value() const {
-    return static_cast<double>(block_bytes) / static_cast<double>(block_values);
-  }
-  /// The code of `values` values; a last block that is not full has its share of the payload.
-  code_layout layout(std::size_t values) const {
-    std::size_t const last = values == 0 ? 0 : (values - 1) % block_values + 1;
-    std::size_t const payload = (block_bytes - header_bytes) * last;
-    return {values, block_values, block_bytes,
-            header_bytes + (payload + block_values - 1) / block_values};
-  }
-};
-
-/// The size of `codec`'s code and no costs in time: they are measured (see measure_cost.hpp) or
-/// filled in.
-template <Compressor C> constexpr codec_cost size_of(C const& codec) {
-  codec_cost cost;
-  cost.block_values = static_cast<std::size_t>(C::block_values);
-  cost.block_bytes = codec.block_bytes(C::block_values);
-  cost.header_bytes = block_header_bytes;
-  return cost;
-}
 
 /// Seconds that an all-reduce is expected to take, and where they go.
 struct prediction {
@@ -84,82 +38,10 @@ inline void require_ranks(char const* who, int ranks) {
     throw std::invalid_argument(std::string(who) + ": " + std::to_string(ranks) +
                                 " ranks, at least 1 is needed");
 }
-inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
-  auto const require = [&](double seconds, char const* what) {
-    if (!(seconds >= 0) || !std::isfinite(seconds))
-      throw std::invalid_argument(std::string(who) + ": " + what + " is " + to_text(seconds) +
-                                  " seconds; it must be finite and at least 0");
-  };
-  require(link.seconds_per_message, "the link's cost per message");
-  require(link.seconds_per_byte, "the link's cost per byte");
-  require(link.seconds_between_messages, "the link's time between messages");
-  require(codec.encode, "encoding a value");
-  require(codec.merge, "merging a value");
-  require(codec.decode, "decoding a value");
-  require(codec.call, "using the executor");
-  require(codec.pack, "selecting a value for a rank");
-  require(codec.unpack, "putting back a value of a rank");
-  if (codec.block_values == 0 || codec.block_bytes == 0 || codec.header_bytes > codec.block_bytes)
-    throw std::invalid_argument(std::string(who) + ": blocks of " +
-                                std::to_string(codec.block_values) + " values in " +
-                                std::to_string(codec.block_bytes) + " bytes, " +
-                                std::to_string(codec.header_bytes) + " of them header");
-}
-
 /// ceil(log2 ranks): the steps of an agreement.
 inline int agreement_steps(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks) - 1));
 }
-
-/// One rank's time while all ranks do alike, so that what it receives was sent by somebody at the
-/// time at which itself sent the same: `chunk_moves` with a clock instead of messages.
-class rank_clock {
- public:
-  rank_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,
-             std::size_t segment_bytes)
-      : codec_(codec),
-        link_(link),
-        layout_(layout),
-        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)) {}
-
-  double now() const { return now_; }
-
-  /// `hops` hops in each of which every rank sends and receives `blocks` blocks.
-  /// @param passes_on  what one hop receives the next one sends, segment by segment
-  void move(int hops, std::size_t blocks, bool passes_on, bool merges) {
-    std::size_t const segments = (blocks + segment_blocks_ - 1) / segment_blocks_;
-    ready_.assign(segments, now_);
-    for (int h = 0; h < hops; ++h) {
-      for (std::size_t i = 0; i < segments; ++i) {
-        std::size_t const first = i * segment_blocks_;
-        std::size_t const count = std::min(segment_blocks_, blocks - first);
-        link_is_free_ = std::max(link_is_free_, ready_[i]) + link_.seconds_between_messages +
-                        bytes(count) * link_.seconds_per_byte;
-        now_ = std::max(now_, link_is_free_ + link_.seconds_per_message);
-        if (merges) now_ += codec_.call + values(count) * codec_.merge;
-        if (passes_on) next_.push_back(now_);
-      }
-      if (!passes_on) next_.assign(segments, now_);
-      ready_.swap(next_);
-      next_.clear();
-    }
-  }
-
- private:
-  double bytes(std::size_t blocks) const {
-    return static_cast<double>(std::min(blocks * layout_.block_bytes, layout_.bytes()));
-  }
-  double values(std::size_t blocks) const {
-    return static_cast<double>(std::min(blocks * layout_.block_values, layout_.values));
-  }
-
-  codec_cost codec_;
-  link_cost link_;
-  code_layout layout_;
-  std::size_t segment_blocks_;
-  double now_ = 0, link_is_free_ = 0;
-  std::vector<double> ready_, next_;
-};
 
 }  // namespace detail
 

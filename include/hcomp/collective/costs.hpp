@@ -1,0 +1,88 @@
+#pragma once
+/// @file
+/// What a link and a codec cost: what the cost model starts from, measured or filled in.
+
+#include <cmath>
+#include <cstddef>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// What moving bytes between two ranks costs, if every rank sends and receives at the same time.
+///
+/// A message of n bytes keeps its sender's link busy for seconds_between_messages + n *
+/// seconds_per_byte and arrives seconds_per_message after that.
+/// Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398 (alpha and beta); the gap after
+/// D. Culler et al., LogP, PPoPP 1993.
+struct link_cost {
+  double seconds_per_message = 0;       ///< alpha: latency
+  double seconds_per_byte = 0;          ///< beta: 1 / bandwidth
+  double seconds_between_messages = 0;  ///< gap: what each of many messages at once adds
+};
+
+/// What a codec costs on one rank, and the size of its code.
+struct codec_cost {
+  double encode = 0;             ///< seconds per value of the vector
+  double merge = 0;              ///< seconds per value received and merged
+  double decode = 0;             ///< seconds per value of the vector
+  double call = 0;               ///< seconds that each use of the executor takes besides
+  double pack = 0;               ///< algorithm `owner`: seconds per value and rank to select
+  double unpack = 0;             ///< and to put back
+  std::size_t block_values = 1;  ///< of the codec
+  std::size_t block_bytes = 4;   ///< of a full block, its header included
+  std::size_t header_bytes = 0;  ///< of these
+
+  double bytes_per_value() const {
+    return static_cast<double>(block_bytes) / static_cast<double>(block_values);
+  }
+  /// The code of `values` values; a last block that is not full has its share of the payload.
+  code_layout layout(std::size_t values) const {
+    std::size_t const last = values == 0 ? 0 : (values - 1) % block_values + 1;
+    std::size_t const payload = (block_bytes - header_bytes) * last;
+    return {values, block_values, block_bytes,
+            header_bytes + (payload + block_values - 1) / block_values};
+  }
+};
+
+/// The size of `codec`'s code and no costs in time: they are measured (see measure_cost.hpp) or
+/// filled in.
+template <Compressor C> constexpr codec_cost size_of(C const& codec) {
+  codec_cost cost;
+  cost.block_values = static_cast<std::size_t>(C::block_values);
+  cost.block_bytes = codec.block_bytes(C::block_values);
+  cost.header_bytes = block_header_bytes;
+  return cost;
+}
+
+namespace detail {
+
+/// @throws std::invalid_argument  a cost that is negative or not finite, blocks that cannot be
+inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
+  auto const require = [&](double seconds, char const* what) {
+    if (!(seconds >= 0) || !std::isfinite(seconds))
+      throw std::invalid_argument(std::string(who) + ": " + what + " is " + to_text(seconds) +
+                                  " seconds; it must be finite and at least 0");
+  };
+  require(link.seconds_per_message, "the link's cost per message");
+  require(link.seconds_per_byte, "the link's cost per byte");
+  require(link.seconds_between_messages, "the link's time between messages");
+  require(codec.encode, "encoding a value");
+  require(codec.merge, "merging a value");
+  require(codec.decode, "decoding a value");
+  require(codec.call, "using the executor");
+  require(codec.pack, "selecting a value for a rank");
+  require(codec.unpack, "putting back a value of a rank");
+  if (codec.block_values == 0 || codec.block_bytes == 0 || codec.header_bytes > codec.block_bytes)
+    throw std::invalid_argument(std::string(who) + ": blocks of " +
+                                std::to_string(codec.block_values) + " values in " +
+                                std::to_string(codec.block_bytes) + " bytes, " +
+                                std::to_string(codec.header_bytes) + " of them header");
+}
+
+}  // namespace detail
+}  // namespace hcomp

@@ -1,0 +1,341 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <collective/virtual_time.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+algorithm const ring_way = algorithm::from("ring");
+algorithm const torus_way = algorithm::from("torus");
+algorithm const direct_way = algorithm::from("direct");
+algorithm const owner_way = algorithm::from("owner");
+
+/// Blocks of 100 values and 400 bytes, no headers: figures that can be calculated by hand.
+codec_cost plain_codec() {
+  codec_cost cost;
+  cost.block_values = 100;
+  cost.block_bytes = 400;
+  return cost;
+}
+
+/// What the hops of a rank's schedule send.
+std::uint64_t bytes_of_schedule(schedule const& s, code_layout const& layout) {
+  std::uint64_t bytes = 0;
+  for (auto const* hops : {&s.reduce, &s.gather})
+    for (auto const& h : *hops) bytes += layout.bytes(s.blocks_of(h.send, layout.blocks()));
+  return bytes;
+}
+
+/// Virtual seconds of one all-reduce of `values` zeros.
+template <class C>
+double played(algorithm const& how, int ranks, std::size_t values, C const& codec,
+              codec_cost const& cost, link_cost const& link, std::size_t segment_bytes,
+              bool check) {
+  return virtual_seconds(ranks, link, cost, [&](virtual_transport& t, virtual_executor& e) {
+    std::vector<typename C::value_type> x(values);
+    plan_options const options{.how = how, .check = check, .segment_bytes = segment_bytes};
+    if (how.kind == algorithm_kind::owner) {
+      if constexpr (requires { codec.magnitude; } && !C::sum_is_exact)
+        owner_selection<typename C::value_type, virtual_transport, virtual_executor>(values, codec,
+                                                                                     t, e, options)
+            .all_reduce(std::span(x));
+    } else {
+      plan<C, virtual_transport, virtual_executor>(values, codec, t, e, options)
+          .all_reduce(std::span(x));
+    }
+  });
+}
+
+template <class F> std::string refusal(F const& call) {
+  try {
+    call();
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+}  // namespace
+
+TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (auto const& how : {ring_way, torus_way, direct_way}) {
+      CAPTURE(ranks);
+      CAPTURE(how.name());
+      auto const s = make_schedule(how, ranks / 2, ranks);
+      REQUIRE(hops_of(how, ranks) == static_cast<int>(s.reduce.size() + s.gather.size()));
+    }
+  CHECK(hops_of(algorithm::from("torus:3x4"), 12) == 10);
+  CHECK(hops_of(owner_way, 1) == 0);
+  CHECK(hops_of(owner_way, 9) == 1);
+}
+
+TEST_CASE("cost model: bytes are those of every rank's schedule, on 1 to 64 ranks") {
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
+      auto const layout = layout_of(identity<>{}, values);
+      std::vector<algorithm> ways{ring_way, torus_way, direct_way};
+      if (ranks % 3 == 0)
+        for (auto const& [rows, columns] : {std::pair{3, ranks / 3}, std::pair{ranks / 3, 3}})
+          ways.push_back({algorithm_kind::torus, rows, columns});
+      for (auto const& how : ways)
+        for (int rank = 0; rank < ranks; ++rank) {
+          CAPTURE(ranks);
+          CAPTURE(values);
+          CAPTURE(how.name());
+          CAPTURE(rank);
+          REQUIRE(bytes_sent_per_rank(how, rank, ranks, layout) ==
+                  bytes_of_schedule(make_schedule(how, rank, ranks), layout));
+        }
+    }
+}
+
+TEST_CASE("cost model: bytes are those that the transports count, with and without agreement") {
+  for (int const ranks : {1, 2, 3, 4, 6})
+    for (auto const& how : {ring_way, torus_way, direct_way})
+      for (bool const check : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(how.name());
+        CAPTURE(check);
+        constexpr std::size_t values = 300'001;
+        std::vector<std::uint64_t> counted(static_cast<std::size_t>(ranks)), expected = counted;
+        run_ranks(ranks, [&](loopback& transport) {
+          host_executor executor;
+          std::vector<float> x(values);
+          auto const r = static_cast<std::size_t>(transport.rank());
+          counted[r] = all_reduce(std::span(x), sign<>{}, transport, executor, {},
+                                  {.how = how, .check = check})
+                           .bytes_sent;
+          expected[r] =
+              bytes_sent_per_rank(how, transport.rank(), ranks, layout_of(sign<>{}, values)) +
+              (check ? agreement_bytes_per_rank(ranks) : 0);
+        });
+        CHECK(counted == expected);
+      }
+}
+
+TEST_CASE("cost model: owner selection's bytes are within its draws' deviation of the mean") {
+  for (int const ranks : {2, 5, 8}) {
+    CAPTURE(ranks);
+    constexpr std::size_t values = 400'000;
+    std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
+    run_ranks(ranks, [&](loopback& transport) {
+      host_executor executor;
+      std::vector<float> x(values);
+      owner_selection<float, loopback, host_executor> select(values, sign<>{}, transport, executor,
+                                                             {.check = false});
+      sent[static_cast<std::size_t>(transport.rank())] = select.all_reduce(x).bytes_sent;
+    });
+    auto const layout = layout_of(sign<>{}, values);
+    // bits of a rank: binomial; their rounding to bytes adds at most 7 bits per block
+    double const p = 1.0 / ranks;
+    double const bound =
+        (5 * std::sqrt(values * p * (1 - p)) / 8 + static_cast<double>(layout.blocks()) / 2 + 1) *
+        (ranks - 1);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto const mean = static_cast<double>(bytes_sent_per_rank(owner_way, rank, ranks, layout));
+      CHECK(std::abs(static_cast<double>(sent[static_cast<std::size_t>(rank)]) - mean) <= bound);
+    }
+  }
+}
+
+TEST_CASE("cost model: the layout of a cost is that of its codec") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const codec = fit(C{}, 5);
+    for (std::size_t const values : {0, 1, 63, 64, 4096, 32768, 100'000}) {
+      CAPTURE(values);
+      auto const bytes = layout_of(codec, values).bytes(),
+                 estimated = size_of(codec).layout(values).bytes();
+      CHECK(estimated <= bytes);
+      CHECK(bytes - estimated < 8u * 8u);  // a begun word per plane
+    }
+  });
+}
+
+TEST_CASE("cost model: with latency only, an all-reduce takes its hops and the agreement") {
+  link_cost const link{1e-3, 0, 0};
+  for (int const ranks : {1, 2, 3, 8, 12}) {
+    CAPTURE(ranks);
+    double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
+    for (auto const& how : {ring_way, torus_way, direct_way, owner_way}) {
+      CAPTURE(how.name());
+      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link, 1000, false) ==
+            doctest::Approx(hops_of(how, ranks) * 1e-3));
+      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link, 1000, true) ==
+            doctest::Approx(hops_of(how, ranks) * 1e-3 + agreement));
+    }
+  }
+}
+
+TEST_CASE("cost model: with bandwidth only, a rank's link carries its bytes one after the other") {
+  link_cost const link{0, 1e-6, 0};
+  for (int const ranks : {2, 4, 6, 12})
+    for (auto const& how : {ring_way, torus_way, direct_way}) {
+      CAPTURE(ranks);
+      CAPTURE(how.name());
+      std::size_t const values = 24'000;  // 96 000 bytes, 240 blocks
+      double const expected = 2 * 96'000e-6 * (ranks - 1) / ranks;
+      CHECK(predicted_seconds(how, ranks, values, plain_codec(), link, 800, false) ==
+            doctest::Approx(expected));
+      CHECK(bytes_sent_per_rank(how, 0, ranks, plain_codec().layout(values)) * 1e-6 ==
+            doctest::Approx(expected));
+    }
+}
+
+TEST_CASE("cost model: when merging is slowest, the ring merges without pause") {
+  auto cost = plain_codec();
+  cost.merge = 1e-6;  // 400 us per block of 4 ms ... the link is four times as quick
+  link_cost const link{0, 1e-6 / 16, 0};
+  // 4 ranks, chunks of 60 blocks in segments of 2: the first segment travels, then 3 chunks are
+  // merged one segment after the other; in the all-gather nothing is merged
+  double const first = 800 * 1e-6 / 16, merged = 3 * 6000 * 1e-6, gathered = 3 * 24'000 * 1e-6 / 16;
+  CHECK(predicted_seconds(ring_way, 4, 24'000, cost, link, 800, false) ==
+        doctest::Approx(first + merged + gathered));
+  // direct waits for every chunk before it sends the next: the first segment's way is never hidden
+  CHECK(predicted_seconds(direct_way, 4, 24'000, cost, link, 800, false) ==
+        doctest::Approx(3 * first + merged + gathered));
+}
+
+TEST_CASE("cost model: encoding, decoding and every use of the executor are added") {
+  auto cost = plain_codec();
+  cost.encode = 2e-6;
+  cost.decode = 3e-6;
+  cost.call = 1e-3;
+  auto const p = predict(ring_way, 2, 1000, cost, {}, 1000, false);
+  CHECK(p.encode == doctest::Approx(1e-3 + 2e-3));
+  CHECK(p.decode == doctest::Approx(1e-3 + 3e-3));
+  // chunks of 5 blocks in segments of 2: 3 merges
+  CHECK(p.reduce_scatter == doctest::Approx(3e-3));
+  CHECK(p.all_gather == 0);
+  CHECK(p.seconds() == doctest::Approx(10e-3));
+}
+
+TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws for every rank") {
+  auto cost = size_of(sign<>{});
+  cost.encode = 1e-6;
+  cost.decode = 2e-6;
+  cost.pack = 1e-7;
+  cost.unpack = 3e-7;
+  link_cost const link{1e-3, 1e-6, 1e-5};
+  std::size_t const values = 8 * 32768;
+  auto const p = predict(owner_way, 8, values, cost, link, 1 << 18, false);
+  CHECK(p.encode == doctest::Approx(values * (1e-6 + 8e-7)));
+  CHECK(p.decode == doctest::Approx(values * (2e-6 + 24e-7)));
+  CHECK(p.all_gather == doctest::Approx(1e-3 + 7 * (1e-5 + (4096 + 3.5 + 32) * 1e-6)));
+  CHECK(p.reduce_scatter == 0);
+}
+
+TEST_CASE("cost model: one rank sends nothing, and no values cost what messages cost") {
+  link_cost const link{1e-3, 1e-6, 0};
+  for (auto const& how : {ring_way, torus_way, direct_way, owner_way}) {
+    CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
+    CHECK(bytes_sent_per_rank(how, 0, 1, plain_codec().layout(12'000)) == 0);
+  }
+  auto const p = predict(ring_way, 4, 0, plain_codec(), link);
+  CHECK(p.reduce_scatter == 0);
+  CHECK(p.agree == doctest::Approx(2 * (1e-3 + sizeof(detail::call_summary) * 1e-6)));
+}
+
+TEST_CASE("cost model: prediction is the time that the plan takes on such a network") {
+  struct row {
+    link_cost link;
+    double merge;
+  };
+  for (row const& r : {row{{1e-5, 1e-9, 0}, 1e-10},    // a fast network, latency counts
+                       row{{5e-5, 8e-9, 1e-6}, 1e-9},  // gigabit
+                       row{{1e-6, 1e-10, 0}, 2e-9},    // merging is slowest
+                       row{{1e-3, 1e-9, 0}, 0}})       // far away
+    for (int const ranks : {1, 2, 3, 4, 6, 12})
+      for (std::size_t const segment : {1u << 14, 1u << 15, 1u << 18})
+        for (auto const& how : {ring_way, torus_way, direct_way}) {
+          CAPTURE(r.link.seconds_per_message);
+          CAPTURE(ranks);
+          CAPTURE(segment);
+          CAPTURE(how.name());
+          auto cost = size_of(identity<>{});
+          cost.encode = 3e-10;
+          cost.merge = r.merge;
+          cost.decode = 4e-10;
+          cost.call = 1e-6;
+          std::size_t const values = 12 * 5 * 4096;  // as many blocks on every rank
+          CHECK(predicted_seconds(how, ranks, values, cost, r.link, segment, ranks % 2 == 0) ==
+                doctest::Approx(played(how, ranks, values, identity<>{}, cost, r.link, segment,
+                                       ranks % 2 == 0)));
+        }
+}
+
+TEST_CASE("cost model: prediction is within 5 % where ranks have unequal shares") {
+  link_cost const link{2e-5, 8e-10, 0};
+  auto cost = size_of(sign<>{});
+  cost.encode = 1e-10;
+  cost.merge = 5e-11;
+  cost.decode = 2e-10;
+  cost.pack = 2e-11;
+  cost.unpack = 3e-11;
+  for (int const ranks : {3, 5, 8})
+    for (std::size_t const values : {1000, 70'000, 4 * 32768, 1'000'000})
+      for (auto const& how : {ring_way, torus_way, direct_way, owner_way}) {
+        CAPTURE(ranks);
+        CAPTURE(values);
+        CAPTURE(how.name());
+        CHECK(predicted_seconds(how, ranks, values, cost, link, 1 << 13) ==
+              doctest::Approx(played(how, ranks, values, sign<>{}, cost, link, 1 << 13, true))
+                  .epsilon(0.05));
+      }
+}
+
+TEST_CASE("cost model: the library's all-reduce doubles small vectors and cuts large ones") {
+  link_cost const link{1e-5, 1e-9, 0};
+  CHECK(library_seconds(1, 1e9, 1e-10, link) == 0);
+  CHECK(library_seconds(8, 8, 0, link) == doctest::Approx(3 * (1e-5 + 8e-9)));
+  // Rabenseifner: 2 log2 P latencies, 2 (P - 1) / P of the bytes
+  CHECK(library_seconds(8, 1e8, 1e-10, link) ==
+        doctest::Approx(6e-5 + 7 / 8. * 1e8 * (2e-9 + 1e-10)));
+  // a ring where P is no power of two
+  CHECK(library_seconds(6, 1e8, 1e-10, link) ==
+        doctest::Approx(10e-5 + 5 / 6. * 1e8 * (2e-9 + 1e-10)));
+}
+
+TEST_CASE("cost model: a wrong argument is refused with its value") {
+  auto const text = [](int ranks, algorithm const& how, codec_cost const& cost,
+                       link_cost const& link) {
+    return refusal([&] { predicted_seconds(how, ranks, 1000, cost, link); });
+  };
+  CHECK(text(0, ring_way, plain_codec(), {}) == "predict: 0 ranks, at least 1 is needed");
+  CHECK(text(6, algorithm::from("torus:2x4"), plain_codec(), {}) ==
+        "torus: 2 rows of 4 are 8 places, the transport has 6 ranks");
+  CHECK(text(2, ring_way, plain_codec(), {-1, 0, 0}) ==
+        "predict: the link's cost per message is -1 seconds; it must be finite and at least 0");
+  auto cost = plain_codec();
+  cost.merge = std::numeric_limits<double>::quiet_NaN();
+  CHECK(text(2, ring_way, cost, {}) ==
+        "predict: merging a value is nan seconds; it must be finite and at least 0");
+  cost = plain_codec();
+  cost.block_values = 0;
+  CHECK(text(2, ring_way, cost, {}) ==
+        "predict: blocks of 0 values in 400 bytes, 0 of them header");
+  CHECK(refusal([] { hops_of(ring_way, -3); }) == "hops_of: -3 ranks, at least 1 is needed");
+  CHECK(refusal([] { bytes_sent_per_rank(ring_way, 4, 4, {}); }) ==
+        "bytes_sent_per_rank: rank 4 of 4 ranks");
+  CHECK(refusal([] { library_seconds(0, 1, 0, {}); }) ==
+        "library_seconds: 0 ranks, at least 1 is needed");
+}

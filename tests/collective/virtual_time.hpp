@@ -1,0 +1,155 @@
+#pragma once
+/// @file
+/// Ranks as threads with clocks that only messages and block work move: how long a collective takes
+/// on a network and with codecs that are as quick as one says, on any machine the same.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// When messages arrive, told beside them.
+class virtual_network {
+ public:
+  virtual_network(int ranks, link_cost const& link)
+      : ranks_(static_cast<std::size_t>(ranks)), link_(link), arrivals_(ranks_ * ranks_) {}
+
+  link_cost const& link() const { return link_; }
+  void sent(int from, int to, double arrives) {
+    std::lock_guard const lock(mutex_);
+    of(from, to).push_back(arrives);
+  }
+  double arrival(int from, int to, std::size_t number) {
+    std::lock_guard const lock(mutex_);
+    return of(from, to).at(number);
+  }
+
+ private:
+  std::vector<double>& of(int from, int to) {
+    return arrivals_[static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to)];
+  }
+
+  std::size_t ranks_;
+  link_cost link_;
+  std::mutex mutex_;
+  std::vector<std::vector<double>> arrivals_;
+};
+
+/// A loopback whose messages take time: one after the other through the sender's link, then the
+/// latency. All of one tag.
+class virtual_transport {
+ public:
+  struct request {
+    loopback::request inner;
+    bool is_send = false;
+    int peer = 0;
+    std::size_t number = 0;
+  };
+
+  virtual_transport(loopback& inner, virtual_network& network, double& now)
+      : inner_(&inner),
+        network_(&network),
+        now_(&now),
+        received_(static_cast<std::size_t>(inner.size())) {}
+
+  int rank() const { return inner_->rank(); }
+  int size() const { return inner_->size(); }
+  bool reaches(memory_space space) const { return inner_->reaches(space); }
+  std::uint64_t bytes_sent() const { return inner_->bytes_sent(); }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    auto const& link = network_->link();
+    link_is_free_ = std::max(link_is_free_, *now_) + link.seconds_between_messages +
+                    static_cast<double>(bytes.size()) * link.seconds_per_byte;
+    network_->sent(rank(), peer, link_is_free_ + link.seconds_per_message);
+    return {inner_->isend(peer, tag, bytes), true, peer, 0};
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    return {inner_->irecv(peer, tag, bytes), false, peer,
+            received_[static_cast<std::size_t>(peer)]++};
+  }
+  std::size_t wait(request& r) {
+    auto const bytes = inner_->wait(r.inner);
+    if (!r.is_send) *now_ = std::max(*now_, network_->arrival(r.peer, rank(), r.number));
+    return bytes;
+  }
+
+ private:
+  loopback* inner_;
+  virtual_network* network_;
+  double* now_;
+  double link_is_free_ = 0;
+  std::vector<std::size_t> received_;
+};
+
+static_assert(Transport<virtual_transport>);
+
+/// Block work that is done and takes the time that it is said to take.
+class virtual_executor {
+ public:
+  static constexpr memory_space space = memory_space::host;
+  using buffer = host_executor::buffer;
+
+  virtual_executor(codec_cost const& cost, double& now) : cost_(cost), now_(&now) {}
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    inner_.for_each_block(blocks, f);
+    *now_ += cost_.call + seconds_per_value(f) * static_cast<double>(blocks) *
+                              static_cast<double>(cost_.block_values);
+  }
+  void synchronize() {}
+
+ private:
+  template <class Work> double seconds_per_value(shifted<Work> const& f) const {
+    return seconds_per_value(f.work);
+  }
+  template <class C, class View>
+  double seconds_per_value(encode_with_feedback<C, View> const&) const {
+    return cost_.encode;
+  }
+  template <class C> double seconds_per_value(merge_blocks<C> const&) const { return cost_.merge; }
+  template <class C, class View>
+  double seconds_per_value(decode_with_feedback<C, View> const&) const {
+    return cost_.decode;
+  }
+  double seconds_per_value(detail::pack_owned_bits const& f) const {
+    return cost_.pack * static_cast<double>(f.ranks);
+  }
+  double seconds_per_value(detail::unpack_owned_bits const& f) const {
+    return cost_.unpack * static_cast<double>(f.ranks);
+  }
+
+  host_executor inner_;
+  codec_cost cost_;
+  double* now_;
+};
+
+static_assert(Executor<virtual_executor>);
+
+/// Runs `rank_main(transport, executor)` on ranks with clocks; returns the latest clock.
+template <class F>
+double virtual_seconds(int ranks, link_cost const& link, codec_cost const& cost,
+                       F const& rank_main) {
+  virtual_network network(ranks, link);
+  std::vector<double> clocks(static_cast<std::size_t>(ranks) * 8);  // not on one cache line
+  run_ranks(ranks, [&](loopback& inner) {
+    double& now = clocks[static_cast<std::size_t>(inner.rank()) * 8];
+    virtual_transport transport(inner, network, now);
+    virtual_executor executor(cost, now);
+    rank_main(transport, executor);
+  });
+  return *std::max_element(clocks.begin(), clocks.end());
+}
+
+}  // namespace hcomp::testing
