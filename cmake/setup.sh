@@ -8,7 +8,7 @@ set -euo pipefail
 main=(
   g++ cmake ninja-build pkg-config              # build
   libopenmpi-dev openmpi-bin libucx-dev         # communication
-  libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev  # the examples
+  libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzfp-dev  # the examples
   gnuplot-nox dataset-fashion-mnist             # what the main job draws and learns
 )
 tests=(

@@ -1,0 +1,46 @@
+#pragma once
+/// @file
+/// What is timed: one way to sum a vector over all ranks.
+
+#include <cstddef>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/report.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace perf {
+
+/// How far the result may be from the exact sum, relative to the sum of the magnitudes; and whether
+/// it must have the sign that all ranks' values have where they agree.
+struct promise {
+  std::optional<double> relative_error;
+  bool keeps_unanimous_signs = false;
+};
+
+/// How a contender is called in tables and files.
+struct way {
+  std::string codec;      ///< "raw" is the vector as it is
+  std::string algorithm;  ///< "MPI" and "MPI:<its name>" are the MPI library's own
+  std::string transport;  ///< "mpi", "ucx", or "op": the MPI library with hcomp's MPI_Op
+
+  friend bool operator==(way const&, way const&) = default;
+  bool is_reference() const { return codec == "raw" && algorithm == "MPI"; }
+};
+
+/// One way to sum vectors of one size, with everything it needs for that.
+template <class T> class contender {
+ public:
+  virtual ~contender() = default;
+  /// Sums `x` in place. Collective.
+  virtual hcomp::report run(std::span<T> x, hcomp::call_options const& call) = 0;
+
+  way name;
+  promise accuracy;
+  /// Bytes that at least have to leave a rank.
+  double bytes_to_send = 0;
+  /// What the cost model expects, if there is one.
+  std::optional<double> predicted_seconds;
+};
+
+}  // namespace perf

@@ -1,0 +1,77 @@
+#pragma once
+/// @file
+/// How far a result is from the exact sum.
+
+#include <mpi.h>
+
+#include <cmath>
+#include <cstddef>
+#include <hcomp/collective/digest.hpp>
+#include <span>
+#include <vector>
+
+#include "../support/program.hpp"
+#include "contender.hpp"
+#include "input.hpp"
+
+namespace perf {
+
+struct verdict {
+  double error = 0;  ///< |result - exact| / |exact|, Euclidean norms over the whole vector
+  bool same_bits = true;
+  bool as_promised = true;
+};
+
+/// The exact sum of the ranks' inputs. Every rank keeps the part of the vector it checks; that all
+/// ranks hold the same is checked apart.
+template <class T> class exact_sum {
+ public:
+  exact_sum(input const& data, std::size_t values, bool mean) {
+    auto const ranks = static_cast<std::size_t>(example::ranks());
+    auto const rank = static_cast<std::size_t>(example::rank());
+    first_ = values * rank / ranks;
+    sum_.assign(values * (rank + 1) / ranks - first_, 0);
+    magnitude_ = sum_;
+    std::vector<float> x(sum_.size());
+    double const scale = mean ? 1.0 / static_cast<double>(ranks) : 1;
+    for (int r = 0; r < example::ranks(); ++r) {
+      data.read(r, first_, x);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        double const value = static_cast<double>(static_cast<T>(x[i])) * scale;
+        sum_[i] += value;
+        magnitude_[i] += std::abs(value);
+      }
+    }
+  }
+
+  /// Collective.
+  template <class Transport>
+  verdict judge(std::span<T const> result, promise const& what, Transport& transport) const {
+    enum { error, exact, allowed, wrong_signs };
+    double total[4] = {};
+    for (std::size_t i = 0; i < sum_.size(); ++i) {
+      double const value = static_cast<double>(result[first_ + i]);
+      total[error] += (value - sum_[i]) * (value - sum_[i]);
+      total[exact] += sum_[i] * sum_[i];
+      total[allowed] += magnitude_[i] * magnitude_[i];
+      bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && sum_[i] != 0;
+      if (what.keeps_unanimous_signs && unanimous && std::signbit(value) != std::signbit(sum_[i]))
+        ++total[wrong_signs];
+    }
+    MPI_Allreduce(MPI_IN_PLACE, total, 4, MPI_DOUBLE, MPI_SUM, example::comm);
+    verdict v;
+    v.error = total[exact] > 0 ? std::sqrt(total[error] / total[exact])
+                               : (total[error] > 0 ? INFINITY : 0);
+    v.same_bits = hcomp::digest(result, transport).same();
+    v.as_promised = total[wrong_signs] == 0;
+    if (what.relative_error)  // NaN is not within
+      v.as_promised &= std::sqrt(total[error]) <= *what.relative_error * std::sqrt(total[allowed]);
+    return v;
+  }
+
+ private:
+  std::size_t first_ = 0;
+  std::vector<double> sum_, magnitude_;
+};
+
+}  // namespace perf

@@ -1,0 +1,56 @@
+#pragma once
+/// @file
+/// The vectors that are summed: generated, or real ones from a file.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/random.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+/// Vectors of all ranks, each known to every rank, so that the exact sum needs no network.
+class input {
+ public:
+  virtual ~input() = default;
+  /// Values [first, first + out.size()) of rank `rank`.
+  virtual void read(int rank, std::size_t first, std::span<float> out) const = 0;
+  /// Longest vector there is.
+  virtual std::size_t values() const = 0;
+
+  /// Mean |x| of the first values of rank 0: what one sign is worth.
+  double typical() const;
+};
+
+/// Normally distributed values of mean 0 and variance 1, of which all but a share `density` are 0.
+class generated : public input {
+ public:
+  generated(std::uint64_t seed, double density) : seed_(seed), density_(density) {}
+  void read(int rank, std::size_t first, std::span<float> out) const override;
+  std::size_t values() const override { return ~std::size_t{0}; }
+
+ private:
+  std::uint64_t seed_;
+  double density_;
+};
+
+/// A matrix of float32 in NumPy's format, one row per rank.
+/// Source: numpy.lib.format, versions 1 to 3.
+class npy_file : public input {
+ public:
+  /// @throws std::runtime_error  not there, no such matrix, shorter than it says, too few rows
+  npy_file(std::string const& file, int ranks);
+  void read(int rank, std::size_t first, std::span<float> out) const override;
+  std::size_t values() const override { return columns_; }
+
+ private:
+  std::string file_;
+  std::size_t columns_ = 0;
+  std::size_t start_ = 0;  ///< of the values, in the file
+};
+
+}  // namespace perf

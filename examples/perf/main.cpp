@@ -1,0 +1,125 @@
+/// @file
+/// Times all-reduces: hcomp's codecs and algorithms against the MPI library's own.
+///
+///     mpirun -n 4 hcomp_perf -b 8K -e 64M --codec identity,fp16,sign --algorithm ring,owner
+
+#include <mpi.h>
+
+#include <array>
+#include <fstream>
+#include <hcomp/core/half.hpp>
+#include <stdexcept>
+
+#include "../support/gnuplot.hpp"
+#include "../support/program.hpp"
+#include "contenders.hpp"
+#include "measure.hpp"
+#include "mpi_algorithms.hpp"
+#include "options.hpp"
+#include "result.hpp"
+
+namespace perf {
+
+transports::transports(std::vector<std::string> const& names) {
+  mpi = std::make_unique<hcomp::mpi::transport>(example::comm);
+  for (auto const& name : names) {
+    if (name != "ucx") continue;
+#ifdef HCOMP_EXAMPLE_UCX
+    ucx = std::make_unique<hcomp::ucx::transport>(example::rank(), example::ranks(), [](auto mine) {
+      return hcomp::mpi::exchange(example::comm, mine);
+    });
+#else
+    throw std::runtime_error("--transport ucx: this program was built without UCX");
+#endif
+  }
+}
+
+namespace {
+
+int count_hosts() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> mine{};
+  int length = 0;
+  MPI_Get_processor_name(mine.data(), &length);
+  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> all(
+      static_cast<std::size_t>(example::ranks()));
+  MPI_Allgather(mine.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all.data(), MPI_MAX_PROCESSOR_NAME,
+                MPI_CHAR, example::comm);
+  std::ranges::sort(all);
+  return static_cast<int>(std::ranges::unique(all).begin() - all.begin());
+}
+
+template <class T> void measure_all(options const& o, input const& data, result& all) {
+  transports by(o.transports);
+  double const typical = data.typical();
+  for (std::size_t const values : sizes(o, sizeof(T))) {
+    if (values > data.values())
+      throw std::runtime_error(fmt::format("{} has {} values per rank, --max-bytes asks for {}",
+                                           o.input, data.values(), values));
+    auto list = make_contenders<T>(o, values, typical, by);
+    auto rows = measure(o, data, values, list, *by.mpi);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
+      example::say("{}", line(all, rows[i]));
+      all.rows.push_back(std::move(rows[i]));
+    }
+  }
+}
+
+void write(result const& all, options const& o) {
+  auto const save = [](std::string const& file, std::string const& text, char const* what) {
+    if (file.empty()) return;
+    std::ofstream out(file);
+    out << text;
+    if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
+    example::say("{} in {}\n", what, file);
+  };
+  save(o.json, to_json(all).dump(1) + "\n", "figures");
+  save(o.csv, to_csv(all), "table");
+}
+
+void run(options const& o) {
+  example::together([&] {
+    if (example::rank() != 0) return;
+    if (!o.plot.empty()) example::require_gnuplot();
+    for (auto const& file : {o.json, o.csv, o.plot}) example::require_writable(file);
+  });
+  std::unique_ptr<input> data;
+  example::together([&] {
+    if (o.input.empty())
+      data = std::make_unique<generated>(o.seed, o.density);
+    else
+      data = std::make_unique<npy_file>(o.input, example::ranks());
+    if (!o.interface.empty()) bytes_sent_by(o.interface);
+  });
+
+  result all;
+  all.mpi = mpi_library();
+  all.ranks = example::ranks();
+  all.hosts = count_hosts();
+  all.rate = o.rate.value_or(0);
+  all.latency = o.latency.value_or(0);
+  all.label = o.label;
+  all.mean = o.mean;
+  all.input = !o.input.empty() ? o.input
+              : o.density < 1  ? fmt::format("normal values of density {}", o.density)
+                               : "normal values";
+  example::say("{}", table_head(all));
+  if (o.type == "float") measure_all<float>(o, *data, all);
+  if (o.type == "double") measure_all<double>(o, *data, all);
+  if (o.type == "float16") measure_all<hcomp::float16>(o, *data, all);
+  if (o.type == "bfloat16") measure_all<hcomp::bfloat16>(o, *data, all);
+
+  example::together([&] {
+    if (example::rank() == 0) write(all, o);
+  });
+  if (auto const text = complaints(all); o.check && !text.empty()) throw std::runtime_error(text);
+}
+
+}  // namespace
+}  // namespace perf
+
+int main(int argc, char** argv) {
+  perf::allow_mpi_algorithms();
+  return example::main_of("hcomp_perf", argc, argv,
+                          [](int c, char** v) { perf::run(perf::parse(c, v)); });
+}

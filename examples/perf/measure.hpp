@@ -1,0 +1,125 @@
+#pragma once
+/// @file
+/// The measuring loop: everything that is compared, in turns.
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "contenders.hpp"
+#include "exact.hpp"
+#include "input.hpp"
+#include "options.hpp"
+#include "result.hpp"
+#include "wire_counter.hpp"
+
+namespace perf {
+
+/// What one rank saw of one contender.
+struct samples {
+  std::vector<double> seconds, encode, communicate, merge, decode;
+  double bytes_sent = 0, bytes_on_wire = 0;  ///< of all calls
+
+  void add(double call, hcomp::report const& r) {
+    seconds.push_back(call);
+    encode.push_back(r.seconds_encode);
+    communicate.push_back(r.seconds_communicate);
+    merge.push_back(r.seconds_merge);
+    decode.push_back(r.seconds_decode);
+    bytes_sent += static_cast<double>(r.bytes_sent);
+  }
+};
+
+/// The ranks' samples of one contender, put together. Collective.
+inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row& out) {
+  auto const calls = static_cast<int>(mine.seconds.size());
+  auto const of_all = [](double figure) {
+    std::vector<double> all(static_cast<std::size_t>(example::ranks()));
+    MPI_Allgather(&figure, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, example::comm);
+    return spread::of(all);
+  };
+  out.seconds = of_all(spread::of(mine.seconds).median);
+  out.calls.resize(mine.seconds.size());
+  MPI_Allreduce(mine.seconds.data(), out.calls.data(), calls, MPI_DOUBLE, MPI_MAX, example::comm);
+  out.seconds_encode = of_all(spread::of(mine.encode).median).most;
+  out.seconds_communicate = of_all(spread::of(mine.communicate).median).most;
+  out.seconds_merge = of_all(spread::of(mine.merge).median).most;
+  out.seconds_decode = of_all(spread::of(mine.decode).median).most;
+  if (counts_bytes) out.bytes_sent = of_all(mine.bytes_sent).most / calls;
+  if (counts_wire) out.bytes_on_wire = of_all(mine.bytes_on_wire).most / calls;
+}
+
+/// Times all contenders on vectors of `values` values; one row each, in their order. Collective.
+///
+/// A call is timed from a barrier to its return, on every rank. All contenders are called once,
+/// then all again, so that what else happens on machine and network meets all of them; the first
+/// calls are compared with the exact sum and not timed.
+template <class T>
+std::vector<row> measure(options const& o, input const& data, std::size_t values,
+                         contender_list<T>& list, hcomp::mpi::transport& transport) {
+  using clock = std::chrono::steady_clock;
+  auto const since = [](clock::time_point t) {
+    return std::chrono::duration<double>(clock::now() - t).count();
+  };
+  std::vector<float> plain(values);
+  data.read(example::rank(), 0, plain);
+  std::vector<T> const original(plain.begin(), plain.end());
+  plain = {};
+  std::vector<T> x(values);
+  hcomp::call_options call{.seed = o.seed,
+                           .result = o.mean ? hcomp::reduction::mean : hcomp::reduction::sum};
+  auto const counter = [&] { return o.interface.empty() ? 0 : bytes_sent_by(o.interface); };
+
+  std::vector<row> rows(list.size());
+  std::vector<samples> seen(list.size());
+  {
+    exact_sum<T> const exact(data, values, o.mean);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      x = original;
+      list[i]->run(x, call);
+      auto const verdict = exact.judge(x, list[i]->accuracy, transport);
+      rows[i].count = values;
+      rows[i].bytes = values * sizeof(T);
+      rows[i].type = o.type;
+      rows[i].name = list[i]->name;
+      rows[i].error = verdict.error;
+      rows[i].same_bits = verdict.same_bits;
+      rows[i].as_promised = verdict.as_promised;
+    }
+  }
+  auto const start = clock::now();
+  for (int round = 1; round < o.warm_up + o.calls; ++round) {
+    bool const timed = round >= o.warm_up;
+    ++call.step;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      x = original;
+      MPI_Barrier(example::comm);
+      auto const wire = counter();
+      auto const begin = clock::now();
+      auto const figures = list[i]->run(x, call);
+      double const seconds = since(begin);
+      if (timed) {
+        seen[i].add(seconds, figures);
+        MPI_Barrier(example::comm);  // what a rank sends for others belongs to this call, too
+        seen[i].bytes_on_wire += static_cast<double>(counter() - wire);
+      }
+    }
+    int enough = timed && seen[0].seconds.size() >= 3 && since(start) > o.seconds;
+    MPI_Bcast(&enough, 1, MPI_INT, 0, example::comm);
+    if (enough) break;
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    bool const is_plan = list[i]->name.codec != "raw" && list[i]->name.transport != "op";
+    unite(seen[i], is_plan, !o.interface.empty(), rows[i]);
+    rows[i].predicted = list[i]->predicted_seconds;
+    std::vector<double> ratios;
+    for (std::size_t k = 0; k < rows[i].calls.size(); ++k)
+      ratios.push_back(rows[0].calls[k] / rows[i].calls[k]);
+    rows[i].vs_mpi = spread::of(ratios).median;
+  }
+  return rows;
+}
+
+}  // namespace perf

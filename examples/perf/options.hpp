@@ -1,0 +1,55 @@
+#pragma once
+/// @file
+/// What can be said on the command line.
+
+#include <cstdint>
+#include <hcomp/collective/algorithm.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+struct options {
+  std::uint64_t min_bytes = 8 << 10, max_bytes = 16 << 20;  ///< of the raw vector
+  double factor = 4;                                        ///< from one size to the next
+  std::string type = "float";
+  std::string device = "host";
+
+  std::vector<std::string> codecs{"identity", "fp16", "sign"};
+  std::vector<hcomp::algorithm> algorithms{hcomp::algorithm::from("ring"),
+                                           hcomp::algorithm::from("owner")};
+  std::vector<std::string> transports{"mpi"};
+  std::vector<std::string> mpi_algorithms;  ///< besides the MPI library's own choice
+  int threads = 1;
+
+  int warm_up = 2, calls = 20;
+  double seconds = 30;  ///< that the calls of one size may take
+  bool mean = false;
+  bool check = false;
+  double density = 1;
+  std::string input;  ///< .npy file with the ranks' vectors; empty: generated
+  std::uint64_t seed = 1;
+
+  std::optional<double> rate;     ///< bit/s of the slowest link; otherwise measured
+  std::optional<double> latency;  ///< seconds one way; otherwise measured
+  std::string interface;          ///< whose counters tell the bytes on the wire
+  std::string label;              ///< of the network, for the report
+
+  bool advise = false;
+  std::optional<int> ranks;  ///< to advise for, instead of those that run
+
+  std::string json, csv, plot;            ///< files to write; empty: none
+  std::vector<std::string> reports_from;  ///< JSON files to draw instead of measuring
+};
+
+/// @throws example::usage
+options parse(int argc, char const* const* argv);
+
+/// Every size from `min_bytes` to `max_bytes`, in values of `value_bytes` bytes.
+std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes);
+
+/// The codec's name in hcomp's registry: "fp16" and "bf16" are short for the casts.
+std::string registry_name(std::string const& codec);
+
+}  // namespace perf

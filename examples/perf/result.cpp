@@ -1,0 +1,186 @@
+#include "result.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+namespace perf {
+namespace {
+
+/// nlohmann writes an absent figure as null and reads it back.
+template <class T> nlohmann::ordered_json json_of(std::optional<T> const& figure) {
+  return figure ? nlohmann::ordered_json(*figure) : nlohmann::ordered_json();
+}
+std::optional<double> figure(nlohmann::ordered_json const& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
+}
+
+std::string size_text(std::uint64_t bytes) {
+  for (auto const& [unit, size] : {std::pair{'G', 1u << 30}, {'M', 1u << 20}, {'K', 1u << 10}})
+    if (bytes >= size && bytes % size == 0) return fmt::format("{} {}iB", bytes / size, unit);
+  return fmt::format("{} B", bytes);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.3f} s", seconds);
+}
+
+template <class Format>
+std::string or_dash(std::optional<double> const& value, Format const& format) {
+  return value ? format(*value) : "-";
+}
+
+constexpr char const* columns =
+    "{:>9} {:>10} {:<8} {:<10} {:<27} {:<3} {:>9} {:>9} {:>9} {:>7} {:>7} {:>11} {:>11} {:>7} "
+    "{:>6} {:>7} {:>8}\n";
+
+}  // namespace
+
+spread spread::of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  std::size_t const half = values.size() / 2;
+  double const median =
+      values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+std::string table_head(result const& all) {
+  auto text = fmt::format("# {}, {} ranks on {} host{}, link {:.4g} Mbit/s ({}), {}{}{}\n", all.mpi,
+                          all.ranks, all.hosts, all.hosts == 1 ? "" : "s", all.rate / 1e6,
+                          all.rate_was_measured ? "measured" : "given", all.input,
+                          all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
+  text += fmt::format(columns, "size", "count", "type", "codec", "algorithm", "by", "time", "min",
+                      "max", "algbw", "busbw", "sent", "wire", "vs MPI", "bound", "model", "error");
+  text += fmt::format(columns, "", "", "", "", "", "", "", "ranks", "ranks", "GB/s", "GB/s",
+                      "bytes", "bytes", "", "%", "%", "");
+  return text;
+}
+
+std::string line(result const& all, row const& one) {
+  auto const bytes = [](double b) { return fmt::format("{:.0f}", b); };
+  auto const percent = [&](double s) { return fmt::format("{:.0f}", 100 * s / one.seconds.most); };
+  return fmt::format(
+      columns, size_text(one.bytes), one.count, one.type, one.name.codec, one.name.algorithm,
+      one.name.transport, seconds_text(one.seconds.median), seconds_text(one.seconds.least),
+      seconds_text(one.seconds.most), fmt::format("{:.3g}", one.algorithm_bandwidth() / 1e9),
+      fmt::format("{:.3g}", one.bus_bandwidth(all.ranks) / 1e9), or_dash(one.bytes_sent, bytes),
+      or_dash(one.bytes_on_wire, bytes), fmt::format("{:.2f}", one.vs_mpi),
+      or_dash(one.bound, percent), or_dash(one.predicted, percent),
+      one.same_bits ? fmt::format("{:.1e}", one.error) : "DIFFER");
+}
+
+nlohmann::ordered_json to_json(result const& all) {
+  nlohmann::ordered_json json{
+      {"tool", "hcomp_perf"},       {"mpi", all.mpi},
+      {"ranks", all.ranks},         {"hosts", all.hosts},
+      {"rate_bit_per_s", all.rate}, {"rate_was_measured", all.rate_was_measured},
+      {"latency_s", all.latency},   {"label", all.label},
+      {"input", all.input},         {"mean", all.mean}};
+  json["rows"] = nlohmann::ordered_json::array();
+  for (auto const& r : all.rows)
+    json["rows"].push_back({{"bytes", r.bytes},
+                            {"count", r.count},
+                            {"type", r.type},
+                            {"codec", r.name.codec},
+                            {"algorithm", r.name.algorithm},
+                            {"transport", r.name.transport},
+                            {"seconds", r.seconds.median},
+                            {"seconds_min", r.seconds.least},
+                            {"seconds_max", r.seconds.most},
+                            {"calls", r.calls},
+                            {"seconds_encode", r.seconds_encode},
+                            {"seconds_communicate", r.seconds_communicate},
+                            {"seconds_merge", r.seconds_merge},
+                            {"seconds_decode", r.seconds_decode},
+                            {"bytes_sent", json_of(r.bytes_sent)},
+                            {"bytes_on_wire", json_of(r.bytes_on_wire)},
+                            {"vs_mpi", r.vs_mpi},
+                            {"bound_s", json_of(r.bound)},
+                            {"predicted_s", json_of(r.predicted)},
+                            {"error", std::isfinite(r.error) ? nlohmann::ordered_json(r.error)
+                                                             : nlohmann::ordered_json()},
+                            {"same_bits", r.same_bits},
+                            {"as_promised", r.as_promised}});
+  return json;
+}
+
+result read_json(std::string const& file) {
+  try {
+    std::ifstream in(file);
+    auto const json = nlohmann::ordered_json::parse(in);
+    result all;
+    if (json.at("tool") != "hcomp_perf") throw std::runtime_error("another tool's file");
+    json.at("mpi").get_to(all.mpi);
+    json.at("ranks").get_to(all.ranks);
+    json.at("hosts").get_to(all.hosts);
+    json.at("rate_bit_per_s").get_to(all.rate);
+    json.at("rate_was_measured").get_to(all.rate_was_measured);
+    json.at("latency_s").get_to(all.latency);
+    json.at("label").get_to(all.label);
+    json.at("input").get_to(all.input);
+    json.at("mean").get_to(all.mean);
+    for (auto const& j : json.at("rows")) {
+      row r;
+      j.at("bytes").get_to(r.bytes);
+      j.at("count").get_to(r.count);
+      j.at("type").get_to(r.type);
+      r.name = {j.at("codec"), j.at("algorithm"), j.at("transport")};
+      r.seconds = {j.at("seconds"), j.at("seconds_min"), j.at("seconds_max")};
+      j.at("calls").get_to(r.calls);
+      j.at("seconds_encode").get_to(r.seconds_encode);
+      j.at("seconds_communicate").get_to(r.seconds_communicate);
+      j.at("seconds_merge").get_to(r.seconds_merge);
+      j.at("seconds_decode").get_to(r.seconds_decode);
+      r.bytes_sent = figure(j.at("bytes_sent"));
+      r.bytes_on_wire = figure(j.at("bytes_on_wire"));
+      j.at("vs_mpi").get_to(r.vs_mpi);
+      r.bound = figure(j.at("bound_s"));
+      r.predicted = figure(j.at("predicted_s"));
+      r.error = figure(j.at("error")).value_or(std::nan(""));
+      j.at("same_bits").get_to(r.same_bits);
+      j.at("as_promised").get_to(r.as_promised);
+      all.rows.push_back(std::move(r));
+    }
+    return all;
+  } catch (std::exception const& e) {
+    throw std::runtime_error(fmt::format("{} is no result of hcomp_perf: {}", file, e.what()));
+  }
+}
+
+std::string to_csv(result const& all) {
+  std::string text =
+      "mpi,ranks,hosts,rate_bit_per_s,label,bytes,count,type,codec,algorithm,transport,seconds,"
+      "seconds_min,seconds_max,bytes_sent,bytes_on_wire,vs_mpi,bound_s,predicted_s,error,"
+      "same_bits\n";
+  auto const number = [](double v) { return fmt::format("{:.9g}", v); };
+  for (auto const& r : all.rows)
+    text += fmt::format(
+        "\"{}\",{},{},{:.9g},\"{}\",{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{},{},"
+        "{:.6g},{},{},{:.6g},{}\n",
+        all.mpi, all.ranks, all.hosts, all.rate, all.label, r.bytes, r.count, r.type, r.name.codec,
+        r.name.algorithm, r.name.transport, r.seconds.median, r.seconds.least, r.seconds.most,
+        r.bytes_sent ? number(*r.bytes_sent) : "", r.bytes_on_wire ? number(*r.bytes_on_wire) : "",
+        r.vs_mpi, r.bound ? number(*r.bound) : "", r.predicted ? number(*r.predicted) : "", r.error,
+        r.same_bits);
+  return text;
+}
+
+std::string complaints(result const& all) {
+  std::string text;
+  for (auto const& r : all.rows) {
+    auto const who = fmt::format("check: {} of {} values by {} over {}", r.name.codec, r.count,
+                                 r.name.algorithm, r.name.transport);
+    if (!r.same_bits) text += who + ": the ranks' results differ\n";
+    if (!r.as_promised)
+      text += fmt::format("{}: error {:.2e} is more than the codec allows\n", who, r.error);
+  }
+  return text;
+}
+
+}  // namespace perf

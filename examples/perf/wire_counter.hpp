@@ -1,0 +1,34 @@
+#pragma once
+/// @file
+/// Bytes that really left a host, as its network interface counts them.
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace perf {
+
+/// Bytes sent by an interface since it exists, link-layer headers included.
+/// @throws std::runtime_error  there is no such interface
+/// Source: proc(5), /proc/net/dev; /proc/self is this process's own network.
+inline std::uint64_t bytes_sent_by(std::string const& interface) {
+  std::ifstream table("/proc/self/net/dev");
+  std::string known;
+  for (std::string line; std::getline(table, line);) {
+    auto const colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    auto const name = line.substr(line.find_first_not_of(' '), colon - line.find_first_not_of(' '));
+    known += ' ' + name;
+    if (name != interface) continue;
+    std::istringstream figures(line.substr(colon + 1));
+    std::uint64_t received[8], sent = 0;
+    for (auto& figure : received) figures >> figure;
+    if (figures >> sent) return sent;
+  }
+  throw std::runtime_error("--interface " + interface + ": this host has" +
+                           (known.empty() ? " none" : known));
+}
+
+}  // namespace perf
