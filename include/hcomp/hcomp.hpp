@@ -15,10 +15,14 @@
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/automatic.hpp>
+#include <hcomp/collective/automatic_options.hpp>
+#include <hcomp/collective/choose.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/marsit.hpp>
+#include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>

@@ -10,6 +10,8 @@
 #include <hcomp/op/code_layout.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace hcomp {
 
@@ -58,6 +60,26 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   cost.header_bytes = block_header_bytes;
   return cost;
 }
+
+/// The costs of one link and of some codecs, on which a choice is made.
+struct cost_table {
+  struct row {
+    std::string codec;  ///< its name
+    codec_cost cost;
+  };
+  link_cost link = {};
+  std::vector<row> codecs = {};
+
+  /// @throws std::invalid_argument  no costs of that codec; the text lists those that there are
+  codec_cost const& of(std::string_view codec) const {
+    for (auto const& one : codecs)
+      if (one.codec == codec) return one.cost;
+    std::string known;
+    for (auto const& one : codecs) known += (known.empty() ? "" : ", ") + one.codec;
+    throw std::invalid_argument("there are no costs of codec '" + std::string(codec) +
+                                "'; there are of: " + (known.empty() ? "no codec" : known));
+  }
+};
 
 namespace detail {
 

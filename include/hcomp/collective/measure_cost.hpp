@@ -1,0 +1,180 @@
+#pragma once
+/// @file
+/// What links and codecs cost on the machines at hand, measured while all ranks work.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/codec_probe.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+
+/// How much is measured. Equal on all ranks.
+struct measure_options {
+  std::size_t values = std::size_t{1} << 20;  ///< of the vectors that are encoded, merged, decoded
+  double codec_seconds = 0.025;               ///< about so long for each of a codec's figures
+  double link_seconds = 0.2;                  ///< about so long for the link
+  tag_t tag = 0;
+};
+
+namespace detail {
+
+/// Rounds of messages from every rank to the next, timed; all ranks know the slowest rank's time.
+template <Transport T> class link_probe {
+ public:
+  link_probe(T& transport, tag_t tag, double seconds)
+      : transport_(&transport), tag_(tag), seconds_(seconds) {}
+
+  /// Seconds of one round of `count` messages of `bytes` bytes at once: the median of some batches
+  /// of rounds, as many as there is time for.
+  double round(std::size_t count, std::size_t bytes) {
+    out_.resize(bytes);
+    in_.resize(count * bytes);
+    int rounds = 1;
+    double spent = 0, batch = timed(rounds, count, bytes);
+    while (batch < seconds_ / 10 && rounds < 4096) {
+      rounds *= 2;
+      spent += batch;
+      batch = timed(rounds, count, bytes);
+    }
+    std::vector<double> batches{batch};
+    for (spent += batch; spent < seconds_ && batches.size() < 9; spent += batches.back())
+      batches.push_back(timed(rounds, count, bytes));
+    return median(batches) / rounds;
+  }
+
+ private:
+  /// On all ranks the same.
+  double timed(int rounds, std::size_t count, std::size_t bytes) {
+    int const rank = transport_->rank(), size = transport_->size();
+    int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
+    double seconds = slowest(0);  // nobody starts before everybody is there
+    stopwatch watch;
+    for (int r = 0; r < rounds; ++r) {
+      sends_.clear();
+      receives_.clear();
+      for (std::size_t i = 0; i < count; ++i)
+        receives_.push_back(
+            transport_->irecv(previous, tag_, std::span(in_).subspan(i * bytes, bytes)));
+      for (std::size_t i = 0; i < count; ++i)
+        sends_.push_back(transport_->isend(next, tag_, std::span<std::byte const>(out_)));
+      for (auto& request : receives_) wait_for_records(*transport_, request, previous, bytes);
+      for (auto& request : sends_) transport_->wait(request);
+    }
+    watch.add_to(seconds);
+    return slowest(seconds);
+  }
+  double slowest(double seconds) {
+    unite_records(*transport_, tag_, seconds, [](double& a, double b) { a = std::max(a, b); });
+    return seconds;
+  }
+
+  T* transport_;
+  tag_t tag_;
+  double seconds_;
+  std::vector<std::byte> out_, in_;
+  std::vector<typename T::request> sends_, receives_;
+};
+
+}  // namespace detail
+
+/// What a message and a byte cost when every rank sends to the next rank and receives from the one
+/// before. Collective; every rank gets the same figures, those of the slowest rank.
+///
+/// Latency and the time between messages from small messages, one and many at once; bandwidth from
+/// messages of 256 KiB, as many at once as the link moves in a short time, at most 16.
+/// @param seconds  about so long; longer only where 64 KiB alone take longer
+template <Transport T>
+link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
+                       tag_t tag = 0) {
+  if (transport.size() == 1) return {};
+  detail::link_probe<T> probe(transport, tag, seconds / 6);
+  constexpr std::size_t small = 8, burst = 32, large = std::size_t{1} << 18, most = 16;
+  link_cost link;
+  link.seconds_per_message = probe.round(1, small);
+  double const many = probe.round(burst, small);
+  link.seconds_between_messages =
+      std::max(0.0, (many - link.seconds_per_message) / static_cast<double>(burst));
+
+  std::size_t count = 1, bytes = large / 4;
+  double round = probe.round(count, bytes);
+  while (round < seconds / 40 && count < most) {
+    if (bytes < large)
+      bytes = large;
+    else
+      count *= 4;
+    round = probe.round(count, bytes);
+  }
+  link.seconds_per_byte =
+      std::max(0.0, round - link.seconds_per_message -
+                        static_cast<double>(count) * link.seconds_between_messages) /
+      static_cast<double>(count * bytes);
+  // machines may calculate differently
+  unite_records(transport, tag, link, [](link_cost& a, link_cost const& b) {
+    a.seconds_per_message = std::max(a.seconds_per_message, b.seconds_per_message);
+    a.seconds_per_byte = std::max(a.seconds_per_byte, b.seconds_per_byte);
+    a.seconds_between_messages = std::max(a.seconds_between_messages, b.seconds_between_messages);
+  });
+  return link;
+}
+
+/// What `codec` costs in this process alone, as a part of `ranks` ranks: merges meet the weights
+/// that they have there, and for codec `sign` the figures of owner selection are for so many.
+/// @param codec  fitted to the ranks
+/// @throws std::invalid_argument  ranks < 1, or no values to measure with
+template <HomomorphicSum C, Executor E>
+codec_cost measure_codec(C const& codec, E& executor, int ranks,
+                         measure_options const& options = {}) {
+  return detail::codec_probe<C, E>(codec, executor, ranks, options.values, options.codec_seconds)
+      .measured([] {});
+}
+
+/// What `codec` costs while all ranks use it, so that what they share is counted. Collective; every
+/// rank gets the same figures, those of the slowest rank.
+template <HomomorphicSum C, Executor E, Transport T>
+codec_cost measure_codec(C const& codec, E& executor, T& transport,
+                         measure_options const& options = {}) {
+  auto cost = detail::codec_probe<C, E>(codec, executor, transport.size(), options.values,
+                                        options.codec_seconds)
+                  .measured([&] {
+                    char all_are_here = 1;
+                    unite_records(transport, options.tag, all_are_here, [](char&, char) {});
+                  });
+  unite_records(transport, options.tag, cost, [](codec_cost& a, codec_cost const& b) {
+    for (auto const figure : {&codec_cost::encode, &codec_cost::merge, &codec_cost::decode,
+                              &codec_cost::call, &codec_cost::pack, &codec_cost::unpack})
+      a.*figure = std::max(a.*figure, b.*figure);
+  });
+  return cost;
+}
+
+/// The link and the codecs called `codecs`, as hcomp has them for values of type V. Collective;
+/// every rank gets the same table.
+/// @param total_weight  that the codecs are fitted to; 0: the number of ranks
+/// @throws std::invalid_argument  no codec of such a name; the text lists those that exist
+template <class V, Executor E, Transport T>
+cost_table measure_costs(std::vector<std::string> const& codecs, E& executor, T& transport,
+                         measure_options const& options = {}, std::uint32_t total_weight = 0) {
+  for (auto const& name : codecs) builtin_codecs<V>::with(name, []<class C>() {});
+  auto const ranks = static_cast<std::uint32_t>(transport.size());
+  cost_table costs;
+  costs.link = measure_link(transport, options.link_seconds, options.tag);
+  for (auto const& name : codecs)
+    builtin_codecs<V>::with(name, [&]<class C>() {
+      auto const codec = fit(C{}, std::max(total_weight, ranks));
+      costs.codecs.push_back({name, measure_codec(codec, executor, transport, options)});
+    });
+  return costs;
+}
+
+}  // namespace hcomp
