@@ -5,7 +5,7 @@
 #   lab.sh exec HOST COMMAND...                run a command on a host: host0, host1, ... (or 0, 1, ...)
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
 #                                              mpirun across the hosts, ranks dealt out in turns
-#   lab.sh bytes                               what every host sent and received so far
+#   lab.sh bytes                               what every host sent, received and lost so far
 #   lab.sh down                                remove the lab and all that runs in it
 #   lab.sh with [OPTIONS] -- COMMAND...        up, COMMAND, down, also after Ctrl-C or a failure.
 #                                              COMMAND: openmpi|mpich ... as for run, exec HOST ..., or any
@@ -28,6 +28,7 @@
 #
 # The rate counts whole Ethernet frames, with their headers of 14 bytes. Of a link of 100 Mbit/s, TCP
 # hands 95.6 Mbit/s to programs: 1448 of 1514 bytes. Every host has a link of its own into one switch.
+# A lab with delay or loss needs a process for that, which fills a core at 2 Gbit/s of all links together.
 #
 # Every host has its own name, address (host0 is 10.77.0.1), processes' shared memory and /sys; files
 # are those of the machine. MPI and UCX are told to use TCP alone, so that ranks of one host use it as
@@ -136,6 +137,8 @@ check_lab_options() {
   measure --loss "$loss" %=10000
   loss_ppm=$measured
   in_range --loss "$loss" "$loss_ppm" 0 1000000 "none or 0.0001% to 100%"
+  ((delay_us + loss_ppm == 0 || bits <= 1000000000)) ||
+    wrong_call "--rate is '$rate' with --delay or --loss; the switch for these carries up to 1gbit"
   choose_queue
 }
 
@@ -215,7 +218,7 @@ need_lab() {
 # ---- What this machine can do --------------------------------------------------------------------
 need_programs() {
   local pair
-  for pair in ip=iproute2 tc=iproute2 unshare=util-linux nsenter=util-linux flock=util-linux \
+  for pair in ip=iproute2 bridge=iproute2 tc=iproute2 unshare=util-linux nsenter=util-linux flock=util-linux \
     setpriv=util-linux mount=mount; do
     command -v "${pair%=*}" >/dev/null ||
       die 77 "no program '${pair%=*}' was found in $PATH; on Debian the package ${pair#*=} has it"
@@ -323,7 +326,7 @@ be_keeper() {
   done
   hosts_report "$news"
   if ((delay_us + loss_ppm > 0)); then
-    join_by_switch
+    join_by_switch "$news"
   else
     join_by_bridge
   fi
@@ -384,6 +387,7 @@ join_by_bridge() {
   for ((i = 0; i < hosts; i++)); do
     ip link add "port$i" type veth peer name eth0 netns "${pids[i]}"
     ip link set "port$i" master switch up
+    bridge fdb replace "$(hardware "$i")" dev "port$i" master static
     if ((${#queue[@]} > 0)); then
       tc qdisc add dev "port$i" "${queue[@]}"
       on_network "$i" tc qdisc add dev eth0 "${queue[@]}"
@@ -392,7 +396,13 @@ join_by_bridge() {
 }
 
 join_by_switch() {
-  die 1 "--delay and --loss are not there yet"
+  local said="" i networks=()
+  for ((i = 0; i < hosts; i++)); do networks+=("/proc/${pids[i]}/ns/net"); done
+  "$tools/switch" --rate "$bits" --delay "$delay_us" --loss "$loss_ppm" --queue "$limit" \
+    --seed "$seed" --counters "$state/counters" "${networks[@]}" </dev/null >&"$1" &
+  echo "$!" >"$state/switch"
+  read -r -t 20 said <&"$1" || true
+  [[ $said == ready ]] || die 1 "the switch was not ready within 20 s"
 }
 
 give_addresses() {
@@ -422,7 +432,7 @@ number_of() {
 # From outside: what follows runs among the processes of the lab, and is told to end when this is
 # killed.
 enter_lab() {
-  exec nsenter --target "$keeper" --pid --mount --wdns="$PWD" \
+  exec nsenter --target "$keeper" --pid --net --mount --wdns="$PWD" \
     setpriv --pdeathsig TERM "$self" "$@"
 }
 
@@ -436,14 +446,30 @@ enter_host() {
 }
 
 show_bytes() {
-  local pids i statistics
+  local pids i counted=() statistics=/sys/class/net/eth0/statistics
   read -ra pids <"$state/pids"
-  statistics=/sys/class/net/eth0/statistics
-  echo "host sent_bytes received_bytes"
+  [[ ! -e $state/switch ]] || ask_switch
+  echo "host sent_bytes received_bytes lost_frames dropped_frames"
   for ((i = 0; i < hosts; i++)); do
-    echo "host$i" "$(nsenter --target "${pids[i]}" --mount \
-      cat $statistics/tx_bytes $statistics/rx_bytes | paste -sd ' ')"
+    # shellcheck disable=SC2046
+    echo "host$i" $(nsenter --target "${pids[i]}" --mount \
+      cat $statistics/tx_bytes $statistics/rx_bytes) \
+      "${counted[i]:-0 $(($(tc -s qdisc show dev "port$i" | dropped) + \
+        $(on_network "$i" tc -s qdisc show dev eth0 | dropped)))}"
   done
+}
+
+dropped() { sed -n 's/.*[(]dropped \([0-9]*\),.*/\1/p'; }
+
+ask_switch() {
+  local tries
+  rm -f "$state/counters"
+  kill -USR1 "$(<"$state/switch")"
+  for ((tries = 0; tries < 500; tries++)); do
+    [[ ! -e $state/counters ]] || break
+    sleep 0.01
+  done
+  mapfile -t counted <"$state/counters"
 }
 
 # ---- run -----------------------------------------------------------------------------------------

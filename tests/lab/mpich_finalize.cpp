@@ -3,8 +3,8 @@
 ///
 /// MPICH 4.0 closes its connections in MPI_Finalize one by one and waits for each, and UCX over TCP
 /// answers only while the other side still asks for progress; the rank that is through first leaves
-/// the others waiting for ever. Nothing is under way after a barrier, so the connections can just as
-/// well end with the processes.
+/// the others waiting for ever. Nothing is under way after a barrier, so the connections can just
+/// as well end with the processes.
 
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,0 +1,278 @@
+/// @file
+/// A switch whose links have a rate, a delay, losses and short queues; for kernels without netem.
+///
+///   switch --rate BITS --delay US --loss PPM --queue BYTES --seed N --counters FILE NETWORK...
+///
+/// Makes a TAP device eth0 in every network namespace (a file as /proc/<pid>/ns/net), says "ready",
+/// and passes frames between them until a signal ends it. A rate of 0 is no limit. After SIGUSR1
+/// FILE has a line "<lost> <dropped>" per namespace: frames from it that were lost by chance, and
+/// frames from or to it that found a queue full.
+///
+/// The device of namespace i has the address 02:77:00:00:00:<i + 1>; lab.sh gives it. Frames to any
+/// other address go to all. A frame counts with its header of 14 bytes and without preamble, check
+/// sum and gap, as in the kernel's own queues.
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <hcomp/core/random.hpp>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
+using instant = steady::time_point;
+using frame = std::vector<unsigned char>;
+
+/// @throws std::runtime_error  with what the system says, when `result` is negative
+int must(int result, std::string const& what) {
+  if (result < 0) throw std::runtime_error(what + ": " + std::strerror(errno));
+  return result;
+}
+
+struct link_settings {
+  double bits_per_second;          ///< 0: no limit
+  std::chrono::nanoseconds delay;  ///< from a host to another
+  double loss;                     ///< share of the frames from a host
+  double queue_bytes;              ///< what may wait at either end of the switch's links
+  std::uint64_t seed;
+};
+
+/// One direction of a link: frames leave one after the other at its rate, and arrive a delay later.
+class line {
+ public:
+  line(link_settings const& settings, std::chrono::nanoseconds delay)
+      : seconds_per_byte_(settings.bits_per_second > 0 ? 8 / settings.bits_per_second : 0),
+        longest_wait_(seconds(settings.queue_bytes * seconds_per_byte_)),
+        delay_(delay) {}
+
+  /// @return whether there was room for it
+  bool take(frame&& it, instant now) {
+    instant const start = std::max(now, free_);
+    if (start - now > longest_wait_) return false;
+    free_ = start + seconds(static_cast<double>(it.size()) * seconds_per_byte_);
+    under_way_.emplace_back(free_ + delay_, std::move(it));
+    return true;
+  }
+
+  /// When the next frame arrives; `instant::max()` when there is none.
+  instant next() const { return under_way_.empty() ? instant::max() : under_way_.front().first; }
+
+  frame give() {
+    frame it = std::move(under_way_.front().second);
+    under_way_.pop_front();
+    return it;
+  }
+
+ private:
+  static steady::duration seconds(double value) {
+    return std::chrono::duration_cast<steady::duration>(std::chrono::duration<double>(value));
+  }
+
+  double seconds_per_byte_;
+  steady::duration longest_wait_;
+  std::chrono::nanoseconds delay_;
+  instant free_{};
+  std::deque<std::pair<instant, frame>> under_way_;  // in the order of their times
+};
+
+/// A TAP device eth0 in the namespace that the file `network` names. The calling thread stays
+/// there.
+int make_device(std::string const& network) {
+  int const space = must(open(network.c_str(), O_RDONLY | O_CLOEXEC), "opening " + network);
+  must(setns(space, CLONE_NEWNET), "entering " + network);
+  close(space);
+  int const device = must(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC), "/dev/net/tun");
+  ifreq request{};
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  std::strcpy(request.ifr_name, "eth0");
+  must(ioctl(device, TUNSETIFF, &request), "making eth0 in " + network);
+  return device;
+}
+
+/// What belongs to one host.
+struct port {
+  int device;
+  line from_host, to_host;
+  std::uint64_t frames = 0;   ///< read from it
+  std::uint64_t lost = 0;     ///< of these, by chance
+  std::uint64_t dropped = 0;  ///< from it or to it, because a queue was full
+};
+
+class lab_switch {
+ public:
+  lab_switch(std::vector<std::string> const& networks, link_settings const& settings)
+      : settings_(settings) {
+    int const home = must(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), "/proc/self/ns/net");
+    for (auto const& network : networks)
+      ports_.push_back({make_device(network), line(settings, settings.delay), line(settings, 0ns)});
+    must(setns(home, CLONE_NEWNET), "going back to the first network");
+    close(home);
+  }
+
+  /// Pass on what has arrived by now, and wait for more until a signal that `open` lets in.
+  void work(sigset_t const& open) {
+    instant const soonest = pass_on();
+    std::vector<pollfd> devices;
+    for (auto const& it : ports_) devices.push_back({it.device, POLLIN, 0});
+    auto const wait = std::max<steady::duration>(soonest - steady::now(), 0ns);
+    timespec const limit{wait / 1s, wait % 1s / 1ns};
+    int const ready =
+        ppoll(devices.data(), devices.size(), soonest == instant::max() ? nullptr : &limit, &open);
+    if (ready < 0 && errno != EINTR) must(ready, "waiting for frames");
+    if (ready <= 0) return;
+    for (std::size_t i = 0; i < ports_.size(); ++i)
+      if (devices[i].revents != 0) listen_to(i);
+  }
+
+  /// The whole file at once: who waits for it finds nothing or all.
+  void write_counters(std::string const& file) const {
+    {
+      std::ofstream out(file + ".new");
+      for (auto const& it : ports_) out << it.lost << ' ' << it.dropped << '\n';
+    }
+    must(std::rename((file + ".new").c_str(), file.c_str()), "writing " + file);
+  }
+
+ private:
+  /// Move every frame that is due, in the order of their times, which count as the times of arrival
+  /// however late this is called: the rates hold on a busy machine as well.
+  /// @return when the next one is due
+  instant pass_on() {
+    for (;;) {
+      port* first = nullptr;
+      bool up = false;
+      instant soonest = instant::max();
+      for (auto& it : ports_) {
+        if (it.from_host.next() < soonest) first = &it, up = true, soonest = it.from_host.next();
+        if (it.to_host.next() < soonest) first = &it, up = false, soonest = it.to_host.next();
+      }
+      if (first == nullptr || soonest > steady::now()) return soonest;
+      if (up) {
+        distribute(*first, first->from_host.give(), soonest);
+      } else {
+        frame const it = first->to_host.give();
+        if (write(first->device, it.data(), it.size()) < 0) ++first->dropped;
+      }
+    }
+  }
+
+  void distribute(port const& from, frame&& it, instant now) {
+    static constexpr std::array<unsigned char, 5> ours{0x02, 0x77, 0, 0, 0};
+    std::size_t const to = it[5] - std::size_t{1};
+    if (std::equal(ours.begin(), ours.end(), it.begin()) && to < ports_.size()) {
+      ports_[to].dropped += !ports_[to].to_host.take(std::move(it), now);
+      return;
+    }
+    for (auto& each : ports_)
+      if (&each != &from) each.dropped += !each.to_host.take(frame(it), now);
+  }
+
+  /// Take in what host `i` has sent.
+  void listen_to(std::size_t i) {
+    auto& it = ports_[i];
+    // Not for ever: the others wait.
+    for (int turn = 0; turn < 64; ++turn) {
+      std::array<unsigned char, 2048> buffer;
+      auto const bytes = read(it.device, buffer.data(), buffer.size());
+      if (bytes < 14) return;
+      if (is_lost(i, it.frames++))
+        ++it.lost;
+      else
+        it.dropped += !it.from_host.take({buffer.begin(), buffer.begin() + bytes}, steady::now());
+    }
+  }
+
+  /// A pure function of seed, host and the frame's number, so a run can be repeated.
+  bool is_lost(std::size_t host, std::uint64_t number) const {
+    auto const draw = hcomp::philox4x32(
+        {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+         static_cast<std::uint32_t>(host), 0},
+        settings_.seed)[0];
+    return draw < settings_.loss * 0x1p32;
+  }
+
+  link_settings settings_;
+  std::vector<port> ports_;
+};
+
+int run(int argc, char** argv) {
+  std::map<std::string, std::string> options;
+  int next = 1;
+  for (; next + 1 < argc && std::string_view(argv[next]).starts_with("--"); next += 2)
+    options[argv[next]] = argv[next + 1];
+  auto const number = [&](char const* name) {
+    auto const& text = options[name];
+    std::uint64_t value = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      throw std::invalid_argument(std::string(name) + " is '" + text + "'; it takes a number");
+    return value;
+  };
+  link_settings const settings{.bits_per_second = static_cast<double>(number("--rate")),
+                               .delay = std::chrono::microseconds(number("--delay")),
+                               .loss = 1e-6 * static_cast<double>(number("--loss")),
+                               .queue_bytes = static_cast<double>(number("--queue")),
+                               .seed = number("--seed")};
+  std::string const counters = options["--counters"];
+  std::vector<std::string> const networks(argv + next, argv + argc);
+  if (counters.empty() || networks.empty())
+    throw std::invalid_argument("there must be --counters FILE, and a network for every host");
+
+  // Signals are heard only while waiting.
+  static volatile std::sig_atomic_t asked = 0;
+  sigset_t usr1, open;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  must(sigprocmask(SIG_BLOCK, &usr1, &open), "blocking SIGUSR1");
+  std::signal(SIGUSR1, [](int) { asked = 1; });
+  // The kernel wakes a process up to 50 us late unless told otherwise.
+  must(prctl(PR_SET_TIMERSLACK, 1), "asking for punctual timers");
+
+  lab_switch links(networks, settings);
+  std::puts("ready");
+  std::fflush(stdout);
+  for (;;) {
+    links.work(open);
+    if (std::exchange(asked, 0) != 0) links.write_counters(counters);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (std::invalid_argument const& error) {
+    std::fprintf(stderr, "switch: %s\n", error.what());
+    return 2;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "switch: %s\n", error.what());
+    return 1;
+  }
+}
