@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/float_simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
@@ -64,9 +65,15 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     bool finite = true;
-    for (int i = group.lane(); i < n; i += Group::lanes) {
-      auto const value = static_cast<sum_type>(x[i]) * static_cast<sum_type>(origin.weight);
-      finite &= is_finite(put(block, i, value));
+    if constexpr (has_vectors<Group> && std::is_same_v<T, float>) {
+      auto const weight = static_cast<float>(origin.weight);
+      finite = !run_at(best_simd_level(), detail::encode_floats<Wire, Source>{
+                                              x, n, weight, block + block_header_bytes});
+    } else {
+      for (int i = group.lane(); i < n; i += Group::lanes) {
+        auto const value = static_cast<sum_type>(x[i]) * static_cast<sum_type>(origin.weight);
+        finite &= is_finite(put(block, i, value));
+      }
     }
     if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
@@ -78,8 +85,14 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     bool finite = true;
     merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
-      for (int i = group.lane(); i < mine.values; i += Group::lanes)
-        finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
+      if constexpr (has_vectors<Group>) {
+        finite = !run_at(best_simd_level(),
+                         detail::merge_floats<Wire>{acc + block_header_bytes,
+                                                    in + block_header_bytes, mine.values});
+      } else {
+        for (int i = group.lane(); i < mine.values; i += Group::lanes)
+          finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
+      }
       if (!finite) unify_nans(group, acc, mine.values);
     });
     bool const nonfinite = group.any(!finite);
@@ -95,13 +108,23 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
     auto const whole = static_cast<sum_type>(load<block_header>(block).weight);
-    for (int i = group.lane(); i < n; i += Group::lanes)
-      x[i] = static_cast<Out>(r == reduction::mean ? get(block, i) / whole : get(block, i));
+    if constexpr (has_vectors<Group> && std::is_same_v<Out, float>) {
+      float const divisor = r == reduction::mean ? whole : 1;
+      run_at(best_simd_level(),
+             detail::decode_floats<Wire>{block + block_header_bytes, n, divisor, x});
+    } else {
+      for (int i = group.lane(); i < n; i += Group::lanes)
+        x[i] = static_cast<Out>(r == reduction::mean ? get(block, i) / whole : get(block, i));
+    }
     group.sync();
   }
 
  private:
   using sum_type = accumulator_t<std::conditional_t<std::is_same_v<Wire, double>, double, T>>;
+  /// The fast path is there: sums in float, on a CPU.
+  template <class Group>
+  static constexpr bool has_vectors =
+      std::is_same_v<Group, simd_group>&& std::is_same_v<sum_type, float>;
 
   HCOMP_HD static sum_type get(std::byte const* block, int i) {
     return static_cast<sum_type>(

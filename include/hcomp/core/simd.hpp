@@ -103,4 +103,27 @@ template <class Word>
 
 #pragma GCC diagnostic pop
 
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+namespace detail {
+template <class Work> [[gnu::target("avx2")]] inline auto run_avx2(Work const& work) {
+  return work.template run<8>();
+}
+template <class Work>
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] inline auto run_avx512(Work const& work) {
+  return work.template run<16>();
+}
+}  // namespace detail
+#endif
+
+/// work.run<Lanes>() with as many lanes of 32 bits as the level's vectors have, compiled for it.
+/// `run` must be always_inline.
+/// @param level  not above best_simd_level()
+template <class Work> inline auto run_at([[maybe_unused]] simd_level level, Work const& work) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  if (level == simd_level::avx512) return detail::run_avx512(work);
+  if (level == simd_level::avx2) return detail::run_avx2(work);
+#endif
+  return work.template run<4>();
+}
+
 }  // namespace hcomp

@@ -1,0 +1,183 @@
+#pragma once
+/// @file
+/// Fast path of float_cast for simd_group: as many values at a time as the processor's vectors have
+/// lanes. The same bits as half.hpp and float_cast.hpp, without a branch.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/simd.hpp>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+template <class Wire, class Source> struct encode_floats;
+template <class Wire> struct merge_floats;
+template <class Wire> struct decode_floats;
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// `Lanes` floats, and what they are on the wire, in the lower bits of 32.
+template <class Wire, int Lanes> struct wire_vector {
+  using values = typename simd_vector<float, Lanes>::type;
+  using bits = typename simd_vector<std::uint32_t, Lanes>::type;
+  using ints = typename simd_vector<std::int32_t, Lanes>::type;
+  using stored =
+      typename simd_vector<std::conditional_t<sizeof(Wire) == 2, std::uint16_t, std::uint32_t>,
+                           Lanes>::type;
+
+  /// Bits that are all set in infinity and NaN, and only there.
+  static constexpr std::uint32_t exponent = std::is_same_v<Wire, float>     ? 0x7f800000u
+                                            : std::is_same_v<Wire, float16> ? 0x7c00u
+                                                                            : 0x7f80u;
+
+  [[gnu::always_inline]] static void narrow(bits& wire, values const& v) {
+    bits const f = (bits)v;
+    if constexpr (std::is_same_v<Wire, float>) {
+      wire = f;
+    } else if constexpr (std::is_same_v<Wire, bfloat16>) {
+      bits const nan = (bits)((f & 0x7fffffffu) > 0x7f800000u);
+      wire = (f + 0x7fffu + (f >> 16 & 1u)) >> 16;
+      replace(wire, nan, f >> 16 | 0x40u);
+    } else {
+      bits const magnitude = f & 0x7fffffffu;
+      bits const denormal = (bits)((values)magnitude + 0.5f) - 0x3f000000u;
+      wire = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
+      replace(wire, (bits)(magnitude < 0x38800000u), denormal);
+      replace(wire, (bits)(magnitude >= 0x477ff000u), bits{} + 0x7c00u);
+      replace(wire, (bits)(magnitude > 0x7f800000u), 0x7e00u | (magnitude >> 13 & 0x1ffu));
+      wire |= f >> 16 & 0x8000u;
+    }
+  }
+
+  [[gnu::always_inline]] static void widen(values& v, bits const& wire) {
+    if constexpr (std::is_same_v<Wire, float>) {
+      v = (values)wire;
+    } else if constexpr (std::is_same_v<Wire, bfloat16>) {
+      v = (values)(wire << 16);
+    } else {
+      bits const magnitude = wire & 0x7fffu;
+      values const tiny = __builtin_convertvector((ints)magnitude, values) * 0x1p-24f;
+      bits f = (magnitude << 13) + 0x38000000u;
+      replace(f, (bits)(magnitude < 0x400u), (bits)tiny);
+      replace(f, (bits)(magnitude >= 0x7c00u), 0x7f800000u | (magnitude & 0x3ffu) << 13);
+      v = (values)(f | (wire & 0x8000u) << 16);
+    }
+  }
+
+  [[gnu::always_inline]] static void load(bits& wire, std::byte const* from, std::size_t count) {
+    stored s{};
+    std::memcpy(&s, from, count * sizeof(Wire));
+    wire = __builtin_convertvector(s, bits);
+  }
+  [[gnu::always_inline]] static void store(std::byte* to, bits const& wire, std::size_t count) {
+    stored const s = __builtin_convertvector(wire, stored);
+    std::memcpy(to, &s, count * sizeof(Wire));
+  }
+
+ private:
+  [[gnu::always_inline]] static void replace(bits& target, bits const& where, bits const& by) {
+    target = (target & ~where) | (by & where);
+  }
+};
+
+/// Calls f(i, count) for every `Lanes` of n values, and for what is left.
+template <int Lanes, class F>
+[[gnu::always_inline]] inline void for_each_vector(int n, F const& f) {
+  constexpr auto lanes = static_cast<std::size_t>(Lanes);
+  int i = 0;
+  for (; i + Lanes <= n; i += Lanes) f(static_cast<std::size_t>(i), lanes);
+  if (i < n) f(static_cast<std::size_t>(i), static_cast<std::size_t>(n - i));
+}
+
+template <class Word> [[gnu::always_inline]] inline bool any_lane(Word const& mask) {
+  std::uint32_t lanes[sizeof(mask) / sizeof(std::uint32_t)], all = 0;
+  std::memcpy(lanes, &mask, sizeof(mask));
+  for (auto const lane : lanes) all |= lane;
+  return all != 0;
+}
+
+/// out = x * weight; returns whether NaN or infinity is among what a receiver will read.
+template <class Wire, class Source> struct encode_floats {
+  Source x;
+  int n;
+  float weight;
+  std::byte* out;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using wire = wire_vector<Wire, Lanes>;
+    typename wire::bits special{};
+    for_each_vector<Lanes>(
+        n, [&](std::size_t i, std::size_t count) __attribute__((always_inline)) {
+          typename wire::values v{};
+          if constexpr (std::is_pointer_v<Source>) {
+            std::memcpy(&v, x + i, count * sizeof(float));
+          } else {
+            for (std::size_t k = 0; k < count; ++k) v[k] = x[static_cast<int>(i + k)];
+          }
+          typename wire::bits b;
+          wire::narrow(b, v * weight);
+          special |= (typename wire::bits)((b & wire::exponent) == wire::exponent);
+          wire::store(out + i * sizeof(Wire), b, count);
+        });
+    return any_lane(special);
+  }
+};
+
+/// acc += in; returns as encode_floats.
+template <class Wire> struct merge_floats {
+  std::byte* acc;
+  std::byte const* in;
+  int n;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using wire = wire_vector<Wire, Lanes>;
+    typename wire::bits special{};
+    for_each_vector<Lanes>(
+        n, [&](std::size_t i, std::size_t count) __attribute__((always_inline)) {
+          typename wire::bits mine, other;
+          typename wire::values a, b;
+          wire::load(mine, acc + i * sizeof(Wire), count);
+          wire::load(other, in + i * sizeof(Wire), count);
+          wire::widen(a, mine);
+          wire::widen(b, other);
+          wire::narrow(mine, a + b);
+          special |= (typename wire::bits)((mine & wire::exponent) == wire::exponent);
+          wire::store(acc + i * sizeof(Wire), mine, count);
+        });
+    return any_lane(special);
+  }
+};
+
+/// x = in / divisor.
+template <class Wire> struct decode_floats {
+  std::byte const* in;
+  int n;
+  float divisor;
+  float* x;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using wire = wire_vector<Wire, Lanes>;
+    for_each_vector<Lanes>(
+        n, [&](std::size_t i, std::size_t count) __attribute__((always_inline)) {
+          typename wire::bits b;
+          typename wire::values v;
+          wire::load(b, in + i * sizeof(Wire), count);
+          wire::widen(v, b);
+          if (divisor != 1) v /= divisor;
+          std::memcpy(x + i, &v, count * sizeof(float));
+        });
+    return false;
+  }
+};
+
+#pragma GCC diagnostic pop
+
+#endif
+
+}  // namespace hcomp::detail
