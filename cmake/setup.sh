@@ -15,7 +15,7 @@ tests=(
   clang-14 libclang-rt-14-dev                   # the second compiler
   libmpich-dev mpich                            # the second MPI
   doctest-dev libbenchmark-dev
-  iproute2                                      # emulated networks
+  iproute2 iperf3 iputils-ping                  # emulated networks, and what measures them
 )
 
 case "${1-}" in

@@ -189,6 +189,9 @@ keeper_lives() {  # sets `keeper`
     [[ $(started "$keeper") == "$since" ]]
 }
 
+# An ending process waits for those of its lab, but has no words any more.
+lab_works() { keeper_lives && [[ -n $(tr -d '\0' <"/proc/$keeper/cmdline") ]]; }
+
 # Who makes or removes a lab waits for others who do, until `lock` is closed.
 take_turn() {
   exec {lock}<"$base"
@@ -209,7 +212,7 @@ remove_lab() {
 }
 
 need_lab() {
-  keeper_lives ||
+  lab_works ||
     die 1 "there is no lab '$name' in $base; 'lab.sh up --name $name' makes one"
   # shellcheck source=/dev/null
   source "$state/settings"
@@ -220,7 +223,7 @@ need_programs() {
   local pair
   for pair in ip=iproute2 bridge=iproute2 tc=iproute2 unshare=util-linux nsenter=util-linux flock=util-linux \
     setpriv=util-linux mount=mount; do
-    command -v "${pair%=*}" >/dev/null ||
+    [[ -x $(command -v "${pair%=*}") ]] ||
       die 77 "no program '${pair%=*}' was found in $PATH; on Debian the package ${pair#*=} has it"
   done
 }
@@ -233,7 +236,7 @@ need_rights() {
       "  $said" \
       "run it as root; in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN"
   if ((delay_us + loss_ppm > 0)); then
-    said=$({ : <>/dev/net/tun; } 2>&1) ||
+    said=$({ : </dev/net/tun && : >/dev/net/tun; } 2>&1) ||
       die 77 "--delay $delay and --loss $loss need /dev/net/tun; opening it gave:" "  ${said##*: }" \
         "in a container, give it this device (docker run --device /dev/net/tun)"
   else
@@ -261,18 +264,20 @@ up() {
 
   # One at a time looks for a name and takes it.
   take_turn
-  if keeper_lives; then
+  if lab_works; then
     die 1 "there is a lab '$name' already: $(cat "$state/words")" \
       "'lab.sh down --name $name' removes it; --name makes another one beside it"
   fi
-  rm -rf "$state"
+  remove_lab
   mkdir -p "$state/tmp"
   trap remove_lab EXIT
   words="$hosts hosts, host0 to host$((hosts - 1)), $rate"
   [[ $delay == none ]] || words+=", $delay"
   [[ $loss == none ]] || words+=", $loss lost"
   echo "$words" >"$state/words"
-  declare -p hosts bits burst limit delay_us loss_ppm seed tcp tools >"$state/settings"
+  for word in hosts bits burst limit delay_us loss_ppm seed tcp tools; do
+    printf '%s=%q\n' "$word" "${!word}"
+  done >"$state/settings"
   {
     echo "127.0.0.1 localhost"
     for ((i = 0; i < hosts; i++)); do echo "$(address "$i") host$i"; done
@@ -546,7 +551,7 @@ run() {
 
 # ---- with ----------------------------------------------------------------------------------------
 with() {
-  local child called=("$@")
+  local called=("$@")
   case $1 in
     openmpi | mpich) called=("$self" run "$@") ;;
     exec) called=("$self" "$@") ;;
@@ -567,7 +572,8 @@ with() {
 
 end_with() {
   trap '' HUP INT TERM
-  kill "$(jobs -p)" 2>/dev/null || true
+  disown -a  # else bash tells that it was killed
+  kill "$child" 2>/dev/null || true
   take_turn
   remove_lab
 }

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC2317  # functions are called by check and await
+# Links delay and lose what they were asked to, and with the same seed lose the same frames.
+# shellcheck source=support.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
+
+command -v ping >/dev/null || {
+  echo "Skipped: there is no ping; on Debian the package iputils-ping has it"
+  exit 77
+}
+
+round_trip_ms() {  # the median of 51
+  lab exec host0 ping -n -c 51 -i 0.01 host1 | sed -n 's/.*time=\([0-9.]*\) ms/\1/p' | median
+}
+
+up --hosts 2 --rate 100mbit --delay 1ms
+took=$(round_trip_ms)
+check "1 ms each way is a round trip of 2 to 3 ms: $took ms" between 2 "$took" 3
+lab down
+up --hosts 2 --rate 100mbit
+took=$(round_trip_ms)
+check "no delay is a round trip of less than 1 ms: $took ms" between 0 "$took" 1
+lab down
+
+# A round trip of two frames, each lost with probability p, fails with q = 1 - (1 - p)^2; of n, n q
+# fail, with a standard error of sqrt(n q (1 - q)).
+pings=1500
+lost_pings() {  # lost_pings SEED
+  up --hosts 2 --rate none --loss 5% --seed "$1" >&2
+  lab exec host0 ping -n -f -q -W 0.2 -c "$pings" host1 |
+    awk '/transmitted/ { print $1 - $4 }'
+  lab down
+}
+within_five_errors() {
+  awk -v n="$pings" -v lost="$1" 'BEGIN {
+    q = 1 - 0.95^2
+    error = sqrt(n * q * (1 - q))
+    exit !(n * q - 5 * error < lost && lost < n * q + 5 * error)
+  }'
+}
+
+first=$(lost_pings 1)
+check "5 % lost each way, within 5 standard errors: $first of $pings" within_five_errors "$first"
+again=$(lost_pings 1)
+check "the same seed loses the same frames: $first and $again" test "$first" = "$again"
+finish

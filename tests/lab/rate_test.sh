@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC2317  # functions are called by check and await
+# Links deliver their rate: TCP hands 1448 of 1514 bytes of it to programs, within 5 %.
+# shellcheck source=support.sh
+source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
+
+command -v iperf3 >/dev/null || {
+  echo "Skipped: there is no iperf3; on Debian the package iperf3 has it"
+  exit 77
+}
+
+payload_mbit() {
+  lab exec host0 iperf3 --client host1 --time 1 --format k | awk '/receiver/ { print $7 / 1000 }'
+}
+
+delivers() {  # delivers MBIT OPTIONS...
+  local mbit=$1 turn runs middle
+  up --hosts 2 --rate "${mbit}mbit" "${@:2}"
+  lab exec host1 iperf3 --server --daemon
+  await lab exec host0 bash -c '</dev/tcp/host1/5201'
+  # Other work on the machine can slow a run down; a link that is wrong stays wrong.
+  for turn in 1 2 3; do
+    runs=$(for _ in 1 2 3; do payload_mbit; done)
+    middle=$(median <<<"$runs")
+    echo "$mbit Mbit/s ${*:2}, turn $turn: $(xargs <<<"$runs") Mbit/s of payload"
+    ! within_five_percent "$middle" "$mbit" || break
+  done
+  lab down
+  within_five_percent "$middle" "$mbit"
+}
+
+within_five_percent() {
+  awk -v x="$1" -v mbit="$2" 'BEGIN { share = x / (mbit * 1448 / 1514); exit !(0.95 <= share && share <= 1.05) }'
+}
+
+check "100 Mbit/s" delivers 100
+check "1 Gbit/s" delivers 1000
+check "100 Mbit/s with a delay" delivers 100 --delay 1ms
+finish
