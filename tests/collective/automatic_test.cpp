@@ -1,0 +1,285 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/automatic.hpp>
+#include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+using automatic = automatic_plan<float, loopback, host_executor>;
+constexpr std::size_t many = 100'001;
+measure_options const brief{.values = 40'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
+
+/// Costs with which `codec` by `how` is chosen: all others take a second per value.
+cost_table in_favour_of(std::string const& codec, int ranks) {
+  cost_table costs{{1e-6, 1e-9, 0}, {}};
+  builtin_codecs<float>::for_each([&]<class C>() {
+    auto cost = size_of(fit(C{}, static_cast<unsigned>(ranks)));
+    cost.encode = codec == C::name ? 1e-9 : 1;
+    costs.codecs.push_back({C::name, cost});
+  });
+  return costs;
+}
+
+std::vector<std::vector<float>> inputs(int ranks) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(many, 3, rank));
+  return x;
+}
+
+/// What the plan, or the selection, that one would write oneself gives.
+std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algorithm const& how,
+                                        float magnitude, call_options const& call) {
+  return on_ranks(inputs(ranks), [&](loopback& transport, auto& x) {
+    host_executor executor;
+    builtin_codecs<float>::with(name, [&]<class C>() {
+      auto codec = fit(C{}, static_cast<unsigned>(ranks));
+      if constexpr (requires { codec.magnitude; }) codec.magnitude = magnitude;
+      if constexpr (C::tag == sign<>::tag)
+        if (how.kind == algorithm_kind::owner) {
+          owner_selection<float, loopback, host_executor>(many, codec, transport, executor)
+              .all_reduce(x, call);
+          return;
+        }
+      all_reduce(std::span(x), codec, transport, executor, call, {.how = how});
+    });
+  });
+}
+
+}  // namespace
+
+TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every rank") {
+  call_options const call{.seed = 5, .step = 2, .result = reduction::mean};
+  for (int const ranks : {1, 3, 4})
+    for (auto const& name : all_codecs<float>())
+      for (auto const& how : all_algorithms()) {
+        if (how.kind == algorithm_kind::owner && name != "sign") continue;
+        CAPTURE(ranks);
+        CAPTURE(name);
+        CAPTURE(how.name());
+        auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
+          host_executor executor;
+          automatic plan(many, transport, executor,
+                         {.allowed = {all_codecs<float>(), {how}},
+                          .magnitude = 0.25,
+                          .costs = in_favour_of(name, ranks)});
+          CHECK(plan.chosen().codec == name);
+          CHECK(plan.chosen().how == how.fitted(ranks));
+          auto const report = plan.all_reduce(mine, call);
+          CHECK(report.weight == static_cast<std::uint64_t>(ranks));
+          CHECK(digest(std::span(mine), transport).same());
+        });
+        CHECK(first_difference(x[0], by_hand(ranks, name, how, 0.25f, call)[0]) == nowhere);
+      }
+}
+
+TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and can say why") {
+  for (int const ranks : {1, 2, 5}) {
+    CAPTURE(ranks);
+    std::vector<std::string> reasons(static_cast<std::size_t>(ranks));
+    auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
+      host_executor executor(transport.rank() == 0 ? 2 : 1);
+      automatic plan(many, transport, executor,
+                     {.allowed = {.codecs = all_codecs<float>()}, .measuring = brief});
+      plan.all_reduce(mine);
+      auto& reason = reasons[static_cast<std::size_t>(transport.rank())];
+      for (auto const& one : plan.choices()) reason += to_text(one) + "\n";
+      CHECK(plan.choices().size() == 5 * 3 + 1);
+      CHECK(plan.costs().codecs.size() == 5);
+      CHECK(plan.chosen().codec == plan.choices().front().codec);
+    });
+    for (auto const& reason : reasons) CHECK(reason == reasons[0]);
+    for (auto const& one : x) CHECK(first_difference(one, x[0]) == nowhere);
+  }
+}
+
+TEST_CASE("automatic_plan: loses nothing unless told that it may") {
+  run_ranks(2, [](loopback& transport) {
+    host_executor executor;
+    automatic plan(1000, transport, executor, {.measuring = brief});
+    for (auto const& one : plan.choices()) CHECK(one.codec == "identity");
+    std::vector<float> x(1000, 0.125f);
+    plan.all_reduce(x);
+    CHECK(x == std::vector<float>(1000, 0.25f));
+  });
+}
+
+TEST_CASE("automatic_plan: no values, and one") {
+  for (std::size_t const values : {0, 1})
+    run_ranks(3, [&](loopback& transport) {
+      host_executor executor;
+      automatic plan(values, transport, executor, {.measuring = brief});
+      std::vector<float> x(values, 1);
+      CHECK(plan.all_reduce(x).weight == 3);
+      CHECK(x == std::vector<float>(values, 3));
+    });
+}
+
+TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do not mind") {
+  for (std::string const name : {"sign", "identity"}) {
+    CAPTURE(name);
+    run_ranks(2, [&](loopback& transport) {
+      host_executor executor;
+      automatic plan(
+          100, transport, executor,
+          {.allowed = {{name}, all_algorithms()}, .magnitude = 2, .costs = in_favour_of(name, 2)});
+      std::vector<float> x(100, 3);
+      plan.all_reduce(x, {.result = reduction::mean});
+      CHECK(x == std::vector<float>(100, name == "sign" ? 2.f : 3.f));
+      plan.set_magnitude(0.5);
+      plan.all_reduce(x, {.result = reduction::mean});
+      CHECK(x == std::vector<float>(100, name == "sign" ? 0.5f : 3.f));
+    });
+  }
+}
+
+TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
+  for (auto const& how : all_algorithms())
+    run_ranks(2, [&](loopback& transport) {
+      CAPTURE(how.name());
+      host_executor executor;
+      automatic plan(100, transport, executor,
+                     {.allowed = {{"sign"}, {how}}, .costs = in_favour_of("sign", 2)});
+      error_feedback<float> residual(100);
+      std::vector<float> x(100, 3);
+      plan.all_reduce(x, residual, {.result = reduction::mean});
+      CHECK(x == std::vector<float>(100, 1));
+      x.assign(100, -1);  // the residual of 2 outweighs it
+      plan.all_reduce(x, residual, {.result = reduction::mean});
+      CHECK(x == std::vector<float>(100, 1));
+      global_compensation<float> compensation(100);
+      x.assign(100, 3);
+      plan.all_reduce(x, compensation, {.result = reduction::mean});
+      x.assign(100, -1);
+      plan.all_reduce(x, compensation, {.result = reduction::mean});
+      CHECK(x == std::vector<float>(100, 1));
+    });
+}
+
+TEST_CASE("automatic_plan: counters have room for the weights that are announced") {
+  auto const outcome = [](std::uint32_t total_weight) {
+    return outcomes_on(2, [&](loopback& transport) {
+      host_executor executor;
+      automatic plan(100, transport, executor,
+                     {.allowed = {{"sign_count"}, all_algorithms()},
+                      .total_weight = total_weight,
+                      .measuring = brief});
+      unsigned const planes = total_weight == 100 ? 7 : 2;
+      CHECK(plan.costs().of("sign_count").block_bytes == 32u + 8192u / 8 * planes);
+      std::vector<float> x(100, 1);
+      auto const report = plan.all_reduce(x, {.weight = 50});
+      CHECK(report.weight == 100);
+      CHECK(x == std::vector<float>(100, 100));
+    });
+  };
+  CHECK(all_ended_alike(outcome(100), "returned"));
+  CHECK(all_ended_alike(outcome(0), "invalid_argument"));
+}
+
+TEST_CASE("automatic_plan: other values and settings of plan and calls are passed on") {
+  run_ranks(2, [](loopback& transport) {
+    host_executor executor;
+    automatic_plan<double, loopback, host_executor> doubles(3, transport, executor,
+                                                            {.measuring = brief});
+    std::vector<double> x{1e300, 1, -1};
+    doubles.all_reduce(x, {.result = reduction::mean});
+    CHECK(x == std::vector<double>{1e300, 1, -1});
+
+    automatic ignoring(1, transport, executor,
+                       {.allowed = {{"sign"}, all_algorithms()},
+                        .measuring = brief,
+                        .plan = {.nonfinite = nonfinite_policy::ignore}});
+    std::vector<float> nan{std::numeric_limits<float>::quiet_NaN()};
+    ignoring.all_reduce(nan, {.result = reduction::mean});
+    CHECK(nan[0] == -1);
+  });
+}
+
+TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with the values") {
+  auto const outcomes = [](std::size_t values, automatic_options const& options) {
+    return outcomes_on(2, [&](loopback& transport) {
+      host_executor executor;
+      automatic plan(values, transport, executor, options);
+    });
+  };
+  auto const unknown = outcomes(10, {.allowed = {.codecs = {"identity", "gzip"}}});
+  CHECK(all_ended_alike(unknown, "invalid_argument"));
+  CHECK(unknown[0].text ==
+        "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
+        "float_cast:bf16, sign, sign_count");
+
+  auto costs = in_favour_of("sign", 2);
+  costs.codecs.pop_back();
+  auto const missing =
+      outcomes(10, {.allowed = {.codecs = {"identity", "sign_count"}}, .costs = costs});
+  CHECK(all_ended_alike(missing, "invalid_argument"));
+  CHECK(missing[0].text ==
+        "there are no costs of codec 'sign_count'; there are of: identity, "
+        "float_cast:fp16, float_cast:bf16, sign");
+
+  auto const none = outcomes(10, {.allowed = {.codecs = {}}, .measuring = brief});
+  CHECK(all_ended_alike(none, "invalid_argument"));
+
+  auto const magnitude = outcomes(10, {.allowed = {{"sign"}, all_algorithms()},
+                                       .magnitude = std::numeric_limits<double>::infinity(),
+                                       .costs = in_favour_of("sign", 2)});
+  CHECK(all_ended_alike(magnitude, "invalid_argument"));
+  CHECK(magnitude[0].text == "plan: codec 'sign' has a parameter inf");
+}
+
+TEST_CASE("automatic_plan: ranks that want different things learn on what they disagree") {
+  struct row {
+    char const* text;
+    std::function<void(std::size_t&, automatic_options&)> change;
+  };
+  row const rows[] = {
+      {"the number of values: rank 0 has 10, rank 2 has 11",
+       [](auto& values, auto&) { values = 11; }},
+      {"the allowed codecs: rank 0 has identity, rank 2 has identity, sign",
+       [](auto&, auto& options) { options.allowed.codecs.push_back("sign"); }},
+      {"the allowed codecs: rank 0 has identity, rank 2 has gzip",
+       [](auto&, auto& options) { options.allowed.codecs = {"gzip"}; }},
+      {"the allowed algorithms: rank 0 has ring, torus, direct, owner, rank 2 has ring, torus, "
+       "direct",
+       [](auto&, auto& options) { options.allowed.algorithms.pop_back(); }},
+      {"the magnitude: rank 0 has 1, rank 2 has 0.5",
+       [](auto&, auto& options) { options.magnitude = 0.5; }},
+      {"the total weight: rank 0 has 0, rank 2 has 7",
+       [](auto&, auto& options) { options.total_weight = 7; }},
+      {"the given costs or other settings",
+       [](auto&, auto& options) { options.costs->codecs[0].cost.merge = 1e-3; }},
+      {"the given costs or other settings", [](auto&, auto& options) { options.costs = {}; }},
+      {"the given costs or other settings",
+       [](auto&, auto& options) { options.plan.check = false; }},
+  };
+  for (auto const& one : rows) {
+    CAPTURE(std::string(one.text));
+    auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+      host_executor executor;
+      std::size_t values = 10;
+      automatic_options options{.costs = in_favour_of("identity", 3)};
+      if (transport.rank() == 2) one.change(values, options);
+      automatic plan(values, transport, executor, options);
+    });
+    CHECK(all_ended_alike(outcomes, "disagreement_error"));
+    CHECK(
+        outcomes[0].text.starts_with("automatic_plan: ranks disagree on " + std::string(one.text)));
+  }
+}

@@ -1,0 +1,184 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/choose.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+
+namespace {
+
+/// Seconds per value as on some processor: what is smaller on the wire takes longer to make.
+cost_table some_costs(link_cost const& link, int ranks) {
+  cost_table costs{link, {}};
+  builtin_codecs<float>::for_each([&]<class C>() {
+    auto cost = size_of(fit(C{}, static_cast<unsigned>(ranks)));
+    double const effort = 4 / cost.bytes_per_value();
+    cost.encode = cost.decode = 1e-10 * effort;
+    cost.merge = 5e-11;
+    cost.pack = cost.unpack = 1e-11;
+    costs.codecs.push_back({C::name, cost});
+  });
+  return costs;
+}
+
+link_cost gbit(double rate) { return {1e-5, 8e-9 / rate, 0}; }
+
+template <class F> std::string refusal(F const& call) {
+  try {
+    call();
+  } catch (std::invalid_argument const& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+allowed_ways const everything{all_codecs<float>(), all_algorithms()};
+
+}  // namespace
+
+TEST_CASE("choose: nothing that loses anything is chosen unless it is allowed") {
+  for (auto const& one : choose(some_costs(gbit(0.001), 8), 8, 1 << 24))
+    CHECK(one.codec == "identity");
+}
+
+TEST_CASE("choose: identity where the link costs nothing, sign where it is all that counts") {
+  auto const fast = choose(some_costs({}, 8), 8, 1 << 22, everything).front();
+  CHECK(fast.codec == "identity");
+  auto const slow = choose(some_costs(gbit(0.001), 8), 8, 1 << 22, everything).front();
+  CHECK(slow.codec == "sign");
+  CHECK(slow.how.name() == "owner");
+}
+
+TEST_CASE("choose: few hops where latency is all that counts, few draws on many ranks") {
+  link_cost const far{1e-2, 0, 0};
+  auto const quickest = [&](allowed_ways const& allowed) {
+    return to_text(choose(some_costs(far, 64), 64, 1000, allowed).front());
+  };
+  CHECK(quickest(everything).starts_with("sign by owner: 70"));  // one hop and six of agreement
+  CHECK(quickest({}).starts_with("identity by torus:8x8: 340"));
+  // owner selection draws a mask per rank and value: with 512 ranks that is more than the link
+  // saves
+  allowed_ways const signs{{"sign"}, all_algorithms()};
+  auto const crowd = choose(some_costs(gbit(10), 512), 512, 1 << 24, signs).front();
+  CHECK(crowd.how.name() == "torus:16x32");
+}
+
+TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
+  auto const costs = some_costs(gbit(1), 12);
+  auto const ways = choose(costs, 12, 1 << 20, everything);
+  CHECK(ways.size() == 5 * 3 + 1);
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    CAPTURE(to_text(ways[i]));
+    CHECK(ways[i].seconds() ==
+          predicted_seconds(ways[i].how, 12, 1 << 20, costs.of(ways[i].codec), costs.link));
+    if (i > 0) CHECK(ways[i - 1].seconds() <= ways[i].seconds());
+    CHECK((ways[i].how.kind != algorithm_kind::owner || ways[i].codec == "sign"));
+    CHECK((ways[i].how.kind != algorithm_kind::torus || ways[i].how.name() == "torus:3x4"));
+  }
+}
+
+TEST_CASE("choose: of equally quick ways that which is allowed first") {
+  auto const costs = some_costs(gbit(1), 1);
+  allowed_ways ways = everything;
+  CHECK(choose(costs, 1, 0, ways).front().codec == "identity");
+  CHECK(choose(costs, 1, 0, ways).front().how.name() == "ring");
+  std::reverse(ways.codecs.begin(), ways.codecs.end());
+  std::reverse(ways.algorithms.begin(), ways.algorithms.end());
+  CHECK(choose(costs, 1, 0, ways).front().codec == "sign_count");
+  CHECK(choose(costs, 1, 0, ways).front().how.name() == "direct");
+}
+
+TEST_CASE("choose: no owner selection on more ranks than it can choose among") {
+  allowed_ways const selection{{"sign"}, {{algorithm_kind::owner}, {algorithm_kind::ring}}};
+  CHECK(choose(some_costs(gbit(1), 1024), 1024, 100, selection).size() == 2);
+  CHECK(choose(some_costs(gbit(1), 1025), 1025, 100, selection).size() == 1);
+}
+
+TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed") {
+  auto const costs = some_costs(gbit(1), 4);
+  auto const text = [&](allowed_ways const& allowed) {
+    return refusal([&] { choose(costs, 4, 100, allowed); });
+  };
+  CHECK(text({{"gzip"}, all_algorithms()}) ==
+        "there are no costs of codec 'gzip'; there are of: identity, float_cast:fp16, "
+        "float_cast:bf16, sign, sign_count");
+  CHECK(text({{}, all_algorithms()}) ==
+        "choose: nothing is left to choose from on 4 ranks; codecs allowed: none; algorithms "
+        "allowed: ring, torus, direct, owner");
+  CHECK(text({{"identity"}, {{algorithm_kind::owner}}}) ==
+        "choose: nothing is left to choose from on 4 ranks; codecs allowed: identity; algorithms "
+        "allowed: owner");
+  CHECK(text({{"sign"}, {algorithm::from("torus:3x3")}}) ==
+        "torus: 3 rows of 3 are 9 places, the transport has 4 ranks");
+  CHECK(refusal([] { choose({}, 4, 100); }) ==
+        "there are no costs of codec 'identity'; there are of: no codec");
+}
+
+TEST_CASE("pays_from: the last crossing of two times, exactly; nothing if there is none below") {
+  auto const values = [](std::size_t v) { return static_cast<double>(v); };
+  for (std::size_t const crossing : {1u, 2u, 3u, 1000u, 123'457u, 1u << 30}) {
+    CAPTURE(crossing);
+    auto const other = [&](std::size_t v) {
+      return v < crossing ? values(v) - 0.5 : values(v) + 0.5;
+    };
+    CHECK(pays_from(values, other) == crossing);
+  }
+  auto const never = [&](std::size_t v) { return values(v); };  // equal is not quicker
+  CHECK(pays_from(values, never) == std::nullopt);
+  auto const twice = [&](std::size_t v) {  // pays between 10 and 100, and from 10000 on
+    bool const pays = (v >= 10 && v < 100) || v >= 10'000;
+    return values(v) + (pays ? 0.5 : -0.5);
+  };
+  CHECK(pays_from(values, twice) == 10'000);
+  CHECK(pays_from(values, twice, 50) == 10);
+}
+
+TEST_CASE("pays_from: the slower the link, the smaller the vectors for which sign pays") {
+  allowed_ways const signs{{"sign"}, all_algorithms()}, plain{};
+  for (int const ranks : {2, 8, 64}) {
+    std::optional<std::size_t> before, library_before;
+    bool paid = false;
+    for (double const rate : {10000., 400., 100., 40., 10., 1., 0.1}) {
+      CAPTURE(ranks);
+      CAPTURE(rate);
+      auto const costs = some_costs(gbit(rate), ranks);
+      auto const size = pays_from(costs, ranks, signs, plain);
+      auto const library = pays_from(costs, ranks, signs, sizeof(float));
+      if (before) {
+        REQUIRE(size.has_value());
+        CHECK(*size <= *before);
+      }
+      if (library_before && rate >= 1) {  // below, headers and agreement count more than latency
+        REQUIRE(library.has_value());
+        CHECK(*library <= *library_before);
+      }
+      if (size) {  // and there it does
+        CHECK(choose(costs, ranks, *size, signs).front().seconds() <
+              choose(costs, ranks, *size, plain).front().seconds());
+        if (*size > 1)
+          CHECK(choose(costs, ranks, *size - 1, signs).front().seconds() >=
+                choose(costs, ranks, *size - 1, plain).front().seconds());
+        paid = true;
+      }
+      before = size;
+      library_before = library;
+    }
+    CHECK(paid);
+    CHECK(pays_from(some_costs(gbit(10000), ranks), ranks, signs, plain) == std::nullopt);
+  }
+}
+
+TEST_CASE("all_codecs: every name once, identity among them") {
+  auto names = all_codecs<float16>();  // whose identity is float_cast:fp16, too
+  CHECK(std::count(names.begin(), names.end(), "identity") == 1);
+  CHECK(names.size() == 4);
+  CHECK(all_codecs<float>().size() == 5);
+  for (auto const& name : half_precision_codecs())
+    builtin_codecs<float>::with(name, [&]<class C>() { CHECK(C::passes_nonfinite); });
+}

@@ -1,0 +1,124 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+measure_options const brief{.values = 70'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
+
+std::vector<double> figures_of(link_cost const& l) {
+  return {l.seconds_per_message, l.seconds_per_byte, l.seconds_between_messages};
+}
+std::vector<double> figures_of(codec_cost const& c) {
+  return {c.encode, c.merge, c.decode, c.call, c.pack, c.unpack};
+}
+void check_possible(std::vector<double> const& figures) {
+  for (double const figure : figures) {
+    CHECK(figure >= 0);
+    CHECK(figure < 1);  // a second, per message or value
+  }
+}
+
+}  // namespace
+
+TEST_CASE("measure_link: all ranks get the same figures, and one rank has no link") {
+  for (int const ranks : {1, 2, 3, 5}) {
+    CAPTURE(ranks);
+    std::vector<std::vector<double>> figures(static_cast<std::size_t>(ranks));
+    run_ranks(ranks, [&](loopback& transport) {
+      figures[static_cast<std::size_t>(transport.rank())] =
+          figures_of(measure_link(transport, 1e-2, 7));
+    });
+    for (auto const& of_rank : figures) CHECK(of_rank == figures[0]);
+    check_possible(figures[0]);
+    CHECK((figures[0][0] > 0) == (ranks > 1));
+  }
+}
+
+TEST_CASE("measure_costs: all ranks get the same figures of every codec, with its size") {
+  for (int const ranks : {1, 3}) {
+    CAPTURE(ranks);
+    std::vector<cost_table> tables(static_cast<std::size_t>(ranks));
+    std::vector<std::string> const names{"sign_count", "identity", "sign", "float_cast:bf16"};
+    run_ranks(ranks, [&](loopback& transport) {
+      host_executor executor(transport.rank() == 0 ? 2 : 1);
+      tables[static_cast<std::size_t>(transport.rank())] =
+          measure_costs<float>(names, executor, transport, brief);
+    });
+    for (auto const& table : tables) {
+      CHECK(figures_of(table.link) == figures_of(tables[0].link));
+      REQUIRE(table.codecs.size() == names.size());
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        CAPTURE(names[i]);
+        auto const& cost = table.codecs[i].cost;
+        CHECK(table.codecs[i].codec == names[i]);
+        CHECK(figures_of(cost) == figures_of(tables[0].codecs[i].cost));
+        check_possible(figures_of(cost));
+        CHECK(cost.encode > 0);
+        CHECK(cost.decode > 0);
+        CHECK((cost.merge > 0) == (ranks > 1));
+        CHECK((cost.pack > 0) == (ranks > 1 && names[i] == "sign"));
+        CHECK((cost.unpack > 0) == (ranks > 1 && names[i] == "sign"));
+        builtin_codecs<float>::with(names[i], [&]<class C>() {
+          auto const codec = fit(C{}, static_cast<unsigned>(ranks));
+          CHECK(cost.layout(100'000).bytes() == size_of(codec).layout(100'000).bytes());
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("measure_costs: codecs are as large as the total weight that they are fitted to") {
+  run_ranks(2, [](loopback& transport) {
+    host_executor executor;
+    auto const costs = measure_costs<float>({"sign_count"}, executor, transport, brief, 1000);
+    CHECK(costs.of("sign_count").block_bytes == 32 + 10 * 8192 / 8);
+  });
+}
+
+TEST_CASE("measure_codec: works in one process, as a part of as many ranks as one says") {
+  host_executor executor;
+  for (int const ranks : {1, 2, 9, 1024, 1025}) {
+    CAPTURE(ranks);
+    auto const cost = measure_codec(sign<double>{}, executor, ranks, brief);
+    check_possible(figures_of(cost));
+    CHECK((cost.merge > 0) == (ranks > 1));
+    CHECK((cost.pack > 0) == (ranks > 1 && ranks <= 1024));
+  }
+}
+
+TEST_CASE("measure_costs: wrong arguments are refused with their values") {
+  host_executor executor;
+  auto const text = [](auto const& call) {
+    try {
+      call();
+    } catch (std::invalid_argument const& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was refused");
+  };
+  CHECK(text([&] { measure_codec(sign<>{}, executor, 0); }) ==
+        "measure_codec: 1048576 values, 0 ranks; at least 1 is needed of both");
+  CHECK(text([&] { measure_codec(sign<>{}, executor, 2, {.values = 0}); }) ==
+        "measure_codec: 0 values, 2 ranks; at least 1 is needed of both");
+  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+    host_executor mine;
+    measure_costs<float>({"identity", "gzip"}, mine, transport, brief);
+  });
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  CHECK(outcomes[0].text ==
+        "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
+        "float_cast:bf16, sign, sign_count");
+}
