@@ -47,6 +47,15 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
     });
 }
 
+TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {
+  mpi::transport transport(MPI_COMM_WORLD, mpi::waiting::block);
+  host_executor executor;
+  auto x = data::whole_numbers(50001, transport.rank());
+  all_reduce(std::span(x), sign{}, transport, executor, {.seed = 5});
+  CHECK(digest(std::span(x), transport).same());
+  CHECK(x == loopback_result<sign<>>(transport.size(), 50001, {}));
+}
+
 TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;

@@ -18,13 +18,18 @@
 
 namespace hcomp::mpi {
 
+/// What a rank does while it waits for a message.
+enum class waiting {
+  yield,  ///< asks MPI and gives the processor away in turns: ranks may share cores
+  block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
+};
+
 /// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
 ///
 /// Errors that MPI reports become transport_error (MPICH 4.0 aborts the job instead when it notices
 /// one while waiting, such as a message longer than its receive); but plain MPI does not notice
 /// that a peer died or a link was cut: most libraries abort the job, some wait for ever. Where that
-/// matters use hcomp::ucx::transport. Waiting yields the processor, so ranks may share cores. Used
-/// by one thread at a time.
+/// matters use hcomp::ucx::transport. Used by one thread at a time.
 class transport {
  public:
   /// A send or receive under way. Movable; waited for exactly once.
@@ -37,7 +42,7 @@ class transport {
 
   /// Collective over `comm`, which is duplicated; so is destruction, unless a transport_error was
   /// thrown.
-  explicit transport(MPI_Comm comm) {
+  explicit transport(MPI_Comm comm, waiting how = waiting::yield) : waiting_(how) {
     require(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     rank_ = rank_of(comm_);
@@ -79,11 +84,8 @@ class transport {
 
   std::size_t wait(request& r) {
     MPI_Status status;
-    int code = MPI_SUCCESS, done = 0;
-    for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
-      if (idle > 64) std::this_thread::yield();
-      code = MPI_Test(&r.handle, &done, &status);
-    }
+    int const code =
+        waiting_ == waiting::block ? MPI_Wait(&r.handle, &status) : poll(r.handle, status);
     if (code != MPI_SUCCESS) {
       failed_ = true;
       require(code,
@@ -98,6 +100,16 @@ class transport {
   }
 
  private:
+  /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
+  static int poll(MPI_Request& handle, MPI_Status& status) {
+    int code = MPI_SUCCESS, done = 0;
+    for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
+      if (idle > 64) std::this_thread::yield();
+      code = MPI_Test(&handle, &done, &status);
+    }
+    return code;
+  }
+
   void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {
     if (peer < 0 || peer >= size_)
       throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
@@ -113,6 +125,7 @@ class transport {
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;
+  waiting waiting_;
   int rank_ = 0;
   int size_ = 1;
   bool failed_ = false;
