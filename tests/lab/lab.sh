@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# A lab: hosts on one machine that see each other only through links of a chosen rate, delay and loss.
+# A lab: hosts on one machine that see each other only through links of a chosen rate, delay, loss.
 #
-#   lab.sh up [OPTIONS]                        make a lab
-#   lab.sh exec HOST COMMAND...                run a command on a host: host0, host1, ... (or 0, 1, ...)
+#   lab.sh up [OPTIONS]             make a lab
+#   lab.sh exec HOST COMMAND...     run a command on a host: host0, host1, ... (or 0, 1, ...)
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
-#                                              mpirun across the hosts, ranks dealt out in turns
-#   lab.sh bytes                               what every host sent, received and lost so far
-#   lab.sh down                                remove the lab and all that runs in it
-#   lab.sh with [OPTIONS] -- COMMAND...        up, COMMAND, down, also after Ctrl-C or a failure.
-#                                              COMMAND: openmpi|mpich ... as for run, exec HOST ..., or any
-#                                              program, which finds the lab's name in HCOMP_LAB
+#                                   mpirun across the hosts, ranks dealt out in turns
+#   lab.sh bytes                    what every host sent, received and lost so far
+#   lab.sh down                     remove the lab and all that runs in it
+#   lab.sh with [OPTIONS] -- COMMAND...
+#                                   up, COMMAND, down, also after Ctrl-C or a failure; COMMAND is
+#                                   openmpi|mpich ... as for run, exec HOST ..., or any program,
+#                                   which finds the lab's name in HCOMP_LAB
 # Options of up and with:
 #   --hosts N       hosts, 1 to 200 (4)
 #   --rate R        of every link, each way: 100mbit, 2.5gbit, 500kbit, none (100mbit)
@@ -24,25 +25,29 @@
 #
 # For example:
 #   lab.sh with --rate 1gbit -- openmpi build/examples/small/all_reduce
-#   lab.sh up --hosts 8 --delay 1ms --loss 0.1%; lab.sh run mpich -n 8 PROGRAM; lab.sh bytes; lab.sh down
+#   lab.sh up --hosts 8 --delay 1ms --loss 0.1%
+#   lab.sh run mpich -n 8 PROGRAM; lab.sh bytes; lab.sh down
 #
 # The rate counts whole Ethernet frames, with their headers of 14 bytes. Of a link of 100 Mbit/s, TCP
-# hands 95.6 Mbit/s to programs: 1448 of 1514 bytes. Every host has a link of its own into one switch.
-# A lab with delay or loss needs a process for that, which fills a core at 2 Gbit/s of all links together.
+# hands 95.6 Mbit/s to programs: 1448 of 1514 bytes. Every host has a link of its own to one switch.
+# With delay or loss the switch is a process, which fills a core at 2 Gbit/s of all links together.
 #
-# Every host has its own name, address (host0 is 10.77.0.1), processes' shared memory and /sys; files
-# are those of the machine. MPI and UCX are told to use TCP alone, so that ranks of one host use it as
-# well. What is set already in the environment, e.g. UCX_TLS or OMPI_MCA_pml, stays.
+# Every host has its own name, address (host0 is 10.77.0.1), shared memory and /sys; files are those
+# of the machine. MPI and UCX are told to use TCP alone, so that ranks of one host use it as well.
+# What is set already in the environment, e.g. UCX_TLS or OMPI_MCA_pml, stays.
 #
-# Needs root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN. Exit status: 0; that of the command;
-# 1 it failed; 2 it was called wrongly; 77 this machine cannot have labs.
+# Needs root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN; where users may make namespaces,
+# "unshare -Ur lab.sh with ..." needs neither.
+# Exit status: 0; that of the command; 1 it failed; 2 it was called wrongly; 77 this machine cannot
+# have labs.
 set -euo pipefail
 
 # How it works. A lab is the process namespace of one process, its keeper, which has a network and a
 # mount namespace of its own, too; every host adds a network, a mount, a name and a shared memory
-# namespace to it. Nothing has a name outside, so when the keeper ends, for whatever reason, the kernel
-# ends all processes of the lab and all else vanishes with them. Until `up` is through, and all along
-# under `with`, the keeper ends when a pipe from there closes. All that can be left is the state folder.
+# namespace to it. Nothing has a name outside, so when the keeper ends, for whatever reason, the
+# kernel ends all processes of the lab, and all else vanishes with them. Until `up` is through, and
+# all along under `with`, the keeper ends when a pipe from there closes. All that can be left is the
+# state folder.
 
 self=$(readlink -f "${BASH_SOURCE[0]}")
 PATH+=:/usr/sbin:/sbin
@@ -142,17 +147,20 @@ check_lab_options() {
   choose_queue
 }
 
-# How much a link may send at once and keep waiting, and the congestion control: short queues and reno
-# vary least at 100 Mbit/s, bbr with 8 ms of queue delivers its rate at 1 Gbit/s, where reno is a third
-# slower.
+# How much a link may send at once and keep waiting, and the congestion control. At 100 Mbit/s reno
+# and 5 ms of queue vary least; at 1 Gbit/s bbr and 8 ms deliver the rate, where an all-reduce with
+# reno is a third slower.
 choose_queue() {
-  local best=reno allowed
+  local best=bbr allowed
   burst=$((bits / 7600))  # bytes in 1.05 ms
-  limit=$((bits / 1000))  # bytes in 8 ms
+  limit=$((bits / 1000))
+  if ((bits > 0 && bits < 300000000)); then
+    best=reno
+    limit=$((bits / 1525))
+  fi
   ((burst > 16384)) || burst=16384
   ((limit > 65536)) || limit=65536
   limit=$((limit + bits * delay_us / 4000000))  # what is under way must have room as well
-  ((bits > 0 && bits < 300000000)) || best=bbr
   allowed=$(</proc/sys/net/ipv4/tcp_allowed_congestion_control)
   [[ " $allowed " == *" $best "* ]] || best=${allowed%% *}
   tcp=${tcp:-$best}
@@ -221,8 +229,8 @@ need_lab() {
 # ---- What this machine can do --------------------------------------------------------------------
 need_programs() {
   local pair
-  for pair in ip=iproute2 bridge=iproute2 tc=iproute2 unshare=util-linux nsenter=util-linux flock=util-linux \
-    setpriv=util-linux mount=mount; do
+  for pair in {ip,bridge,tc}=iproute2 {unshare,nsenter,flock,setpriv}=util-linux mount=mount \
+    hostname=hostname; do
     [[ -x $(command -v "${pair%=*}") ]] ||
       die 77 "no program '${pair%=*}' was found in $PATH; on Debian the package ${pair#*=} has it"
   done
@@ -371,7 +379,7 @@ be_host() {
   mount -t tmpfs tmpfs /dev/shm
   mount -t tmpfs tmpfs "$state/tmp"
   mount --bind "$state/hosts" /etc/hosts
-  echo "host$1" >/proc/sys/kernel/hostname
+  hostname "host$1"
   be_quiet
   echo "$tcp" >/proc/sys/net/ipv4/tcp_congestion_control
   echo "here"
@@ -411,17 +419,18 @@ join_by_switch() {
 }
 
 give_addresses() {
-  local i j
+  local i neighbours=""
+  # Known beforehand: no questions on the links.
   for ((i = 0; i < hosts; i++)); do
-    {
-      echo "link set dev eth0 address $(hardware "$i")"
-      echo "address add $(address "$i")/24 dev eth0"
-      echo "link set dev eth0 up"
-      # Known beforehand: no questions on the links.
-      for ((j = 0; j < hosts; j++)); do
-        ((i == j)) || echo "neighbour replace $(address "$j") lladdr $(hardware "$j") dev eth0"
-      done
-    } | on_network "$i" ip -batch -
+    neighbours+="neighbour replace $(address "$i") lladdr $(hardware "$i") dev eth0"$'\n'
+  done
+  for ((i = 0; i < hosts; i++)); do
+    on_network "$i" ip -batch - <<END
+link set dev eth0 address $(hardware "$i")
+address add $(address "$i")/24 dev eth0
+link set dev eth0 up
+$neighbours
+END
   done
 }
 

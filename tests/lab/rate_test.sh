@@ -30,7 +30,7 @@ delivers() {  # delivers MBIT OPTIONS...
 }
 
 within_five_percent() {
-  awk -v x="$1" -v mbit="$2" 'BEGIN { share = x / (mbit * 1448 / 1514); exit !(0.95 <= share && share <= 1.05) }'
+  between 0.95 "$(awk -v x="$1" -v mbit="$2" 'BEGIN { print x / (mbit * 1448 / 1514) }')" 1.05
 }
 
 check "100 Mbit/s" delivers 100

@@ -13,7 +13,8 @@ lab() { "$here/lab.sh" "$@"; }
 up() { lab up "$@" || exit $?; }
 
 leave() {
-  local name
+  local name job
+  for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
   for name in "$HCOMP_LAB" "$HCOMP_LAB-2"; do lab down --name "$name" 2>/dev/null || true; done
 }
 trap leave EXIT
