@@ -13,9 +13,11 @@
 #include "../support/gnuplot.hpp"
 #include "../support/program.hpp"
 #include "contenders.hpp"
+#include "machine.hpp"
 #include "measure.hpp"
 #include "mpi_algorithms.hpp"
 #include "options.hpp"
+#include "report_page.hpp"
 #include "result.hpp"
 
 namespace perf {
@@ -75,6 +77,17 @@ void write(result const& all, options const& o) {
   };
   save(o.json, to_json(all).dump(1) + "\n", "figures");
   save(o.csv, to_csv(all), "table");
+  if (o.plot.empty()) return;
+  write_report({all}, o.plot);
+  example::say("report in {}\n", o.plot);
+}
+
+/// What was measured before, as a page. Rank 0 only.
+void report_from(std::vector<std::string> const& files, std::string const& page) {
+  std::vector<result> all;
+  for (auto const& file : files) all.push_back(read_json(file));
+  write_report(all, page);
+  example::say("report in {}\n", page);
 }
 
 void run(options const& o) {
@@ -82,7 +95,9 @@ void run(options const& o) {
     if (example::rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
     for (auto const& file : {o.json, o.csv, o.plot}) example::require_writable(file);
+    if (!o.reports_from.empty()) report_from(o.reports_from, o.plot);
   });
+  if (!o.reports_from.empty()) return;
   std::unique_ptr<input> data;
   example::together([&] {
     if (o.input.empty())
@@ -94,6 +109,7 @@ void run(options const& o) {
 
   result all;
   all.mpi = mpi_library();
+  all.machine = this_machine();
   all.ranks = example::ranks();
   all.hosts = count_hosts();
   all.rate = o.rate.value_or(0);

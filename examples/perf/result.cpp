@@ -7,6 +7,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "text.hpp"
+
 namespace perf {
 namespace {
 
@@ -16,18 +18,6 @@ template <class T> nlohmann::ordered_json json_of(std::optional<T> const& figure
 }
 std::optional<double> figure(nlohmann::ordered_json const& json) {
   return json.is_null() ? std::nullopt : std::optional(json.get<double>());
-}
-
-std::string size_text(std::uint64_t bytes) {
-  for (auto const& [unit, size] : {std::pair{'G', 1u << 30}, {'M', 1u << 20}, {'K', 1u << 10}})
-    if (bytes >= size && bytes % size == 0) return fmt::format("{} {}iB", bytes / size, unit);
-  return fmt::format("{} B", bytes);
-}
-
-std::string seconds_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return fmt::format("{:.3f} s", seconds);
 }
 
 template <class Format>
@@ -51,9 +41,11 @@ spread spread::of(std::vector<double> values) {
 }
 
 std::string table_head(result const& all) {
-  auto text = fmt::format("# {}, {} ranks on {} host{}, link {:.4g} Mbit/s ({}), {}{}{}\n", all.mpi,
-                          all.ranks, all.hosts, all.hosts == 1 ? "" : "s", all.rate / 1e6,
-                          all.rate_was_measured ? "measured" : "given", all.input,
+  auto const link = all.rate > 0 ? fmt::format("{} ({})", rate_text(all.rate),
+                                               all.rate_was_measured ? "measured" : "given")
+                                 : "of unknown rate";
+  auto text = fmt::format("# {}, {} ranks on {} host{}, link {}, {}{}{}\n", all.mpi, all.ranks,
+                          all.hosts, all.hosts == 1 ? "" : "s", link, all.input,
                           all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
   text += fmt::format(columns, "size", "count", "type", "codec", "algorithm", "by", "time", "min",
                       "max", "algbw", "busbw", "sent", "wire", "vs MPI", "bound", "model", "error");
@@ -76,12 +68,17 @@ std::string line(result const& all, row const& one) {
 }
 
 nlohmann::ordered_json to_json(result const& all) {
-  nlohmann::ordered_json json{
-      {"tool", "hcomp_perf"},       {"mpi", all.mpi},
-      {"ranks", all.ranks},         {"hosts", all.hosts},
-      {"rate_bit_per_s", all.rate}, {"rate_was_measured", all.rate_was_measured},
-      {"latency_s", all.latency},   {"label", all.label},
-      {"input", all.input},         {"mean", all.mean}};
+  nlohmann::ordered_json json{{"tool", "hcomp_perf"},
+                              {"mpi", all.mpi},
+                              {"machine", all.machine},
+                              {"ranks", all.ranks},
+                              {"hosts", all.hosts},
+                              {"rate_bit_per_s", all.rate},
+                              {"rate_was_measured", all.rate_was_measured},
+                              {"latency_s", all.latency},
+                              {"label", all.label},
+                              {"input", all.input},
+                              {"mean", all.mean}};
   json["rows"] = nlohmann::ordered_json::array();
   for (auto const& r : all.rows)
     json["rows"].push_back({{"bytes", r.bytes},
@@ -117,6 +114,7 @@ result read_json(std::string const& file) {
     result all;
     if (json.at("tool") != "hcomp_perf") throw std::runtime_error("another tool's file");
     json.at("mpi").get_to(all.mpi);
+    all.machine = json.value("machine", "");
     json.at("ranks").get_to(all.ranks);
     json.at("hosts").get_to(all.hosts);
     json.at("rate_bit_per_s").get_to(all.rate);
@@ -159,15 +157,20 @@ std::string to_csv(result const& all) {
       "seconds_min,seconds_max,bytes_sent,bytes_on_wire,vs_mpi,bound_s,predicted_s,error,"
       "same_bits\n";
   auto const number = [](double v) { return fmt::format("{:.9g}", v); };
+  auto const quoted = [](std::string const& field) {
+    std::string out = "\"";
+    for (char const c : field) out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + '"';
+  };
   for (auto const& r : all.rows)
     text += fmt::format(
-        "\"{}\",{},{},{:.9g},\"{}\",{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{},{},"
+        "{},{},{},{:.9g},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{},{},"
         "{:.6g},{},{},{:.6g},{}\n",
-        all.mpi, all.ranks, all.hosts, all.rate, all.label, r.bytes, r.count, r.type, r.name.codec,
-        r.name.algorithm, r.name.transport, r.seconds.median, r.seconds.least, r.seconds.most,
-        r.bytes_sent ? number(*r.bytes_sent) : "", r.bytes_on_wire ? number(*r.bytes_on_wire) : "",
-        r.vs_mpi, r.bound ? number(*r.bound) : "", r.predicted ? number(*r.predicted) : "", r.error,
-        r.same_bits);
+        quoted(all.mpi), all.ranks, all.hosts, all.rate, quoted(all.label), r.bytes, r.count,
+        r.type, r.name.codec, r.name.algorithm, r.name.transport, r.seconds.median, r.seconds.least,
+        r.seconds.most, r.bytes_sent ? number(*r.bytes_sent) : "",
+        r.bytes_on_wire ? number(*r.bytes_on_wire) : "", r.vs_mpi, r.bound ? number(*r.bound) : "",
+        r.predicted ? number(*r.predicted) : "", r.error, r.same_bits);
   return text;
 }
 

@@ -45,7 +45,8 @@ struct row {
 
 /// A run on one network.
 struct result {
-  std::string mpi;  ///< library and version
+  std::string mpi;      ///< library and version
+  std::string machine;  ///< of rank 0: its processor
   int ranks = 0, hosts = 0;
   double rate = 0;     ///< bit/s of a rank's link
   double latency = 0;  ///< seconds, one way

@@ -2,11 +2,16 @@
 /// @file
 /// Pictures, drawn by the program gnuplot.
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace example {
 
@@ -26,6 +31,40 @@ inline void gnuplot(std::string const& script) {
   bool const written = std::fwrite(script.data(), 1, script.size(), pipe) == script.size();
   if (int const status = pclose(pipe); !written || status != 0)
     throw std::runtime_error("gnuplot failed with status " + std::to_string(status));
+}
+
+/// A text as a script's literal; what would end it or the line is taken out.
+inline std::string gnuplot_text(std::string_view text) {
+  std::string literal = "'";
+  for (char const c : text)
+    if (c != '\'' && c != '\n' && c != '\r') literal += c;
+  return literal + "'";
+}
+
+/// Runs a script that draws one picture with the terminal svg, and gives it as an element for HTML.
+/// @param id  put before every name inside, so that a page may have several pictures
+/// @throws std::runtime_error  gnuplot is missing or fails, or there is no room for its file
+inline std::string gnuplot_svg(std::string const& id, std::string const& script) {
+  auto file = (std::filesystem::temp_directory_path() / "hcomp-picture-XXXXXX").string();
+  int const descriptor = mkstemp(file.data());
+  if (descriptor < 0) throw std::runtime_error(file + " cannot be made");
+  close(descriptor);
+  struct remover {
+    std::string const& file;
+    ~remover() { std::remove(file.c_str()); }
+  } const removed{file};
+  gnuplot("set output " + gnuplot_text(file) + "\n" + script + "\nunset output\n");
+
+  std::ifstream in(file);
+  std::string svg(std::istreambuf_iterator<char>(in), {});
+  auto const begin = svg.find("<svg"), end = svg.rfind("</svg>");
+  if (begin == std::string::npos || end == std::string::npos)
+    throw std::runtime_error("gnuplot drew no whole picture");
+  svg = svg.substr(begin, end + 6 - begin);
+  for (std::string_view const before : {"id='", "id=\"", "href='#", "url(#"})
+    for (auto at = svg.find(before); at != std::string::npos; at = svg.find(before, at + 1))
+      svg.insert(at + before.size(), id + "-");
+  return svg;
 }
 
 /// @throws std::runtime_error  the file cannot be written; nothing in it is changed
