@@ -221,12 +221,13 @@ TEST_CASE("cost model: encoding, decoding and every use of the executor are adde
   cost.decode = 3e-6;
   cost.call = 1e-3;
   auto const p = predict(ring_way, 2, 1000, cost, {}, 1000, false);
-  CHECK(p.encode == doctest::Approx(1e-3 + 2e-3));
+  CHECK(p.encode == 0);
   CHECK(p.decode == doctest::Approx(1e-3 + 3e-3));
-  // chunks of 5 blocks in segments of 2: 3 merges
-  CHECK(p.reduce_scatter == doctest::Approx(3e-3));
+  // chunks of 5 blocks in segments of 2: 3 encodings before sending, 3 before merging, 3 merges
+  CHECK(p.reduce_scatter == doctest::Approx(9e-3 + 2e-3));
   CHECK(p.all_gather == 0);
-  CHECK(p.seconds() == doctest::Approx(10e-3));
+  CHECK(p.seconds() == doctest::Approx(15e-3));
+  CHECK(predicted_seconds(ring_way, 1, 1000, cost, {}) == doctest::Approx(2e-3 + 5e-3));
 }
 
 TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws for every rank") {

@@ -119,14 +119,39 @@ TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every al
 }
 
 TEST_CASE("plan without checksum: damage that headers show is a wire_error, x unchanged") {
-  // the version byte of a block that is still to be merged: all ranks learn of it
-  auto const run = run_with_flip<sign<>>(3, 40000, {.segment_bytes = 1}, 0, 8 * 2);
-  REQUIRE(run.applied);
-  CAPTURE(to_text(run.outcomes));
-  for (auto const& one : run.outcomes) CHECK(one.what == "wire_error");
-  for (std::size_t rank = 0; rank < 3; ++rank)
-    CHECK(first_difference(run.x[rank], integer_values(40000, 1, static_cast<int>(rank))) ==
-          nowhere);
+  for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
+    CAPTURE(early);
+    // the version byte of a block that is still to be merged: all ranks learn of it
+    auto const run = run_with_flip<sign<>>(
+        3, 40000, {.segment_bytes = 1, .decode_on_arrival_bytes = early}, 0, 8 * 2);
+    REQUIRE(run.applied);
+    CAPTURE(to_text(run.outcomes));
+    CHECK(all_ended_alike(run.outcomes, "wire_error"));
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      CHECK(first_difference(run.x[rank], integer_values(40000, 1, static_cast<int>(rank))) ==
+            nowhere);
+  }
+}
+
+TEST_CASE(
+    "plan without checksum: a finished block damaged on its way is noticed where it arrives") {
+  for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
+    CAPTURE(early);
+    plan_options const options{.segment_bytes = 1, .decode_on_arrival_bytes = early};
+    constexpr std::size_t values = 2 * sign<>::block_values;  // one block per rank
+    auto const whole = run_with_flip<sign<>>(2, values, options, -1, 0);
+    auto const run = run_with_flip<sign<>>(2, values, options, 1, 8 * 2);
+    REQUIRE(run.applied);
+    CHECK(run.outcomes[0].what == "returned");
+    CHECK(first_difference(run.x[0], whole.x[0]) == nowhere);
+    CHECK(run.outcomes[1].what == "wire_error");
+    // rank 1 owns and may have decoded the first block; the damaged one is as it was
+    auto const before = integer_values(values, 1, 1);
+    std::size_t const half = sign<>::block_values;
+    for (std::size_t i = half; i < values; ++i) REQUIRE(run.x[1][i] == before[i]);
+    for (std::size_t i = 0; i < half; ++i)
+      REQUIRE(run.x[1][i] == (early == 0 ? whole.x[1][i] : before[i]));
+  }
 }
 
 TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all ranks") {

@@ -32,13 +32,15 @@ struct result {
 /// Integers on all ranks, `special` on rank 1 at place `at`, summed under `policy` by `Sum`.
 template <class Sum, class C>
 result summed(C const& codec, std::size_t values, std::size_t at, float special,
-              nonfinite_policy policy, algorithm const& how = {}) {
+              nonfinite_policy policy, algorithm const& how = {},
+              std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
   result run;
   for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
   run.x[1][at] = special;
   run.outcomes = outcomes_on(ranks, [&](loopback& transport) {
     host_executor executor;
-    Sum(values, codec, transport, executor, {.how = how, .nonfinite = policy})
+    Sum(values, codec, transport, executor,
+        {.how = how, .nonfinite = policy, .decode_on_arrival_bytes = decode_on_arrival_bytes})
         .all_reduce(std::span(run.x[static_cast<std::size_t>(transport.rank())]), {.seed = 2});
   });
   return run;
@@ -72,18 +74,21 @@ TEST_CASE(
   for (std::string const how : {"ring", "torus", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
       constexpr std::size_t block = C::block_values;
-      for (float const special : specials) {
-        CAPTURE(how);
-        CAPTURE(std::string(C::name));
-        CAPTURE(special);
-        std::size_t const at = block + 17;
-        check_thrown(summed<plan_of<C>>(C{}, 4 * block + 1, at, special,
-                                        nonfinite_policy::throw_error, algorithm::from(how)),
-                     at, special,
-                     "first in block 1 (values " + std::to_string(block) + " to " +
-                         std::to_string(2 * block - 1) + ") of " + std::to_string(4 * block + 1) +
-                         " values, 1 blocks concerned");
-      }
+      for (float const special : specials)
+        for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
+          CAPTURE(how);
+          CAPTURE(std::string(C::name));
+          CAPTURE(special);
+          CAPTURE(early);
+          std::size_t const at = block + 17;
+          check_thrown(
+              summed<plan_of<C>>(C{}, 4 * block + 1, at, special, nonfinite_policy::throw_error,
+                                 algorithm::from(how), early),
+              at, special,
+              "first in block 1 (values " + std::to_string(block) + " to " +
+                  std::to_string(2 * block - 1) + ") of " + std::to_string(4 * block + 1) +
+                  " values, 1 blocks concerned");
+        }
     });
   for (float const special : specials)
     check_thrown(summed<selection>(sign<>{}, 40000, 39999, special, nonfinite_policy::throw_error),

@@ -76,6 +76,8 @@ std::vector<difference> differences() {
        "the checksum (0 off, 1 on): rank 0 has 0, rank 2 has 1"},
       {[](auto& plan, auto&) { plan.segment_bytes = 4096; },
        "segment_bytes: rank 0 has 262144, rank 2 has 4096"},
+      {[](auto& plan, auto&) { plan.decode_on_arrival_bytes = 1; },
+       "decode_on_arrival_bytes: rank 0 has 4194304, rank 2 has 1"},
   };
 }
 

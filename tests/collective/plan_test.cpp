@@ -8,6 +8,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>
 #include <stdexcept>
@@ -357,6 +358,39 @@ TEST_CASE("all_reduce: checksums and missing checks change no bit") {
         auto const got = all_reduced(work);
         for (std::size_t rank = 0; rank < got.size(); ++rank)
           CHECK(first_difference(got[rank], plain[rank]) == nowhere);
+      }
+  });
+}
+
+TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x and of feedback") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    constexpr std::size_t values = 5 * C::block_values + 100;
+    for (int const ranks : {1, 3, 4})
+      for (auto const& name : algorithm_names) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(ranks);
+        CAPTURE(name);
+        auto const run = [&](std::size_t from, std::vector<std::vector<float>>& residuals) {
+          residuals.resize(static_cast<std::size_t>(ranks));
+          return on_ranks(integers<float>(values, ranks, 18), [&](loopback& transport, auto& x) {
+            host_executor executor;
+            plan_options options{.how = algorithm::from(name), .segment_bytes = 1};
+            options.decode_on_arrival_bytes = from;
+            plan sum(values, C{}, transport, executor, options);
+            error_feedback<float> feedback(values);
+            for (std::uint64_t step = 0; step < 2; ++step)
+              sum.all_reduce(std::span(x), feedback,
+                             {.seed = 19, .step = step, .result = reduction::mean});
+            residuals[static_cast<std::size_t>(transport.rank())].assign(
+                feedback.residual().begin(), feedback.residual().end());
+          });
+        };
+        std::vector<std::vector<float>> early, late;
+        auto const x = run(0, early), expected = run(values * sizeof(float) + 1, late);
+        for (std::size_t rank = 0; rank < x.size(); ++rank) {
+          CHECK(first_difference(x[rank], expected[rank]) == nowhere);
+          CHECK(first_difference(early[rank], late[rank]) == nowhere);
+        }
       }
   });
 }

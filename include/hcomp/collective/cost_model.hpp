@@ -23,8 +23,8 @@ namespace hcomp {
 /// Seconds that an all-reduce is expected to take, and where they go.
 struct prediction {
   double agree = 0;           ///< comparing the ranks' arguments
-  double encode = 0;          ///< with algorithm `owner` also selecting
-  double reduce_scatter = 0;  ///< moving and merging; 0 with algorithm `owner`
+  double encode = 0;          ///< and selecting, with algorithm `owner`; otherwise in what follows
+  double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
   double all_gather = 0;
   double decode = 0;  ///< with algorithm `owner` also putting back
 
@@ -111,15 +111,16 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// How long an all-reduce of `values` values takes, if all ranks and links are alike.
 ///
 /// Follows segment by segment what plan::all_reduce and owner_selection do: a link carries one
-/// message at a time, a rank merges one segment while the next one travels, and a ring passes a
-/// segment on as soon as it is merged. With P ranks, a chunk of c bytes (the largest one), segments
-/// of s bytes that take m to merge, and alpha and beta of the link, one half of a ring takes what
-/// is slowest: a link that is never idle, (P - 1) c beta + alpha + m; merging that never waits, the
-/// same with m for s beta; or the way of one segment from rank to rank and the rest of its chunk,
-/// (P - 1) (alpha + s beta + m) + (c - s) beta. In the all-gather m is 0. The torus adds up its
-/// rows' and columns' rings; direct's hops wait for each other. Before and after come values *
-/// encode and values * decode, for `owner` values * (encode + P pack), P - 1 messages at once, and
-/// values * (decode + P unpack). Before all, ceil(log2 P) messages if `check` is on.
+/// message at a time, a rank encodes what it needs next and merges one segment while others
+/// travel, and a ring passes a segment on as soon as it is merged. With P ranks, a chunk of c bytes
+/// (the largest one), segments of s bytes that take m to encode and merge, and alpha and beta of
+/// the link, one half of a ring takes about what is slowest: a link that is never idle, (P - 1) c
+/// beta; merging that never waits, the same with m for s beta; or the way of one segment from rank
+/// to rank and the rest of its chunk, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
+/// all-gather m is 0. The torus adds up its rows' and columns' rings; direct's hops wait for each
+/// other. Then come values * decode. Owner selection takes values * (encode + P pack), P - 1
+/// messages at once, and values * (decode + P unpack). Before all, ceil(log2 P) messages if `check`
+/// is on.
 ///
 /// @param segment_bytes  as in plan_options
 /// @param check          plan_options::check: ceil(log2 P) messages before anything else
@@ -142,10 +143,9 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
     p.agree = detail::agreement_steps(ranks) *
               (link.seconds_per_message + link.seconds_between_messages +
                static_cast<double>(sizeof(detail::call_summary)) * link.seconds_per_byte);
-  p.encode = codec.call + all * codec.encode;
   p.decode = codec.call + all * codec.decode;
   if (how.kind == algorithm_kind::owner) {
-    p.encode += codec.call + all * ranks * codec.pack;
+    p.encode = 2 * codec.call + all * (codec.encode + ranks * codec.pack);
     p.decode += codec.call + all * ranks * codec.unpack;
     if (ranks > 1)
       p.all_gather =
@@ -158,20 +158,20 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
     return (layout.blocks() + static_cast<std::size_t>(parts) - 1) /
            static_cast<std::size_t>(parts);
   };
+  // every rank encodes all values once, while the hops count their largest chunks
+  auto const encode_block = [&](int parts) {
+    return all * codec.encode / std::max(1.0, static_cast<double>(largest(parts)) * parts);
+  };
   detail::rank_clock clock(codec, link, layout, segment_bytes);
-  if (how.kind == algorithm_kind::torus) {
-    clock.move(shape.columns - 1, largest(shape.columns), true, true);
-    clock.move(shape.rows - 1, largest(ranks), true, true);
-  } else {
-    clock.move(ranks - 1, largest(ranks), how.kind == algorithm_kind::ring, true);
-  }
+  bool const passes_on = how.kind != algorithm_kind::direct;
+  int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
+            columns = how.kind == algorithm_kind::torus ? shape.columns : ranks;
+  clock.move(columns - 1, largest(columns), {passes_on, true, encode_block(columns)});
+  clock.move(rows - 1, largest(ranks), {passes_on, true, columns > 1 ? 0 : encode_block(ranks)});
+  if (ranks == 1) clock.work(codec.call + all * codec.encode);
   p.reduce_scatter = clock.now();
-  if (how.kind == algorithm_kind::torus) {
-    clock.move(shape.rows - 1, largest(ranks), true, false);
-    clock.move(shape.columns - 1, largest(shape.columns), true, false);
-  } else {
-    clock.move(ranks - 1, largest(ranks), how.kind == algorithm_kind::ring, false);
-  }
+  clock.move(rows - 1, largest(ranks), {passes_on, false});
+  clock.move(columns - 1, largest(columns), {passes_on, false});
   p.all_gather = clock.now() - p.reduce_scatter;
   return p;
 }

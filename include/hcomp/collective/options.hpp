@@ -18,6 +18,9 @@ struct plan_options {
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
   bool checksum = false;                   ///< protect every block on its way
   std::size_t segment_bytes = 256 * 1024;  ///< chunks travel in pieces of about this size
+  /// An x of so many bytes is decoded while its last parts arrive. Not with checksums, which
+  /// promise more; see plan::all_reduce.
+  std::size_t decode_on_arrival_bytes = std::size_t{4} << 20;
   tag_t tag = 0;  ///< different for plans that are used at the same time on one transport
 };
 

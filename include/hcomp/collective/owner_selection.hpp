@@ -200,7 +200,9 @@ template <class V, Transport T, Executor E> class owner_selection {
       found.nonfinite = 0;
       found.nonfinite_blocks = layout_.blocks();
     }
-    session_.finish(found, options().checksum, layout_, figures);
+    session_.finish(
+        found, options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all,
+        layout_, figures);
 
     executor_->for_each_block(
         layout_.blocks(),

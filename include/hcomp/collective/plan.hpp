@@ -20,6 +20,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace hcomp {
 
@@ -86,8 +87,10 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @throws wire_error             damaged or contradicting blocks met
   /// @throws transport_error        a peer failed; the transport must not be used again
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
-  /// wrong argument is noticed only by the rank that passed it.
-  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
+  /// wrong argument is noticed only by the rank that passed it. Only what a message suffers on its
+  /// last way, when the sum is finished, is noticed by its receiver alone, unless options.checksum
+  /// is on; then an x of options.decode_on_arrival_bytes or more holds parts of the sum. Cost:
+  /// ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     return all_reduce(x, nothing, call);
@@ -100,12 +103,14 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto figures = session_.start(detail::operation::all_reduce, x, feedback, call);
-    encode(layout_.all(), x, feedback, call, figures);
-    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
-                          figures);
-    moves_.all_gather(code(), transport(), options().tag, figures);
-    finish(layout_.all(), session_.expected_weight(), options().checksum, figures);
-    decode(layout_.all(), x, feedback, call, figures);
+    reduce(x, feedback, call, figures);
+    if (decodes_on_arrival()) {
+      spread_and_decode(x, feedback, call, figures);
+    } else {
+      moves_.all_gather(code(), transport(), options().tag, figures);
+      finish(layout_.all(), session_.expected_weight(), of_all(), figures);
+      decode(layout_.all(), x, feedback, call, figures);
+    }
     feedback.commit();
     return session_.done(figures);
   }
@@ -115,10 +120,8 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     auto figures = session_.start(detail::operation::reduce_scatter, x, nothing, call);
-    encode(layout_.all(), x, nothing, call, figures);
-    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
-                          figures);
-    finish(owned_blocks(), session_.expected_weight(), true, figures);
+    reduce(x, nothing, call, figures);
+    finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
     decode(owned_blocks(), x, nothing, call, figures);
     return session_.done(figures);
   }
@@ -130,7 +133,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     auto figures = session_.start(detail::operation::all_gather, x, nothing, call);
     encode(owned_blocks(), x, nothing, call, figures);
     moves_.all_gather(code(), transport(), options().tag, figures);
-    finish(layout_.all(), 1, options().checksum, figures);
+    finish(layout_.all(), 1, of_all(), figures);
     decode(layout_.all(), x, nothing, call, figures);
     return session_.done(figures);
   }
@@ -141,6 +144,46 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   std::byte* scratch() const { return memory_.data() + code_bytes_; }
   block_range owned_blocks() const {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
+  }
+
+  /// Encodes and adds up; every block is encoded when it is first needed.
+  template <class F>
+  void reduce(std::span<value_type const> x, F& feedback, call_options const& call,
+              report& figures) {
+    encoded_.assign(layout_.blocks(), 0);
+    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
+                          figures, [&](block_range range) {
+                            for (std::size_t b = range.first; b < range.end(); ++b) {
+                              std::size_t const first = b;
+                              while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
+                              if (b > first) encode({first, b - first}, x, feedback, call, figures);
+                            }
+                          });
+  }
+
+  /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
+  /// x stays as it was whatever happens to a message.
+  bool decodes_on_arrival() const {
+    return transport().size() > 1 && !options().checksum &&
+           layout_.values * sizeof(value_type) >= options().decode_on_arrival_bytes;
+  }
+
+  /// The all-gather, decoding what has arrived. That the sum is sound is known before.
+  template <class F>
+  void spread_and_decode(std::span<value_type> x, F& feedback, call_options const& call,
+                         report& figures) {
+    auto const weight = session_.expected_weight();
+    finish(owned_blocks(), weight, detail::findings::of_parts, figures);
+    detail::code_findings found;
+    auto const decode_sound = [&](block_range blocks) {
+      found.merge(check(blocks, weight, figures));
+      if (found.damaged == detail::code_findings::nowhere)
+        decode(blocks, x, feedback, call, figures);
+    };
+    moves_.all_gather(
+        code(), transport(), options().tag, figures, [&] { decode_sound(owned_blocks()); },
+        decode_sound);
+    session_.finish(found, detail::findings::of_all, layout_, figures);
   }
 
   template <class F>
@@ -157,12 +200,21 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     watch.add_to(figures.seconds_encode);
   }
 
-  void finish(block_range blocks, std::uint64_t weight, bool ask_others, report& figures) {
+  /// Of a code that all ranks hold: with checksums any of them may have met damage.
+  detail::findings of_all() const {
+    return options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all;
+  }
+
+  detail::code_findings check(block_range blocks, std::uint64_t weight, report& figures) {
     detail::stopwatch watch;
     auto const found =
         detail::check_code(codec(), layout_, blocks, code(), session_.stream(), weight);
     watch.add_to(figures.seconds_decode);
-    session_.finish(found, ask_others, layout_, figures);
+    return found;
+  }
+
+  void finish(block_range blocks, std::uint64_t weight, detail::findings whose, report& figures) {
+    session_.finish(check(blocks, weight, figures), whose, layout_, figures);
   }
 
   template <class F>
@@ -187,6 +239,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   E* executor_;
   schedule schedule_;
   detail::chunk_moves<C, T> moves_;
+  std::vector<char> encoded_;  ///< block by block
   std::size_t code_bytes_;
   typename E::buffer memory_;
 };

@@ -65,6 +65,7 @@ struct call_record {
   std::uint32_t nonfinite = 0;
   std::uint32_t checksum = 0;
   std::uint64_t segment_bytes = 0;
+  std::uint64_t decode_on_arrival_bytes = 0;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
@@ -93,6 +94,7 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
   mine.nonfinite = static_cast<std::uint32_t>(options.nonfinite);
   mine.checksum = options.checksum;
   mine.segment_bytes = options.segment_bytes;
+  mine.decode_on_arrival_bytes = options.decode_on_arrival_bytes;
   mine.seed = call.seed;
   mine.step = call.step;
   mine.tensor = call.tensor;
@@ -195,6 +197,8 @@ inline void require_agreement(std::span<call_record const> all) {
       "the checksum (0 off, 1 on)", [](auto& r) { return r.checksum; }, number);
   compare(
       "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
+  compare(
+      "decode_on_arrival_bytes", [](auto& r) { return r.decode_on_arrival_bytes; }, number);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].refused != complaint::none)
       throw std::invalid_argument(who() + "on rank " + std::to_string(rank) + " " +

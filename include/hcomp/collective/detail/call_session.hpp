@@ -20,6 +20,10 @@
 
 namespace hcomp::detail {
 
+/// What a rank's findings are of. Ranks that all hold the same blocks need not ask each other,
+/// unless each may have met damage of its own.
+enum class findings { of_all, of_all_to_compare, of_parts };
+
 /// What all collectives on one codec, size and transport share: options, records of all ranks.
 template <HomomorphicSum C, Transport T> class call_session {
  public:
@@ -64,16 +68,15 @@ template <HomomorphicSum C, Transport T> class call_session {
     return figures;
   }
 
-  /// Throws what is wrong with the finished blocks, on all ranks alike. Ranks that all hold the
-  /// same blocks need not ask each other (`ask_others`).
-  void finish(code_findings found, bool ask_others, code_layout const& layout, report& figures) {
-    if (ask_others && transport_->size() > 1) {
+  /// Throws what is wrong with the finished blocks, on all ranks alike.
+  void finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
+    if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
       all_gather_records(*transport_, options_.tag, found, findings_);
       code_findings all;
       for (auto const& one : findings_) all.merge(one);
-      if (what_ != operation::reduce_scatter) all.nonfinite_blocks = found.nonfinite_blocks;
-      found = all;  // in reduce_scatter ranks hold different blocks, otherwise the same
+      if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
+      found = all;
       watch.add_to(figures.seconds_communicate);
     }
     require_sound(to_text(what_), C::name, found, options_.nonfinite, layout);

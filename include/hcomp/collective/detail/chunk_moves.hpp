@@ -19,7 +19,8 @@ namespace hcomp::detail {
 
 /// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one
 /// overlaps the transfer of the next, and a segment that the next hop passes on leaves as soon as
-/// it is merged. Keeps its request lists: after the first use nothing is allocated.
+/// it is merged; blocks are encoded when they are first needed, while others are on their way.
+/// Keeps its request lists: after the first use nothing is allocated.
 template <HomomorphicSum C, Transport T> class chunk_moves {
  public:
   chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
@@ -35,29 +36,54 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   std::size_t scratch_bytes() const { return 2 * incoming_bytes_; }
 
   /// Add up the chunks; afterwards this rank holds its finished chunks in their places in `code`.
-  template <Executor E>
+  /// @param encode  (blocks) called for blocks of this rank before they are sent or merged, for
+  ///                every block at least once
+  template <Executor E, class Encode>
   void reduce_scatter(C const& codec, std::byte* code, std::byte* scratch, T& transport,
-                      E& executor, tag_t tag, report& figures) {
+                      E& executor, tag_t tag, report& figures, Encode const& encode) {
     auto const place = [&](std::size_t h, block_range range) {
       return scratch + (h % 2) * incoming_bytes_ +
              layout_.offset(range.first - blocks(schedule_->reduce[h].receive).first);
     };
-    run(schedule_->reduce, code, transport, tag, figures, place,
-        [&](std::size_t h, block_range range, stopwatch& watch) {
-          executor.for_each_block(
-              range.count,
-              merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range)});
-          executor.synchronize();
-          watch.add_to(figures.seconds_merge);
-        });
+    auto const merge = [&](std::size_t h, block_range range) {
+      stopwatch watch;
+      executor.for_each_block(
+          range.count, merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range)});
+      executor.synchronize();
+      watch.add_to(figures.seconds_merge);
+    };
+    run(schedule_->reduce, code, transport, tag, figures,
+        work_at{.place = place,
+                .before_send = encode,
+                .before_wait = encode,
+                .arrived = merge,
+                .passed_on = [](block_range) {}});
+    encode(layout_.all());  // a rank alone makes no hops
   }
 
   /// Spread the finished chunks; afterwards every rank holds all of them.
+  /// @param meanwhile  () called once, when this rank's own chunks are on their way
+  /// @param arrived    (blocks) called for all others' chunks, segment by segment
+  template <class Meanwhile, class Arrived>
+  void all_gather(std::byte* code, T& transport, tag_t tag, report& figures,
+                  Meanwhile const& meanwhile, Arrived const& arrived) {
+    bool first = true;
+    run(schedule_->gather, code, transport, tag, figures,
+        work_at{.place = [&](std::size_t,
+                             block_range range) { return code + layout_.offset(range.first); },
+                .before_send = [](block_range) {},
+                .before_wait =
+                    [&](block_range) {
+                      if (first) meanwhile();
+                      first = false;
+                    },
+                .arrived = [](std::size_t, block_range) {},
+                .passed_on = arrived});
+    if (first) meanwhile();
+  }
   void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
-    run(
-        schedule_->gather, code, transport, tag, figures,
-        [&](std::size_t, block_range range) { return code + layout_.offset(range.first); },
-        [](std::size_t, block_range, stopwatch&) {});
+    all_gather(
+        code, transport, tag, figures, [] {}, [](block_range) {});
   }
 
  private:
@@ -72,13 +98,27 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       f(block_range{first, std::min(segment_blocks_, all.end() - first)});
   }
 
-  /// @param place     (hop, blocks) -> where these blocks are received
-  /// @param received  (hop, blocks, stopwatch) called when they are there
-  template <class Place, class Received>
+  /// What is done besides moving, segment by segment.
+  template <class Place, class BeforeSend, class BeforeWait, class Arrived, class PassedOn>
+  struct work_at {
+    Place place;             ///< (hop, blocks) -> where these blocks are received
+    BeforeSend before_send;  ///< (blocks)
+    BeforeWait before_wait;  ///< (blocks) while they are on their way here
+    Arrived arrived;         ///< (hop, blocks)
+    PassedOn passed_on;      ///< (blocks) when they are on their way to the next, if they go there
+  };
+
+  template <class Work>
   void run(std::vector<hop> const& hops, std::byte* code, T& transport, tag_t tag, report& figures,
-           Place const& place, Received const& received) {
+           Work const& work) {
     stopwatch watch;
+    auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
+      watch.add_to(figures.seconds_communicate);
+      f(arguments...);
+      watch.skip();
+    };
     auto const send = [&](std::size_t h, block_range range) {
+      aside(work.before_send, range);
       sends_[h % 2].push_back(transport.isend(
           hops[h].to, tag,
           std::span<std::byte const>(code + layout_.offset(range.first), layout_.bytes(range))));
@@ -89,7 +129,7 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     auto const receive_all = [&](std::size_t h) {
       for_each_segment(hops[h].receive, [&](block_range range) {
         receives_[h % 2].push_back(transport.irecv(
-            hops[h].from, tag, std::span<std::byte>(place(h, range), layout_.bytes(range))));
+            hops[h].from, tag, std::span<std::byte>(work.place(h, range), layout_.bytes(range))));
       });
     };
 
@@ -103,14 +143,15 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       if (more) receive_all(h + 1);
       std::size_t next = 0;
       for_each_segment(hops[h].receive, [&](block_range range) {
+        aside(work.before_wait, range);
         std::size_t const came = transport.wait(receives_[h % 2][next++]);
-        watch.add_to(figures.seconds_communicate);
         if (came != layout_.bytes(range))
           throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
                            " sent " + std::to_string(came) + " bytes, " +
                            std::to_string(layout_.bytes(range)) + " were expected");
-        received(h, range, watch);
+        aside(work.arrived, h, range);
         if (passes_on) send(h + 1, range);
+        aside(work.passed_on, range);
       });
       for (auto& request : sends_[h % 2]) transport.wait(request);
       if (!sends_[h % 2].empty()) ++figures.hops;

@@ -23,24 +23,42 @@ class rank_clock {
 
   double now() const { return now_; }
 
+  /// What one half of a collective does at its hops.
+  struct manner {
+    bool passes_on = false;  ///< what one hop receives the next one sends, segment by segment
+    bool merges = false;
+    double encode_block = 0;  ///< seconds, for blocks that are first needed here
+  };
+
+  void work(double seconds) { now_ += seconds; }
+
   /// `hops` hops in each of which every rank sends and receives `blocks` blocks.
-  /// @param passes_on  what one hop receives the next one sends, segment by segment
-  void move(int hops, std::size_t blocks, bool passes_on, bool merges) {
+  void move(int hops, std::size_t blocks, manner const& how) {
     std::size_t const segments = (blocks + segment_blocks_ - 1) / segment_blocks_;
-    ready_.assign(segments, now_);
+    auto const blocks_of = [&](std::size_t segment) {
+      return std::min(segment_blocks_, blocks - segment * segment_blocks_);
+    };
+    auto const encode = [&](std::size_t segment) {
+      if (how.encode_block > 0)
+        work(codec_.call + how.encode_block * static_cast<double>(blocks_of(segment)));
+    };
     for (int h = 0; h < hops; ++h) {
-      for (std::size_t i = 0; i < segments; ++i) {
-        std::size_t const first = i * segment_blocks_;
-        std::size_t const count = std::min(segment_blocks_, blocks - first);
-        link_is_free_ = std::max(link_is_free_, ready_[i]) + link_.seconds_between_messages +
-                        bytes(count) * link_.seconds_per_byte;
-        now_ = std::max(now_, link_is_free_ + link_.seconds_per_message);
-        if (merges) now_ += codec_.call + values(count) * codec_.merge;
-        if (passes_on) next_.push_back(now_);
-      }
-      if (!passes_on) next_.assign(segments, now_);
+      bool const fresh = h == 0 || !how.passes_on;
       ready_.swap(next_);
       next_.clear();
+      if (fresh) ready_.clear();
+      for (std::size_t i = 0; fresh && i < segments; ++i) {
+        encode(i);
+        ready_.push_back(now_);
+      }
+      for (std::size_t i = 0; i < segments; ++i) {
+        if (h == 0 || how.passes_on) encode(i);
+        link_is_free_ = std::max(link_is_free_, ready_[i]) + link_.seconds_between_messages +
+                        bytes(blocks_of(i)) * link_.seconds_per_byte;
+        now_ = std::max(now_, link_is_free_ + link_.seconds_per_message);
+        if (how.merges) work(codec_.call + values(blocks_of(i)) * codec_.merge);
+        next_.push_back(now_);
+      }
     }
   }
 
