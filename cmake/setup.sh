@@ -16,6 +16,7 @@ tests=(
   libmpich-dev mpich                            # the second MPI
   doctest-dev libbenchmark-dev
   iproute2 iperf3 iputils-ping                  # emulated networks, and what measures them
+  libsimgrid-dev                                # simulated clusters
 )
 
 case "${1-}" in

@@ -1,0 +1,91 @@
+#pragma once
+/// @file
+/// A cluster that exists only in SimGrid, and MPI ranks that run on it in one process.
+
+#include <mpi.h>
+#include <xbt/log.h>
+#include <simgrid/s4u.hpp>
+
+#include <functional>
+#include <hcomp/collective/costs.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace scale {
+
+/// `hosts` hosts with one rank each, around a switch that is never the bottleneck.
+///
+/// A message of n bytes takes link.seconds_per_message + n * link.seconds_per_byte from any host to
+/// any other. What a host sends leaves one after the other, as through a TCP connection or a queue
+/// pair; what it receives at the same time from several hosts shares its cable; neither disturbs
+/// the other. Besides this only `this_actor::sleep_for` takes simulated time.
+///
+/// SimGrid knows one simulation per process, so there is one cluster per process.
+class cluster {
+ public:
+  cluster(int hosts, hcomp::link_cost const& link)
+      : hosts_(hosts), engine_("scale"), start_line_(simgrid::s4u::Barrier::create(hosts)) {
+    using simgrid::s4u::Engine;
+    // SimGrid's own factors describe real Gigabit clusters. Here latency and bandwidth are what
+    // `link` says, and MPI calls and the ranks' own work take no simulated time.
+    xbt_log_control_set("xbt_cfg.thres:warning");
+    xbt_log_control_set("smpi_config.thres:warning");
+    for (char const* setting :
+         {"network/model:CM02", "network/latency-factor:1", "network/bandwidth-factor:1",
+          "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0",
+          "smpi/simulate-computation:no", "smpi/wtime:0", "smpi/send-is-detached-thresh:0",
+          "surf/precision:1e-9", "contexts/stack-size:1024"})
+      Engine::set_config(setting);
+    auto* const zone = simgrid::s4u::create_star_zone("cluster");
+    for (int h = 0; h < hosts; ++h) {
+      auto* const host = zone->create_host(name_of(h), "1Gf");
+      auto* const cable =
+          zone->create_split_duplex_link("cable" + name_of(h), 1 / link.seconds_per_byte);
+      cable->set_latency(link.seconds_per_message / 2);  // a way has two cables
+      // Without it messages from one host to another share the cable: a later one delays the one
+      // that is waited for, and a ring whose chunks differ by a block takes half as long again.
+      cable->get_link_up()->set_concurrency_limit(1);
+      zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr,
+                      {{cable, simgrid::s4u::LinkInRoute::Direction::UP}}, true);
+    }
+    zone->seal();
+  }
+
+  /// Runs `rank` on every host, between MPI_Init and MPI_Finalize; returns when all are done. Ranks
+  /// take turns, so they may share memory without locks.
+  /// @throws std::runtime_error  ranks wait for what never comes
+  void run(std::function<void()> const& rank) {
+    int running = hosts_;
+    SMPI_init();
+    SMPI_app_instance_register("ranks", nullptr, hosts_);
+    for (int h = 0; h < hosts_; ++h) {
+      auto actor = simgrid::s4u::Actor::init(name_of(h), engine_.host_by_name(name_of(h)));
+      actor->set_property("instance_id", "ranks");
+      actor->set_property("rank", std::to_string(h));
+      actor->start([&rank, &running] {
+        MPI_Init(nullptr, nullptr);
+        rank();
+        MPI_Finalize();
+        --running;
+      });
+    }
+    engine_.run();
+    if (running > 0)
+      throw std::runtime_error("cluster: " + std::to_string(running) + " of " +
+                               std::to_string(hosts_) + " ranks wait for ever");
+  }
+
+  /// Simulated seconds since the start.
+  static double now() { return simgrid::s4u::Engine::get_clock(); }
+  /// All ranks leave at the same simulated time.
+  void line_up() const { start_line_->wait(); }
+
+ private:
+  static std::string name_of(int host) { return "host" + std::to_string(host); }
+
+  int hosts_;
+  simgrid::s4u::Engine engine_;
+  simgrid::s4u::BarrierPtr start_line_;
+};
+
+}  // namespace scale

@@ -1,0 +1,61 @@
+#include "costs.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <fstream>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace scale {
+namespace {
+
+using hcomp::codec_cost;
+
+struct figure {
+  char const* name;
+  double codec_cost::*seconds;
+};
+constexpr std::array figures{
+    figure{"encode", &codec_cost::encode}, figure{"merge", &codec_cost::merge},
+    figure{"decode", &codec_cost::decode}, figure{"call", &codec_cost::call},
+    figure{"pack", &codec_cost::pack},     figure{"unpack", &codec_cost::unpack}};
+
+}  // namespace
+
+hcomp::cost_table measured_costs(int ranks) {
+  hcomp::host_executor executor;
+  hcomp::cost_table costs;
+  costs.codecs.push_back({"identity", measure_codec(hcomp::identity<>{}, executor, ranks)});
+  costs.codecs.push_back({"sign", measure_codec(hcomp::sign<>{}, executor, ranks)});
+  return costs;
+}
+
+void write_costs(std::string const& file, hcomp::cost_table const& costs) {
+  nlohmann::json table;
+  for (auto const& [codec, cost] : costs.codecs)
+    for (auto const& [name, seconds] : figures) table[codec][name] = cost.*seconds;
+  std::ofstream out(file);
+  out << table.dump(1) << "\n";
+  if (!out) throw std::runtime_error(fmt::format("{} cannot be written", file));
+}
+
+hcomp::cost_table read_costs(std::string const& file) try {
+  std::ifstream in(file);
+  auto const table = nlohmann::json::parse(in);
+  hcomp::cost_table costs;
+  for (auto const& [codec, seconds] : table.items()) {
+    codec_cost cost;
+    hcomp::builtin_codecs<float>::with(codec, [&]<class C>() { cost = hcomp::size_of(C{}); });
+    for (auto const& [name, figure] : figures) cost.*figure = seconds.at(name).get<double>();
+    costs.codecs.push_back({codec, cost});
+  }
+  return costs;
+} catch (nlohmann::json::exception const& e) {
+  throw std::runtime_error(fmt::format("{} is no table of costs: {}", file, e.what()));
+}
+
+}  // namespace scale

@@ -1,0 +1,161 @@
+#include "experiment.hpp"
+
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <span>
+
+#include "cluster.hpp"
+#include "costs.hpp"
+#include "simulated_executor.hpp"
+
+namespace scale {
+namespace {
+
+using vector = std::vector<float>;
+
+/// Fills x with +1 and -1, others on every rank; a quarter, a half or three quarters are +1.
+void draw(vector& x, int rank) {
+  for (std::size_t first = 0; first < x.size(); first += 64) {
+    auto const word = [&](std::uint64_t i) {
+      return hcomp::mix(hcomp::mix(first + i) + static_cast<std::uint64_t>(rank));
+    };
+    std::uint64_t const a = word(0), b = word(1), kind = first / 64 % 3;
+    std::uint64_t const bits = kind == 0 ? a & b : kind == 1 ? a : a | b;
+    for (std::size_t i = 0; i < std::min<std::size_t>(64, x.size() - first); ++i)
+      x[first + i] = static_cast<float>(bits >> i & 1) * 2 - 1;
+  }
+}
+
+/// What is wrong with a sum of `draw`s, in words; nothing if it is right.
+std::string fault_of(hcomp::identity<>, vector const& sum, vector const& exact, int) {
+  auto const [wrong, right] = std::ranges::mismatch(sum, exact);
+  if (wrong == sum.end()) return "";
+  return fmt::format("value {} is {} instead of {}", wrong - sum.begin(), *wrong, *right);
+}
+/// One bit per value: P times the sign of a rank drawn at random, the mean of which is the sum.
+/// Over all values both differ by less than 6 standard deviations.
+std::string fault_of(hcomp::sign<>, vector const& sum, vector const& exact, int ranks) {
+  double difference = 0, variance = 0;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    double const s = sum[i], e = exact[i], p = ranks;
+    if (std::abs(s) != p) return fmt::format("value {} is {} instead of {} or {}", i, s, p, -p);
+    difference += s - e;
+    variance += p * p - e * e;
+  }
+  if (std::abs(difference) <= 6 * std::sqrt(variance)) return "";
+  return fmt::format("all values together are off by {}, {} standard deviations", difference,
+                     difference / std::sqrt(variance));
+}
+
+/// Messages have a header and the bits drawn from their rank, per block rounded up to bytes. By how
+/// much the bytes of one rank may differ from the mean: 6 standard deviations, as if all draws were
+/// even and 2 bytes in place of the rounding's 0.3.
+double spread_of_owner_bytes(std::size_t values, std::size_t blocks, int ranks) {
+  double const bits = std::sqrt(static_cast<double>(values) / ranks);
+  double const rounding = 2 * std::sqrt(static_cast<double>(blocks));
+  return (ranks - 1) * 6 * (bits / 8 + rounding);
+}
+
+/// What all ranks share. They take turns, so they need no locks.
+class experiment {
+ public:
+  experiment(options const& o, cluster const& hosts)
+      : options_(o), costs_(read_costs(o.costs)), cluster_(hosts), exact_(o.values) {
+    for (auto const& codec : o.codecs)
+      for (auto const& name : o.algorithms)
+        if (name != "owner" || codec == "sign") outcomes_.push_back({name, codec, 0, 0, 0, 0, {}});
+  }
+
+  std::vector<outcome> const& outcomes() const { return outcomes_; }
+
+  /// What one rank does.
+  void run_rank() {
+    hcomp::mpi::transport transport(MPI_COMM_WORLD, hcomp::mpi::waiting::block);
+    vector x(options_.values);
+    draw(x, transport.rank());
+    for (std::size_t i = 0; i < x.size(); ++i) exact_[i] += x[i];
+    for (auto& result : outcomes_)
+      if (result.codec == "identity")
+        sum<planned>(hcomp::identity<>{}, transport, x, result);
+      else if (result.algorithm == "owner")
+        sum<selected>(hcomp::sign<>{}, transport, x, result);
+      else
+        sum<planned>(hcomp::sign<>{}, transport, x, result);
+  }
+
+ private:
+  template <class C> using planned = hcomp::plan<C, hcomp::mpi::transport, simulated_executor>;
+  template <class C>
+  using selected =
+      hcomp::owner_selection<typename C::value_type, hcomp::mpi::transport, simulated_executor>;
+
+  template <template <class> class Sum, class C>
+  void sum(C const& codec, hcomp::mpi::transport& transport, vector& x, outcome& result) {
+    int const rank = transport.rank(), ranks = transport.size();
+    auto const how = hcomp::algorithm::from(result.algorithm);
+    auto const& cost = costs_.of(result.codec);
+    simulated_executor executor(cost);
+    Sum<C> all(options_.values, codec, transport, executor, {.how = how});
+    draw(x, rank);
+
+    cluster_.line_up();
+    double const start = cluster::now();
+    auto const report = all.all_reduce(x, {.seed = 1});
+    result.seconds = std::max(result.seconds, cluster::now() - start);
+
+    if (rank == 0) {
+      result.hops = report.hops;
+      result.bytes_sent = report.bytes_sent;
+      result.predicted =
+          hcomp::predicted_seconds(how, ranks, options_.values, cost, options_.link());
+    }
+    check_hops_and_bytes(how, rank, hcomp::layout_of(codec, options_.values), report, result);
+    bool const same = hcomp::digest(std::span(x), transport).same();
+    if (rank == 0 && !same) result.faults.push_back("the ranks hold different bits");
+    if (auto const fault = rank == 0 ? fault_of(codec, x, exact_, ranks) : ""; !fault.empty())
+      result.faults.push_back(fault);
+  }
+
+  void check_hops_and_bytes(hcomp::algorithm const& how, int rank, hcomp::code_layout const& layout,
+                            hcomp::report const& report, outcome& result) const {
+    int const ranks = options_.ranks;
+    bool const by_owner = how.kind == hcomp::algorithm_kind::owner;
+    // owner selection sends to all others in one hop; its report counts the messages
+    int const hops = by_owner ? ranks - 1 : hcomp::hops_of(how, ranks);
+    bool const all_chunks_have_blocks = by_owner || layout.blocks() >= std::size_t(ranks);
+    if (all_chunks_have_blocks ? report.hops != hops : report.hops > hops)
+      result.faults.push_back(
+          fmt::format("rank {}: {} hops instead of {}", rank, report.hops, hops));
+
+    auto const bytes = hcomp::bytes_sent_per_rank(how, rank, ranks, layout) +
+                       hcomp::agreement_bytes_per_rank(ranks);
+    double const off = static_cast<double>(report.bytes_sent) - static_cast<double>(bytes);
+    double const allowed =
+        by_owner ? spread_of_owner_bytes(layout.values, layout.blocks(), ranks) : 0;
+    if (std::abs(off) > allowed)
+      result.faults.push_back(
+          fmt::format("rank {}: {} bytes sent instead of {}", rank, report.bytes_sent, bytes));
+  }
+
+  options const& options_;
+  hcomp::cost_table costs_;
+  cluster const& cluster_;
+  vector exact_;  ///< sum of what all ranks drew
+  std::vector<outcome> outcomes_;
+};
+
+}  // namespace
+
+std::vector<outcome> run(options const& o) {
+  cluster hosts(o.ranks, o.link());
+  experiment all(o, hosts);
+  hosts.run([&] { all.run_rank(); });
+  return all.outcomes();
+}
+
+}  // namespace scale

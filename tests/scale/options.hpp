@@ -1,0 +1,36 @@
+#pragma once
+/// @file
+/// What `scale` is asked for on its command line.
+
+#include <cstddef>
+#include <hcomp/collective/costs.hpp>
+#include <string>
+#include <vector>
+
+namespace scale {
+
+struct options {
+  int ranks = 64;
+  std::size_t values = 1'000'000;
+  std::vector<std::string> algorithms{"ring", "torus", "direct"};
+  std::vector<std::string> codecs{"identity", "sign"};
+  double latency = 10;    ///< microseconds
+  double bandwidth = 10;  ///< Gbit/s
+  std::string costs;      ///< file to read
+  std::string measure;    ///< file to write instead of simulating
+  std::string json;       ///< file to write
+  double within = 0;      ///< per cent; 0: not asked for
+
+  hcomp::link_cost link() const { return {latency * 1e-6, 8e-9 / bandwidth, 0}; }
+};
+
+/// What is printed instead of a simulation, and the exit status.
+struct usage {
+  std::string text;
+  int status;
+};
+
+/// @throws usage
+options parse(int argc, char const* const* argv);
+
+}  // namespace scale

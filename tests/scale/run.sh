@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Simulates all-reduces on clusters of 64 to 1,024 hosts and draws the picture.
+#
+#   tests/scale/run.sh [<arguments for scale>]     e.g. --values 300000, or --latency 2
+#
+# RANKS="64 128" and GBITS="100" choose clusters and links. The figures are in results/scale/, the
+# picture is results/scale.svg. 1,024 hosts need 9.4 GB of memory, which go with --values.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+read -ra ranks <<<"${RANKS:-64 128 256 512 1024}"
+read -ra gbits <<<"${GBITS:-1 10}"
+build=$top/build-scale
+results=$top/results
+
+bash "$top/cmake/setup.sh" tests
+
+mkdir -p "$build" "$results/scale"
+echo "building in ${build##*/}/"
+{
+  cmake -S "$top" -B "$build" -G Ninja -DHCOMP_BUILD_EXAMPLES=OFF -DHCOMP_BUILD_BENCHMARKS=OFF \
+    -DHCOMP_WITH_GPU=OFF
+  cmake --build "$build" --target scale scale_plot
+} >"$build/build.log" 2>&1 </dev/null || {
+  echo "tests/scale/run.sh: building failed:" >&2
+  tail -n 40 "$build/build.log" >&2
+  exit 1
+}
+program=$build/tests/scale
+
+# Measured once, so that all clusters have the same machines.
+"$program/scale" --measure "$results/scale/costs.json"
+
+figures=()
+for gbit in "${gbits[@]}"; do
+  echo "links of $gbit Gbit/s"
+  for hosts in "${ranks[@]}"; do
+    algorithms=ring,torus,direct
+    ((hosts > 256)) || algorithms+=,owner # each of P ranks does work for P ranks, here on one core
+    file=$results/scale/${gbit}gbit-$hosts.json
+    "$program/scale" --costs "$results/scale/costs.json" --ranks "$hosts" --bandwidth "$gbit" \
+      --algorithm "$algorithms" --json "$file" "$@"
+    figures+=("$file")
+  done
+done
+"$program/scale_plot" "$results/scale.svg" "${figures[@]}"
+echo "drawn: results/scale.svg"
