@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "../support/npy.hpp"
+
 namespace perf {
 
 /// Vectors of all ranks, each known to every rank, so that the exact sum needs no network.
@@ -39,18 +41,17 @@ class generated : public input {
 };
 
 /// A matrix of float32 in NumPy's format, one row per rank.
-/// Source: numpy.lib.format, versions 1 to 3.
 class npy_file : public input {
  public:
-  /// @throws std::runtime_error  not there, no such matrix, shorter than it says, too few rows
+  /// @throws std::runtime_error  as example::npy_matrix, or too few rows
   npy_file(std::string const& file, int ranks);
-  void read(int rank, std::size_t first, std::span<float> out) const override;
-  std::size_t values() const override { return columns_; }
+  void read(int rank, std::size_t first, std::span<float> out) const override {
+    matrix_.read(static_cast<std::size_t>(rank), first, out);
+  }
+  std::size_t values() const override { return matrix_.columns(); }
 
  private:
-  std::string file_;
-  std::size_t columns_ = 0;
-  std::size_t start_ = 0;  ///< of the values, in the file
+  example::npy_matrix matrix_;
 };
 
 }  // namespace perf

@@ -71,7 +71,8 @@ std::string html(std::string_view text) {
 
 /// "3.20×" and whether that is a loss, also for those who see no colours.
 std::string ratio_html(double ratio) {
-  auto const text = fmt::format("{:.{}f}", ratio, ratio < 9.95 ? 2 : 0);
+  auto const text = ratio < 0.095 ? fmt::format("{:.1g}", ratio)
+                                  : fmt::format("{:.{}f}", ratio, ratio < 9.95 ? 2 : 0);
   if (ratio >= network::clear_speed_up)
     return fmt::format("<span class=\"faster\">{}×</span>", text);
   if (ratio >= 0.995) return text + "×";  // what would read "1.00×, slower"

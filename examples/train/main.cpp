@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../support/gnuplot.hpp"
+#include "../support/npy.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
 #include "options.hpp"
@@ -39,19 +40,41 @@ void print_progress(history const& run, observation const& now) {
         now.epoch, now.step, now.train_loss, now.accuracy, now.bytes / 1e9, now.seconds);
 }
 
+/// Writes all ranks' gradients to one file. Collective.
+void dump(std::span<float const> gradient, std::string const& file) {
+  std::vector<float> all;
+  if (rank() == 0) all.resize(gradient.size() * static_cast<std::size_t>(ranks()));
+  auto const count = static_cast<int>(gradient.size());
+  MPI_Gather(gradient.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, 0, comm);
+  together([&] {
+    if (rank() == 0) example::write_npy(file, all, static_cast<std::size_t>(ranks()));
+  });
+}
+
 void run(options const& o) {
   data_split data;
   together([&] {
     data = load_data(o.data, o.seed);
     if (rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
-    for (auto const& file : {o.json, o.plot}) example::require_writable(file);
+    for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
   });
   say("{} ranks, {} training and {} test images of {} pixels in {} classes\n", ranks(),
       data.train.size(), data.test.size(), data.train.features, data.train.classes);
 
   comparison all{o, ranks(), {}};
-  trainer const train{o, data, comm, print_progress};
+  gradient_observer dump_once;
+  if (!o.dump.empty())
+    dump_once = [&](history const& now, std::span<float const> gradient, std::uint64_t step) {
+      if (!all.rows.empty()) return;  // the first run is over
+      if (o.dump_step > now.steps)
+        throw std::runtime_error(
+            fmt::format("--dump-step {}: training takes {} steps", o.dump_step, now.steps));
+      if (step != o.dump_step) return;
+      dump(gradient, o.dump);
+      say("  gradients of step {} in {}\n", step, o.dump);
+    };
+  trainer const train{o, data, comm, print_progress, dump_once};
   hcomp::host_executor executor(o.threads);
   example::with_transport(o.transport, [&](auto& unpaced) {
     paced_transport transport(unpaced, o.link);

@@ -89,6 +89,12 @@ options parse(int argc, char const* const* argv) {
 
   app.add_option("--json", o.json, "Write all figures to this file");
   app.add_option("--plot", o.plot, "Draw loss and accuracy into this SVG file (needs gnuplot)");
+  app.add_option(
+      "--dump", o.dump,
+      "Write the gradients of one step to this .npy file, a row per rank, as hcomp_perf\n"
+      "--input reads them; of the first codec and seed");
+  app.add_option("--dump-step", o.dump_step, "Which step that is, counted from 1")
+      ->check(example::above_zero());
   app.add_flag("--check", o.check, "Fail unless every training loss is finite and fell");
   app.add_option("--within", o.within,
                  "Fail unless marsit ends at most so many percentage points below fp32")

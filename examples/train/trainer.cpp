@@ -133,6 +133,11 @@ history trainer::operator()(
     gather(data.train, samples(step), mini_batch);
     loss += network.learn(mini_batch).loss;
     images += settings.batch;
+    if (gradient) {
+      run.seconds_compute += watch();
+      gradient(run, network.gradient(), step + 1);
+      watch();
+    }
     optimiser(network.gradient(), now * static_cast<float>(run.rate), update);
     run.seconds_compute += watch();
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "data.hpp"
 #include "history.hpp"
@@ -18,13 +19,16 @@
 namespace train {
 
 using observer = std::function<void(history const&, observation const&)>;
+using gradient_observer =
+    std::function<void(history const&, std::span<float const> gradient, std::uint64_t step)>;
 
 /// What every run of a program has in common.
 struct trainer {
   options const& settings;
   data_split const& data;
   MPI_Comm comm;
-  observer observe;  ///< called on every rank at every observation
+  observer observe;            ///< called on every rank at every observation
+  gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
   /// Collective. Trains a new classifier with `seed`; `make` gives the synchronizer for a number of
   /// parameters.
