@@ -32,6 +32,7 @@ template <class T> class exact_sum {
     first_ = values * rank / ranks;
     sum_.assign(values * (rank + 1) / ranks - first_, 0);
     magnitude_ = sum_;
+    has_zero_.assign(sum_.size(), false);
     std::vector<float> x(sum_.size());
     double const scale = mean ? 1.0 / static_cast<double>(ranks) : 1;
     for (int r = 0; r < example::ranks(); ++r) {
@@ -40,6 +41,7 @@ template <class T> class exact_sum {
         double const value = static_cast<double>(static_cast<T>(x[i])) * scale;
         sum_[i] += value;
         magnitude_[i] += std::abs(value);
+        if (value == 0) has_zero_[i] = true;
       }
     }
   }
@@ -54,7 +56,8 @@ template <class T> class exact_sum {
       total[error] += (value - sum_[i]) * (value - sum_[i]);
       total[exact] += sum_[i] * sum_[i];
       total[allowed] += magnitude_[i] * magnitude_[i];
-      bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && sum_[i] != 0;
+      // 0 has no sign of its own; codecs of signs give it one
+      bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && !has_zero_[i];
       if (what.keeps_unanimous_signs && unanimous && std::signbit(value) != std::signbit(sum_[i]))
         ++total[wrong_signs];
     }
@@ -72,6 +75,7 @@ template <class T> class exact_sum {
  private:
   std::size_t first_ = 0;
   std::vector<double> sum_, magnitude_;
+  std::vector<bool> has_zero_;  ///< of some rank's
 };
 
 }  // namespace perf
