@@ -22,14 +22,19 @@ template <class Wire> struct decode_floats;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
+/// A vector to calculate with; memory is read and written by memcpy.
+template <class T, int Lanes> struct aligned_vector {
+  typedef T type __attribute__((vector_size(sizeof(T) * Lanes)));
+};
+
 /// `Lanes` floats, and what they are on the wire, in the lower bits of 32.
 template <class Wire, int Lanes> struct wire_vector {
-  using values = typename simd_vector<float, Lanes>::type;
-  using bits = typename simd_vector<std::uint32_t, Lanes>::type;
-  using ints = typename simd_vector<std::int32_t, Lanes>::type;
+  using values = typename aligned_vector<float, Lanes>::type;
+  using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
+  using ints = typename aligned_vector<std::int32_t, Lanes>::type;
   using stored =
-      typename simd_vector<std::conditional_t<sizeof(Wire) == 2, std::uint16_t, std::uint32_t>,
-                           Lanes>::type;
+      typename aligned_vector<std::conditional_t<sizeof(Wire) == 2, std::uint16_t, std::uint32_t>,
+                              Lanes>::type;
 
   /// Bits that are all set in infinity and NaN, and only there.
   static constexpr std::uint32_t exponent = std::is_same_v<Wire, float>     ? 0x7f800000u
