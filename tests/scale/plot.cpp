@@ -98,7 +98,7 @@ std::string script(picture const& all, std::string const& file) {
   auto text = fmt::format(
       "set terminal svg size 1100,560 font 'Helvetica,15' background rgb 'white' rounded\n"
       "set output '{}'\n"
-      "set multiplot layout 1,{} margins 0.06,0.885,0.12,0.79 spacing 0.165,0.1 "
+      "set multiplot layout 1,{} margins 0.055,0.885,0.12,0.79 spacing 0.175,0.1 "
       "title \"One all-reduce of {:g} million values on {} to {} simulated hosts\" "
       "font ',19' offset 0,-0.3\n"
       "set label 'points: simulated; lines: the formula; latency {:g} us, codecs as measured' "
