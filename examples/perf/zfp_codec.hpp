@@ -79,6 +79,7 @@ template <class T> struct zfp_codec {
 
   /// Calls f(zfp, field) for n values at `x` and the payload of `block`.
   template <class F> void with_zfp(T* x, int n, std::byte* block, F const& f) const {
+    if (n == 0) return;  // zfp knows no empty field
     auto* const payload = block + hcomp::block_header_bytes;
     std::unique_ptr<bitstream, void (*)(bitstream*)> bits_of(
         stream_open(payload, block_bytes(n) - hcomp::block_header_bytes), stream_close);
