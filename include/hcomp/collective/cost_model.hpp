@@ -15,6 +15,7 @@
 #include <hcomp/collective/detail/rank_clock.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -26,7 +27,7 @@ struct prediction {
   double encode = 0;          ///< and selecting, with algorithm `owner`; otherwise in what follows
   double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
   double all_gather = 0;
-  double decode = 0;  ///< with algorithm `owner` also putting back
+  double decode = 0;  ///< with algorithm `owner` also putting back; 0 if all_gather does it
 
   double seconds() const { return agree + encode + reduce_scatter + all_gather + decode; }
 };
@@ -45,8 +46,8 @@ inline int agreement_steps(int ranks) {
 
 }  // namespace detail
 
-/// Steps of messages that wait for each other, agreement not counted: ring 2 (P - 1), torus of R
-/// rows and C columns 2 (R + C - 2), direct 2 (P - 1), owner 1.
+/// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
+/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, owner 1.
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
   detail::require_ranks("hops_of", ranks);
@@ -117,32 +118,35 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// the link, one half of a ring takes about what is slowest: a link that is never idle, (P - 1) c
 /// beta; merging that never waits, the same with m for s beta; or the way of one segment from rank
 /// to rank and the rest of its chunk, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
-/// all-gather m is 0. The torus adds up its rows' and columns' rings; direct's hops wait for each
-/// other. Then come values * decode. Owner selection takes values * (encode + P pack), P - 1
-/// messages at once, and values * (decode + P unpack). Before all, ceil(log2 P) messages if `check`
-/// is on.
+/// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
+/// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
+/// 1 chunks at once in each half. Owner selection takes values * (encode + P pack), P - 1 messages
+/// at once, and values * (decode + P unpack). Before all, ceil(log2 P) messages if `check` is on;
+/// as many more before an all-gather that decodes.
 ///
-/// @param segment_bytes  as in plan_options
-/// @param check          plan_options::check: ceil(log2 P) messages before anything else
+/// @param segment_bytes  as in plan_options, like the last two
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
 ///                                negative or not finite
 /// Cost: a few operations per hop and segment.
 /// Source: the model is that of R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform.
 /// Comput. Appl. 19 (2005) 49-66, with segments.
-inline prediction predict(algorithm const& how, int ranks, std::size_t values,
-                          codec_cost const& codec, link_cost const& link,
-                          std::size_t segment_bytes = plan_options{}.segment_bytes,
-                          bool check = true) {
+inline prediction predict(
+    algorithm const& how, int ranks, std::size_t values, codec_cost const& codec,
+    link_cost const& link, std::size_t segment_bytes = plan_options{}.segment_bytes,
+    bool check = true,
+    std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
   detail::require_ranks("predict", ranks);
   detail::require_costs("predict", codec, link);
   auto const shape = how.fitted(ranks);
   auto const layout = codec.layout(values);
   auto const all = static_cast<double>(values);
   prediction p;
-  if (check)
-    p.agree = detail::agreement_steps(ranks) *
-              (link.seconds_per_message + link.seconds_between_messages +
-               static_cast<double>(sizeof(detail::call_summary)) * link.seconds_per_byte);
+  auto const agreement = [&](double bytes) {
+    return detail::agreement_steps(ranks) *
+               (link.seconds_per_message + link.seconds_between_messages) +
+           bytes * link.seconds_per_byte;
+  };
+  if (check) p.agree = agreement(static_cast<double>(agreement_bytes_per_rank(ranks)));
   p.decode = codec.call + all * codec.decode;
   if (how.kind == algorithm_kind::owner) {
     p.encode = 2 * codec.call + all * (codec.encode + ranks * codec.pack);
@@ -158,30 +162,38 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
     return (layout.blocks() + static_cast<std::size_t>(parts) - 1) /
            static_cast<std::size_t>(parts);
   };
-  // every rank encodes all values once, while the hops count their largest chunks
-  auto const encode_block = [&](int parts) {
-    return all * codec.encode / std::max(1.0, static_cast<double>(largest(parts)) * parts);
+  // every rank encodes and decodes all values once, while the hops count their largest chunks
+  auto const of_block = [&](double seconds_per_value, int parts) {
+    return all * seconds_per_value / std::max(1.0, static_cast<double>(largest(parts)) * parts);
   };
   detail::rank_clock clock(codec, link, layout, segment_bytes);
   bool const passes_on = how.kind != algorithm_kind::direct;
+  bool const decodes = ranks > 1 && values * codec.value_bytes >= decode_on_arrival_bytes;
   int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
             columns = how.kind == algorithm_kind::torus ? shape.columns : ranks;
-  clock.move(columns - 1, largest(columns), {passes_on, true, encode_block(columns)});
-  clock.move(rows - 1, largest(ranks), {passes_on, true, columns > 1 ? 0 : encode_block(ranks)});
+  clock.move(columns - 1, largest(columns), {passes_on, true, of_block(codec.encode, columns), 0});
+  clock.move(rows - 1, largest(ranks),
+             {passes_on, true, columns > 1 ? 0 : of_block(codec.encode, ranks), 0});
   if (ranks == 1) clock.work(codec.call + all * codec.encode);
   p.reduce_scatter = clock.now();
-  clock.move(rows - 1, largest(ranks), {passes_on, false});
-  clock.move(columns - 1, largest(columns), {passes_on, false});
+  if (decodes) {
+    p.decode = 0;
+    clock.work(agreement(static_cast<double>(ranks - 1) * sizeof(detail::code_findings)));
+  }
+  double const decode_block = decodes ? of_block(codec.decode, ranks) : 0;
+  clock.move(rows - 1, largest(ranks), {passes_on, false, 0, decode_block},
+             rows > 1 ? largest(ranks) : 0);
+  clock.move(columns - 1, largest(columns), {passes_on, false, 0, decode_block},
+             rows > 1 ? 0 : largest(ranks));
   p.all_gather = clock.now() - p.reduce_scatter;
   return p;
 }
 
 /// predict(...).seconds()
-inline double predicted_seconds(algorithm const& how, int ranks, std::size_t values,
-                                codec_cost const& codec, link_cost const& link,
-                                std::size_t segment_bytes = plan_options{}.segment_bytes,
-                                bool check = true) {
-  return predict(how, ranks, values, codec, link, segment_bytes, check).seconds();
+template <class... Options>
+double predicted_seconds(algorithm const& how, int ranks, std::size_t values,
+                         codec_cost const& codec, link_cost const& link, Options... options) {
+  return predict(how, ranks, values, codec, link, options...).seconds();
 }
 
 /// How long an MPI library's own all-reduce of `bytes` bytes is expected to take: the quickest of

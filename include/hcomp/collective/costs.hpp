@@ -38,6 +38,7 @@ struct codec_cost {
   std::size_t block_values = 1;  ///< of the codec
   std::size_t block_bytes = 4;   ///< of a full block, its header included
   std::size_t header_bytes = 0;  ///< of these
+  std::size_t value_bytes = 4;   ///< of the vector
 
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
@@ -58,6 +59,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   cost.block_values = static_cast<std::size_t>(C::block_values);
   cost.block_bytes = codec.block_bytes(C::block_values);
   cost.header_bytes = block_header_bytes;
+  cost.value_bytes = sizeof(typename C::value_type);
   return cost;
 }
 

@@ -117,11 +117,13 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       f(arguments...);
       watch.skip();
     };
+    bool const at_once = sends_own_blocks_only(hops);
     auto const send = [&](std::size_t h, block_range range) {
       aside(work.before_send, range);
-      sends_[h % 2].push_back(transport.isend(
-          hops[h].to, tag,
-          std::span<std::byte const>(code + layout_.offset(range.first), layout_.bytes(range))));
+      (at_once ? early_sends_ : sends_[h % 2])
+          .push_back(transport.isend(hops[h].to, tag,
+                                     std::span<std::byte const>(code + layout_.offset(range.first),
+                                                                layout_.bytes(range))));
     };
     auto const send_all = [&](std::size_t h) {
       for_each_segment(hops[h].send, [&](block_range range) { send(h, range); });
@@ -133,10 +135,12 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       });
     };
 
-    for (auto* list : {&sends_[0], &sends_[1], &receives_[0], &receives_[1]}) list->clear();
+    for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
+      list->clear();
     if (hops.empty()) return;
     receive_all(0);
     send_all(0);
+    for (std::size_t h = 1; at_once && h < hops.size(); ++h) send_all(h);
     for (std::size_t h = 0; h < hops.size(); ++h) {
       bool const more = h + 1 < hops.size();
       bool const passes_on = more && hops[h + 1].send == hops[h].receive;
@@ -154,18 +158,31 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
         aside(work.passed_on, range);
       });
       for (auto& request : sends_[h % 2]) transport.wait(request);
-      if (!sends_[h % 2].empty()) ++figures.hops;
+      if (blocks(hops[h].send).count > 0) ++figures.hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
-      if (more && !passes_on) send_all(h + 1);
+      if (more && !passes_on && !at_once) send_all(h + 1);
       watch.add_to(figures.seconds_communicate);
     }
+    for (auto& request : early_sends_) transport.wait(request);
+    watch.add_to(figures.seconds_communicate);
+  }
+
+  /// True if no hop sends what an earlier one has received: then nothing has to wait.
+  static bool sends_own_blocks_only(std::vector<hop> const& hops) {
+    for (std::size_t h = 1; h < hops.size(); ++h)
+      for (std::size_t earlier = 0; earlier < h; ++earlier)
+        if (hops[earlier].receive.first < hops[h].send.end() &&
+            hops[h].send.first < hops[earlier].receive.end())
+          return false;
+    return true;
   }
 
   code_layout layout_;
   schedule const* schedule_;
   std::size_t segment_blocks_;
   std::size_t incoming_bytes_ = 0;
+  std::vector<typename T::request> early_sends_;
   std::vector<typename T::request> sends_[2];
   std::vector<typename T::request> receives_[2];
 };

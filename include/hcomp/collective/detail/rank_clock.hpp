@@ -25,44 +25,52 @@ class rank_clock {
 
   /// What one half of a collective does at its hops.
   struct manner {
-    bool passes_on = false;  ///< what one hop receives the next one sends, segment by segment
+    bool passes_on = false;  ///< what one hop receives the next one sends, segment by segment;
+                             ///< else every hop sends own blocks, all at once
     bool merges = false;
     double encode_block = 0;  ///< seconds, for blocks that are first needed here
+    double decode_block = 0;  ///< seconds, for every block that is received, and own ones
   };
 
   void work(double seconds) { now_ += seconds; }
 
   /// `hops` hops in each of which every rank sends and receives `blocks` blocks.
-  void move(int hops, std::size_t blocks, manner const& how) {
+  /// @param own  blocks that are decoded besides, while the first ones travel
+  void move(int hops, std::size_t blocks, manner const& how, std::size_t own = 0) {
     std::size_t const segments = (blocks + segment_blocks_ - 1) / segment_blocks_;
     auto const blocks_of = [&](std::size_t segment) {
       return std::min(segment_blocks_, blocks - segment * segment_blocks_);
     };
-    auto const encode = [&](std::size_t segment) {
-      if (how.encode_block > 0)
-        work(codec_.call + how.encode_block * static_cast<double>(blocks_of(segment)));
+    auto const use = [&](double seconds_per_block, std::size_t count) {
+      if (seconds_per_block > 0 && count > 0)
+        work(codec_.call + seconds_per_block * static_cast<double>(count));
     };
-    for (int h = 0; h < hops; ++h) {
-      bool const fresh = h == 0 || !how.passes_on;
-      ready_.swap(next_);
-      next_.clear();
-      if (fresh) ready_.clear();
-      for (std::size_t i = 0; fresh && i < segments; ++i) {
-        encode(i);
-        ready_.push_back(now_);
-      }
+    ready_.clear();
+    for (int h = 0; h < (how.passes_on ? std::min(hops, 1) : hops); ++h)
       for (std::size_t i = 0; i < segments; ++i) {
-        if (h == 0 || how.passes_on) encode(i);
-        link_is_free_ = std::max(link_is_free_, ready_[i]) + link_.seconds_between_messages +
-                        bytes(blocks_of(i)) * link_.seconds_per_byte;
-        now_ = std::max(now_, link_is_free_ + link_.seconds_per_message);
-        if (how.merges) work(codec_.call + values(blocks_of(i)) * codec_.merge);
-        next_.push_back(now_);
+        use(how.encode_block, blocks_of(i));
+        ready_.push_back(sent(blocks_of(i)));
       }
-    }
+    for (int h = 0; h < hops; ++h)
+      for (std::size_t i = 0; i < segments; ++i) {
+        if (h == 0 || how.passes_on) use(how.encode_block, blocks_of(i));
+        if (h == 0 && i == 0) use(how.decode_block, own);
+        std::size_t const number = static_cast<std::size_t>(h) * segments + i;
+        now_ = std::max(now_, ready_[number] + link_.seconds_per_message);
+        if (how.merges) work(codec_.call + values(blocks_of(i)) * codec_.merge);
+        if (how.passes_on && h + 1 < hops) ready_.push_back(sent(blocks_of(i)));
+        use(how.decode_block, blocks_of(i));
+      }
+    if (hops == 0) use(how.decode_block, own);
   }
 
  private:
+  /// When a message that leaves now has passed the link.
+  double sent(std::size_t blocks) {
+    link_is_free_ = std::max(link_is_free_, now_) + link_.seconds_between_messages +
+                    bytes(blocks) * link_.seconds_per_byte;
+    return link_is_free_;
+  }
   double bytes(std::size_t blocks) const {
     return static_cast<double>(std::min(blocks * layout_.block_bytes, layout_.bytes()));
   }
@@ -75,7 +83,7 @@ class rank_clock {
   code_layout layout_;
   std::size_t segment_blocks_;
   double now_ = 0, link_is_free_ = 0;
-  std::vector<double> ready_, next_;
+  std::vector<double> ready_;  ///< when messages have passed the link, in their order
 };
 
 }  // namespace hcomp::detail
