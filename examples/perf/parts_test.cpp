@@ -1,0 +1,561 @@
+/// The parts of hcomp_perf that need no MPI.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <stdexcept>
+
+#include "../support/command_line.hpp"
+#include "../support/gnuplot.hpp"
+#include "input.hpp"
+#include "network.hpp"
+#include "options.hpp"
+#include "report_page.hpp"
+#include "result.hpp"
+#include "wire_counter.hpp"
+#ifdef HCOMP_PERF_ZFP
+#include <support/laws.hpp>
+
+#include "zfp_codec.hpp"
+#endif
+
+namespace {
+
+/// A folder that goes with its test.
+struct scratch {
+  std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                 ("hcomp_perf_parts_test." + std::to_string(getpid()));
+  scratch() { std::filesystem::create_directories(folder); }
+  ~scratch() { std::filesystem::remove_all(folder); }
+  std::string operator/(char const* name) const { return (folder / name).string(); }
+};
+
+std::vector<float> read(perf::input const& data, int rank, std::size_t first, std::size_t count) {
+  std::vector<float> x(count);
+  data.read(rank, first, x);
+  return x;
+}
+
+/// A row whose figures all differ.
+perf::row make_row(std::uint64_t bytes, perf::way name, double seconds) {
+  perf::row r;
+  r.count = bytes / 4;
+  r.bytes = bytes;
+  r.type = "float";
+  r.name = std::move(name);
+  r.seconds = {seconds, seconds * 0.9, seconds * 1.25};
+  r.calls = {seconds, seconds * 0.8, seconds * 1.5};
+  r.seconds_encode = seconds * 0.1;
+  r.seconds_communicate = seconds * 0.2;
+  r.seconds_merge = seconds * 0.3;
+  r.seconds_decode = seconds * 0.4;
+  r.bytes_sent = static_cast<double>(bytes) * 1.5;
+  r.bytes_on_wire = static_cast<double>(bytes) * 1.6;
+  r.vs_mpi = 1.7;
+  r.bound = seconds * 0.5;
+  r.predicted = seconds * 0.6;
+  r.error = 3e-4;
+  return r;
+}
+
+perf::result make_result(std::string mpi, double rate) {
+  perf::result all;
+  all.mpi = std::move(mpi);
+  all.machine = "a processor, 2 cores";
+  all.ranks = 4;
+  all.hosts = 2;
+  all.rate = rate;
+  all.latency = 5e-5;
+  all.label = "a \"lab\" & <more>";
+  all.input = "normal values";
+  return all;
+}
+
+perf::way const own{"raw", "MPI", "mpi"}, fp16_ring{"fp16", "ring", "mpi"};
+
+perf::options parse(std::vector<char const*> words) {
+  words.insert(words.begin(), "hcomp_perf");
+  return perf::parse(static_cast<int>(words.size()), words.data());
+}
+
+std::string refusal(std::vector<char const*> const& words) {
+  try {
+    parse(words);
+  } catch (example::usage const& u) {
+    return u.text;
+  }
+  return "none";
+}
+
+std::size_t count(std::string const& text, std::string const& what) {
+  std::size_t found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// The first end tag that does not end what was opened last; empty: all is well.
+std::string wrong_tag(std::string const& page) {
+  std::vector<std::string> open;
+  for (auto at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    auto const end = page.find('>', at);
+    if (end == std::string::npos) return "an open tag at the end";
+    auto const tag = page.substr(at + 1, end - at - 1);
+    auto const name = tag.substr(0, tag.find_first_of(" \n\t/", 1));
+    if (tag.starts_with('!') || tag.ends_with('/') || name == "meta" || name == "br") continue;
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+    } else if (open.empty() || "/" + open.back() != tag) {
+      return tag + " in " + (open.empty() ? "nothing" : open.back());
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back() + " is never closed";
+}
+
+}  // namespace
+
+TEST_CASE("generated input: a value depends on seed, rank and place only") {
+  perf::generated const data(1, 1);
+  auto const whole = read(data, 2, 0, 1000);
+  for (std::size_t const piece : {1, 7, 64, 333}) {
+    CAPTURE(piece);
+    std::vector<float> pieces;
+    for (std::size_t first = 0; first < whole.size(); first += piece) {
+      auto const part = read(data, 2, first, std::min(piece, whole.size() - first));
+      pieces.insert(pieces.end(), part.begin(), part.end());
+    }
+    CHECK(pieces == whole);
+  }
+  CHECK(read(perf::generated(1, 1), 2, 0, 1000) == whole);
+  CHECK(read(perf::generated(2, 1), 2, 0, 1000) != whole);
+  CHECK(read(data, 3, 0, 1000) != whole);
+  // places beyond 32 bits are others
+  CHECK(read(data, 2, std::size_t{1} << 32, 1000) != whole);
+}
+
+TEST_CASE("generated input: mean 0, variance 1, and as many values that are not 0 as asked for") {
+  constexpr std::size_t values = 200'000;
+  for (double const density : {1.0, 0.25}) {
+    CAPTURE(density);
+    auto const x = read(perf::generated(3, density), 0, 0, values);
+    double sum = 0, squares = 0, there = 0;
+    for (float const v : x) {
+      sum += v;
+      squares += static_cast<double>(v) * v;
+      there += v != 0;
+    }
+    double const n = density * values;
+    // five standard errors: of a share, of a mean, and of a mean of squares, whose variance is 2
+    CHECK(std::abs(there - n) <= 5 * std::sqrt(n * (1 - density)) + 1);
+    CHECK(std::abs(sum / there) < 5 / std::sqrt(n));
+    CHECK(std::abs(squares / there - 1) < 5 * std::sqrt(2 / n));
+  }
+  auto const none = read(perf::generated(3, 0), 0, 0, 1000);
+  CHECK(std::ranges::count(none, 0.0f) == 1000);
+  // E|x| of a normal value is sqrt(2 / pi), its variance 1 - 2 / pi, over 65536 values
+  CHECK(std::abs(perf::generated(3, 1).typical() - std::sqrt(2 / M_PI)) <
+        5 * std::sqrt((1 - 2 / M_PI) / 65536));
+  CHECK(perf::generated(3, 0).typical() == 1);
+}
+
+TEST_CASE("npy: what is written is read, whole and in pieces") {
+  scratch const at;
+  for (std::size_t const columns : {1, 9, 10, 1000, 99999}) {
+    CAPTURE(columns);
+    std::vector<float> values(3 * columns);
+    std::iota(values.begin(), values.end(), -5.5f);
+    example::write_npy(at / "x.npy", values, 3);
+    CHECK((std::filesystem::file_size(at / "x.npy") - values.size() * sizeof(float)) % 64 == 0);
+    perf::npy_file const data(at / "x.npy", 3);
+    REQUIRE(data.values() == columns);
+    for (int rank = 0; rank < 3; ++rank) {
+      auto const row = values.begin() + static_cast<std::ptrdiff_t>(rank * columns);
+      CHECK(read(data, rank, 0, columns) == std::vector(row, row + std::ptrdiff_t(columns)));
+      auto const half = columns / 2;
+      CHECK(read(data, rank, half, columns - half) ==
+            std::vector(row + std::ptrdiff_t(half), row + std::ptrdiff_t(columns)));
+    }
+  }
+}
+
+TEST_CASE("npy: headers of version 2 are read, too") {
+  scratch const at;
+  std::ofstream(at / "v2.npy", std::ios::binary)
+      << "\x93NUMPY" << std::string("\x02\0\x40\0\0\0", 6)
+      << "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }    \n"
+      << std::string("\0\0\x80\x3f\0\0\0\x40", 8);
+  CHECK(read(perf::npy_file(at / "v2.npy", 1), 0, 0, 2) == std::vector{1.0f, 2.0f});
+}
+
+TEST_CASE("npy: what is no matrix of float32 for all ranks is refused with what it is") {
+  scratch const at;
+  auto const text_of = [&](char const* name, int ranks) -> std::string {
+    try {
+      perf::npy_file(at / name, ranks);
+    } catch (std::runtime_error const& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(text_of("missing.npy", 1) == (at / "missing.npy") + " cannot be read");
+  std::ofstream(at / "text.npy") << "1.5 2.5 3.5 4.5";
+  CHECK(text_of("text.npy", 1) == (at / "text.npy") + " is no .npy file");
+  std::ofstream(at / "short.npy") << "\x93NUM";
+  CHECK(text_of("short.npy", 1) == (at / "short.npy") + " is no .npy file");
+
+  std::vector<float> const values(20, 1);
+  example::write_npy(at / "x.npy", values, 2);
+  CHECK(text_of("x.npy", 3) == (at / "x.npy") + " has vectors of 2 ranks, 3 ranks run");
+
+  auto const whole = [&] {
+    std::ifstream in(at / "x.npy", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  std::ofstream(at / "cut.npy", std::ios::binary) << whole.substr(0, whole.size() - 1);
+  CHECK(text_of("cut.npy", 2) ==
+        (at / "cut.npy") + " has 207 bytes, too few for 2 x 10 values");  // 128 and 80 less one
+  auto const with = [&](std::string const& from, std::string const& to) {
+    auto changed = whole;
+    changed.replace(changed.find(from), from.size(), to);
+    std::ofstream(at / "changed.npy", std::ios::binary) << changed;
+    return text_of("changed.npy", 2);
+  };
+  auto const says = " is no matrix of float32 with a row per rank; it says {'descr': '";
+  CHECK(with("<f4", "<f8").find(says) != std::string::npos);
+  CHECK(with("<f4", ">f4").find(says) != std::string::npos);
+  CHECK(with("False", "True ").find(says) != std::string::npos);
+  CHECK(with("(2, 10)", "(20,)  ").find(says) != std::string::npos);
+  CHECK(with("(2, 10)", "(2, 10)") == "");
+}
+
+TEST_CASE("spread: median, least and most") {
+  auto const of = [](std::vector<double> values) {
+    auto const s = perf::spread::of(std::move(values));
+    return std::vector{s.median, s.least, s.most};
+  };
+  CHECK(of({}) == std::vector{0.0, 0.0, 0.0});
+  CHECK(of({7}) == std::vector{7.0, 7.0, 7.0});
+  CHECK(of({9, 1, 4}) == std::vector{4.0, 1.0, 9.0});
+  CHECK(of({9, 1, 4, 5}) == std::vector{4.5, 1.0, 9.0});
+}
+
+TEST_CASE("json: a result is read as it was written; absent figures stay absent") {
+  scratch const at;
+  auto all = make_result("Open MPI 4.1.4", 1e8);
+  all.rate_was_measured = all.mean = true;
+  all.rows = {make_row(8192, own, 1e-3), make_row(8192, fp16_ring, 5e-4)};
+  all.rows[0].bytes_sent = all.rows[0].bytes_on_wire = all.rows[0].bound = all.rows[0].predicted =
+      std::nullopt;
+  all.rows[1].same_bits = all.rows[1].as_promised = false;
+  all.rows[1].error = std::nan("");
+  auto const text = perf::to_json(all).dump();
+  std::ofstream(at / "x.json") << text;
+  auto const again = perf::read_json(at / "x.json");
+  CHECK(perf::to_json(again).dump() == text);  // every figure is in the text
+  CHECK(again.machine == all.machine);
+  CHECK_FALSE(again.rows[0].bytes_on_wire.has_value());
+  CHECK(again.rows[1].predicted == all.rows[1].predicted);
+  CHECK(again.rows[1].calls == all.rows[1].calls);
+  CHECK(std::isnan(again.rows[1].error));
+
+  std::ofstream(at / "y.json") << R"({"tool": "nccl-tests"})";
+  CHECK_THROWS_WITH_AS(
+      perf::read_json(at / "y.json"),
+      ((at / "y.json") + " is no result of hcomp_perf: another tool's file").c_str(),
+      std::runtime_error);
+}
+
+TEST_CASE("csv: every line has a field per name of its head, also where a label has quotes") {
+  auto all = make_result("Open MPI 4.1.4", 1e8);
+  all.label = "a, \"b\"";
+  all.rows = {make_row(8192, own, 1e-3), make_row(8192, fp16_ring, 5e-4)};
+  all.rows[0].bytes_sent = all.rows[0].bound = std::nullopt;
+  auto const csv = perf::to_csv(all);
+  std::vector<int> fields(1, 1);
+  bool quoted = false;
+  for (char const c : csv) {
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == ',') ++fields.back();
+    if (c == '\n') fields.push_back(1);
+  }
+  fields.pop_back();
+  CHECK(fields == std::vector(3, fields.front()));
+  CHECK(csv.find(R"("a, ""b""")") != std::string::npos);
+}
+
+TEST_CASE("table: a line is as wide as its head, and an unknown rate is not called 0") {
+  auto all = make_result("Open MPI 4.1.4", 0);
+  auto const head = perf::table_head(all);
+  CHECK(head.find("link of unknown rate") != std::string::npos);
+  auto const names = head.substr(head.find('\n') + 1);
+  auto const line = perf::line(all, make_row(8192, fp16_ring, 5e-4));
+  CHECK(line.size() == names.find('\n') + 1);
+  CHECK(line.find("8 KiB") != std::string::npos);
+  CHECK(line.find("500.0 us") != std::string::npos);
+}
+
+TEST_CASE("complaints: one line per fault, none where all is well") {
+  auto all = make_result("Open MPI 4.1.4", 1e8);
+  all.rows = {make_row(8192, fp16_ring, 1), make_row(8192, fp16_ring, 1)};
+  CHECK(perf::complaints(all) == "");
+  all.rows[0].same_bits = false;
+  all.rows[1].as_promised = false;
+  CHECK(perf::complaints(all) ==
+        "check: fp16 of 2048 values by ring over mpi: the ranks' results differ\n"
+        "check: fp16 of 2048 values by ring over mpi: error 3.00e-04 is more than the codec "
+        "allows\n");
+}
+
+TEST_CASE("sizes: from the smallest to the largest, each once") {
+  auto const of = [](std::uint64_t least, std::uint64_t most, double factor, std::size_t value) {
+    perf::options o;
+    o.min_bytes = least;
+    o.max_bytes = most;
+    o.factor = factor;
+    return perf::sizes(o, value);
+  };
+  using counts = std::vector<std::size_t>;
+  CHECK(of(8192, 8192, 4, 4) == counts{2048});
+  CHECK(of(8192, 131072, 4, 8) == counts{1024, 4096, 16384});
+  CHECK(of(8192, 131071, 4, 8) == counts{1024, 4096});
+  CHECK(of(8, 12, 1.1, 4) == counts{2});  // 8, 8.8, 9.7, 10.6 and 11.7 bytes are two values all
+}
+
+TEST_CASE("options: lists, sizes and units are read as they are meant") {
+  auto const o =
+      parse({"-b", "1K", "--max-bytes", "2M", "--rate", "2.5gbit", "--latency", "50us", "--codec",
+             "fp16,sign", "--algorithm", "torus:2x2", "--transport", "mpi,op"});
+  CHECK(o.min_bytes == 1024);
+  CHECK(o.max_bytes == 2 << 20);
+  CHECK(o.rate == 2.5e9);
+  CHECK(o.latency == doctest::Approx(5e-5));
+  CHECK(o.codecs == std::vector<std::string>{"fp16", "sign"});
+  CHECK(o.algorithms.size() == 1);
+  CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
+  CHECK(perf::registry_name("fp16") == "float_cast:fp16");
+  CHECK(perf::registry_name("sign") == "sign");
+}
+
+TEST_CASE("options: what cannot be meant is refused with its value") {
+  auto const says = [](std::vector<char const*> const& words, char const* what) {
+    auto const text = refusal(words);
+    INFO(text);
+    CHECK(text.find(what) != std::string::npos);
+  };
+  says({"-b", "1M", "-e", "1K"}, "--min-bytes 1048576 is more than --max-bytes 1024");
+  says({"-b", "4"}, "--min-bytes 4 is less than one value");
+  says({"-b", "much"}, "much");
+  says({"--factor", "1"}, "--factor");
+  says({"--density", "1.5"}, "--density");
+  says({"--type", "int8"}, "--type");
+  says({"--algorithm", "star"}, "star");
+  says({"--transport", "pigeon"}, "pigeon");
+  says({"--rate", "100"}, "--rate");
+  says({"--rate", "100furlong"}, "--rate");
+  says({"--iters", "0"}, "--iters");
+  says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
+  says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");
+  says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");
+  says({"--report-from", "/nowhere.json", "--plot", "x.html"}, "/nowhere.json");
+  says({"--colour"}, "--colour");
+}
+
+TEST_CASE("wire counter: an interface that is not there is refused with those that are") {
+  CHECK_THROWS_WITH_AS(perf::bytes_sent_by("eth_nowhere"),
+                       doctest::Contains("--interface eth_nowhere: this host has lo"),
+                       std::runtime_error);
+  CHECK(perf::bytes_sent_by("lo") <= perf::bytes_sent_by("lo"));
+}
+
+TEST_CASE("network: the faster library's own all-reduce is what all is compared with") {
+  std::vector<perf::result> all{make_result("Open MPI 4.1.4", 1e8), make_result("MPICH 4.0.2", 1e8),
+                                make_result("Open MPI 4.1.4", 1e9)};
+  all[0].rows = {make_row(1024, own, 1), make_row(4096, own, 9), make_row(1024, fp16_ring, 2),
+                 make_row(4096, fp16_ring, 2)};
+  all[1].rows = {make_row(1024, own, 3), make_row(4096, own, 8), make_row(4096, fp16_ring, 4)};
+  all[2].rows = {make_row(1024, own, 1), make_row(1024, fp16_ring, 0.25)};
+  auto const networks = perf::networks_of(all);
+  REQUIRE(networks.size() == 2);
+  auto const& slow = networks[0];
+  CHECK(slow.libraries() == std::vector<std::string>{"MPICH 4.0.2", "Open MPI 4.1.4"});
+  CHECK(slow.reference(1024) == &all[0].rows[0]);
+  CHECK(slow.reference(4096) == &all[1].rows[1]);
+  CHECK(slow.reference(99) == nullptr);
+  CHECK(slow.speed_up(all[1].rows[2]) == 2);
+  auto const curves = slow.curves();
+  REQUIRE(curves.size() == 1);
+  CHECK(curves[0].rows.at(4096) == &all[0].rows[3]);  // the faster of the two libraries
+  CHECK(slow.pays_from(curves[0]) == 4096);
+  CHECK(networks[1].pays_from(networks[1].curves()[0]) == 1024);
+
+  auto const series = perf::rate_series_of(networks);
+  REQUIRE(series.size() == 1);
+  CHECK(series[0].networks.size() == 2);
+  CHECK(series[0].bytes == 1024);
+}
+
+TEST_CASE("network: a codec pays from where on it never loses again") {
+  auto run = make_result("MPICH 4.0.2", 1e8);
+  std::uint64_t bytes = 1024;
+  for (double const ratio : {2.0, 0.5, 1.04, 1.06, 3.0}) {
+    run.rows.push_back(make_row(bytes, own, 1));
+    run.rows.push_back(make_row(bytes, fp16_ring, 1 / ratio));
+    bytes *= 2;
+  }
+  perf::network const alone(run);
+  CHECK(alone.pays_from(alone.curves()[0]) == 8192);  // 1.04 is noise
+  run.rows.back() = make_row(16384, fp16_ring, 1.5);
+  CHECK_FALSE(alone.pays_from(alone.curves()[0]).has_value());
+}
+
+TEST_CASE("network: measured rates may differ a little, stated ones not at all") {
+  auto one = make_result("Open MPI 4.1.4", 1e8), other = make_result("MPICH 4.0.2", 1.05e8);
+  one.rows = other.rows = {make_row(1024, own, 1)};
+  perf::network const first(one);
+  CHECK_FALSE(first.has(other));
+  other.rate_was_measured = true;
+  CHECK(first.has(other));
+  other.rate = 1.2e8;
+  CHECK_FALSE(first.has(other));
+  other = one;
+  other.latency *= 3;
+  CHECK(first.has(other));  // the label says that it is the same
+  one.label = other.label = "";
+  CHECK_FALSE(first.has(other));
+  for (auto change :
+       {+[](perf::result& r) { r.ranks = 8; }, +[](perf::result& r) { r.hosts = 4; },
+        +[](perf::result& r) { r.label = "x"; }, +[](perf::result& r) { r.mean = true; },
+        +[](perf::result& r) { r.rows[0].type = "double"; }}) {
+    auto another = one;
+    change(another);
+    CHECK_FALSE(first.has(another));
+  }
+}
+
+TEST_CASE("report: a page has every way and size, names what loses, and every tag is closed") {
+  if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
+    MESSAGE("not tested, because gnuplot was not found");
+    return;
+  }
+  scratch const at;
+  std::vector<perf::result> all{make_result("Open MPI 4.1.4", 1e8), make_result("MPICH 4.0.2", 1e8),
+                                make_result("Open MPI 4.1.4", 1e9)};
+  std::vector<perf::way> const ways{own,
+                                    {"raw", "MPI:rabenseifner", "mpi"},
+                                    fp16_ring,
+                                    {"fp16", "torus:2x2", "ucx"},
+                                    {"sign", "owner", "mpi"},
+                                    {"zfp:8", "MPI", "op"},
+                                    {"it's <mine> & \"yours\"", "direct", "mpi"}};
+  for (auto& run : all) {
+    double seconds = 1e-3;
+    for (std::uint64_t const bytes : {8192, 65536})
+      for (auto const& way : ways) run.rows.push_back(make_row(bytes, way, seconds *= 0.9));
+  }
+  all[2].rows.push_back(make_row(8192, {"sign_count", "ring", "mpi"}, 0.004));  // loses to 0.0009
+  all[2].rows.back().as_promised = false;
+  perf::write_report(all, at / "page.html");
+  std::ifstream in(at / "page.html");
+  std::string const page(std::istreambuf_iterator<char>(in), {});
+  CHECK(wrong_tag(page) == "");
+  CHECK(count(page, "<svg") == 3);  // two networks, one series of rates
+  CHECK(count(page, "</svg>") == 3);
+  CHECK(count(page, "<script") == 0);
+  CHECK(count(page, "src=") == 0);
+  CHECK(count(page, "<link") == 0);
+  for (auto const* text :
+       {"MPI:rabenseifner", "torus:2x2", "owner", "zfp:8", "sign_count",
+        "it's &lt;mine&gt; &amp; &quot;yours&quot;", "a &quot;lab&quot; &amp; &lt;more&gt;",
+        "100 Mbit/s", "1 Gbit/s", "8 KiB", "64 KiB", "Open MPI 4.1.4", "MPICH 4.0.2",
+        "a processor, 2 cores", "best MPI", "0.23×, slower", "3.0e-04, too much"}) {
+    CAPTURE(text);
+    CHECK(page.find(text) != std::string::npos);
+  }
+  // a row of the tables per measured row
+  CHECK(count(page, "<td class=\"text\">mpi</td>") + count(page, "<td class=\"text\">ucx</td>") +
+            count(page, "<td class=\"text\">op</td>") ==
+        3 * 14 + 1);
+  // no identifier twice
+  std::vector<std::string> ids;
+  for (std::string const mark : {"id='", "id=\""})
+    for (auto place = page.find(mark); place != std::string::npos;
+         place = page.find(mark, place + 1))
+      ids.push_back(page.substr(place + 4, page.find(mark.back(), place + 4) - place - 4));
+  std::ranges::sort(ids);
+  CHECK(std::ranges::adjacent_find(ids) == ids.end());
+
+  CHECK_THROWS_WITH_AS(perf::write_report({make_result("MPICH 4.0.2", 1e8)}, at / "none.html"),
+                       "--plot: there are no figures to draw", std::runtime_error);
+}
+
+#ifdef HCOMP_PERF_ZFP
+namespace {
+
+template <class T> std::vector<T> smooth(std::size_t count, double phase) {
+  std::vector<T> x(count);
+  for (std::size_t i = 0; i < count; ++i)
+    x[i] = static_cast<T>(std::sin(phase + 0.01 * static_cast<double>(i)));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("zfp: takes the bytes it says, and more bits mean less error", T, float,
+                   double) {
+  using codec = perf::zfp_codec<T>;
+  laws::size<codec>();
+  auto const x = smooth<T>(codec::block_values, 0.5);
+  double before = 8;  // values are at most 1
+  for (int const bits : {4, 8, 12, 16, 20}) {
+    CAPTURE(bits);
+    codec const c{bits};
+    CHECK(c.block_bytes() ==
+          hcomp::block_header_bytes + codec::block_values / 8 * static_cast<std::size_t>(bits));
+    auto const y = laws::decoded(c, laws::encode(c, x, {}), codec::block_values);
+    double error = 0;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      error = std::max(error, std::abs(y[i] - static_cast<double>(x[i])));
+    // Of the 4 * bits of four values, 10 (float) or 13 (double) say their common exponent; where
+    // they are nearly equal, one value then takes most of the rest. Four bits more are at least
+    // three bits of each value.
+    CHECK(error < before / 8);
+    before = error;
+  }
+  CHECK(before < 1e-5);
+}
+
+TEST_CASE_TEMPLATE("zfp: a merge decodes, adds and encodes", T, float, double) {
+  using codec = perf::zfp_codec<T>;
+  for (int const n : {1, 3, 4, 1000, codec::block_values}) {
+    CAPTURE(n);
+    codec const c{12};
+    auto const a = laws::encode(c, smooth<T>(static_cast<std::size_t>(n), 0.1), {.rank = 0});
+    auto const b = laws::encode(c, smooth<T>(static_cast<std::size_t>(n), 2.1), {.rank = 1});
+    auto sum = laws::decoded<T>(c, a, n);
+    auto const other = laws::decoded<T>(c, b, n);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+    auto const both = laws::merged(c, a, b);
+    CHECK(laws::header_of(both).weight == 2);
+    CHECK(laws::decoded<T>(c, both, n) == laws::decoded<T>(c, laws::encode(c, sum, {}), n));
+    auto const mean = laws::decoded<T>(c, both, n, hcomp::reduction::mean);
+    CHECK(mean[0] == laws::decoded<T>(c, both, n)[0] / 2);
+  }
+}
+
+TEST_CASE("zfp: NaN and infinity are flagged") {
+  perf::zfp_codec<float> const c{8};
+  for (float const bad : {NAN, INFINITY, -INFINITY}) {
+    auto x = smooth<float>(100, 0);
+    CHECK(laws::header_of(laws::encode(c, x, {})).flags == 0);
+    x[57] = bad;
+    CHECK(laws::header_of(laws::encode(c, x, {})).flags != 0);
+  }
+}
+#endif
