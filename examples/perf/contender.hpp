@@ -41,6 +41,8 @@ template <class T> class contender {
   double bytes_to_send = 0;
   /// What the cost model expects, if there is one.
   std::optional<double> predicted_seconds;
+  /// Worth a line of its own.
+  std::string remark;
 };
 
 }  // namespace perf

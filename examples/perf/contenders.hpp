@@ -2,7 +2,13 @@
 /// @file
 /// Makes everything that the command line asks to be timed.
 
+#include <algorithm>
+#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "../support/transports.hpp"
@@ -11,8 +17,37 @@
 
 namespace perf {
 
-/// The transports of a run, made once.
+/// What links and codecs cost here, measured when first asked for. Every call is collective.
+class measured_costs {
+ public:
+  template <class Transport>
+  hcomp::link_cost const& link(std::string const& transport_name, Transport& transport) {
+    auto const [at, is_new] = links_.try_emplace(transport_name);
+    if (is_new) at->second = hcomp::measure_link(transport);
+    return at->second;
+  }
+  /// With vectors of about `values` values: what fits into a cache takes less time.
+  template <class C, class Transport>
+  hcomp::codec_cost const& codec(std::string const& name, C const& codec, int threads,
+                                 std::size_t values, Transport& transport) {
+    std::size_t about = std::size_t{1} << 15;
+    while (about < std::min(values, std::size_t{1} << 22)) about *= 8;
+    auto const [at, is_new] = codecs_.try_emplace({name, about});
+    if (is_new) {
+      hcomp::host_executor executor(threads);
+      at->second = hcomp::measure_codec(codec, executor, transport, {.values = about});
+    }
+    return at->second;
+  }
+
+ private:
+  std::map<std::string, hcomp::link_cost> links_;
+  std::map<std::pair<std::string, std::size_t>, hcomp::codec_cost> codecs_;
+};
+
+/// The transports of a run, made once, and what they cost.
 struct transports {
+  measured_costs costs;
   std::unique_ptr<hcomp::mpi::transport> mpi;
 #ifdef HCOMP_EXAMPLE_UCX
   std::unique_ptr<hcomp::ucx::transport> ucx;
@@ -32,5 +67,9 @@ template <class T> using contender_list = std::vector<std::unique_ptr<contender<
 template <class T>
 contender_list<T> make_contenders(options const& o, std::size_t values, double typical,
                                   transports& by);
+
+/// What --advise needs of the codecs that were asked for: their costs, and the link's of the first
+/// transport. Collective. On one rank the link's are left 0.
+template <class T> hcomp::cost_table cost_table_of(options const& o, transports& by);
 
 }  // namespace perf

@@ -2,3 +2,4 @@
 
 template perf::contender_list<double> perf::make_contenders(options const&, std::size_t, double,
                                                             transports&);
+template hcomp::cost_table perf::cost_table_of<double>(options const&, transports&);

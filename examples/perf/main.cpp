@@ -12,6 +12,7 @@
 
 #include "../support/gnuplot.hpp"
 #include "../support/program.hpp"
+#include "advice.hpp"
 #include "contenders.hpp"
 #include "machine.hpp"
 #include "measure.hpp"
@@ -53,6 +54,13 @@ int count_hosts() {
 template <class T> void measure_all(options const& o, input const& data, result& all) {
   transports by(o.transports);
   double const typical = data.typical();
+  if (!o.rate && example::ranks() > 1) {
+    all.rate_was_measured = true;
+    all.rate = 8 / by.costs.link("mpi", *by.mpi).seconds_per_byte;
+  }
+  if (!o.latency && example::ranks() > 1)
+    all.latency = by.costs.link("mpi", *by.mpi).seconds_per_message;
+  example::say("{}", table_head(all));
   for (std::size_t const values : sizes(o, sizeof(T))) {
     if (values > data.values())
       throw std::runtime_error(fmt::format("{} has {} values per rank, --max-bytes asks for {}",
@@ -62,9 +70,36 @@ template <class T> void measure_all(options const& o, input const& data, result&
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
       example::say("{}", line(all, rows[i]));
+      if (!list[i]->remark.empty()) example::say("# {}\n", list[i]->remark);
       all.rows.push_back(std::move(rows[i]));
     }
   }
+}
+
+/// Calls f.template operator()<T>() for the type of that name.
+template <class F> void with_type(std::string const& name, F const& f) {
+  if (name == "float") f.template operator()<float>();
+  if (name == "double") f.template operator()<double>();
+  if (name == "float16") f.template operator()<hcomp::float16>();
+  if (name == "bfloat16") f.template operator()<hcomp::bfloat16>();
+}
+
+/// What the cost model says of the ranks' machines, measured, and a network, measured or given.
+void advise(options const& o) {
+  if (example::ranks() == 1 && !(o.rate && o.latency && o.ranks))
+    throw std::runtime_error(
+        "--advise on one rank cannot measure a network: say its --rate, --latency and --ranks, or "
+        "start more ranks");
+  transports by(o.transports);
+  with_type(o.type, [&]<class T>() {
+    auto costs = cost_table_of<T>(o, by);
+    if (o.rate) costs.link.seconds_per_byte = 8 / *o.rate;
+    if (o.latency) costs.link.seconds_per_message = *o.latency;
+    hcomp::allowed_ways allowed{{}, o.algorithms};
+    for (auto const& one : costs.codecs) allowed.codecs.push_back(one.codec);
+    example::say("{}", advice(costs, o.ranks.value_or(example::ranks()), sizes(o, sizeof(T)),
+                              allowed, sizeof(T)));
+  });
 }
 
 void write(result const& all, options const& o) {
@@ -98,6 +133,7 @@ void run(options const& o) {
     if (!o.reports_from.empty()) report_from(o.reports_from, o.plot);
   });
   if (!o.reports_from.empty()) return;
+  if (o.advise) return advise(o);
   std::unique_ptr<input> data;
   example::together([&] {
     if (o.input.empty())
@@ -119,11 +155,7 @@ void run(options const& o) {
   all.input = !o.input.empty() ? o.input
               : o.density < 1  ? fmt::format("normal values of density {}", o.density)
                                : "normal values";
-  example::say("{}", table_head(all));
-  if (o.type == "float") measure_all<float>(o, *data, all);
-  if (o.type == "double") measure_all<double>(o, *data, all);
-  if (o.type == "float16") measure_all<hcomp::float16>(o, *data, all);
-  if (o.type == "bfloat16") measure_all<hcomp::bfloat16>(o, *data, all);
+  with_type(o.type, [&]<class T>() { measure_all<T>(o, *data, all); });
 
   example::together([&] {
     if (example::rank() == 0) write(all, o);

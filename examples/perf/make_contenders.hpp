@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/op.hpp>
@@ -48,6 +49,12 @@ template <class T> class raw_contender final : public contender<T> {
     this->accuracy.relative_error = (example::ranks() + 1) * 2 * rounding<T>();
     this->bytes_to_send =
         2.0 * (example::ranks() - 1) / example::ranks() * static_cast<double>(values * sizeof(T));
+  }
+  void predict(hcomp::link_cost const& link, hcomp::codec_cost const& identity,
+               std::size_t values) {
+    this->predicted_seconds =
+        hcomp::library_seconds(example::ranks(), static_cast<double>(values * sizeof(T)),
+                               identity.merge / sizeof(T), link);
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     on_.select();
@@ -125,6 +132,31 @@ template <class C, class T> class op_contender final : public contender<T> {
   std::vector<std::byte> code_;
 };
 
+/// Whatever the cost model takes to be quickest.
+template <class Transport, class T> class automatic_contender final : public contender<T> {
+ public:
+  automatic_contender(std::string const& transport_name, std::size_t values, Transport& transport,
+                      hcomp::automatic_options const& how, int threads)
+      : executor_(threads), plan_(values, transport, executor_, how) {
+    auto const& chosen = plan_.chosen();
+    this->name = {"automatic", "chosen", transport_name};
+    this->remark = "automatic took " + hcomp::to_text(chosen) + " expected";
+    this->predicted_seconds = chosen.seconds();
+    hcomp::builtin_codecs<T>::with(
+        chosen.codec, [&]<class C>() { this->accuracy = promise_of<C>(transport.size()); });
+    auto const layout = plan_.costs().of(chosen.codec).layout(values);
+    this->bytes_to_send =
+        static_cast<double>(hcomp::bytes_sent_per_rank(chosen.how, 0, transport.size(), layout));
+  }
+  hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
+    return plan_.all_reduce(x, call);
+  }
+
+ private:
+  hcomp::host_executor executor_;
+  hcomp::automatic_plan<T, Transport, hcomp::host_executor> plan_;
+};
+
 template <class T> class contender_maker {
  public:
   contender_maker(options const& o, std::size_t values, double typical, transports& by)
@@ -136,15 +168,52 @@ template <class T> class contender_maker {
       if (name == "raw") continue;
       if (name.starts_with("zfp:"))
         add_zfp(name);
+      else if (name == "automatic")
+        add_automatic();
       else
         hcomp::builtin_codecs<T>::with(registry_name(name), [&]<class C>() { add(C{}, name); });
     }
     return std::move(list_);
   }
 
+  hcomp::cost_table costs(std::string const& transport_name, auto& transport) {
+    hcomp::cost_table table;
+    if (transport.size() > 1) table.link = by_->costs.link(transport_name, transport);
+    for (auto const& name : codecs_to_choose_from())
+      hcomp::builtin_codecs<T>::with(name, [&]<class C>() {
+        table.codecs.push_back({name, cost_of(fitted(C{}), name, transport)});
+      });
+    return table;
+  }
+
  private:
+  /// By hcomp's names, each once, identity always among them.
+  std::vector<std::string> codecs_to_choose_from() const {
+    std::vector<std::string> names{"identity"};
+    for (auto const& asked : o_->codecs) {
+      auto const name = registry_name(asked);
+      bool const is_ours = name != "raw" && name != "automatic" && !name.starts_with("zfp:");
+      if (is_ours && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    return names;
+  }
+
+  template <class C> C fitted(C codec) const {
+    if constexpr (requires { codec.magnitude; })
+      codec.magnitude = static_cast<decltype(codec.magnitude)>(typical_);
+    return hcomp::fit(codec, static_cast<std::uint32_t>(example::ranks()));
+  }
+
+  template <class C>
+  hcomp::codec_cost const& cost_of(C const& codec, std::string const& name, auto& transport) {
+    return by_->costs.codec(registry_name(name), codec, o_->threads, values_, transport);
+  }
+
   void add_raw() {
-    list_.push_back(std::make_unique<raw_contender<T>>(values_, ""));
+    auto own = std::make_unique<raw_contender<T>>(values_, "");
+    own->predict(by_->costs.link("mpi", *by_->mpi),
+                 cost_of(hcomp::identity<T>{}, "identity", *by_->mpi), values_);
+    list_.push_back(std::move(own));
     auto names = o_->mpi_algorithms;
     if (names == std::vector<std::string>{"all"}) names = mpi_algorithms();
     for (auto const& name : names)
@@ -168,9 +237,8 @@ template <class T> class contender_maker {
 #endif
   }
 
-  template <class C> void add(C codec, std::string const& name) {
-    if constexpr (requires { codec.magnitude; })
-      codec.magnitude = static_cast<decltype(codec.magnitude)>(typical_);
+  template <class C> void add(C const& asked, std::string const& name) {
+    C const codec = fitted(asked);
     for (auto const& transport : o_->transports) {
       if (transport == "mpi") add_plans(codec, name, transport, *by_->mpi);
 #ifdef HCOMP_EXAMPLE_UCX
@@ -184,10 +252,12 @@ template <class T> class contender_maker {
   }
 
   template <class C, class Transport>
-  void add_plans(C const& asked, std::string const& name, std::string const& transport_name,
+  void add_plans(C const& codec, std::string const& name, std::string const& transport_name,
                  Transport& transport) {
-    C const codec = hcomp::fit(asked, static_cast<std::uint32_t>(transport.size()));
+    auto const& link = by_->costs.link(transport_name, transport);
+    auto const& cost = cost_of(codec, name, transport);
     for (auto const& how : o_->algorithms) {
+      std::size_t const known = list_.size();
       way const as{name, how.name(), transport_name};
       if (how.kind != hcomp::algorithm_kind::owner) {
         using plan = hcomp::plan<C, Transport, hcomp::host_executor>;
@@ -198,7 +268,27 @@ template <class T> class contender_maker {
         list_.push_back(std::make_unique<plan_contender<selection, C, T>>(
             as, values_, codec, transport, how, o_->threads));
       }
+      if (list_.size() > known)
+        list_.back()->predicted_seconds =
+            hcomp::predicted_seconds(how, transport.size(), values_, cost, link);
     }
+  }
+
+  void add_automatic() {
+    for (auto const& name : o_->transports) {
+      if (name == "mpi") add_automatic(name, *by_->mpi);
+#ifdef HCOMP_EXAMPLE_UCX
+      if (name == "ucx") add_automatic(name, *by_->ucx);
+#endif
+    }
+  }
+  void add_automatic(std::string const& transport_name, auto& transport) {
+    hcomp::automatic_options how;
+    how.allowed = {codecs_to_choose_from(), o_->algorithms};
+    how.magnitude = typical_;
+    how.costs = costs(transport_name, transport);
+    list_.push_back(std::make_unique<automatic_contender<std::decay_t<decltype(transport)>, T>>(
+        transport_name, values_, transport, how, o_->threads));
   }
 
   options const* o_;
@@ -212,6 +302,14 @@ template <class T>
 contender_list<T> make_contenders(options const& o, std::size_t values, double typical,
                                   transports& by) {
   return contender_maker<T>(o, values, typical, by).make();
+}
+
+template <class T> hcomp::cost_table cost_table_of(options const& o, transports& by) {
+  contender_maker<T> maker(o, o.max_bytes / sizeof(T), 1, by);
+#ifdef HCOMP_EXAMPLE_UCX
+  if (o.transports.front() == "ucx") return maker.costs("ucx", *by.ucx);
+#endif
+  return maker.costs("mpi", *by.mpi);
 }
 
 }  // namespace perf

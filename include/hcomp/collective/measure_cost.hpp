@@ -21,7 +21,7 @@ namespace hcomp {
 
 /// How much is measured. Equal on all ranks.
 struct measure_options {
-  std::size_t values = std::size_t{1} << 20;  ///< of the vectors that are encoded, merged, decoded
+  std::size_t values = std::size_t{1} << 22;  ///< of the vectors that are encoded, merged, decoded
   double codec_seconds = 0.025;               ///< about so long for each of a codec's figures
   double link_seconds = 0.2;                  ///< about so long for the link
   tag_t tag = 0;
@@ -92,33 +92,36 @@ template <Transport T> class link_probe {
 /// before. Collective; every rank gets the same figures, those of the slowest rank.
 ///
 /// Latency and the time between messages from small messages, one and many at once; bandwidth from
-/// messages of 256 KiB, as many at once as the link moves in a short time, at most 16.
-/// @param seconds  about so long; longer only where 64 KiB alone take longer
+/// messages of 256 KiB: by how much longer four times as many at once take, since what a burst
+/// costs besides, a stream of segments pays once.
+/// @param seconds  about so long; longer only where 256 KiB alone take longer
 template <Transport T>
 link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
                        tag_t tag = 0) {
   if (transport.size() == 1) return {};
   detail::link_probe<T> probe(transport, tag, seconds / 6);
-  constexpr std::size_t small = 8, burst = 32, large = std::size_t{1} << 18, most = 16;
+  constexpr std::size_t small = 8, burst = 32, most = 64;
   link_cost link;
   link.seconds_per_message = probe.round(1, small);
   double const many = probe.round(burst, small);
   link.seconds_between_messages =
       std::max(0.0, (many - link.seconds_per_message) / static_cast<double>(burst));
 
-  std::size_t count = 1, bytes = large / 4;
-  double round = probe.round(count, bytes);
-  while (round < seconds / 40 && count < most) {
-    if (bytes < large)
-      bytes = large;
-    else
+  std::size_t count = 1, bytes = std::size_t{1} << 16;
+  double few = probe.round(count, bytes), round = probe.round(4 * count, bytes);
+  while (round < seconds / 10 && count < most) {
+    if (bytes < std::size_t{1} << 18) {
+      bytes *= 4;
+      few = probe.round(count, bytes);
+    } else {
       count *= 4;
-    round = probe.round(count, bytes);
+      few = round;
+    }
+    round = probe.round(4 * count, bytes);
   }
-  link.seconds_per_byte =
-      std::max(0.0, round - link.seconds_per_message -
-                        static_cast<double>(count) * link.seconds_between_messages) /
-      static_cast<double>(count * bytes);
+  double const more = 3 * static_cast<double>(count);
+  link.seconds_per_byte = std::max(0.0, round - few - more * link.seconds_between_messages) /
+                          (more * static_cast<double>(bytes));
   // machines may calculate differently
   unite_records(transport, tag, link, [](link_cost& a, link_cost const& b) {
     a.seconds_per_message = std::max(a.seconds_per_message, b.seconds_per_message);

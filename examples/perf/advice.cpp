@@ -1,0 +1,87 @@
+#include "advice.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <hcomp/collective/cost_model.hpp>
+#include <optional>
+
+#include "text.hpp"
+
+namespace perf {
+namespace {
+
+double library(hcomp::cost_table const& costs, int ranks, std::size_t values,
+               std::size_t value_bytes) {
+  auto const bytes = static_cast<double>(value_bytes);
+  return hcomp::library_seconds(ranks, static_cast<double>(values) * bytes,
+                                costs.of("identity").merge / bytes, costs.link);
+}
+
+std::string cost_lines(hcomp::cost_table const& costs) {
+  auto text = fmt::format("{:<16} {:>12} {:>10} {:>10} {:>10} {:>16} {:>10}\n", "codec",
+                          "bytes/value", "encode", "merge", "decode", "select, restore", "per use");
+  for (auto const& [codec, cost] : costs.codecs) {
+    auto const ns = [](double seconds) { return fmt::format("{:.3f} ns", seconds * 1e9); };
+    text += fmt::format(
+        "{:<16} {:>12.4f} {:>10} {:>10} {:>10} {:>16} {:>10}\n", codec, cost.bytes_per_value(),
+        ns(cost.encode), ns(cost.merge), ns(cost.decode),
+        cost.pack > 0 ? fmt::format("{:.3f}, {:.3f}", cost.pack * 1e9, cost.unpack * 1e9) : "",
+        seconds_text(cost.call));
+  }
+  return text;
+}
+
+}  // namespace
+
+double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
+                  hcomp::allowed_ways const& ways, std::size_t value_bytes) {
+  auto const pays = [&](double rate) {
+    costs.link.seconds_per_byte = 8 / rate;
+    return hcomp::choose(costs, ranks, values, ways).front().seconds() <
+           library(costs, ranks, values, value_bytes);
+  };
+  double low = 1e6, high = 1e12;
+  if (!pays(low)) return 0;
+  if (pays(high)) return high;
+  while (high / low > 1.01) {
+    double const middle = std::sqrt(low * high);
+    (pays(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::size_t> const& sizes,
+                   hcomp::allowed_ways const& allowed, std::size_t value_bytes) {
+  auto text = fmt::format(
+      "{} ranks, links of {}, {} one way; seconds per value with all ranks at work:\n\n{}\n"
+      "{:>9} {:<38} {:<38} {:>12} {:>6}\n",
+      ranks, rate_text(8 / costs.link.seconds_per_byte),
+      seconds_text(costs.link.seconds_per_message), cost_lines(costs), "size", "quickest, expected",
+      "next", "MPI's own", "gain");
+  for (auto const values : sizes) {
+    auto const ways = hcomp::choose(costs, ranks, values, allowed);
+    double const own = library(costs, ranks, values, value_bytes);
+    text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),
+                        hcomp::to_text(ways[0]), ways.size() > 1 ? hcomp::to_text(ways[1]) : "",
+                        seconds_text(own), own / ways[0].seconds());
+  }
+
+  std::size_t const largest = sizes.back();
+  text += fmt::format("\n{:<16} {:>34} {:>38}\n", "codec", "quicker than MPI's own on this link",
+                      fmt::format("and with {} on links", size_text(largest * value_bytes)));
+  for (auto const& codec : allowed.codecs) {
+    hcomp::allowed_ways const only{{codec}, allowed.algorithms};
+    auto const from = hcomp::pays_from(costs, ranks, only, value_bytes);
+    double const up_to = pays_up_to(costs, ranks, largest, only, value_bytes);
+    text += fmt::format("{:<16} {:>34} {:>38}\n", codec,
+                        from ? "from " + size_text(*from * value_bytes) : "never",
+                        up_to >= 1e12 ? "of any rate"
+                        : up_to > 0   ? "up to " + rate_text(up_to)
+                                      : "of no rate");
+  }
+  return text;
+}
+
+}  // namespace perf
