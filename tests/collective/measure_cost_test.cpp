@@ -110,7 +110,7 @@ TEST_CASE("measure_costs: wrong arguments are refused with their values") {
     return std::string("nothing was refused");
   };
   CHECK(text([&] { measure_codec(sign<>{}, executor, 0); }) ==
-        "measure_codec: 1048576 values, 0 ranks; at least 1 is needed of both");
+        "measure_codec: 4194304 values, 0 ranks; at least 1 is needed of both");
   CHECK(text([&] { measure_codec(sign<>{}, executor, 2, {.values = 0}); }) ==
         "measure_codec: 0 values, 2 ranks; at least 1 is needed of both");
   auto const outcomes = outcomes_on(2, [](loopback& transport) {

@@ -119,9 +119,14 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
     }
     round = probe.round(4 * count, bytes);
   }
-  double const more = 3 * static_cast<double>(count);
-  link.seconds_per_byte = std::max(0.0, round - few - more * link.seconds_between_messages) /
-                          (more * static_cast<double>(bytes));
+  auto const per_byte = [&](double time, std::size_t messages) {
+    auto const number = static_cast<double>(messages);
+    return std::max(0.0, time - number * link.seconds_between_messages) /
+           (number * static_cast<double>(bytes));
+  };
+  link.seconds_per_byte = per_byte(round - few, 3 * count);
+  if (link.seconds_per_byte <= 0)  // chance had it
+    link.seconds_per_byte = per_byte(round, 4 * count);
   // machines may calculate differently
   unite_records(transport, tag, link, [](link_cost& a, link_cost const& b) {
     a.seconds_per_message = std::max(a.seconds_per_message, b.seconds_per_message);
