@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <hcomp/collective/costs.hpp>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -23,7 +24,9 @@ namespace scale {
 /// SimGrid knows one simulation per process, so there is one cluster per process.
 class cluster {
  public:
-  cluster(int hosts, hcomp::link_cost const& link)
+  /// @param rendezvous  messages leave when their receive is posted, as MPIs do with large ones;
+  ///                    otherwise they leave at once, which takes memory for those under way
+  cluster(int hosts, hcomp::link_cost const& link, bool rendezvous)
       : hosts_(hosts), engine_("scale"), start_line_(simgrid::s4u::Barrier::create(hosts)) {
     using simgrid::s4u::Engine;
     // SimGrid's own factors describe real Gigabit clusters. Here latency and bandwidth are what
@@ -33,9 +36,11 @@ class cluster {
     for (char const* setting :
          {"network/model:CM02", "network/latency-factor:1", "network/bandwidth-factor:1",
           "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0",
-          "smpi/simulate-computation:no", "smpi/wtime:0", "smpi/send-is-detached-thresh:0",
-          "surf/precision:1e-9", "contexts/stack-size:1024"})
+          "smpi/simulate-computation:no", "smpi/wtime:0", "surf/precision:1e-9",
+          "contexts/stack-size:1024"})
       Engine::set_config(setting);
+    for (char const* limit : {"smpi/send-is-detached-thresh", "smpi/async-small-thresh"})
+      Engine::set_config(limit, rendezvous ? 0 : std::numeric_limits<int>::max());
     auto* const zone = simgrid::s4u::create_star_zone("cluster");
     for (int h = 0; h < hosts; ++h) {
       auto* const host = zone->create_host(name_of(h), "1Gf");

@@ -152,7 +152,7 @@ class experiment {
 }  // namespace
 
 std::vector<outcome> run(options const& o) {
-  cluster hosts(o.ranks, o.link());
+  cluster hosts(o.ranks, o.link(), o.rendezvous);
   experiment all(o, hosts);
   hosts.run([&] { all.run_rank(); });
   return all.outcomes();

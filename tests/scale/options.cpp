@@ -26,6 +26,8 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--bandwidth", o.bandwidth, "Gbit/s of a host's cable, each way")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--rendezvous", o.rendezvous,
+               "Messages leave when their receive is posted, instead of at once");
   auto* const costs =
       app.add_option("--costs", o.costs, "JSON file with the seconds per value that codecs take")
           ->check(CLI::ExistingFile);

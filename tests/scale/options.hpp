@@ -16,10 +16,11 @@ struct options {
   std::vector<std::string> codecs{"identity", "sign"};
   double latency = 10;    ///< microseconds
   double bandwidth = 10;  ///< Gbit/s
-  std::string costs;      ///< file to read
-  std::string measure;    ///< file to write instead of simulating
-  std::string json;       ///< file to write
-  double within = 0;      ///< per cent; 0: not asked for
+  bool rendezvous = false;
+  std::string costs;    ///< file to read
+  std::string measure;  ///< file to write instead of simulating
+  std::string json;     ///< file to write
+  double within = 0;    ///< per cent; 0: not asked for
 
   hcomp::link_cost link() const { return {latency * 1e-6, 8e-9 / bandwidth, 0}; }
 };
