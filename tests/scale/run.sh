@@ -4,7 +4,7 @@
 #   tests/scale/run.sh [<arguments for scale>]     e.g. --values 300000, or --latency 2
 #
 # RANKS="64 128" and GBITS="100" choose clusters and links. The figures are in results/scale/, the
-# picture is results/scale.svg. 1,024 hosts need 8.5 GB of memory, which go with --values.
+# picture is results/scale.svg. 1,024 hosts need 8.6 GB of memory, which go with --values.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
