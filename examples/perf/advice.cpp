@@ -19,6 +19,14 @@ double library(hcomp::cost_table const& costs, int ranks, std::size_t values,
                                 costs.of("identity").merge / bytes, costs.link);
 }
 
+/// "35.2 KiB"
+std::string about(std::uint64_t bytes) {
+  auto const figure = static_cast<double>(bytes);
+  if (bytes < 1u << 10) return fmt::format("{} B", bytes);
+  if (bytes < 1u << 20) return fmt::format("{:.3g} KiB", figure / (1 << 10));
+  return fmt::format("{:.3g} MiB", figure / (1 << 20));
+}
+
 std::string cost_lines(hcomp::cost_table const& costs) {
   auto text = fmt::format("{:<16} {:>12} {:>10} {:>10} {:>10} {:>16} {:>10}\n", "codec",
                           "bytes/value", "encode", "merge", "decode", "select, restore", "per use");
@@ -55,7 +63,7 @@ double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
 std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::size_t> const& sizes,
                    hcomp::allowed_ways const& allowed, std::size_t value_bytes) {
   auto text = fmt::format(
-      "{} ranks, links of {}, {} one way; seconds per value with all ranks at work:\n\n{}\n"
+      "{} ranks, links that carry {}, {} one way; seconds per value with all ranks at work:\n\n{}\n"
       "{:>9} {:<38} {:<38} {:>12} {:>6}\n",
       ranks, rate_text(8 / costs.link.seconds_per_byte),
       seconds_text(costs.link.seconds_per_message), cost_lines(costs), "size", "quickest, expected",
@@ -76,7 +84,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     auto const from = hcomp::pays_from(costs, ranks, only, value_bytes);
     double const up_to = pays_up_to(costs, ranks, largest, only, value_bytes);
     text += fmt::format("{:<16} {:>34} {:>38}\n", codec,
-                        from ? "from " + size_text(*from * value_bytes) : "never",
+                        from ? "from " + about(*from * value_bytes) : "never",
                         up_to >= 1e12 ? "of any rate"
                         : up_to > 0   ? "up to " + rate_text(up_to)
                                       : "of no rate");

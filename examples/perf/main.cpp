@@ -23,9 +23,9 @@
 
 namespace perf {
 
-transports::transports(std::vector<std::string> const& names) {
+transports::transports(options const& o) : costs(o) {
   mpi = std::make_unique<hcomp::mpi::transport>(example::comm);
-  for (auto const& name : names) {
+  for (auto const& name : o.transports) {
     if (name != "ucx") continue;
 #ifdef HCOMP_EXAMPLE_UCX
     ucx = std::make_unique<hcomp::ucx::transport>(example::rank(), example::ranks(), [](auto mine) {
@@ -52,7 +52,7 @@ int count_hosts() {
 }
 
 template <class T> void measure_all(options const& o, input const& data, result& all) {
-  transports by(o.transports);
+  transports by(o);
   double const typical = data.typical();
   if (!o.rate && example::ranks() > 1) {
     all.rate_was_measured = true;
@@ -90,11 +90,9 @@ void advise(options const& o) {
     throw std::runtime_error(
         "--advise on one rank cannot measure a network: say its --rate, --latency and --ranks, or "
         "start more ranks");
-  transports by(o.transports);
+  transports by(o);
   with_type(o.type, [&]<class T>() {
-    auto costs = cost_table_of<T>(o, by);
-    if (o.rate) costs.link.seconds_per_byte = 8 / *o.rate;
-    if (o.latency) costs.link.seconds_per_message = *o.latency;
+    auto const costs = cost_table_of<T>(o, by);
     hcomp::allowed_ways allowed{{}, o.algorithms};
     for (auto const& one : costs.codecs) allowed.codecs.push_back(one.codec);
     example::say("{}", advice(costs, o.ranks.value_or(example::ranks()), sizes(o, sizeof(T)),

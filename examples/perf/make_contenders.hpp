@@ -178,7 +178,7 @@ template <class T> class contender_maker {
 
   hcomp::cost_table costs(std::string const& transport_name, auto& transport) {
     hcomp::cost_table table;
-    if (transport.size() > 1) table.link = by_->costs.link(transport_name, transport);
+    table.link = by_->costs.link(transport_name, transport);
     for (auto const& name : codecs_to_choose_from())
       hcomp::builtin_codecs<T>::with(name, [&]<class C>() {
         table.codecs.push_back({name, cost_of(fitted(C{}), name, transport)});
@@ -206,7 +206,7 @@ template <class T> class contender_maker {
 
   template <class C>
   hcomp::codec_cost const& cost_of(C const& codec, std::string const& name, auto& transport) {
-    return by_->costs.codec(registry_name(name), codec, o_->threads, values_, transport);
+    return by_->costs.codec(registry_name(name), codec, values_, transport);
   }
 
   void add_raw() {
