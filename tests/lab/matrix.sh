@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Measures every codec on every network of a matrix of labs, and writes the report.
+#
+#   tests/lab/matrix.sh [<arguments for hcomp_perf>]     e.g. -n 10, or --codec identity,fp16
+#
+# The networks are all combinations of these, which can be set:
+#
+#   RATES="100mbit 1gbit"  HOSTS="2 4 8"  DELAYS="none 1ms"  LOSSES="none 0.1%"  MPIS="openmpi mpich"
+#
+# The figures of each are in results/lab/, the report on all is results/lab.html. Both MPI libraries run
+# on the same lab, one after the other. All of it takes about half an hour; for a first look:
+#
+#   HOSTS=4 DELAYS=none LOSSES=none tests/lab/matrix.sh -e 1M
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+lab=$top/tests/lab/lab.sh
+
+read -ra rates <<<"${RATES:-100mbit 1gbit}"
+read -ra hosts <<<"${HOSTS:-2 4 8}"
+read -ra delays <<<"${DELAYS:-none 1ms}"
+read -ra losses <<<"${LOSSES:-none 0.1%}"
+read -ra mpis <<<"${MPIS:-openmpi mpich}"
+build=$top/build
+results=$top/results
+
+export HCOMP_LAB=matrix
+"$lab" with --hosts 2 -- true # says at once why there can be no lab
+trap '"$lab" down' EXIT
+
+bash "$top/cmake/setup.sh" tests
+mkdir -p "$build" "$results/lab"
+echo "building in ${build##*/}/"
+declare -A program=([openmpi]=hcomp_perf [mpich]=hcomp_perf.mpich)
+{
+  cmake --preset release -S "$top"
+  cmake --build "$build" -j "$(nproc)" --target hcomp_lab_switch hcomp_lab_mpich "${program[@]}"
+} >"$build/matrix.log" 2>&1 </dev/null || {
+  echo "tests/lab/matrix.sh: building failed:" >&2
+  tail -n 40 "$build/matrix.log" >&2
+  exit 1
+}
+
+figures=()
+for rate in "${rates[@]}"; do
+  for count in "${hosts[@]}"; do
+    for delay in "${delays[@]}"; do
+      for loss in "${losses[@]}"; do
+        label=
+        [[ $delay == none ]] || label+=", $delay"
+        [[ $loss == none ]] || label+=", $loss lost"
+        echo "== $rate, $count hosts$label"
+        "$lab" up --hosts "$count" --rate "$rate" --delay "$delay" --loss "$loss"
+        for mpi in "${mpis[@]}"; do
+          file=$results/lab/$rate-$count-$delay-${loss%\%}-$mpi.json
+          "$lab" run "$mpi" -n "$count" "$build/examples/perf/${program[$mpi]}" \
+            -b 64K -e 4M -f 8 -n 5 --seconds 4 \
+            --codec identity,fp16,zfp:8,sign,automatic --algorithm ring,owner \
+            --rate "$rate" --interface eth0 --label "${label#, }" --check --json "$file" "$@"
+          figures+=("$file")
+        done
+        "$lab" down
+      done
+    done
+  done
+done
+"$build/examples/perf/hcomp_perf" --report-from "${figures[@]}" --plot "$results/lab.html"
