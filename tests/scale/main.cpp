@@ -20,6 +20,7 @@ nlohmann::json to_json(scale::options const& o, std::vector<scale::outcome> cons
     all.push_back({{"ranks", o.ranks},
                    {"values", o.values},
                    {"latency_us", o.latency},
+                   {"rendezvous", o.rendezvous},
                    {"bandwidth_gbit_s", o.bandwidth},
                    {"algorithm", one.algorithm},
                    {"codec", one.codec},

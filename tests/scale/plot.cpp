@@ -38,11 +38,13 @@ using panel = std::vector<curve>;
 struct picture {
   std::map<double, panel> panels;  ///< by Gbit/s
   double values = 0, latency_us = 0;
+  bool rendezvous = false;
   int least_ranks = 1 << 30, most_ranks = 0;
 
   void add(nlohmann::json const& one) {
     values = one.at("values");
     latency_us = one.at("latency_us");
+    rendezvous = one.at("rendezvous");
     int const ranks = one.at("ranks");
     least_ranks = std::min(least_ranks, ranks);
     most_ranks = std::max(most_ranks, ranks);
@@ -98,18 +100,19 @@ std::string script(picture const& all, std::string const& file) {
   auto text = fmt::format(
       "set terminal svg size 1100,560 font 'Helvetica,15' background rgb 'white' rounded\n"
       "set output '{}'\n"
-      "set multiplot layout 1,{} margins 0.055,0.885,0.12,0.79 spacing 0.175,0.1 "
+      "set multiplot layout 1,{} margins 0.075,0.885,0.12,0.79 spacing 0.165,0.1 "
       "title \"One all-reduce of {:g} million values on {} to {} simulated hosts\" "
       "font ',19' offset 0,-0.3\n"
-      "set label 'points: simulated; lines: the formula; latency {:g} us, codecs as measured' "
+      "set label 'points: simulated{}; lines: the formula; latency {:g} us, codecs as measured' "
       "at screen 0.5,0.9 center textcolor rgb '#666666'\n"
       "set grid back lc rgb '#e2e2e2' lw 1 lt 1\nset border 3 lc rgb '#666666' lw 1\n"
       "set tics nomirror out scale 0.6 textcolor rgb '#333333'\n"
       "set logscale xy\nunset mxtics\nset xtics (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)\n"
       "set ytics (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)\n"
       "set xrange [{}:{}]\nset yrange [{}:{}]\nset xlabel 'ranks, log scale' offset 0,0.3\n"
-      "set ylabel 'milliseconds, log scale' offset 0.8,0\n",
-      file, all.panels.size(), all.values / 1e6, all.least_ranks, all.most_ranks, all.latency_us,
+      "set ylabel 'milliseconds, log scale' offset 0.5,0\n",
+      file, all.panels.size(), all.values / 1e6, all.least_ranks, all.most_ranks,
+      all.rendezvous ? ", long messages wait for their receives" : "", all.latency_us,
       all.least_ranks, all.most_ranks, least, most);
   int number = 0;
   for (auto const& [bandwidth, curves] : all.panels) {
