@@ -52,12 +52,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       executor.synchronize();
       watch.add_to(figures.seconds_merge);
     };
-    run(schedule_->reduce, code, transport, tag, figures,
-        work_at{.place = place,
-                .before_send = encode,
-                .before_wait = encode,
-                .arrived = merge,
-                .passed_on = [](block_range) {}});
+    auto const nothing = [](block_range) {};
+    run(schedule_->reduce, code, transport, tag, figures, place, encode, encode, merge, nothing);
     encode(layout_.all());  // a rank alone makes no hops
   }
 
@@ -68,17 +64,16 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   void all_gather(std::byte* code, T& transport, tag_t tag, report& figures,
                   Meanwhile const& meanwhile, Arrived const& arrived) {
     bool first = true;
-    run(schedule_->gather, code, transport, tag, figures,
-        work_at{.place = [&](std::size_t,
-                             block_range range) { return code + layout_.offset(range.first); },
-                .before_send = [](block_range) {},
-                .before_wait =
-                    [&](block_range) {
-                      if (first) meanwhile();
-                      first = false;
-                    },
-                .arrived = [](std::size_t, block_range) {},
-                .passed_on = arrived});
+    auto const place = [&](std::size_t, block_range range) {
+      return code + layout_.offset(range.first);
+    };
+    auto const once = [&](block_range) {
+      if (first) meanwhile();
+      first = false;
+    };
+    run(
+        schedule_->gather, code, transport, tag, figures, place, [](block_range) {}, once,
+        [](std::size_t, block_range) {}, arrived);
     if (first) meanwhile();
   }
   void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
@@ -98,19 +93,16 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       f(block_range{first, std::min(segment_blocks_, all.end() - first)});
   }
 
-  /// What is done besides moving, segment by segment.
+  /// Moves all segments; the functions say what is done besides.
+  /// @param place        (hop, blocks) -> where these blocks are received
+  /// @param before_send  (blocks)
+  /// @param before_wait  (blocks) while they are on their way here
+  /// @param arrived      (hop, blocks)
+  /// @param passed_on    (blocks) when they are on their way to the next, if they go there
   template <class Place, class BeforeSend, class BeforeWait, class Arrived, class PassedOn>
-  struct work_at {
-    Place place;             ///< (hop, blocks) -> where these blocks are received
-    BeforeSend before_send;  ///< (blocks)
-    BeforeWait before_wait;  ///< (blocks) while they are on their way here
-    Arrived arrived;         ///< (hop, blocks)
-    PassedOn passed_on;      ///< (blocks) when they are on their way to the next, if they go there
-  };
-
-  template <class Work>
   void run(std::vector<hop> const& hops, std::byte* code, T& transport, tag_t tag, report& figures,
-           Work const& work) {
+           Place const& place, BeforeSend const& before_send, BeforeWait const& before_wait,
+           Arrived const& arrived, PassedOn const& passed_on) {
     stopwatch watch;
     auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
       watch.add_to(figures.seconds_communicate);
@@ -119,7 +111,7 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     };
     bool const at_once = sends_own_blocks_only(hops);
     auto const send = [&](std::size_t h, block_range range) {
-      aside(work.before_send, range);
+      aside(before_send, range);
       (at_once ? early_sends_ : sends_[h % 2])
           .push_back(transport.isend(hops[h].to, tag,
                                      std::span<std::byte const>(code + layout_.offset(range.first),
@@ -131,7 +123,7 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     auto const receive_all = [&](std::size_t h) {
       for_each_segment(hops[h].receive, [&](block_range range) {
         receives_[h % 2].push_back(transport.irecv(
-            hops[h].from, tag, std::span<std::byte>(work.place(h, range), layout_.bytes(range))));
+            hops[h].from, tag, std::span<std::byte>(place(h, range), layout_.bytes(range))));
       });
     };
 
@@ -147,15 +139,15 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       if (more) receive_all(h + 1);
       std::size_t next = 0;
       for_each_segment(hops[h].receive, [&](block_range range) {
-        aside(work.before_wait, range);
+        aside(before_wait, range);
         std::size_t const came = transport.wait(receives_[h % 2][next++]);
         if (came != layout_.bytes(range))
           throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
                            " sent " + std::to_string(came) + " bytes, " +
                            std::to_string(layout_.bytes(range)) + " were expected");
-        aside(work.arrived, h, range);
+        aside(arrived, h, range);
         if (passes_on) send(h + 1, range);
-        aside(work.passed_on, range);
+        aside(passed_on, range);
       });
       for (auto& request : sends_[h % 2]) transport.wait(request);
       if (blocks(hops[h].send).count > 0) ++figures.hops;
