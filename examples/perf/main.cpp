@@ -78,10 +78,13 @@ template <class T> void measure_all(options const& o, input const& data, result&
 
 /// Calls f.template operator()<T>() for the type of that name.
 template <class F> void with_type(std::string const& name, F const& f) {
-  if (name == "float") f.template operator()<float>();
-  if (name == "double") f.template operator()<double>();
-  if (name == "float16") f.template operator()<hcomp::float16>();
-  if (name == "bfloat16") f.template operator()<hcomp::bfloat16>();
+  if (name == "float") return f.template operator()<float>();
+#ifdef HCOMP_PERF_ALL_TYPES
+  if (name == "double") return f.template operator()<double>();
+  if (name == "float16") return f.template operator()<hcomp::float16>();
+  if (name == "bfloat16") return f.template operator()<hcomp::bfloat16>();
+#endif
+  throw std::runtime_error(fmt::format("--type {}: this program was built for float only", name));
 }
 
 /// What the cost model says of the ranks' machines, measured, and a network, measured or given.

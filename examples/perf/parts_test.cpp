@@ -12,6 +12,7 @@
 
 #include "../support/command_line.hpp"
 #include "../support/gnuplot.hpp"
+#include "advice.hpp"
 #include "input.hpp"
 #include "network.hpp"
 #include "options.hpp"
@@ -559,3 +560,45 @@ TEST_CASE("zfp: NaN and infinity are flagged") {
   }
 }
 #endif
+
+namespace {
+
+/// Identity and fp16 on a link, at a nanosecond per value for each thing they do.
+hcomp::cost_table costs_at(double rate) {
+  hcomp::cost_table costs{{1e-5, 8 / rate, 0}, {}};
+  for (auto const& [name, size] :
+       {std::pair{"identity", hcomp::size_of(hcomp::identity<>{})},
+        {"float_cast:fp16", hcomp::size_of(hcomp::float_cast<hcomp::float16>{})}}) {
+    auto cost = size;
+    cost.encode = cost.merge = cost.decode = 1e-9;
+    costs.codecs.push_back({name, cost});
+  }
+  return costs;
+}
+
+}  // namespace
+
+TEST_CASE("advice: fp16 pays up to the rate at which it no longer does") {
+  hcomp::allowed_ways const fp16{{"float_cast:fp16"}, {hcomp::algorithm::from("ring")}};
+  std::size_t const values = std::size_t{1} << 24;
+  double const limit = perf::pays_up_to(costs_at(1e9), 4, values, fp16, 4);
+  CHECK(limit > 1e9);
+  CHECK(limit < 1e11);  // 3 ns of work per value against 32 bits saved
+  auto const gain = [&](double rate) {
+    auto const costs = costs_at(rate);
+    return hcomp::library_seconds(4, 4.0 * values, 1e-9 / 4, costs.link) /
+           hcomp::choose(costs, 4, values, fp16).front().seconds();
+  };
+  CHECK(gain(limit * 0.98) > 1);  // found to a hundredth
+  CHECK(gain(limit * 1.02) < 1);
+}
+
+TEST_CASE("advice: names the quickest way at every size, and from where every codec pays") {
+  auto const text = perf::advice(costs_at(1e8), 4, {1024, 1 << 20},
+                                 {{"identity", "float_cast:fp16"}, hcomp::all_algorithms()}, 4);
+  CAPTURE(text);
+  CHECK(text.find("4 ranks, links that carry 100 Mbit/s, 10.0 us one way") == 0);
+  CHECK(text.find("    4 MiB float_cast:fp16 by ") != std::string::npos);
+  CHECK(text.find("from ") != std::string::npos);
+  CHECK(text.find("4 MiB on links") != std::string::npos);
+}
