@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/choose.hpp>
@@ -10,6 +11,7 @@
 #include <vector>
 
 using namespace hcomp;
+using namespace hcomp::testing;
 
 namespace {
 
@@ -28,15 +30,6 @@ cost_table some_costs(link_cost const& link, int ranks) {
 }
 
 link_cost gbit(double rate) { return {1e-5, 8e-9 / rate, 0}; }
-
-template <class F> std::string refusal(F const& call) {
-  try {
-    call();
-  } catch (std::invalid_argument const& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
 
 allowed_ways const everything{all_codecs<float>(), all_algorithms()};
 
@@ -105,7 +98,7 @@ TEST_CASE("choose: no owner selection on more ranks than it can choose among") {
 TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed") {
   auto const costs = some_costs(gbit(1), 4);
   auto const text = [&](allowed_ways const& allowed) {
-    return refusal([&] { choose(costs, 4, 100, allowed); });
+    return outcome_of([&] { choose(costs, 4, 100, allowed); }).text;
   };
   CHECK(text({{"gzip"}, all_algorithms()}) ==
         "there are no costs of codec 'gzip'; there are of: identity, float_cast:fp16, "
@@ -118,7 +111,7 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
         "allowed: owner");
   CHECK(text({{"sign"}, {algorithm::from("torus:3x3")}}) ==
         "torus: 3 rows of 3 are 9 places, the transport has 4 ranks");
-  CHECK(refusal([] { choose({}, 4, 100); }) ==
+  CHECK(outcome_of([] { choose({}, 4, 100); }).text ==
         "there are no costs of codec 'identity'; there are of: no codec");
 }
 

@@ -62,7 +62,7 @@ template <class V, Transport T, Executor E> class automatic_plan {
       std::erase_if(allowed.algorithms,
                     [](algorithm const& how) { return how.kind == algorithm_kind::owner; });
     choices_ = choose(costs_, transport.size(), values, allowed, options.plan.segment_bytes,
-                      options.plan.check);
+                      options.plan.check, options.plan.decode_on_arrival_bytes);
     follow_rank_0(transport, options.plan.tag);
 
     auto plan = options.plan;

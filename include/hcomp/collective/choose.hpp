@@ -71,10 +71,10 @@ inline std::string to_text(choice const& one) {
 /// @param costs  of all codecs that are allowed, such as measure_costs gives
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
 ///                                predict
-inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_t values,
-                                  allowed_ways const& allowed = {},
-                                  std::size_t segment_bytes = plan_options{}.segment_bytes,
-                                  bool check = true) {
+inline std::vector<choice> choose(
+    cost_table const& costs, int ranks, std::size_t values, allowed_ways const& allowed = {},
+    std::size_t segment_bytes = plan_options{}.segment_bytes, bool check = true,
+    std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
   std::vector<choice> ways;
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
@@ -83,7 +83,8 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
           (codec != sign<>::name || ranks > static_cast<int>(detail::max_owner_ranks)))
         continue;
       ways.push_back({codec, how.fitted(ranks),
-                      predict(how, ranks, values, cost, costs.link, segment_bytes, check)});
+                      predict(how, ranks, values, cost, costs.link, segment_bytes, check,
+                              decode_on_arrival_bytes)});
     }
   }
   if (ways.empty()) {

@@ -89,8 +89,9 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
   /// wrong argument is noticed only by the rank that passed it. Only what a message suffers on its
   /// last way, when the sum is finished, is noticed by its receiver alone, unless options.checksum
-  /// is on; then an x of options.decode_on_arrival_bytes or more holds parts of the sum. Cost:
-  /// ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
+  /// is on; then an x of options.decode_on_arrival_bytes or more holds parts of the sum.
+  ///
+  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     return all_reduce(x, nothing, call);
@@ -172,8 +173,8 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   template <class F>
   void spread_and_decode(std::span<value_type> x, F& feedback, call_options const& call,
                          report& figures) {
-    auto const weight = session_.expected_weight();
-    finish(owned_blocks(), weight, detail::findings::of_parts, figures);
+    finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
+    auto const weight = figures.weight;  // on which all ranks agree now
     detail::code_findings found;
     auto const decode_sound = [&](block_range blocks) {
       found.merge(check(blocks, weight, figures));

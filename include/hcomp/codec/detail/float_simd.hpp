@@ -100,13 +100,6 @@ template <int Lanes, class F>
   if (i < n) f(static_cast<std::size_t>(i), static_cast<std::size_t>(n - i));
 }
 
-template <class Word> [[gnu::always_inline]] inline bool any_lane(Word const& mask) {
-  std::uint32_t lanes[sizeof(mask) / sizeof(std::uint32_t)], all = 0;
-  std::memcpy(lanes, &mask, sizeof(mask));
-  for (auto const lane : lanes) all |= lane;
-  return all != 0;
-}
-
 /// out = x * weight; returns whether NaN or infinity is among what a receiver will read.
 template <class Wire, class Source> struct encode_floats {
   Source x;
@@ -130,7 +123,7 @@ template <class Wire, class Source> struct encode_floats {
           special |= (typename wire::bits)((b & wire::exponent) == wire::exponent);
           wire::store(out + i * sizeof(Wire), b, count);
         });
-    return any_lane(special);
+    return any_bit(special);
   }
 };
 
@@ -155,7 +148,7 @@ template <class Wire> struct merge_floats {
           special |= (typename wire::bits)((mine & wire::exponent) == wire::exponent);
           wire::store(acc + i * sizeof(Wire), mine, count);
         });
-    return any_lane(special);
+    return any_bit(special);
   }
 };
 

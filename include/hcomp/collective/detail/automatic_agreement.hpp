@@ -49,13 +49,14 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
       add(c.encode, c.merge, c.decode, c.call, c.pack, c.unpack, c.block_values, c.block_bytes,
-          c.header_bytes);
+          c.header_bytes, c.value_bytes);
     }
   }
   auto const& m = options.measuring;
   add(m.values, m.codec_seconds, m.link_seconds, m.tag);
   auto const& p = options.plan;
-  add(static_cast<int>(p.nonfinite), p.check, p.checksum, p.segment_bytes, p.tag);
+  add(static_cast<int>(p.nonfinite), p.check, p.checksum, p.segment_bytes,
+      p.decode_on_arrival_bytes, p.tag);
   mine.settings = fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(settings.data()),
                               settings.size());
   return mine;

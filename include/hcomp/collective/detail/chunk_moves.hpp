@@ -26,7 +26,9 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
       : layout_(layout),
         schedule_(&plan),
-        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)) {
+        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)),
+        reduces_at_once_(sends_own_blocks_only(plan.reduce)),
+        gathers_at_once_(sends_own_blocks_only(plan.gather)) {
     for (hop const& h : plan.reduce)
       incoming_bytes_ = std::max(incoming_bytes_, layout.bytes(blocks(h.receive)));
     incoming_bytes_ = (incoming_bytes_ + 63) / 64 * 64;
@@ -53,7 +55,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       watch.add_to(figures.seconds_merge);
     };
     auto const nothing = [](block_range) {};
-    run(schedule_->reduce, code, transport, tag, figures, place, encode, encode, merge, nothing);
+    run(schedule_->reduce, reduces_at_once_, code, transport, tag, figures, place, encode, encode,
+        merge, nothing);
     encode(layout_.all());  // a rank alone makes no hops
   }
 
@@ -72,8 +75,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       first = false;
     };
     run(
-        schedule_->gather, code, transport, tag, figures, place, [](block_range) {}, once,
-        [](std::size_t, block_range) {}, arrived);
+        schedule_->gather, gathers_at_once_, code, transport, tag, figures, place,
+        [](block_range) {}, once, [](std::size_t, block_range) {}, arrived);
     if (first) meanwhile();
   }
   void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
@@ -94,22 +97,22 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   }
 
   /// Moves all segments; the functions say what is done besides.
+  /// @param at_once      no hop has to wait for another before it sends
   /// @param place        (hop, blocks) -> where these blocks are received
   /// @param before_send  (blocks)
   /// @param before_wait  (blocks) while they are on their way here
   /// @param arrived      (hop, blocks)
   /// @param passed_on    (blocks) when they are on their way to the next, if they go there
   template <class Place, class BeforeSend, class BeforeWait, class Arrived, class PassedOn>
-  void run(std::vector<hop> const& hops, std::byte* code, T& transport, tag_t tag, report& figures,
-           Place const& place, BeforeSend const& before_send, BeforeWait const& before_wait,
-           Arrived const& arrived, PassedOn const& passed_on) {
+  void run(std::vector<hop> const& hops, bool at_once, std::byte* code, T& transport, tag_t tag,
+           report& figures, Place const& place, BeforeSend const& before_send,
+           BeforeWait const& before_wait, Arrived const& arrived, PassedOn const& passed_on) {
     stopwatch watch;
     auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
       watch.add_to(figures.seconds_communicate);
       f(arguments...);
       watch.skip();
     };
-    bool const at_once = sends_own_blocks_only(hops);
     auto const send = [&](std::size_t h, block_range range) {
       aside(before_send, range);
       (at_once ? early_sends_ : sends_[h % 2])
@@ -173,6 +176,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   code_layout layout_;
   schedule const* schedule_;
   std::size_t segment_blocks_;
+  bool reduces_at_once_;
+  bool gathers_at_once_;
   std::size_t incoming_bytes_ = 0;
   std::vector<typename T::request> early_sends_;
   std::vector<typename T::request> sends_[2];
