@@ -8,6 +8,7 @@
 #include <array>
 #include <fstream>
 #include <hcomp/core/half.hpp>
+#include <limits>
 #include <stdexcept>
 
 #include "../support/gnuplot.hpp"
@@ -28,11 +29,9 @@ transports::transports(options const& o) : costs(o) {
   for (auto const& name : o.transports) {
     if (name != "ucx") continue;
 #ifdef HCOMP_EXAMPLE_UCX
-    ucx = std::make_unique<hcomp::ucx::transport>(example::rank(), example::ranks(), [](auto mine) {
-      return hcomp::mpi::exchange(example::comm, mine);
-    });
+    ucx = example::make_ucx_transport();
 #else
-    throw std::runtime_error("--transport ucx: this program was built without UCX");
+    example::make_ucx_transport();
 #endif
   }
 }
@@ -65,6 +64,11 @@ template <class T> void measure_all(options const& o, input const& data, result&
     if (values > data.values())
       throw std::runtime_error(fmt::format("{} has {} values per rank, --max-bytes asks for {}",
                                            o.input, data.values(), values));
+    if (values > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw std::runtime_error(
+          fmt::format("{} values of {} bytes are too many for MPI_Allreduce, "
+                      "which counts to {}",
+                      values, sizeof(T), std::numeric_limits<int>::max()));
     auto list = make_contenders<T>(o, values, typical, by);
     auto rows = measure(o, data, values, list, *by.mpi);
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/op.hpp>
@@ -224,8 +225,9 @@ template <class T> class contender_maker {
 #ifdef HCOMP_PERF_ZFP
     if constexpr (std::is_floating_point_v<T>) {
       zfp_codec<T> codec;
-      if (std::sscanf(name.c_str(), "zfp:%d", &codec.bits) != 1 || codec.bits < 4 ||
-          codec.bits > 32)
+      char const* const end = name.data() + name.size();
+      auto const read = std::from_chars(name.data() + 4, end, codec.bits);
+      if (read.ec != std::errc{} || read.ptr != end || codec.bits < 4 || codec.bits > 32)
         throw std::runtime_error(
             fmt::format("--codec {}: zfp takes 4 to 32 bits per value, as in zfp:8", name));
       add(codec, name);

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <hcomp/codec/registry.hpp>
 #include <map>
 
 #include "../support/command_line.hpp"
@@ -14,6 +16,18 @@ namespace {
 std::map<std::string, double> const rate_units{
     {"bit", 1}, {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
 std::map<std::string, double> const time_units{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+
+bool is_owner(hcomp::algorithm const& how) { return how.kind == hcomp::algorithm_kind::owner; }
+
+/// Refuses a name that is no codec's of any type of values.
+template <class Refuse> void require_codec(std::string const& name, Refuse const& refuse) {
+  if (name == "raw" || name == "automatic" || name.starts_with("zfp:")) return;
+  try {
+    hcomp::builtin_codecs<float>::with(registry_name(name), []<class C>() {});
+  } catch (std::invalid_argument const& e) {
+    refuse(std::string(e.what()) + "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw");
+  }
+}
 
 }  // namespace
 
@@ -143,6 +157,16 @@ options parse(int argc, char const* const* argv) {
   o.algorithms.clear();
   for (auto const& name : algorithms) o.algorithms.push_back(hcomp::algorithm::from(name));
   auto const refuse = [](std::string const& why) { throw example::usage{why + "\n", 1}; };
+  for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
+    if (figure && !(*figure > 0 && std::isfinite(*figure)))
+      refuse(fmt::format("{} {:g} is no number above 0", option, *figure));
+  bool const has_owner = std::ranges::any_of(o.algorithms, is_owner);
+  for (auto const& codec : o.codecs) {
+    require_codec(codec, refuse);
+    if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
+        codec != "automatic")
+      refuse(fmt::format("--codec {} has no algorithm: owner goes with codec sign only", codec));
+  }
   if (o.min_bytes > o.max_bytes)
     refuse(fmt::format("--min-bytes {} is more than --max-bytes {}", o.min_bytes, o.max_bytes));
   if (o.min_bytes < 8) refuse(fmt::format("--min-bytes {} is less than one value", o.min_bytes));

@@ -360,6 +360,11 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--transport", "pigeon"}, "pigeon");
   says({"--rate", "100"}, "--rate");
   says({"--rate", "100furlong"}, "--rate");
+  says({"--rate", "0gbit"}, "--rate 0 is no number above 0");
+  says({"--latency=-1ms"}, "--latency -0.001 is no number above 0");
+  says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
+  says({"--codec", "fp16", "--algorithm", "owner"},
+       "--codec fp16 has no algorithm: owner goes with codec sign only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");

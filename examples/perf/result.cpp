@@ -44,9 +44,10 @@ std::string table_head(result const& all) {
   auto const link = all.rate > 0 ? fmt::format("{} ({})", rate_text(all.rate),
                                                all.rate_was_measured ? "measured" : "given")
                                  : "of unknown rate";
-  auto text = fmt::format("# {}, {} ranks on {} host{}, link {}, {}{}{}\n", all.mpi, all.ranks,
-                          all.hosts, all.hosts == 1 ? "" : "s", link, all.input,
-                          all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
+  auto text =
+      fmt::format("# {}, {} rank{} on {} host{}, link {}, {}{}{}\n", all.mpi, all.ranks,
+                  all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s", link, all.input,
+                  all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
   text += fmt::format(columns, "size", "count", "type", "codec", "algorithm", "by", "time", "min",
                       "max", "algbw", "busbw", "sent", "wire", "vs MPI", "bound", "model", "error");
   text += fmt::format(columns, "", "", "", "", "", "", "", "ranks", "ranks", "GB/s", "GB/s",
