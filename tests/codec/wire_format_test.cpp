@@ -101,6 +101,7 @@ TEST_CASE("wire format 1: flags, faults and codec tags have these numbers") {
   CHECK(static_cast<int>(hcomp::block_fault::ranks) == 6);
   CHECK(static_cast<int>(hcomp::block_fault::weight) == 7);
   CHECK(static_cast<int>(hcomp::block_fault::checksum) == 8);
+  CHECK(static_cast<int>(hcomp::block_fault::scale) == 9);
   CHECK(hcomp::identity<float>::tag == 1);
   CHECK(hcomp::identity<double>::tag == 2);
   CHECK(hcomp::float_cast<hcomp::float16>::tag == 3);

@@ -31,6 +31,7 @@ enum class block_fault : std::uint8_t {
   ranks,     ///< both hold the same rank
   weight,    ///< more summands than the block has room for
   checksum,  ///< bytes changed on the way
+  scale,     ///< in units of different size
 };
 
 /// First bytes of an encoded block, little-endian. Layout fixed by `wire_version`.
@@ -58,6 +59,8 @@ struct block_origin {
   std::uint32_t rank = 0;
   std::uint32_t weight = 1;  ///< share of this rank in the sum, e.g. its number of samples
   std::uint32_t index = 0;   ///< place of the block in the vector
+  /// What all ranks agreed on about this block, for codecs that are Calibrated.
+  std::uint32_t const* statistics = nullptr;
 };
 
 /// The header of a block just encoded by one rank.
@@ -112,6 +115,7 @@ inline char const* to_text(block_fault fault) {
     case block_fault::ranks: return "the same rank was added twice";
     case block_fault::weight: return "more summands than a block has room for";
     case block_fault::checksum: return "the checksum does not match the bytes";
+    case block_fault::scale: return "blocks in units of different size met";
   }
   return "unknown fault";
 }

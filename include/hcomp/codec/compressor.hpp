@@ -58,6 +58,19 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
+/// A codec that encodes in units which all ranks agree on first, such as a norm.
+///
+/// `measure_block` writes `statistics_in(n)` words about one block of n values; the largest of all
+/// ranks' words, word by word, is what `encode_block` finds in `block_origin::statistics`. Floats
+/// that are not negative keep their order as words. NaN and infinity in x must not spoil the words:
+/// they are reported in the block's flags, as ever.
+template <class C>
+concept Calibrated = Compressor<C> &&
+    requires(C const c, serial_group g, typename C::value_type* x, std::uint32_t* words, int n) {
+  { c.statistics_in(n) } -> std::same_as<std::size_t>;
+  { c.measure_block(g, x, n, words) } -> std::same_as<void>;
+};
+
 /// Settings of a codec that depend on how many ranks are summed, where it has such settings.
 template <class C>
 concept FitsRanks = requires(C const c, std::uint32_t total_weight) {
