@@ -1,0 +1,82 @@
+// The errors of THC beside those of the schemes it is compared with: NMSE of the mean over n
+// workers, one way (the server sends the mean exactly) / both ways (it compresses the mean again by
+// the same scheme). THC and UTHC send sums of integers back, which need no second compression, and
+// min-max quantization could: they have one number.
+//
+//   bench_thc_baselines            2^15 values, 4 trials, 1, 4, 10 and 32 workers
+//
+// Source of the choice: Li et al., THC, NSDI 2024, section 8; QUIC-FL's NMSE.
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <support/baselines.hpp>
+#include <vector>
+
+namespace {
+
+using baselines::errors;
+using baselines::vector;
+
+/// One row of the table.
+struct row {
+  errors terngrad, top_k, drive, eden2, eden4;
+  double min_max = 0, rotated_min_max = 0;
+};
+
+void add(errors& sum, errors const& one) {
+  sum.one_way += one.one_way;
+  sum.both_ways += one.both_ways;
+}
+
+row measured(baselines::input which, int workers, std::size_t values, int trials) {
+  static baselines::lloyd_max const two_bits(2), four_bits(4);
+  row sum;
+  for (int trial = 0; trial < trials; ++trial) {
+    baselines::randomness random(static_cast<std::uint64_t>(1000 * workers + trial));
+    auto const x = baselines::vectors(which, workers, values, random);
+    auto const of = [&](auto const& scheme) { return baselines::errors_of(x, scheme); };
+    add(sum.terngrad, of([&](vector const& v) { return baselines::terngrad(v, random); }));
+    add(sum.top_k, of([&](vector const& v) { return baselines::top_k(v); }));
+    add(sum.drive, of([&](vector const& v) { return baselines::drive(v, random); }));
+    add(sum.eden2, of([&](vector const& v) { return baselines::eden(v, two_bits, random); }));
+    add(sum.eden4, of([&](vector const& v) { return baselines::eden(v, four_bits, random); }));
+    sum.min_max += baselines::nmse(x, baselines::min_max_mean(x, 4, random));
+    sum.rotated_min_max += baselines::nmse(x, baselines::rotated_min_max_mean(x, 4, random));
+  }
+  return sum;
+}
+
+std::string to_text(double value, int trials) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", value / trials);
+  return text;
+}
+std::string to_text(errors const& both, int trials) {
+  return to_text(both.one_way, trials) + " / " + to_text(both.both_ways, trials);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool brief = false;  // as ctest runs all benchmarks: only to see that it still works
+  for (int i = 1; i < argc; ++i) brief |= std::strncmp(argv[i], "--benchmark", 11) == 0;
+  std::size_t const values = brief ? 4096 : 32768;
+  int const trials = brief ? 1 : 4;
+
+  std::printf(
+      "| input, n | TernGrad | TopK 10%% | DRIVE 1b | EDEN 2b | EDEN 4b "
+      "| min-max 4b | rotated min-max 4b |\n|---|---|---|---|---|---|---|---|\n");
+  for (auto const which :
+       {baselines::input::normal, baselines::input::lognormal, baselines::input::heavy})
+    for (int const workers : {1, 4, 10, 32}) {
+      row const r = measured(which, workers, values, trials);
+      std::printf("| %s %d ", baselines::to_text(which), workers);
+      for (std::string const& cell :
+           {to_text(r.terngrad, trials), to_text(r.top_k, trials), to_text(r.drive, trials),
+            to_text(r.eden2, trials), to_text(r.eden4, trials), to_text(r.min_max, trials),
+            to_text(r.rotated_min_max, trials)})
+        std::printf("| %s ", cell.c_str());
+      std::printf("|\n");
+    }
+}
