@@ -81,8 +81,9 @@ template <class Collective, class C, class T> class plan_contender final : publi
       : executor_(threads), plan_(values, codec, transport, executor_, options_of(how)) {
     this->name = std::move(name);
     this->accuracy = promise_of<C>(transport.size());
-    std::uint64_t most = hcomp::bytes_sent_per_rank(how, transport.rank(), transport.size(),
-                                                    hcomp::layout_of(codec, values));
+    std::uint64_t most =
+        hcomp::bytes_sent_per_rank(how, transport.rank(), transport.size(),
+                                   hcomp::layout_of(codec, values, how.sharers(transport.size())));
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, example::comm);
     this->bytes_to_send = static_cast<double>(most);
   }
@@ -145,7 +146,8 @@ template <class Transport, class T> class automatic_contender final : public con
     this->predicted_seconds = chosen.seconds();
     hcomp::builtin_codecs<T>::with(
         chosen.codec, [&]<class C>() { this->accuracy = promise_of<C>(transport.size()); });
-    auto const layout = plan_.costs().of(chosen.codec).layout(values);
+    auto const layout =
+        plan_.costs().of(chosen.codec).layout(values, chosen.how.sharers(transport.size()));
     this->bytes_to_send =
         static_cast<double>(hcomp::bytes_sent_per_rank(chosen.how, 0, transport.size(), layout));
   }

@@ -24,20 +24,12 @@ template <class C> class oracle {
   /// @param weights  of the ranks; empty: all 1
   oracle(C const& codec, std::vector<std::vector<value_type>> const& x, call_options const& call,
          std::vector<std::uint32_t> const& weights = {})
-      : codec_(codec), layout_(layout_of(codec, x[0].size())), result_(call.result) {
-    for (std::size_t rank = 0; rank < x.size(); ++rank) {
-      block_origin const origin{stream_of(call.key()), static_cast<std::uint32_t>(rank),
-                                weights.empty() ? 1 : weights[rank], 0};
-      codes_.emplace_back(layout_.bytes());
-      encode_blocks<C, value_type const*> const work{codec_, layout_, x[rank].data(),
-                                                     codes_.back().data(), origin};
-      for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
-    }
-  }
+      : codec_(codec), x_(x), call_(call), weights_(weights) {}
 
   /// What every rank must hold afterwards.
-  std::vector<value_type> sum(algorithm const& how) const {
-    int const ranks = static_cast<int>(codes_.size());
+  std::vector<value_type> sum(algorithm const& how) {
+    int const ranks = static_cast<int>(x_.size());
+    encode(how.sharers(ranks));
     code total(layout_.bytes());
     auto const shape = how.fitted(ranks);
     for (int chunk = 0; chunk < ranks; ++chunk) {
@@ -48,12 +40,25 @@ template <class C> class oracle {
                   total.data() + layout_.offset(blocks.first));
     }
     std::vector<value_type> x(layout_.values);
-    decode_blocks<C> const work{codec_, layout_, 0, total.data(), x.data(), result_};
+    decode_blocks<C> const work{codec_, layout_, 0, total.data(), x.data(), call_.result};
     for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
     return x;
   }
 
  private:
+  void encode(int sharers) {
+    layout_ = layout_of(codec_, x_[0].size(), sharers);
+    codes_.clear();
+    for (std::size_t rank = 0; rank < x_.size(); ++rank) {
+      block_origin const origin{stream_of(call_.key()), static_cast<std::uint32_t>(rank),
+                                weights_.empty() ? 1 : weights_[rank], 0};
+      codes_.emplace_back(layout_.bytes());
+      encode_blocks<C, value_type const*> const work{codec_, layout_, x_[rank].data(),
+                                                     codes_.back().data(), origin};
+      for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
+    }
+  }
+
   block_range chunk_of(int chunk) const {
     auto const at = [&](int c) {
       return layout_.blocks() * static_cast<std::size_t>(c) / codes_.size();
@@ -98,14 +103,16 @@ template <class C> class oracle {
   }
   code merged(block_range blocks, code acc, code const& in) const {
     merge_blocks<C> const work{codec_, acc.data() + layout_.offset(blocks.first),
-                               in.data() + layout_.offset(blocks.first)};
+                               in.data() + layout_.offset(blocks.first), layout_.block_bytes};
     for (std::size_t i = 0; i < blocks.count; ++i) work(serial_group{}, i);
     return acc;
   }
 
   C codec_;
+  std::vector<std::vector<value_type>> x_;
+  call_options call_;
+  std::vector<std::uint32_t> weights_;
   code_layout layout_;
-  reduction result_;
   std::vector<code> codes_;
 };
 

@@ -128,17 +128,19 @@ TEST_CASE("owner_selection: draws each rank with the probability of its weight")
   }
 }
 
-TEST_CASE("owner_selection: threads, checksums and missing checks change no bit") {
+TEST_CASE("owner_selection: threads, checksums, missing checks and segments change no bit") {
   auto const x = signs<float>(5 * block + 3, 4, 8);
   selected_run run{.reports = {}, .call = {.seed = 9}};
   auto const plain = run(x);
   for (run.threads = 1; run.threads <= 3; ++run.threads)
     for (bool const checksum : {false, true})
-      for (bool const check : {false, true}) {
-        run.options.checksum = checksum;
-        run.options.check = check;
-        CHECK(run(x) == plain);
-      }
+      for (bool const check : {false, true})
+        for (std::size_t const segment : {std::size_t{1}, 2 * (block / 8 + 32), 3 * block}) {
+          run.options.checksum = checksum;
+          run.options.check = check;
+          run.options.segment_bytes = segment;  // a block, two, all six
+          CHECK(run(x) == plain);
+        }
 }
 
 TEST_CASE(

@@ -73,7 +73,8 @@ TEST_CASE(
     "nonfinite throw_error: NaN or infinity on one rank throws the same on all, x unchanged") {
   for (std::string const how : {"ring", "torus", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
-      constexpr std::size_t block = C::block_values;
+      constexpr std::size_t values = 4 * C::block_values + 1;
+      std::size_t const block = layout_of(C{}, values, ranks).block_values;
       for (float const special : specials)
         for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
           CAPTURE(how);
@@ -81,13 +82,12 @@ TEST_CASE(
           CAPTURE(special);
           CAPTURE(early);
           std::size_t const at = block + 17;
-          check_thrown(
-              summed<plan_of<C>>(C{}, 4 * block + 1, at, special, nonfinite_policy::throw_error,
-                                 algorithm::from(how), early),
-              at, special,
-              "first in block 1 (values " + std::to_string(block) + " to " +
-                  std::to_string(2 * block - 1) + ") of " + std::to_string(4 * block + 1) +
-                  " values, 1 blocks concerned");
+          check_thrown(summed<plan_of<C>>(C{}, values, at, special, nonfinite_policy::throw_error,
+                                          algorithm::from(how), early),
+                       at, special,
+                       "first in block 1 (values " + std::to_string(block) + " to " +
+                           std::to_string(2 * block - 1) + ") of " + std::to_string(values) +
+                           " values, 1 blocks concerned");
         }
     });
   for (float const special : specials)
@@ -147,11 +147,11 @@ TEST_CASE(
 TEST_CASE(
     "nonfinite propagate: with other codecs the block concerned is NaN, and only that block") {
   auto const check = []<class C>(C const& codec) {
-    constexpr std::size_t block = C::block_values;
+    constexpr std::size_t values = 3 * C::block_values + 5;
+    std::size_t const block = layout_of(codec, values, ranks).block_values, at = block + 3;
     for (float const special : specials) {
       CAPTURE(std::string(C::name));
       CAPTURE(special);
-      std::size_t const values = 3 * block + 5, at = block + 3;
       auto const run = summed<plan_of<C>>(codec, values, at, special, nonfinite_policy::propagate);
       auto const plain = summed<plan_of<C>>(codec, values, at, 0, nonfinite_policy::propagate);
       CHECK(all_ended_alike(run.outcomes, "returned"));
@@ -210,7 +210,7 @@ TEST_CASE(
     });
     CAPTURE(to_text(outcomes));
     CHECK(all_ended_alike(outcomes, "nonfinite_error"));
-    CHECK(outcomes[0].text.find("block 2") != std::string::npos);
+    CHECK(outcomes[0].text.find("block 3") != std::string::npos);
     CHECK(x == before);
   }
 }

@@ -435,7 +435,7 @@ TEST_CASE("plan: set_codec holds from the next call on, and other block sizes ar
   host_executor executor;
   plan counted(10, sign_count<>{1.f, 3}, transport, executor);
   CHECK_THROWS_WITH_AS(counted.set_codec({1.f, 4}),
-                       "set_codec: blocks of 3104 bytes, the plan was made for 2080",
+                       "set_codec: blocks of 8192 values in 3104 bytes, the plan was made for 8192 in 2080",
                        std::invalid_argument);
   CHECK(counted.codec().summands == 3);
 }

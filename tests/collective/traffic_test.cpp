@@ -83,7 +83,7 @@ TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P log2 
         constexpr std::size_t values = 100'001;
         auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
         auto const p = static_cast<std::uint64_t>(ranks);
-        auto const codes = 2 * (p - 1) * layout_of(codec, values).bytes();
+        auto const codes = 2 * (p - 1) * layout_of(codec, values, ranks).bytes();
         auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
         auto const records = p * steps * sizeof(detail::call_summary);
         CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}, values) ==

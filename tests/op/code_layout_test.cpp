@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -46,4 +47,39 @@ TEST_CASE("code_layout: the bytes of neighbouring ranges add up") {
       CHECK(layout.bytes({cut, 0}) == 0);
     }
   }
+}
+
+TEST_CASE("layout_of: ranks get equal shares of a short vector, to the last KiB and unit") {
+  hcomp::builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const codec = hcomp::fit(C{}, 8);
+    auto const full = hcomp::block_size_of(codec);
+    for (int const ranks : {1, 2, 3, 4, 7, 8, 64})
+      for (std::size_t const values : {0u, 1u, 64u, 2048u, 4097u, 100'001u, 1'000'000u}) {
+        CAPTURE(ranks);
+        CAPTURE(values);
+        auto const layout = hcomp::layout_of(codec, values, ranks);
+        auto const parts = static_cast<std::size_t>(ranks);
+        REQUIRE(layout.block_values <= full.values);
+        REQUIRE(codec.block_bytes(static_cast<int>(layout.block_values)) == layout.block_bytes);
+        bool const is_cut = layout.block_values < full.values;
+        if (ranks == 1 || values >= 8 * parts * full.values) REQUIRE(!is_cut);
+        if (is_cut) {
+          REQUIRE(layout.block_values % full.unit == 0);
+          REQUIRE(layout.block_bytes >= full.header_bytes + 1024);
+        }
+        std::size_t const largest = (layout.blocks() + parts - 1) / parts * layout.block_values;
+        std::size_t const least =
+            (1024 * full.values) / (full.bytes - full.header_bytes) + full.unit;
+        // blocks of equal size, each at most a unit or the least payload more than its share
+        if (ranks > 1)
+          REQUIRE(largest <=
+                  std::max(values / parts + (values / parts / layout.block_values + 1) * full.unit,
+                           least + full.unit) +
+                      (values >= 8 * parts * full.values ? full.values : 0));
+      }
+  });
+  auto const cut = hcomp::layout_of(hcomp::identity<>{}, 2048, 4);
+  CHECK(cut.blocks() == 4);
+  CHECK(cut.block_values == 512);
 }

@@ -114,7 +114,8 @@ class experiment {
       result.predicted =
           hcomp::predicted_seconds(how, ranks, options_.values, cost, options_.link());
     }
-    check_hops_and_bytes(how, rank, hcomp::layout_of(codec, options_.values), report, result);
+    check_hops_and_bytes(how, rank, hcomp::layout_of(codec, options_.values, ranks), report,
+                         result);
     bool const same = hcomp::digest(std::span(x), transport).same();
     if (rank == 0 && !same) result.faults.push_back("the ranks hold different bits");
     if (auto const fault = rank == 0 ? fault_of(codec, x, exact_, ranks) : ""; !fault.empty())

@@ -86,7 +86,9 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
 }
 
 /// The part of every merge of C's blocks that is the same for all codecs: check, merge the payload,
-/// then the header. `payload(acc_header, in_header)` merges the payloads.
+/// then the header. `payload(acc_header, in_header)` merges the payloads; it may return a
+/// block_fault, the same in every lane, if it found that they must not be merged and left `acc` as
+/// it was.
 template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
@@ -95,13 +97,17 @@ HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
   block_fault fault = merge_fault(mine, other, max_weight);
   if (fault == block_fault::none && (mine.codec != C::tag || mine.values > C::block_values))
     fault = mine.codec != C::tag ? block_fault::codec : block_fault::length;
+  if (fault == block_fault::none) {
+    if constexpr (std::is_void_v<decltype(payload(mine, other))>)
+      payload(mine, other);
+    else
+      fault = payload(mine, other);
+  }
   auto header = merged_header(mine, other);
   if (fault != block_fault::none) {
     header = mine;
     header.flags |= block_is_damaged;
     if (header.fault == block_fault::none) header.fault = fault;
-  } else {
-    payload(mine, other);
   }
   group.sync();
   if (group.lane() == 0) store(acc, 0, header);

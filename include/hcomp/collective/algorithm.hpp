@@ -53,6 +53,9 @@ struct algorithm {
     return rows == 0 ? "torus" : "torus:" + std::to_string(rows) + "x" + std::to_string(columns);
   }
 
+  /// Ranks that share the blocks out among them: all, but with `owner` each works on all of them.
+  int sharers(int ranks) const { return kind == algorithm_kind::owner ? 1 : ranks; }
+
   /// A torus with both sides known.
   /// @throws std::invalid_argument  rows * columns is not the number of ranks
   algorithm fitted(int ranks) const {

@@ -26,8 +26,8 @@ struct prediction {
   double agree = 0;           ///< comparing the ranks' arguments
   double encode = 0;          ///< and selecting, with algorithm `owner`; otherwise in what follows
   double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
-  double all_gather = 0;
-  double decode = 0;  ///< with algorithm `owner` also putting back; 0 if all_gather does it
+  double all_gather = 0;      ///< with algorithm `owner` what is left of it, and putting back
+  double decode = 0;          ///< 0 if all_gather does it
 
   double seconds() const { return agree + encode + reduce_scatter + all_gather + decode; }
 };
@@ -62,14 +62,16 @@ inline int hops_of(algorithm const& how, int ranks) {
 }
 
 /// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
-/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on, and (P - 1)
-/// records of code_findings, of 40 bytes, where x is decoded on arrival.
+/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on, and those
+/// of another agreement, of ceil(log2 P) records of 16 bytes, where x is decoded on arrival.
 ///
 /// Exact, but for algorithm `owner`, whose messages are as long as the draws make them: there it is
 /// the mean over the draws.
+/// @param segment_bytes  as in plan_options; matters for `owner` only
 /// @throws std::invalid_argument  ranks < 1, no such rank, a torus that does not fit the ranks
 inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ranks,
-                                         code_layout const& layout) {
+                                         code_layout const& layout,
+                                         std::size_t segment_bytes = plan_options{}.segment_bytes) {
   detail::require_ranks("bytes_sent_per_rank", ranks);
   if (rank < 0 || rank >= ranks)
     throw std::invalid_argument("bytes_sent_per_rank: rank " + std::to_string(rank) + " of " +
@@ -97,10 +99,11 @@ inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ran
     }
     case algorithm_kind::owner: break;
   }
-  // a message has a header and, per block, the rank's bits, rounded up to bytes: 7/16 on average
-  double const message = static_cast<double>(layout.values) / 8 / ranks +
-                         static_cast<double>(layout.blocks()) * 7 / 16 +
-                         static_cast<double>(block_header_bytes);
+  std::size_t const group = layout.blocks_per(segment_bytes),
+                    groups = (layout.blocks() + group - 1) / group;
+  double const message = static_cast<double>(groups * block_header_bytes) +
+                         detail::owned_bytes(static_cast<double>(layout.values),
+                                             static_cast<double>(layout.blocks()), ranks);
   return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
 }
 
@@ -121,9 +124,10 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// to rank and the rest of its chunk, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
 /// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
 /// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
-/// 1 chunks at once in each half. Owner selection takes values * (encode + P pack), P - 1 messages
-/// at once, and values * (decode + P unpack). Before all, ceil(log2 P) messages if `check` is on;
-/// as many more before an all-gather that decodes.
+/// 1 chunks at once in each half. Owner selection works through groups of blocks: it selects all,
+/// which takes values * (encode + P pack), while P - 1 messages of every group follow each other on
+/// the link, then puts back those that have arrived, values * P unpack, and decodes. Before all,
+/// ceil(log2 P) messages if `check` is on; as many more before an all-gather that decodes.
 ///
 /// @param segment_bytes  as in plan_options, like the last two
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
@@ -139,7 +143,7 @@ inline prediction predict(
   detail::require_ranks("predict", ranks);
   detail::require_costs("predict", codec, link);
   auto const shape = how.fitted(ranks);
-  auto const layout = codec.layout(values);
+  auto const layout = codec.layout(values, how.sharers(ranks));
   auto const all = static_cast<double>(values);
   prediction p;
   auto const agreement = [&](double bytes) {
@@ -149,13 +153,11 @@ inline prediction predict(
   };
   if (check) p.agree = agreement(static_cast<double>(agreement_bytes_per_rank(ranks)));
   p.decode = codec.call + all * codec.decode;
+  detail::rank_clock clock(codec, link, layout, segment_bytes);
   if (how.kind == algorithm_kind::owner) {
-    p.encode = 2 * codec.call + all * (codec.encode + ranks * codec.pack);
-    p.decode += codec.call + all * ranks * codec.unpack;
-    if (ranks > 1)
-      p.all_gather =
-          link.seconds_per_message + (ranks - 1) * link.seconds_between_messages +
-          static_cast<double>(bytes_sent_per_rank(how, 0, ranks, layout)) * link.seconds_per_byte;
+    p.encode = clock.pack_groups(ranks);
+    clock.unpack_groups(ranks);
+    p.all_gather = clock.now() - p.encode;
     return p;
   }
 
@@ -167,7 +169,6 @@ inline prediction predict(
   auto const of_block = [&](double seconds_per_value, int parts) {
     return all * seconds_per_value / std::max(1.0, static_cast<double>(largest(parts)) * parts);
   };
-  detail::rank_clock clock(codec, link, layout, segment_bytes);
   bool const passes_on = how.kind != algorithm_kind::direct;
   bool const decodes = ranks > 1 && values * codec.value_bytes >= decode_on_arrival_bytes;
   int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
@@ -179,7 +180,8 @@ inline prediction predict(
   p.reduce_scatter = clock.now();
   if (decodes) {
     p.decode = 0;
-    clock.work(agreement(static_cast<double>(ranks - 1) * sizeof(detail::code_findings)));
+    clock.work(agreement(static_cast<double>(detail::agreement_steps(ranks)) *
+                         sizeof(detail::findings_summary)));
   }
   double const decode_block = decodes ? of_block(codec.decode, ranks) : 0;
   clock.move(rows - 1, largest(ranks), {passes_on, false, 0, decode_block},

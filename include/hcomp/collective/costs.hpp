@@ -35,20 +35,24 @@ struct codec_cost {
   double call = 0;               ///< seconds that each use of the executor takes besides
   double pack = 0;               ///< algorithm `owner`: seconds per value and rank to select
   double unpack = 0;             ///< and to put back
-  std::size_t block_values = 1;  ///< of the codec
+  std::size_t block_values = 1;  ///< of a full block
   std::size_t block_bytes = 4;   ///< of a full block, its header included
   std::size_t header_bytes = 0;  ///< of these
+  std::size_t block_unit = 1;    ///< as in block_size
   std::size_t value_bytes = 4;   ///< of the vector
 
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
   }
-  /// The code of `values` values; a last block that is not full has its share of the payload.
-  code_layout layout(std::size_t values) const {
-    std::size_t const last = values == 0 ? 0 : (values - 1) % block_values + 1;
-    std::size_t const payload = (block_bytes - header_bytes) * last;
-    return {values, block_values, block_bytes,
-            header_bytes + (payload + block_values - 1) / block_values};
+  /// The code of `values` values that `ranks` ranks share, as layout_of would have it; blocks that
+  /// are not full have their share of the payload.
+  code_layout layout(std::size_t values, int ranks = 1) const {
+    std::size_t const block =
+        shared_block_values(values, ranks, {block_values, block_bytes, header_bytes, block_unit});
+    auto const bytes_of = [&](std::size_t n) {
+      return header_bytes + ((block_bytes - header_bytes) * n + block_values - 1) / block_values;
+    };
+    return {values, block, bytes_of(block), bytes_of(values == 0 ? 0 : (values - 1) % block + 1)};
   }
 };
 
@@ -59,6 +63,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   cost.block_values = static_cast<std::size_t>(C::block_values);
   cost.block_bytes = codec.block_bytes(C::block_values);
   cost.header_bytes = block_header_bytes;
+  cost.block_unit = block_size_of(codec).unit;
   cost.value_bytes = sizeof(typename C::value_type);
   return cost;
 }
@@ -101,7 +106,7 @@ inline void require_costs(char const* who, codec_cost const& codec, link_cost co
   require(codec.call, "using the executor");
   require(codec.pack, "selecting a value for a rank");
   require(codec.unpack, "putting back a value of a rank");
-  if (codec.block_values == 0 || codec.block_bytes == 0 || codec.header_bytes > codec.block_bytes)
+  if (codec.block_values == 0 || codec.block_unit == 0 || codec.header_bytes >= codec.block_bytes)
     throw std::invalid_argument(std::string(who) + ": blocks of " +
                                 std::to_string(codec.block_values) + " values in " +
                                 std::to_string(codec.block_bytes) + " bytes, " +

@@ -32,6 +32,8 @@ namespace hcomp {
 /// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
 /// d (P - 1) / P bits instead of the ring's 2 d (P - 1) / P, and nothing is merged. The result has
 /// the distribution of any merge tree of codec `sign`, and the bits of its balanced tree.
+/// The vector is cut into groups of blocks of about options.segment_bytes; while the messages of
+/// one travel, the next is selected, and then those that have arrived are put back.
 /// With nonfinite_policy::propagate, NaN anywhere makes the whole result NaN.
 /// Host memory only; at most 1024 ranks. Interface and errors as for `plan`.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
@@ -48,11 +50,13 @@ template <class V, Transport T, Executor E> class owner_selection {
         layout_(layout_of(codec, values)),
         executor_(&executor),
         ranks_(static_cast<std::size_t>(transport.size())),
+        group_blocks_(layout_.blocks_per(options.segment_bytes)),
         code_(layout_.bytes()),
-        messages_(ranks_ * block_header_bytes + layout_.bytes() + ranks_ * layout_.blocks() + 16),
+        messages_(groups() * ranks_ * block_header_bytes + layout_.bytes() +
+                  ranks_ * layout_.blocks() + 16),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
-        ends_(ranks_) {
+        ends_(groups() * ranks_) {
     detail::require_owner_ranks("owner_selection", ranks_);
   }
   owner_selection(owner_selection const&) = delete;
@@ -80,9 +84,26 @@ template <class V, Transport T, Executor E> class owner_selection {
   report all_reduce(std::span<V> x, F& feedback, call_options const& call = {}) {
     auto figures = session_.start(detail::operation::owner_select, x, feedback, call);
     draw_owners();
-    pack(x, feedback, call, figures);
-    exchange(figures);
-    unpack(x, feedback, call, figures);
+    sends_.clear();
+    receives_.clear();
+    for (std::size_t g = 0; g < groups(); ++g) {
+      pack(g, x, feedback, call, figures);
+      exchange(g, figures);
+    }
+    detail::code_findings found;
+    auto merged = make_header(sign<V>::tag, 0, false, {session_.stream(), 0, 0, 0});
+    for (auto const weight : weights_) merged.weight += weight;
+    if (groups() > 0) found.weight = merged.weight;
+    for (std::size_t g = 0; g < groups(); ++g) {
+      await(g, figures);
+      check(g, found, merged);
+      unpack(g, merged, figures);
+    }
+    await_sends(figures);
+    session_.finish(
+        found, options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all,
+        layout_, figures);
+    decode(x, feedback, call, (merged.flags & block_has_nonfinite) != 0, figures);
     feedback.commit();
     return session_.done(figures);
   }
@@ -90,7 +111,29 @@ template <class V, Transport T, Executor E> class owner_selection {
  private:
   T& transport() const { return session_.transport(); }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
-  std::size_t begin_of(std::size_t r) const { return r == 0 ? 0 : ends_[r - 1]; }
+  std::size_t peer(std::size_t h, bool sends) const {
+    return (rank() + (sends ? h : ranks_ - h)) % ranks_;
+  }
+
+  std::size_t groups() const { return (layout_.blocks() + group_blocks_ - 1) / group_blocks_; }
+  block_range blocks_of(std::size_t group) const {
+    std::size_t const first = group * group_blocks_;
+    return {first, std::min(group_blocks_, layout_.blocks() - first)};
+  }
+  /// What rank r sends of a group: a header, then per block its bits, in whole bytes.
+  std::span<std::byte> message(std::size_t group, std::size_t r) const {
+    std::size_t const i = group * ranks_ + r, begin = i == 0 ? 0 : ends_[i - 1];
+    return {messages_.data() + begin, ends_[i] - begin};
+  }
+  /// Like a block's, of a tag of its own.
+  block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
+    return make_header(message_tag, static_cast<int>(layout_.values & 0xffff), nonfinite,
+                       {session_.stream(), static_cast<std::uint32_t>(r), weights_[r],
+                        static_cast<std::uint32_t>(group)});
+  }
+  template <class Work> void for_each_block(block_range blocks, Work const& work) {
+    executor_->for_each_block(blocks.count, shifted<Work>{work, blocks.first});
+  }
 
   void draw_owners() {
     weights_.resize(ranks_);
@@ -101,124 +144,124 @@ template <class V, Transport T, Executor E> class owner_selection {
     }
   }
 
-  /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other: a
-  /// header, then per block the rank's bits, in whole bytes.
+  /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
   template <class F>
-  void pack(std::span<V const> x, F& feedback, call_options const& call, report& figures) {
+  void pack(std::size_t group, std::span<V const> x, F& feedback, call_options const& call,
+            report& figures) {
     detail::stopwatch watch;
+    block_range const blocks = blocks_of(group);
     block_origin const origin{session_.stream(), static_cast<std::uint32_t>(rank()), call.weight,
                               0};
     auto const view = feedback.view(x.data());
-    executor_->for_each_block(layout_.blocks(),
-                              encode_with_feedback<sign<V>, decltype(view)>{
-                                  codec(), layout_, view, code_.data(), origin, false});
+    for_each_block(blocks, encode_with_feedback<sign<V>, decltype(view)>{
+                               codec(), layout_, view, code_.data(), origin, false});
     bool nonfinite = false;
-    for (std::size_t b = 0; b < layout_.blocks(); ++b)
+    for (std::size_t b = blocks.first; b < blocks.end(); ++b)
       nonfinite |= load<block_header>(code_.data() + layout_.offset(b)).flags & block_has_nonfinite;
-    executor_->for_each_block(
-        layout_.blocks(), detail::pack_owned_bits{layout_, tree_, ranks_, rank(), session_.stream(),
-                                                  code_.data(), counts_.data()});
-    std::size_t at = 0;
+    for_each_block(blocks,
+                   detail::pack_owned_bits{layout_, tree_, ranks_, rank(), session_.stream(),
+                                           code_.data(), counts_.data()});
+    std::size_t at = group == 0 ? 0 : ends_[group * ranks_ - 1];
     for (std::size_t r = 0; r < ranks_; ++r) {
       at += block_header_bytes;
-      for (std::size_t b = 0; b < layout_.blocks(); ++b) {
+      for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
         starts_[b * ranks_ + r] = at;
         at += (counts_[b * ranks_ + r] + 7) / 8;
       }
-      ends_[r] = at;
+      ends_[group * ranks_ + r] = at;
     }
-    std::byte* const message = messages_.data() + begin_of(rank());
-    store(message, 0, header_of(rank(), nonfinite));
-    for (std::size_t b = 0; b < layout_.blocks(); ++b)
+    auto const mine = message(group, rank());
+    store(mine.data(), 0, header_of(group, rank(), nonfinite));
+    for (std::size_t b = blocks.first; b < blocks.end(); ++b)
       std::memcpy(messages_.data() + starts_[b * ranks_ + rank()],
                   code_.data() + layout_.offset(b) + block_header_bytes,
                   (counts_[b * ranks_ + rank()] + 7) / 8);
-    if (options().checksum) detail::seal(serial_group{}, message, ends_[rank()] - begin_of(rank()));
+    if (options().checksum) detail::seal(serial_group{}, mine.data(), mine.size());
     watch.add_to(figures.seconds_encode);
   }
 
-  /// The header of a rank's message: like a block's, of a tag of its own.
-  block_header header_of(std::size_t r, bool nonfinite) const {
-    return make_header(message_tag, static_cast<int>(layout_.values & 0xffff), nonfinite,
-                       {session_.stream(), static_cast<std::uint32_t>(r), weights_[r],
-                        static_cast<std::uint32_t>(layout_.blocks())});
-  }
-
-  /// Every rank's message to every rank.
-  void exchange(report& figures) {
+  /// Every rank's message of a group to every rank.
+  void exchange(std::size_t group, report& figures) {
     detail::stopwatch watch;
-    sends_.clear();
-    receives_.clear();
-    auto const message = [&](std::size_t r) {
-      return std::span(messages_.data() + begin_of(r), ends_[r] - begin_of(r));
-    };
-    for (std::size_t h = 1; h < ranks_; ++h) {
-      std::size_t const from = (rank() + ranks_ - h) % ranks_;
-      receives_.push_back(transport().irecv(static_cast<int>(from), options().tag, message(from)));
-    }
     for (std::size_t h = 1; h < ranks_; ++h)
-      sends_.push_back(transport().isend(static_cast<int>((rank() + h) % ranks_), options().tag,
-                                         message(rank())));
-    for (std::size_t h = 1; h < ranks_; ++h) {
-      std::size_t const from = (rank() + ranks_ - h) % ranks_;
-      std::size_t const came = transport().wait(receives_[h - 1]);
-      if (came != message(from).size())
-        throw wire_error("owner_selection: rank " + std::to_string(from) + " sent " +
-                         std::to_string(came) + " bytes, " + std::to_string(message(from).size()) +
-                         " were expected");
-    }
-    for (auto& request : sends_) transport().wait(request);
-    figures.hops += static_cast<int>(ranks_) - 1;
+      receives_.push_back(transport().irecv(static_cast<int>(peer(h, false)), options().tag,
+                                            message(group, peer(h, false))));
+    for (std::size_t h = 1; h < ranks_; ++h)
+      sends_.push_back(transport().isend(static_cast<int>(peer(h, true)), options().tag,
+                                         message(group, rank())));
     watch.add_to(figures.seconds_communicate);
   }
 
-  template <class F>
-  void unpack(std::span<V> x, F& feedback, call_options const& call, report& figures) {
+  void await(std::size_t group, report& figures) {
     detail::stopwatch watch;
-    detail::code_findings found;
-    block_header merged = make_header(sign<V>::tag, 0, false, {session_.stream(), 0, 0, 0});
+    for (std::size_t h = 1; h < ranks_; ++h) {
+      std::size_t const from = peer(h, false), expected = message(group, from).size();
+      std::size_t const came = transport().wait(receives_[group * (ranks_ - 1) + h - 1]);
+      if (came != expected)
+        throw wire_error("owner_selection: rank " + std::to_string(from) + " sent " +
+                         std::to_string(came) + " bytes, " + std::to_string(expected) +
+                         " were expected");
+    }
+    watch.add_to(figures.seconds_communicate);
+  }
+  void await_sends(report& figures) {
+    detail::stopwatch watch;
+    for (auto& request : sends_) transport().wait(request);
+    if (groups() > 0) figures.hops += static_cast<int>(ranks_) - 1;
+    watch.add_to(figures.seconds_communicate);
+  }
+
+  /// What the headers of a group's messages say. `merged` gets the flags of all.
+  void check(std::size_t group, detail::code_findings& found, block_header& merged) const {
     for (std::size_t r = 0; r < ranks_; ++r) {
-      std::byte const* const message = messages_.data() + begin_of(r);
-      auto const header = load<block_header>(message);
-      auto expected = header_of(r, false);
+      auto const bytes = message(group, r);
+      auto const header = load<block_header>(bytes.data());
+      auto expected = header_of(group, r, false);
       expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
       auto fault = merge_fault(header, expected, ~std::uint32_t{0});
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
       if (fault == block_fault::none &&
-          !detail::is_intact(serial_group{}, message, ends_[r] - begin_of(r)))
+          !detail::is_intact(serial_group{}, bytes.data(), bytes.size()))
         fault = block_fault::checksum;
       if (fault != block_fault::none && found.damaged == detail::code_findings::nowhere) {
-        found.damaged = 0;
+        found.damaged = blocks_of(group).first;
         found.fault = static_cast<std::uint64_t>(fault);
       }
       merged.flags |= header.flags & block_has_nonfinite;
-      merged.weight += weights_[r];
     }
-    if (layout_.blocks() > 0) found.weight = merged.weight;
     if (merged.flags & block_has_nonfinite) {
       found.nonfinite = 0;
       found.nonfinite_blocks = layout_.blocks();
     }
-    session_.finish(
-        found, options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all,
-        layout_, figures);
+  }
 
-    executor_->for_each_block(
-        layout_.blocks(),
-        detail::unpack_owned_bits{layout_, tree_, ranks_, merged, messages_.data(), starts_.data(),
-                                  code_.data()});
+  void unpack(std::size_t group, block_header const& merged, report& figures) {
+    detail::stopwatch watch;
+    for_each_block(blocks_of(group),
+                   detail::unpack_owned_bits{layout_, tree_, ranks_, merged, messages_.data(),
+                                             starts_.data(), code_.data()});
+    watch.add_to(figures.seconds_decode);
+  }
+
+  template <class F>
+  void decode(std::span<V> x, F& feedback, call_options const& call, bool nonfinite,
+              report& figures) {
+    detail::stopwatch watch;
     auto const view = feedback.view(x.data());
-    decode_blocks<sign<V>> const work{codec(),
-                                      layout_,
-                                      0,
-                                      code_.data(),
-                                      x.data(),
-                                      call.result,
-                                      options().nonfinite == nonfinite_policy::propagate};
+    bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
+    for (std::size_t b = 0; spread && b < layout_.blocks(); ++b) mark_nonfinite(b);
+    decode_blocks<sign<V>> const work{codec(),  layout_,     0,     code_.data(),
+                                      x.data(), call.result, spread};
     executor_->for_each_block(layout_.blocks(),
                               decode_with_feedback<sign<V>, decltype(view)>{work, view});
     watch.add_to(figures.seconds_decode);
+  }
+  void mark_nonfinite(std::size_t b) {
+    std::byte* const block = code_.data() + layout_.offset(b);
+    auto header = load<block_header>(block);
+    header.flags |= block_has_nonfinite;
+    store(block, 0, header);
   }
 
   static constexpr std::uint8_t message_tag = 18;
@@ -227,6 +270,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   code_layout layout_;
   E* executor_;
   std::size_t ranks_;
+  std::size_t group_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
   std::vector<std::uint32_t> counts_;

@@ -47,7 +47,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
       : session_(codec, values, transport, options, E::space),
-        layout_(layout_of(codec, values)),
+        layout_(layout_of(codec, values, transport.size())),
         executor_(&executor),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
         moves_(layout_, schedule_, options.segment_bytes),
@@ -61,10 +61,12 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
   /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
   void set_codec(C const& codec) {
-    if (codec.block_bytes(C::block_values) != layout_.block_bytes)
+    auto const wanted = layout_of(codec, layout_.values, transport().size());
+    if (wanted.block_bytes != layout_.block_bytes || wanted.block_values != layout_.block_values)
       throw std::invalid_argument(
-          "set_codec: blocks of " + std::to_string(codec.block_bytes(C::block_values)) +
-          " bytes, the plan was made for " + std::to_string(layout_.block_bytes));
+          "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
+          std::to_string(wanted.block_bytes) + " bytes, the plan was made for " +
+          std::to_string(layout_.block_values) + " in " + std::to_string(layout_.block_bytes));
     session_.set_codec(codec);
   }
   plan_options const& options() const { return session_.options(); }

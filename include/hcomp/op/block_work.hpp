@@ -89,9 +89,9 @@ template <HomomorphicSum C> struct merge_blocks {
   C codec;
   std::byte* acc;
   std::byte const* in;
+  std::size_t stride = codec.block_bytes(C::block_values);  ///< from block to block
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    std::size_t const stride = codec.block_bytes(C::block_values);
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
     // of another length, `other` is refused by the merge, and may be shorter than it says

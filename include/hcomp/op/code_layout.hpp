@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/config.hpp>
 
@@ -18,18 +19,22 @@ struct block_range {
   friend constexpr bool operator==(block_range const&, block_range const&) = default;
 };
 
-/// A vector of `values` values cut into blocks. All blocks but the last are full; the last one ends
-/// with its last value. Plain numbers: a kernel can take it by value.
+/// A vector of `values` values cut into blocks. All blocks but the last have `block_values` values;
+/// the last one ends with the vector's last value. Plain numbers: a kernel can take it by value.
 struct code_layout {
   std::size_t values = 0;
   std::size_t block_values = 1;
-  std::size_t block_bytes = 0;       ///< of a full block
+  std::size_t block_bytes = 0;       ///< of every block but the last
   std::size_t last_block_bytes = 0;  ///< of the last block
 
   HCOMP_HD constexpr std::size_t blocks() const {
     return (values + block_values - 1) / block_values;
   }
   constexpr block_range all() const { return {0, blocks()}; }
+  /// Blocks that make about `bytes` bytes; at least one.
+  constexpr std::size_t blocks_per(std::size_t bytes) const {
+    return bytes > block_bytes ? bytes / block_bytes : 1;
+  }
 
   /// Values in block `b`.
   HCOMP_HD constexpr int values_in(std::size_t b) const {
@@ -49,11 +54,46 @@ struct code_layout {
   constexpr std::size_t bytes() const { return bytes(all()); }
 };
 
+/// Blocks as a codec would have them.
+struct block_size {
+  std::size_t values = 1;  ///< of a full block
+  std::size_t bytes = 0;   ///< of a full block
+  std::size_t header_bytes = 0;
+  std::size_t unit = 1;  ///< smaller blocks have a multiple of so many values
+};
+
+/// Values per block, so that `ranks` ranks share `values` values evenly: full blocks where there
+/// are many, smaller ones where there are few, down to 1 KiB of payload, which makes headers 3 %.
+constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_size const& full) {
+  auto const parts = static_cast<std::size_t>(ranks);
+  auto const rounded_up = [](std::size_t n, std::size_t unit) {
+    return (n + unit - 1) / unit * unit;
+  };
+  std::size_t const blocks = (values + full.values - 1) / full.values;
+  if (parts <= 1 || blocks == 0 || blocks >= 8 * parts) return full.values;
+  std::size_t const payload = full.bytes - full.header_bytes,
+                    least = (1024 * full.values + payload - 1) / payload,
+                    even = (values + rounded_up(blocks, parts) - 1) / rounded_up(blocks, parts);
+  std::size_t const wanted = rounded_up(even > least ? even : least, full.unit);
+  return wanted < full.values ? wanted : full.values;
+}
+
+/// The blocks that `codec` would have.
+template <Compressor C> constexpr block_size block_size_of(C const& codec) {
+  block_size full{static_cast<std::size_t>(C::block_values), codec.block_bytes(C::block_values),
+                  block_header_bytes, 64};
+  if constexpr (requires { codec.block_unit(); })
+    full.unit = static_cast<std::size_t>(codec.block_unit());
+  return full;
+}
+
 /// The layout of `values` values encoded by `codec`.
-template <Compressor C> constexpr code_layout layout_of(C const& codec, std::size_t values) {
-  constexpr auto full = static_cast<std::size_t>(C::block_values);
-  auto const last = values == 0 ? 0 : (values - 1) % full + 1;
-  return {values, full, codec.block_bytes(C::block_values),
+/// @param ranks  that share the vector in a collective; 1: full blocks
+template <Compressor C>
+constexpr code_layout layout_of(C const& codec, std::size_t values, int ranks = 1) {
+  std::size_t const block = shared_block_values(values, ranks, block_size_of(codec));
+  auto const last = values == 0 ? 0 : (values - 1) % block + 1;
+  return {values, block, codec.block_bytes(static_cast<int>(block)),
           codec.block_bytes(static_cast<int>(last))};
 }
 

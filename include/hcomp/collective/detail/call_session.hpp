@@ -72,11 +72,17 @@ template <HomomorphicSum C, Transport T> class call_session {
   void finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
-      all_gather_records(*transport_, options_.tag, found, findings_);
-      code_findings all;
-      for (auto const& one : findings_) all.merge(one);
-      if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
-      found = all;
+      findings_summary summary{found.is_sound() ? 0u : 1u, found.weight};
+      unite_records(*transport_, options_.tag, summary,
+                    [](findings_summary& a, findings_summary const& b) { a.unite(b); });
+      found.weight = summary.weight;
+      if (summary.trouble) {
+        all_gather_records(*transport_, options_.tag, found, findings_);
+        code_findings all;
+        for (auto const& one : findings_) all.merge(one);
+        if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
+        found = all;
+      }
       watch.add_to(figures.seconds_communicate);
     }
     require_sound(to_text(what_), C::name, found, options_.nonfinite, layout);

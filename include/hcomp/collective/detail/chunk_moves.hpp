@@ -26,7 +26,7 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
       : layout_(layout),
         schedule_(&plan),
-        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)),
+        segment_blocks_(layout.blocks_per(segment_bytes)),
         reduces_at_once_(sends_own_blocks_only(plan.reduce)),
         gathers_at_once_(sends_own_blocks_only(plan.gather)) {
     for (hop const& h : plan.reduce)
@@ -50,7 +50,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     auto const merge = [&](std::size_t h, block_range range) {
       stopwatch watch;
       executor.for_each_block(
-          range.count, merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range)});
+          range.count, merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range),
+                                       layout_.block_bytes});
       executor.synchronize();
       watch.add_to(figures.seconds_merge);
     };

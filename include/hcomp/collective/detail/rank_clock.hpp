@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <hcomp/codec/block_header.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <vector>
 
 namespace hcomp::detail {
+
+/// The mean bytes of the bits that owner selection draws from one rank: per block rounded up, by
+/// 7/16 on average.
+constexpr double owned_bytes(double values, double blocks, int ranks) {
+  return values / 8 / ranks + blocks * 7 / 16;
+}
 
 /// One rank's time while all ranks do alike, so that what it receives was sent by somebody at the
 /// time at which itself sent the same: `chunk_moves` with a clock instead of messages.
@@ -19,7 +26,7 @@ class rank_clock {
       : codec_(codec),
         link_(link),
         layout_(layout),
-        segment_blocks_(std::max<std::size_t>(1, segment_bytes / layout.block_bytes)) {}
+        segment_blocks_(layout.blocks_per(segment_bytes)) {}
 
   double now() const { return now_; }
 
@@ -64,11 +71,38 @@ class rank_clock {
     if (hops == 0) use(how.decode_block, own);
   }
 
+  /// Owner selection: selects group by group and sends the messages; returns the time then.
+  double pack_groups(int ranks) {
+    ready_.clear();
+    for_each_group([&](std::size_t blocks) {
+      work(2 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack));
+      double const message = owned_bytes(values(blocks), static_cast<double>(blocks), ranks) +
+                             static_cast<double>(block_header_bytes);
+      for (int peer = 1; peer < ranks; ++peer) pass_link(message);
+      ready_.push_back(link_is_free_);
+    });
+    return now_;
+  }
+  /// and puts the bits of all ranks back.
+  void unpack_groups(int ranks) {
+    std::size_t group = 0;
+    for_each_group([&](std::size_t blocks) {
+      if (ranks > 1) now_ = std::max(now_, ready_[group++] + link_.seconds_per_message);
+      work(codec_.call + values(blocks) * ranks * codec_.unpack);
+    });
+  }
+
  private:
+  template <class F> void for_each_group(F const& f) const {
+    for (std::size_t first = 0; first < layout_.blocks(); first += segment_blocks_)
+      f(std::min(segment_blocks_, layout_.blocks() - first));
+  }
+
   /// When a message that leaves now has passed the link.
-  double sent(std::size_t blocks) {
+  double sent(std::size_t blocks) { return pass_link(bytes(blocks)); }
+  double pass_link(double bytes) {
     link_is_free_ = std::max(link_is_free_, now_) + link_.seconds_between_messages +
-                    bytes(blocks) * link_.seconds_per_byte;
+                    bytes * link_.seconds_per_byte;
     return link_is_free_;
   }
   double bytes(std::size_t blocks) const {

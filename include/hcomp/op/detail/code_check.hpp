@@ -45,6 +45,8 @@ struct code_findings {
   std::uint64_t nonfinite_blocks = 0;
   std::uint64_t weight = 0;  ///< of the first block; 0: no block seen
 
+  bool is_sound() const { return damaged == nowhere && nonfinite == nowhere; }
+
   /// Union of what two ranks found.
   void merge(code_findings const& other) {
     if (other.damaged < damaged) {
@@ -54,6 +56,18 @@ struct code_findings {
     if (other.nonfinite < nonfinite) nonfinite = other.nonfinite;
     nonfinite_blocks += other.nonfinite_blocks;
     if (weight == 0) weight = other.weight;
+  }
+};
+
+/// What all ranks' findings have in common: enough to see whether they need to look at each
+/// other's. Without padding, too.
+struct findings_summary {
+  std::uint64_t trouble = 0;  ///< 1: some rank found its part not sound
+  std::uint64_t weight = 0;
+
+  void unite(findings_summary const& other) {
+    trouble |= other.trouble;
+    if (weight < other.weight) weight = other.weight;
   }
 };
 
