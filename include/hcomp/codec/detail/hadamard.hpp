@@ -1,0 +1,122 @@
+#pragma once
+/// @file
+/// The Walsh-Hadamard transform in place, without a factor: x = H x with entries +1 and -1.
+///
+/// Stages of strides 1, 2, 4, ...: each value of each stage is one addition of two of the stage
+/// before, so lanes, passes and registers change no bit of the result.
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <hcomp/codec/detail/float_simd.hpp>
+#include <hcomp/core/config.hpp>
+#include <utility>
+
+namespace hcomp::detail {
+
+/// @param x     shared by the lanes of the group
+/// @param size  a power of two
+template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
+  for (int stride = 1; stride < size; stride *= 2) {
+    for (int i = group.lane(); i < size / 2; i += Group::lanes) {
+      int const low = 2 * i - (i & (stride - 1));
+      float const a = x[low], b = x[low + stride];
+      x[low] = a + b;
+      x[low + stride] = a - b;
+    }
+    group.sync();
+  }
+}
+
+#if !defined(__CUDA_ARCH__)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// The same, `Lanes` values at a time, in as few passes over memory as there are registers for.
+template <int Lanes> struct hadamard_by {
+  using values = typename aligned_vector<float, Lanes>::type;
+
+  /// Vectors in registers at once.
+  static constexpr int radix = Lanes == 16 ? 16 : 8;
+
+  /// @param x     aligned to whole vectors; becomes the transform
+  /// @param size  a power of two, at least 4 * Lanes
+  /// @param load  load(v, i) gives the values from number i on; asked once for each
+  template <class Load>
+  [[gnu::always_inline]] static void transform(float* x, int size, Load const& load) {
+    int stride = Lanes * radix;
+    if (size >= stride)
+      first_pass<radix>(x, size, load);
+    else if (size * 2 == stride)
+      stride = size, first_pass<radix / 2>(x, size, load);
+    else
+      stride = size, first_pass<radix / 4>(x, size, load);
+    for (; stride * radix <= size; stride *= radix) pass<radix>(x, size, stride);
+    if (stride * 8 == size) pass<8>(x, size, stride);
+    if (stride * 4 == size) pass<4>(x, size, stride);
+    if (stride * 2 == size) pass<2>(x, size, stride);
+  }
+
+ private:
+  /// Strides inside a vector and those of `Radix` vectors behind each other.
+  template <int Radix, class Load>
+  [[gnu::always_inline]] static void first_pass(float* x, int size, Load const& load) {
+    for (int i = 0; i < size; i += Radix * Lanes) {
+      values v[Radix];
+      [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
+        (load(v[K], i + K * Lanes), ...);
+        (inside<1>(v[K]), ...);
+      }
+      (std::make_integer_sequence<int, Radix>{});
+      across<1>(v);
+      std::memcpy(x + i, v, sizeof(v));
+    }
+  }
+  /// The next log2(Radix) strides from `stride` on.
+  template <int Radix> [[gnu::always_inline]] static void pass(float* x, int size, int stride) {
+    for (int i = 0; i < size; i += Radix * stride)
+      for (float* at = x + i; at < x + i + stride; at += Lanes) {
+        values v[Radix];
+        [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
+          (std::memcpy(&v[K], at + K * stride, sizeof(values)), ...);
+          across<1>(v);
+          (std::memcpy(at + K * stride, &v[K], sizeof(values)), ...);
+        }
+        (std::make_integer_sequence<int, Radix>{});
+      }
+  }
+
+  template <int Stride, int Radix> [[gnu::always_inline]] static void across(values (&v)[Radix]) {
+    if constexpr (Stride < Radix) {
+      [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+        (butterfly(v[2 * I - (I & (Stride - 1))], v[2 * I - (I & (Stride - 1)) + Stride]), ...);
+      }
+      (std::make_integer_sequence<int, Radix / 2>{});
+      across<2 * Stride>(v);
+    }
+  }
+  [[gnu::always_inline]] static void butterfly(values& a, values& b) {
+    values const difference = a - b;
+    a += b;
+    b = difference;
+  }
+
+  template <int Stride> [[gnu::always_inline]] static void inside(values& v) {
+    if constexpr (Stride < Lanes) {
+      [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+        values const partner = {v[I ^ Stride]...};
+        values const sign = {(I & Stride ? -1.0f : 1.0f)...};
+        v = partner + v * sign;  // products with 1 are exact: fused or not, the bits are the same
+      }
+      (std::make_integer_sequence<int, Lanes>{});
+      inside<2 * Stride>(v);
+    }
+  }
+};
+
+#pragma GCC diagnostic pop
+
+#endif
+
+}  // namespace hcomp::detail

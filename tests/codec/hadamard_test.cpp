@@ -1,0 +1,96 @@
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/hadamard.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
+#include <support/data.hpp>
+#include <support/lane_group.hpp>
+#include <vector>
+
+using hcomp::simd_level;
+
+namespace {
+
+std::vector<float> transformed(std::vector<float> x) {
+  hcomp::detail::hadamard(hcomp::serial_group{}, x.data(), static_cast<int>(x.size()));
+  return x;
+}
+
+struct by_vectors {
+  float const* in;
+  float* out;
+  int size;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = hcomp::detail::hadamard_by<Lanes>;
+    vectors::transform(
+        out, size, [&](auto& v, int i) __attribute__((always_inline)) {
+          std::memcpy(&v, in + i, sizeof(v));
+        });
+    return true;
+  }
+};
+
+bool same_bits(float const* a, float const* b, std::size_t n) {
+  return std::memcmp(a, b, n * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("hadamard: row i, column j is the parity of i and j as bits, +1 or -1") {
+  for (int size = 1; size <= 256; size *= 2)
+    for (int j = 0; j < size; ++j) {
+      std::vector<float> unit(static_cast<std::size_t>(size));
+      unit[static_cast<std::size_t>(j)] = 1;
+      auto const column = transformed(unit);
+      for (int i = 0; i < size; ++i)
+        REQUIRE(column[static_cast<std::size_t>(i)] ==
+                (std::popcount(static_cast<unsigned>(i & j)) % 2 ? -1 : 1));
+    }
+}
+
+TEST_CASE("hadamard: twice is the size times the vector, and lengths grow by its root") {
+  for (std::size_t size = 1; size <= 16384; size *= 4) {
+    CAPTURE(size);
+    auto x = data::whole_numbers(size, 3);  // all sums below 2^24: exact
+    auto const once = transformed(x), twice = transformed(once);
+    double before = 0, after = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      REQUIRE(twice[i] == x[i] * static_cast<float>(size));
+      before += static_cast<double>(x[i]) * x[i];
+      after += static_cast<double>(once[i]) * once[i];
+    }
+    CHECK(after == before * static_cast<double>(size));
+  }
+}
+
+TEST_CASE("hadamard: every level gives the bits of the plain loop") {
+  for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
+    if (level > hcomp::best_simd_level()) continue;
+    CAPTURE(static_cast<int>(level));
+    for (std::size_t size = 64; size <= 16384; size *= 2) {
+      CAPTURE(size);
+      auto const x = data::uniform<float>(size, -8, 8, {.seed = size});
+      auto const expected = transformed(x);
+      alignas(64) static float out[16384];
+      hcomp::run_at(level, by_vectors{x.data(), out, static_cast<int>(size)});
+      REQUIRE(same_bits(out, expected.data(), size));
+    }
+  }
+}
+
+TEST_CASE("hadamard: three lanes give the bits of one") {
+  for (std::size_t const size :
+       {std::size_t{1}, std::size_t{2}, std::size_t{64}, std::size_t{512}}) {
+    CAPTURE(size);
+    auto x = data::uniform<float>(size, -8, 8, {.seed = size});
+    auto const expected = transformed(x);
+    lanes::run<3>(
+        [&](auto group) { hcomp::detail::hadamard(group, x.data(), static_cast<int>(size)); });
+    REQUIRE(same_bits(x.data(), expected.data(), size));
+  }
+}
