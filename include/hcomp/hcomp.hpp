@@ -13,6 +13,7 @@
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/automatic.hpp>

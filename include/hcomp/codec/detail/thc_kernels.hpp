@@ -1,0 +1,282 @@
+#pragma once
+/// @file
+/// What THC does to one transform: for any group, one definition each. The fast paths of simd_group
+/// are in thc_simd.hpp.
+///
+/// Between floats and integers lies a grid of 2^16 points per step of the table's grid; all that
+/// follows is integers, and no product of floats is ever added to anything. So no compiler, vector
+/// or device has a choice, and all of them write the same bytes.
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/hadamard.hpp>
+#include <hcomp/codec/detail/thc_table.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+
+namespace hcomp::detail {
+
+// ---- Randomness ---------------------------------------------------------------------------------
+
+/// Whose draws: the signs belong to stream and place, the rounding to the rank as well.
+struct thc_place {
+  std::uint64_t stream;
+  std::uint32_t rank;
+  std::uint32_t index;  ///< of the block
+};
+
+/// Last word of the Philox counters. Masks (core/bernoulli.hpp) have 0 there.
+inline constexpr std::uint32_t thc_signs = 1, thc_rounding = 2;
+
+/// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
+/// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
+HCOMP_HD inline std::uint64_t thc_sign_word(thc_place const& place, unsigned w) {
+  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, thc_signs}, place.stream);
+  bool const upper = w / 8 % 2;
+  return std::uint64_t{draw[upper ? 3 : 1]} << 32 | draw[upper ? 2 : 0];
+}
+
+/// Counter number `q` of a block: draws of 16 bits for eight coordinates.
+HCOMP_HD inline std::array<std::uint32_t, 4> thc_rounding_draws(thc_place const& place,
+                                                                unsigned q) {
+  return philox4x32({q, place.index, place.rank, thc_rounding}, place.stream);
+}
+/// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
+/// has two columns: word k / 2, half k % 2.
+HCOMP_HD inline unsigned thc_drawn_for(unsigned q, unsigned k) {
+  unsigned const row = k / 4 * 2 + k % 2, column = q % 8 * 2 + k / 2 % 2;
+  return q / 8 * 64 + row * 16 + column;
+}
+
+// ---- Values in, values out
+// -----------------------------------------------------------------------
+
+/// A value as a float that is finite: NaN and infinity become 0 and clear `finite`.
+template <class V> HCOMP_HD float thc_value(V value, bool& finite) {
+  if (!is_finite(value)) {
+    finite = false;
+    return 0;
+  }
+  if constexpr (sizeof(V) == sizeof(double)) {
+    constexpr double most = std::numeric_limits<float>::max();
+    return static_cast<float>(value > most ? most : value < -most ? -most : value);
+  } else {
+    return static_cast<float>(value);
+  }
+}
+
+/// A factor as a float and a power of two, so that neither vectors of 1e-40 nor of 1e38 lose more
+/// than others. The power goes last: multiplying by it is exact, fused with an addition or not.
+struct thc_scale {
+  float factor = 0, power = 1;
+
+  HCOMP_HD explicit thc_scale(double scale) {
+    if (!(scale > 0)) return;
+    auto exponent = static_cast<int>(same_bits<std::uint64_t>(scale) >> 52) - 1022;
+    if (exponent > 126) exponent = 126;
+    if (exponent < -126) exponent = -126;
+    power = same_bits<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+    factor = static_cast<float>(scale / static_cast<double>(power));
+  }
+};
+
+/// One transform of a block.
+struct thc_part {
+  int first;  ///< of its values, and of its coordinates
+  int count;  ///< of its values
+  int size;   ///< of the transform
+};
+
+/// The tree of 16 sums of squares, then the root of their mean as the bits of a float.
+HCOMP_HD inline std::uint32_t thc_norm_of(double (&sums)[16], int size) {
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+  return same_bits<std::uint32_t>(static_cast<float>(std::sqrt(sums[0] / size)));
+}
+
+/// Root mean square of `count` values, padded with zeros to `size`, as the bits of a float: floats
+/// that are not negative keep their order. 16 sums in double, then their tree. Every lane of a
+/// group does the same.
+template <class Group, class Source>
+HCOMP_HD std::uint32_t thc_norm(Group, Source const& x, thc_part part) {
+  double sums[16] = {};
+  bool finite = true;
+  for (int i = 0; i < part.count; ++i) {
+    double const value = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
+    sums[i % 16] += value * value;  // exact products: fused or not, the sum is the same
+  }
+  return thc_norm_of(sums, part.size);
+}
+
+// ---- Coordinates to levels
+// -----------------------------------------------------------------------
+
+/// The levels, ready for lookup. A value of 16 integer and 16 fractional bits in steps of the grid
+/// finds in the entry of its integer part: the number of the level below it in bits 24 to 31, that
+/// level in 16 to 23, the distance to the next one in 8 to 15, and in 0 to 7 what makes comparing
+/// with 65536 draws round down as often as up.
+struct thc_cells {
+  std::array<std::uint32_t, 256> entries = {};
+
+  thc_cells() = default;
+  explicit thc_cells(thc_table const& table) {
+    unsigned q = 0;
+    unsigned const g = static_cast<unsigned>(table.granularity);
+    unsigned const last = static_cast<unsigned>(table.size()) - 2;
+    for (unsigned j = 0; j < 256; ++j) {
+      while (q < last && table.levels[q + 1] <= j) ++q;
+      unsigned const level = table.levels[q], width = table.levels[q + 1] - level;
+      unsigned const shift = 2 * q < last ? (width - 1) / 2 : width / 2;
+      entries[j] = q << 24 | level << 16 | (j <= g ? width : 0u) << 8 | (j <= g ? shift : 0u);
+    }
+  }
+};
+
+/// The coordinate, moved into the table's range, in units of 2^-16 steps from the lowest level on.
+/// @param limit  granularity * 2^15, exact
+HCOMP_HD inline std::uint32_t thc_fixed(float coordinate, float limit) {
+  float c = coordinate < limit ? coordinate : limit;
+  c = c > -limit ? c : -limit;
+  return static_cast<std::uint32_t>(static_cast<std::int32_t>(c + (limit + 0.5f)));
+}
+
+/// Whether the level above is taken, by a draw of 16 bits.
+HCOMP_HD inline bool thc_takes_upper(std::uint32_t fixed, std::uint32_t entry, std::uint32_t draw) {
+  return static_cast<std::int32_t>(draw * (entry >> 8 & 0xffu)) <
+         static_cast<std::int32_t>(fixed - (entry & 0x00ff00ffu));
+}
+
+/// Where rounded coordinates go: the numbers of their levels, one byte each.
+struct thc_index_sink {
+  std::uint8_t* out;
+
+  HCOMP_HD void put(int i, std::uint32_t entry, bool upper) const {
+    out[i] = static_cast<std::uint8_t>((entry >> 24) + upper);
+  }
+};
+/// Or the levels times the weight.
+template <class Lane> struct thc_lane_sink {
+  std::byte* out;
+  std::uint32_t weight;
+
+  HCOMP_HD void put(int i, std::uint32_t entry, bool upper) const {
+    std::uint32_t const level = (entry >> 16 & 0xffu) + (upper ? entry >> 8 & 0xffu : 0u);
+    store(out, static_cast<std::size_t>(i), static_cast<Lane>(level * weight));
+  }
+};
+
+/// Signs, transform, stochastic rounding. Coordinate i of the block goes to sink.put(i, ...).
+/// Returns whether this lane saw NaN or infinity.
+/// @param scratch  part.size floats, shared by the lanes of the group
+template <class Group, class Source, class Sink>
+HCOMP_HD bool thc_encode(Group group, float* scratch, Source const& x, thc_part part,
+                         thc_scale scale, float limit, thc_cells const& cells,
+                         thc_place const& place, Sink const& sink) {
+  bool finite = true;
+  auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
+  for (unsigned w = static_cast<unsigned>(group.lane()); w < size / 64; w += Group::lanes) {
+    std::uint64_t const negate = thc_sign_word(place, from / 64 + w);
+    for (unsigned j = 0; j < 64; ++j) {
+      unsigned const i = w * 64 + j;
+      float const value =
+          i < static_cast<unsigned>(part.count)
+              ? thc_value(x[static_cast<std::size_t>(from + i)], finite) * scale.factor
+              : 0;
+      scratch[i] = (negate >> j & 1 ? -value : value) * scale.power;
+    }
+  }
+  group.sync();
+  hadamard(group, scratch, part.size);
+  for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
+    auto const draws = thc_rounding_draws(place, from / 8 + q);
+    for (unsigned k = 0; k < 8; ++k) {
+      unsigned const i = thc_drawn_for(q, k);
+      std::uint32_t const fixed = thc_fixed(scratch[i], limit);
+      std::uint32_t const entry = cells.entries[fixed >> 16];
+      std::uint32_t const draw = draws[k / 2] >> 16 * (k % 2) & 0xffffu;
+      sink.put(static_cast<int>(from + i), entry, thc_takes_upper(fixed, entry, draw));
+    }
+  }
+  group.sync();
+  return !finite;
+}
+
+/// A transform whose norm is 0: all coordinates get the lowest level. Returns as thc_encode.
+template <class Group, class Source, class Sink>
+HCOMP_HD bool thc_encode_nothing(Group group, Source const& x, thc_part part,
+                                 thc_cells const& cells, Sink const& sink) {
+  bool finite = true;
+  for (int i = group.lane(); i < part.size; i += Group::lanes) {
+    if (i < part.count) finite &= is_finite(x[static_cast<std::size_t>(part.first + i)]);
+    sink.put(part.first + i, cells.entries[0], false);
+  }
+  group.sync();
+  return !finite;
+}
+
+/// Sums of levels to values: offset, transform, signs. In lanes of 8 bits every step is exact but
+/// the product at the end.
+/// @param lanes    of the block, `Lane` each, at any address
+/// @param offset   what twice the sum of a coordinate of 0 would be
+/// @param scratch  part.size floats, shared by the lanes of the group
+template <class Lane, class Group, class Out>
+HCOMP_HD void thc_decode(Group group, float* scratch, std::byte const* lanes, thc_part part,
+                         std::uint32_t offset, thc_scale scale, thc_place const& place, Out* x) {
+  for (int i = group.lane(); i < part.size; i += Group::lanes) {
+    std::uint32_t const sum = load<Lane>(lanes, static_cast<std::size_t>(part.first + i));
+    scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
+  }
+  group.sync();
+  hadamard(group, scratch, part.size);
+  auto const from = static_cast<unsigned>(part.first), count = static_cast<unsigned>(part.count);
+  for (unsigned w = static_cast<unsigned>(group.lane()); w * 64 < count; w += Group::lanes) {
+    std::uint64_t const negate = thc_sign_word(place, from / 64 + w);
+    for (unsigned i = w * 64; i < count && i < w * 64 + 64; ++i) {
+      float const value = scratch[i] * scale.factor * scale.power;
+      x[from + i] = static_cast<Out>(negate >> (i % 64) & 1 ? -value : value);
+    }
+  }
+  group.sync();
+}
+
+/// acc += in, lane by lane.
+template <class Lane, class Group>
+HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int count) {
+  for (int i = group.lane(); i < count; i += Group::lanes) {
+    auto const at = static_cast<std::size_t>(i);
+    store(acc, at, static_cast<Lane>(load<Lane>(acc, at) + load<Lane>(in, at)));
+  }
+}
+
+// ---- Who works on which transform
+// ----------------------------------------------------------------
+
+inline constexpr int thc_largest_transform = 16384;
+
+/// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
+/// gives thc_largest_transform floats to all its lanes works on one transform after the other; in
+/// others every lane works on transforms of its own.
+template <class Group, class F>
+HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
+  if constexpr (requires { group.scratch(); }) {
+    float* const scratch = group.scratch();
+    for (int k = 0; k < transforms; ++k) f(group, scratch, k);
+  } else {
+    alignas(64) float scratch[thc_largest_transform];
+    for (int k = group.lane(); k < transforms; k += Group::lanes) {
+      if constexpr (Group::lanes == 1)
+        f(group, scratch, k);
+      else
+        f(serial_group{}, scratch, k);
+    }
+    group.sync();
+  }
+}
+
+}  // namespace hcomp::detail
