@@ -14,6 +14,8 @@
 #include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/aggregation_packet.hpp>
+#include <hcomp/collective/aggregator.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/automatic.hpp>

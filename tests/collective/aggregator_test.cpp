@@ -1,0 +1,491 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <collective/on_ranks.hpp>
+#include <collective/packets.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/aggregator.hpp>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+using receiver = aggregator_answer::receiver;
+
+std::vector<std::uint32_t> random_indices(std::size_t count, int bits, std::uint64_t seed) {
+  random_numbers numbers(seed);
+  std::vector<std::uint32_t> indices(count);
+  for (auto& index : indices)
+    index = static_cast<std::uint32_t>(numbers.integer(0, (1 << bits) - 1));
+  return indices;
+}
+
+/// The default table of THC: b = 4, g = 30, p = 1/32.
+std::vector<std::uint8_t> const thc_levels = {0,  3,  5,  7,  9,  11, 13, 14,
+                                              16, 17, 19, 21, 23, 25, 27, 30};
+
+aggregation_packet header(int rank, std::uint32_t round = 0, std::uint32_t chunk = 0) {
+  aggregation_packet h;
+  h.bits = 4;
+  h.largest_level = 30;
+  h.round = round;
+  h.chunk = chunk;
+  h.rank = static_cast<std::uint16_t>(rank);
+  h.stream = 77;
+  h.unit = 0x3f800000;
+  return h;
+}
+
+aggregation_packet words_header(int rank, std::uint32_t round = 0, std::uint32_t chunk = 0) {
+  auto h = header(rank, round, chunk);
+  h.kind = packet_kind::words;
+  h.bits = 32;
+  h.largest_level = 0;
+  h.unit = 0;
+  return h;
+}
+
+/// Four workers, two chunks of up to 9 values, up to 5 words.
+aggregator_options small_options() {
+  aggregator_options o;
+  o.workers = 4;
+  o.levels = thc_levels;
+  o.chunks = 2;
+  o.chunk_values = 9;
+  o.word_chunks = 1;
+  o.chunk_words = 5;
+  return o;
+}
+
+bool same_bytes(std::span<std::byte const> a, std::span<std::byte const> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+packet copy_of(std::span<std::byte const> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+TEST_CASE("aggregator: its packets have the bytes they had") {
+  auto options = small_options();
+  options.workers = 2;
+  aggregator sums(options);
+  auto h = header(0, 0x01020304, 1);
+  h.stream = 0xa1a2a3a4;
+  packet const first = packet_of(h, {1, 2, 15});
+  packet const expected_first = [] {
+    packet bytes;
+    for (int const byte :
+         {0x01, 0x54, 1, 4, 30, 0, 0, 0,    0x04, 0x03, 0x02, 0x01, 1, 0,    0,    0,    3,
+          0,    0,    0, 1, 0,  0, 0, 0xa4, 0xa3, 0xa2, 0xa1, 0,    0, 0x80, 0x3f, 0x21, 0x0f})
+      bytes.push_back(static_cast<std::byte>(byte));
+    return bytes;
+  }();
+  CHECK(same_bytes(first, expected_first));
+
+  sums.take(first, 0);
+  h.rank = 1;
+  auto const answer = sums.take(packet_of(h, {0, 3, 15}), 0);
+  packet expected;
+  for (int const byte :
+       {0x01, 0x54, 2, 8, 30, 0, 0,    0,    0x04, 0x03, 0x02, 0x01, 1,    0,    0, 0,  3,  0,
+        0,    0,    2, 0, 2,  0, 0xa4, 0xa3, 0xa2, 0xa1, 0,    0,    0x80, 0x3f, 3, 12, 60, 3})
+    expected.push_back(static_cast<std::byte>(byte));
+  CHECK(answer.to == receiver::all);
+  CHECK(same_bytes(answer.packet, expected));
+}
+
+TEST_CASE("aggregator: every order of arrival gives the same packet, the exact sum") {
+  std::vector<std::vector<std::uint32_t>> indices;
+  for (int rank = 0; rank < 4; ++rank)
+    indices.push_back(random_indices(9, 4, static_cast<std::uint64_t>(rank)));
+  std::vector<std::uint32_t> expected(9);
+  for (auto const& mine : indices)
+    for (std::size_t i = 0; i < 9; ++i) expected[i] += thc_levels[mine[i]];
+
+  std::vector<int> order = {0, 1, 2, 3};
+  packet first;
+  int orders = 0;
+  do {
+    aggregator sums(small_options());
+    for (int at = 0; at < 4; ++at) {
+      int const rank = order[static_cast<std::size_t>(at)];
+      auto const answer =
+          sums.take(packet_of(header(rank), indices[static_cast<std::size_t>(rank)]), 0);
+      REQUIRE(answer.refused == packet_fault::none);
+      REQUIRE(answer.to == (at == 3 ? receiver::all : receiver::nobody));
+      if (at < 3) continue;
+      REQUIRE(numbers_in(answer.packet) == expected);
+      REQUIRE(header_of(answer.packet).members == 4);
+      if (first.empty()) first = copy_of(answer.packet);
+      REQUIRE(same_bytes(answer.packet, first));
+    }
+    ++orders;
+  } while (std::next_permutation(order.begin(), order.end()));
+  CHECK(orders == 24);
+}
+
+TEST_CASE("aggregator: exact for all widths, lengths and numbers of workers, at the largest sums") {
+  for (int bits = 1; bits <= 8; ++bits)
+    for (int const workers : {1, 2, 8, 17, 70, 257})
+      for (auto const width : {sum_width::lanes, sum_width::u16, sum_width::tight})
+        for (int const largest : {255 / workers, 255 / workers + 1, 255}) {
+          CAPTURE(bits);
+          CAPTURE(workers);
+          CAPTURE(largest);
+          if (largest > 255 || largest < (1 << bits) - 1) continue;
+          std::size_t const count = std::size_t{1} << (bits + workers) % 6 | (bits & 1);
+          aggregator_options options;
+          options.workers = workers;
+          options.bits = bits;
+          options.levels = even_levels(bits, largest);
+          options.chunk_values = 33;
+          options.width = width;
+          aggregator sums(options);
+          if (width == sum_width::tight)
+            REQUIRE(sums.sum_bits() == bits_for(static_cast<std::uint64_t>(workers * largest)));
+          else
+            REQUIRE(sums.sum_bits() ==
+                    (width == sum_width::u16 || workers * largest > 255 ? 16 : 8));
+          std::vector<std::uint32_t> expected(count);
+          packet answer;
+          for (int rank = 0; rank < workers; ++rank) {
+            auto indices = random_indices(count, bits, static_cast<std::uint64_t>(rank + 1));
+            indices.back() = (1u << bits) - 1;  // the largest possible sum
+            for (std::size_t i = 0; i < count; ++i) expected[i] += options.levels[indices[i]];
+            auto h = header(rank);
+            h.bits = static_cast<std::uint8_t>(bits);
+            h.largest_level = static_cast<std::uint16_t>(largest);
+            answer = copy_of(sums.take(packet_of(h, indices), 0).packet);
+          }
+          REQUIRE(numbers_in(answer) == expected);
+          REQUIRE(expected.back() == static_cast<std::uint32_t>(workers * largest));
+          REQUIRE(members_in(answer).size() == static_cast<std::size_t>(workers));
+          REQUIRE(answer.size() ==
+                  packet_bytes(static_cast<std::uint32_t>(count), sums.sum_bits(), workers));
+        }
+}
+
+TEST_CASE("aggregator: sums in tight packets have the bits that theory says") {
+  // ceil(log2(30 n + 1))
+  CHECK(bits_for(30) == 5);
+  CHECK(bits_for(60) == 6);
+  CHECK(bits_for(120) == 7);
+  CHECK(bits_for(240) == 8);
+  CHECK(bits_for(480) == 9);
+  CHECK(bits_for(2184 * 30) == 16);
+  CHECK(bits_for(255) == 8);
+  CHECK(bits_for(256) == 9);
+}
+
+TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
+  aggregator sums(small_options());
+  auto const send = [&](int rank) {
+    return sums.take(packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0);
+  };
+  send(2);
+  CHECK(send(2).to == receiver::nobody);  // nothing to tell yet
+  send(0);
+  send(2);
+  send(3);
+  packet const sum = copy_of(send(1).packet);
+  CHECK(numbers_in(sum) == std::vector<std::uint32_t>{0 + 3 + 5 + 7, 120});
+  CHECK(sums.figures().duplicates == 2);
+  for (int rank = 0; rank < 4; ++rank) {  // whoever missed it gets it again, alone
+    auto const again = send(rank);
+    CHECK(again.to == receiver::one);
+    CHECK(again.rank == rank);
+    CHECK(same_bytes(again.packet, sum));
+  }
+  CHECK(sums.figures().duplicates == 6);
+  CHECK(sums.figures().added == 4);
+  CHECK(sums.figures().whole == 1);
+  CHECK(sums.figures().partial == 0);
+}
+
+TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is told") {
+  auto options = small_options();
+  options.quota = 3;
+  aggregator sums(options);
+  auto const send = [&](int rank) { return sums.take(packet_of(header(rank), {15, 1}), 0); };
+  send(3);
+  send(0);
+  packet const sum = copy_of(send(2).packet);
+  CHECK(numbers_in(sum) == std::vector<std::uint32_t>{90, 9});
+  CHECK(header_of(sum).members == 3);
+  CHECK(header_of(sum).rank == 4);
+  CHECK(header_of(sum).flags == 0);
+  CHECK(members_in(sum) == std::vector<int>{0, 2, 3});
+
+  auto const late = send(1);
+  CHECK(late.to == receiver::one);
+  CHECK(late.rank == 1);
+  CHECK(header_of(late.packet).flags == packet_comes_late);
+  CHECK(numbers_in(late.packet) == numbers_in(sum));
+  CHECK(members_in(late.packet) == std::vector<int>{0, 2, 3});
+  auto const duplicate = send(2);  // is not told that it came late
+  CHECK(same_bytes(duplicate.packet, sum));
+  CHECK(sums.figures().late == 1);
+  CHECK(sums.figures().duplicates == 1);
+  CHECK(sums.figures().partial == 1);
+
+  options.answer_late = false;
+  aggregator silent(options);
+  for (int const rank : {0, 1, 2}) silent.take(packet_of(header(rank), {1}), 0);
+  CHECK(silent.take(packet_of(header(3), {1}), 0).to == receiver::nobody);
+  CHECK(silent.figures().late == 1);
+}
+
+TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the oldest first") {
+  auto options = small_options();
+  options.deadline = 100;
+  aggregator sums(options);
+  CHECK(sums.time_left(0) == ~std::uint64_t{0});
+  sums.take(packet_of(header(1, 0, 1), {4}), 1000);
+  sums.take(packet_of(header(2, 0, 0), {5}), 1030);
+  sums.take(packet_of(header(3, 0, 1), {6}), 1090);  // does not prolong it
+  CHECK(sums.time_left(1090) == 10);
+  CHECK(sums.expire(1099).to == receiver::nobody);
+  auto const first = sums.expire(1100);
+  CHECK(first.to == receiver::all);
+  CHECK(header_of(first.packet).chunk == 1);
+  CHECK(header_of(first.packet).members == 2);
+  CHECK(members_in(first.packet) == std::vector<int>{1, 3});
+  CHECK(numbers_in(first.packet) == std::vector<std::uint32_t>{9 + 13});
+  CHECK(sums.expire(1100).to == receiver::nobody);
+  CHECK(sums.time_left(1100) == 30);
+  auto const second = sums.expire(5000);
+  CHECK(header_of(second.packet).chunk == 0);
+  CHECK(header_of(second.packet).members == 1);
+  CHECK(sums.expire(5000).to == receiver::nobody);
+  CHECK(sums.time_left(5000) == ~std::uint64_t{0});
+  CHECK(sums.figures().partial == 2);
+
+  // A sum that went out in time is not sent again, and those opened between others close alone.
+  for (std::uint32_t round = 1; round < 3; ++round)
+    for (std::uint32_t const chunk : {0, 1})
+      sums.take(packet_of(header(0, round, chunk), {1}), 6000);
+  for (int const rank : {1, 2}) sums.take(packet_of(header(rank, 1, 1), {1}), 6001);
+  CHECK(sums.take(packet_of(header(3, 1, 1), {1}), 6001).to == receiver::all);
+  std::vector<std::uint32_t> rounds;
+  for (auto out = sums.expire(7000); out.to == receiver::all; out = sums.expire(7000))
+    rounds.push_back(10 * header_of(out.packet).round + header_of(out.packet).chunk);
+  CHECK(rounds == std::vector<std::uint32_t>{10, 20, 21});
+}
+
+TEST_CASE("aggregator: without a deadline nothing goes out early") {
+  aggregator sums(small_options());
+  sums.take(packet_of(header(1), {4}), 0);
+  CHECK(sums.expire(~std::uint64_t{0}).to == receiver::nobody);
+  CHECK(sums.time_left(5) == ~std::uint64_t{0});
+}
+
+TEST_CASE(
+    "aggregator: rounds take turns; what is older than its place is stale, also around 2^32") {
+  for (std::uint32_t const start : {0u, 5u, 0xfffffffeu}) {
+    CAPTURE(start);
+    auto options = small_options();
+    options.workers = 2;
+    aggregator sums(options);
+    auto const send = [&](int rank, std::uint32_t round) {
+      return sums.take(packet_of(header(rank, start + round), {7}), 0);
+    };
+    send(0, 0);
+    send(0, 1);  // two rounds are under way
+    CHECK(send(1, 0).to == receiver::all);
+    send(0, 2);  // takes the place of round 0
+    CHECK(send(1, 0).to == receiver::nobody);
+    CHECK(sums.figures().stale == 1);
+    CHECK(numbers_in(send(1, 2).packet) == std::vector<std::uint32_t>{28});
+    CHECK(sums.figures().abandoned == 0);
+    send(0, 3);  // round 1 never had all its contributions
+    CHECK(sums.figures().abandoned == 1);
+    CHECK(numbers_in(send(1, 3).packet) == std::vector<std::uint32_t>{28});
+    send(1, 1);
+    CHECK(sums.figures().stale == 2);
+  }
+}
+
+TEST_CASE("aggregator: words are united by their maxima, beside the sums of the same chunk") {
+  aggregator sums(small_options());
+  std::uint32_t const one = 0x3f800000, two = 0x40000000;
+  sums.take(packet_of(words_header(0), {one, 0, 5}), 0);
+  sums.take(packet_of(header(0), {1, 1, 1}), 0);
+  sums.take(packet_of(words_header(1), {two, 0, 0xffffffff}), 0);
+  sums.take(packet_of(words_header(2), {one, 0, 6}), 0);
+  auto const answer = sums.take(packet_of(words_header(3), {0, 0, 4}), 0);
+  CHECK(answer.to == receiver::all);
+  CHECK(header_of(answer.packet).kind == packet_kind::maxima);
+  CHECK(numbers_in(answer.packet) == std::vector<std::uint32_t>{two, 0, 0xffffffff});
+  CHECK(members_in(answer.packet) == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("aggregator: NaN of one member is told to all") {
+  auto options = small_options();
+  options.quota = 2;
+  aggregator sums(options);
+  auto h = header(0);
+  h.flags = packet_has_nonfinite | 0x4000;  // bits it does not know are not passed on
+  sums.take(packet_of(h, {1}), 0);
+  auto const answer = sums.take(packet_of(header(1), {1}), 0);
+  CHECK(header_of(answer.packet).flags == packet_has_nonfinite);
+  CHECK(header_of(sums.take(packet_of(header(2), {1}), 0).packet).flags ==
+        (packet_has_nonfinite | packet_comes_late));
+}
+
+TEST_CASE("aggregator: what is malformed or contradicts is refused with its reason") {
+  struct {
+    packet_fault fault;
+    packet bytes;
+  } cases[] = {
+      {packet_fault::length, {}},
+      {packet_fault::length, packet(31)},
+      {packet_fault::magic, packet(64)},
+      {packet_fault::length, packet_of(header(1), {1, 2, 3})},
+      {packet_fault::length, packet_of(header(1), {1, 2, 3})},
+  };
+  cases[3].bytes.pop_back();
+  cases[4].bytes.push_back(std::byte{0});
+  std::vector<std::pair<packet_fault, packet>> all;
+  for (auto& one : cases) all.emplace_back(one.fault, one.bytes);
+  auto const add = [&](packet_fault fault, std::size_t count, auto const& change) {
+    auto h = header(1);
+    change(h);
+    all.emplace_back(fault, packet_of(h, std::vector<std::uint32_t>(count)));
+  };
+  add(packet_fault::magic, 3, [](auto& h) { ++h.magic; });
+  add(packet_fault::kind, 3, [](auto& h) { h.kind = packet_kind::sums; });
+  add(packet_fault::kind, 3, [](auto& h) { h.kind = packet_kind{}; });
+  add(packet_fault::rank, 3, [](auto& h) { h.rank = 4; });
+  add(packet_fault::rank, 3, [](auto& h) { h.rank = 65535; });
+  add(packet_fault::members, 3, [](auto& h) { h.members = 2; });
+  add(packet_fault::members, 3, [](auto& h) { h.members = 0; });
+  add(packet_fault::levels, 3, [](auto& h) { h.bits = 3; });
+  add(packet_fault::levels, 3, [](auto& h) { h.largest_level = 31; });
+  add(packet_fault::chunk, 3, [](auto& h) { h.chunk = 2; });
+  add(packet_fault::chunk, 3, [](auto& h) { h.chunk = 0xffffffff; });
+  add(packet_fault::values, 0, [](auto&) {});
+  add(packet_fault::values, 10, [](auto&) {});
+  add(packet_fault::values, 2, [](auto&) {});  // the first contribution has 3
+  add(packet_fault::stream, 3, [](auto& h) { ++h.stream; });
+  add(packet_fault::unit, 3, [](auto& h) { ++h.unit; });
+  auto const word = [](auto& h) { h = words_header(1); };
+  add(packet_fault::chunk, 3, [&](auto& h) { word(h), h.chunk = 1; });
+  add(packet_fault::values, 6, word);
+  add(packet_fault::levels, 3, [&](auto& h) { word(h), h.largest_level = 30; });
+  add(packet_fault::stream, 3, [&](auto& h) { word(h), ++h.stream; });
+  {
+    auto huge = packet_of(header(1), {1, 2, 3});  // more values than it has bytes
+    auto h = header_of(huge);
+    h.values = 0xffffffff;
+    store(huge.data(), 0, h);
+    all.emplace_back(packet_fault::values, huge);
+  }
+
+  aggregator sums(small_options());
+  sums.take(packet_of(header(0), {1, 2, 3}), 0);
+  sums.take(packet_of(words_header(0), {1, 2, 3}), 0);
+  for (auto const& [fault, bytes] : all) {
+    std::string const text = to_text(fault);
+    CAPTURE(text);
+    auto const before = sums.figures();
+    auto const answer = sums.take(bytes, 0);
+    CHECK(std::string(to_text(answer.refused)) == text);
+    CHECK(answer.to == receiver::nobody);
+    CHECK(sums.figures().refused[static_cast<std::size_t>(fault)] ==
+          before.refused[static_cast<std::size_t>(fault)] + 1);
+    CHECK(sums.figures().all_refused() == before.all_refused() + 1);
+    CHECK(sums.figures().added == 2);
+  }
+  for (int const rank : {1, 2}) sums.take(packet_of(header(rank), {1, 2, 3}), 0);
+  auto const sum = sums.take(packet_of(header(3), {1, 2, 3}), 0);
+  CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});  // nothing was spoilt
+}
+
+TEST_CASE("aggregator: settings that cannot work are refused with their numbers") {
+  auto const refused = [](std::string const& expected, auto const& change) {
+    auto options = small_options();
+    change(options);
+    auto const end = outcome_of([&] { aggregator const sums(options); });
+    CHECK(end.what == "invalid_argument");
+    CHECK_MESSAGE(end.text == "aggregator: " + expected, end.text);
+  };
+  refused("0 workers; 1 to 65535 are possible", [](auto& o) { o.workers = 0; });
+  refused("70000 workers; 1 to 65535 are possible", [](auto& o) { o.workers = 70000; });
+  refused("indices of 9 bits; 1 to 8 are possible", [](auto& o) { o.bits = 9; });
+  refused("16 levels for indices of 3 bits, 8 are needed", [](auto& o) { o.bits = 3; });
+  refused("level 1 is 6, the next one 5; levels never fall", [](auto& o) { o.levels[1] = 6; });
+  refused("levels from 1 to 30; from 0 to 1 or more is needed", [](auto& o) { o.levels[0] = 1; });
+  refused("levels from 0 to 0; from 0 to 1 or more is needed",
+          [](auto& o) { o.levels.assign(16, 0); });
+  refused(
+      "the sum of 2185 workers' levels of up to 30 is up to 65550, 16 bits hold 65535; at most "
+      "2184 "
+      "workers are possible",
+      [](auto& o) { o.workers = 2185; });
+  refused("a quota of 5 contributions of 4 workers", [](auto& o) { o.quota = 5; });
+  refused("a quota of -1 contributions of 4 workers", [](auto& o) { o.quota = -1; });
+  refused(
+      "chunks of 0 values and 5 words in 2 rounds; at least 1 of each is needed, and at most 65536 "
+      "rounds",
+      [](auto& o) { o.chunk_values = 0; });
+  CHECK_NOTHROW([] {
+    auto options = small_options();
+    options.workers = 2184;
+    return aggregator(options).sum_bits();
+  }());
+}
+
+TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm") {
+  auto options = small_options();
+  options.workers = 67;  // two words of bitmap
+  options.deadline = 50;
+  options.width = sum_width::tight;
+  aggregator sums(options);
+  random_numbers numbers(11);
+  std::uint64_t answers = 0, out = 0;
+  for (std::uint64_t now = 0; now < 300'000; ++now) {
+    packet bytes;
+    if (numbers.integer(0, 9) == 0) {
+      bytes.resize(static_cast<std::size_t>(numbers.integer(0, 80)));
+      for (auto& byte : bytes) byte = static_cast<std::byte>(numbers.next());
+    } else {
+      auto h = numbers.integer(0, 3) == 0 ? words_header(numbers.integer(0, 70))
+                                          : header(numbers.integer(0, 70));
+      h.round = static_cast<std::uint32_t>(now / 1000 - numbers.integer(0, 3));
+      h.chunk = static_cast<std::uint32_t>(numbers.integer(0, 2));
+      bytes =
+          packet_of(h, random_indices(static_cast<std::size_t>(numbers.integer(1, 3) * 3), 4, now));
+      for (int damage = numbers.integer(0, 3); damage == 3; damage = numbers.integer(0, 3))
+        bytes[numbers.next() % bytes.size()] = static_cast<std::byte>(numbers.next());
+      if (numbers.integer(0, 9) == 0) bytes.resize(numbers.next() % (bytes.size() + 1));
+    }
+    // An exact copy on the heap, so that a sanitizer sees every byte read beyond it.
+    auto answer = sums.take(packet(bytes.begin(), bytes.end()), now);
+    answers += answer.to == receiver::one;
+    do {
+      if (answer.to != receiver::nobody) {
+        auto const h = header_of(answer.packet);
+        REQUIRE(answer.packet.size() == packet_bytes(h.values, h.bits, 67));
+        REQUIRE(members_in(answer.packet).size() == h.members);
+        for (std::uint32_t const sum : numbers_in(answer.packet))
+          if (h.kind == packet_kind::sums) REQUIRE(sum <= h.members * 30u);
+      }
+      out += answer.to == receiver::all;
+      answer = sums.expire(now);
+    } while (answer.to != receiver::nobody);
+  }
+  auto const& figures = sums.figures();
+  CHECK(figures.whole + figures.partial == out);
+  CHECK(figures.late + figures.duplicates >= answers);
+  for (std::size_t fault = 1; fault < figures.refused.size(); ++fault) {
+    CAPTURE(fault);
+    CHECK(figures.refused[fault] > 0);
+  }
+  CHECK(figures.added > 1000);
+  CHECK(figures.stale > 1000);
+}
