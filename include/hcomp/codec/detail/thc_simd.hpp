@@ -1,5 +1,446 @@
 #pragma once
 /// @file
-/// Fast paths of THC's kernels for simd_group.
+/// Fast paths of THC's kernels for simd_group, as many coordinates at a time as the processor's
+/// vectors have lanes. The same bits as thc_kernels.hpp.
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/float_simd.hpp>
+#include <hcomp/codec/detail/hadamard.hpp>
 #include <hcomp/codec/detail/thc_kernels.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
+#include <type_traits>
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+
+namespace hcomp::detail {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+// ---- Lookup: the one step that needs instructions of its own
+// ------------------------------------- Through memory, which is gone once they are inlined:
+// vectors of 32 and 64 bytes have no ABI that callers without the instruction set share.
+
+#if defined(__x86_64__)
+/// entries[j] of 32 entries for 8 numbers below 32.
+[[gnu::target("avx2")]] inline void look_up_few_avx2(std::uint32_t* out, std::uint32_t const* table,
+                                                     std::uint32_t const* j) {
+  auto const part = [](std::uint32_t const* at) __attribute__((target("avx2"))) {
+    return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(at));
+  };
+  __m256i const at = part(j);
+  auto const among = [&](int k) __attribute__((target("avx2"))) {
+    return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(part(table + k * 8), at));
+  };
+  __m256 const by_8 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
+  __m256 const by_16 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
+  __m256 const low = _mm256_blendv_ps(among(0), among(1), by_8);
+  __m256 const high = _mm256_blendv_ps(among(2), among(3), by_8);
+  _mm256_storeu_ps(reinterpret_cast<float*>(out), _mm256_blendv_ps(low, high, by_16));
+}
+[[gnu::target("avx2")]] inline void look_up_avx2(std::uint32_t* out, std::uint32_t const* table,
+                                                 std::uint32_t const* j) {
+  __m256i const at = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(j));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                      _mm256_i32gather_epi32(reinterpret_cast<int const*>(table), at, 4));
+}
+/// The same for 16.
+[[gnu::target("avx512f")]] inline void look_up_few_avx512(std::uint32_t* out,
+                                                          std::uint32_t const* table,
+                                                          std::uint32_t const* j) {
+  _mm512_storeu_si512(out,
+                      _mm512_permutex2var_epi32(_mm512_loadu_si512(table), _mm512_loadu_si512(j),
+                                                _mm512_loadu_si512(table + 16)));
+}
+[[gnu::target("avx512f")]] inline void look_up_avx512(std::uint32_t* out,
+                                                      std::uint32_t const* table,
+                                                      std::uint32_t const* j) {
+  // masked, because g++ 12 warns of the other one's own header
+  _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff,
+                                                       _mm512_loadu_si512(j), table, 4));
+}
+#endif
+
+/// entry = table[j], lane by lane; `Few`: all of j are below 32.
+template <int Lanes, bool Few, class Bits>
+[[gnu::always_inline]] inline void look_up(Bits& entry, std::uint32_t const* table, Bits const& j) {
+  std::uint32_t in[Lanes], out[Lanes];
+  std::memcpy(in, &j, sizeof(j));
+#if defined(__x86_64__)
+  if constexpr (Lanes == 16 && Few)
+    look_up_few_avx512(out, table, in);
+  else if constexpr (Lanes == 16)
+    look_up_avx512(out, table, in);
+  else if constexpr (Lanes == 8 && Few)
+    look_up_few_avx2(out, table, in);
+  else if constexpr (Lanes == 8)
+    look_up_avx2(out, table, in);
+  else
+#endif
+    for (int i = 0; i < Lanes; ++i) out[i] = table[in[i]];
+  std::memcpy(&entry, out, sizeof(entry));
+}
+
+// ---- Vectors of values, of draws, of signs
+// -------------------------------------------------------
+
+template <int Lanes> struct thc_vectors {
+  using values = typename aligned_vector<float, Lanes>::type;
+  using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
+  using ints = typename aligned_vector<std::int32_t, Lanes>::type;
+  using word = typename aligned_vector<std::uint64_t, Lanes / 2>::type;
+
+  /// Two counters' words of 32 bits, neighbours.
+  [[gnu::always_inline]] static void pack(bits& to, word const& low, word const& high) {
+    word const both = (low & 0xffffffffu) | (high << 32);
+    std::memcpy(&to, &both, sizeof(to));
+  }
+
+  /// `count` values of x as floats, the rest 0; NaN and infinity become 0 and set bits of
+  /// `special`.
+  template <class Source>
+  [[gnu::always_inline]] static void read(values& v, bits& special, Source const& x, std::size_t at,
+                                          std::size_t count) {
+    v = values{};
+    if constexpr (is_narrow<Source>::value) {
+      plain(v, x, at, count);
+      bits const b = (bits)v, mask = (bits)((b & 0x7f800000u) != 0x7f800000u);
+      v = (values)(b & mask);
+      special |= ~mask;
+    } else {
+      bool finite = true;
+      for (std::size_t k = 0; k < count; ++k) v[k] = thc_value(x[at + k], finite);
+      if (!finite) special = ~bits{};
+    }
+  }
+
+  /// v = -v where the word's bits from `at` on are set.
+  [[gnu::always_inline]] static void negate(values& v, std::uint64_t word, int at) {
+    bits left;
+    for (int i = 0; i < Lanes; ++i) left[i] = static_cast<std::uint32_t>(31 - i);
+    bits const here = bits{} + static_cast<std::uint32_t>(word >> at);
+    v = (values)((bits)v ^ ((here << left) & 0x80000000u));
+  }
+
+ private:
+  template <class Source> struct is_narrow : std::false_type {};
+  template <class V>
+  struct is_narrow<V*> : std::bool_constant<std::is_same_v<V const, float const> ||
+                                            std::is_same_v<V const, float16 const> ||
+                                            std::is_same_v<V const, bfloat16 const>> {};
+  template <class V> struct is_narrow<compensated<V>> : is_narrow<V*> {};
+
+  template <class V>
+  [[gnu::always_inline]] static void plain(values& v, V* x, std::size_t at, std::size_t count) {
+    using wire = wire_vector<std::remove_const_t<V>, Lanes>;
+    typename wire::bits b;
+    wire::load(b, reinterpret_cast<std::byte const*>(x + at), count);
+    wire::widen(v, b);
+  }
+  template <class V>
+  [[gnu::always_inline]] static void plain(values& v, compensated<V> const& x, std::size_t at,
+                                           std::size_t count) {
+    values c{};
+    plain(v, x.x, at, count);
+    plain(c, x.compensation, at, count);
+    v += c;
+  }
+};
+
+/// The sign words of one transform.
+template <int Lanes> class thc_sign_words {
+ public:
+  [[gnu::always_inline]] thc_sign_words(thc_place const& place, thc_part part) {
+    using vectors = thc_vectors<Lanes>;
+    using word = typename vectors::word;
+    int const from = part.first / 64, end = from + part.size / 64;
+    int const base = from / 16 * 16;
+    first_ = from - base;
+    for (int w = base; w < end; w += 16) {
+      constexpr int turns = 16 / Lanes;
+      philox_words<word> draws[turns];
+      word index, domain;
+      repeat(index, place.index);
+      repeat(domain, thc_signs);
+      for (int k = 0; k < turns; ++k) {
+        count_from(draws[k].c0, static_cast<std::uint64_t>(w / 2 + k * Lanes / 2));
+        draws[k].c1 = index;
+        draws[k].c2 = word{};
+        draws[k].c3 = domain;
+      }
+      philox4x32(draws, place.stream);
+      for (int k = 0; k < turns; ++k) {
+        auto const& [c0, c1, c2, c3] = draws[k];
+        typename vectors::bits low, high;
+        vectors::pack(low, c0, c1);
+        vectors::pack(high, c2, c3);
+        std::memcpy(words_ + (w - base) + k * Lanes / 2, &low, sizeof(low));
+        std::memcpy(words_ + (w - base) + 8 + k * Lanes / 2, &high, sizeof(high));
+      }
+    }
+  }
+  /// Those of coordinates i to i + 63 of the transform, i a multiple of 64.
+  std::uint64_t operator[](int i) const { return words_[first_ + i / 64]; }
+
+ private:
+  int first_;
+  alignas(64) std::uint64_t words_[thc_largest_transform / 64 + 16];
+};
+
+// ---- Sinks
+// ---------------------------------------------------------------------------------------
+
+template <class Lane, int Lanes, class Bits>
+[[gnu::always_inline]] inline void store_narrow(std::byte* out, Bits const& b) {
+  using narrow = typename aligned_vector<Lane, Lanes>::type;
+  narrow const n = __builtin_convertvector(b, narrow);
+  std::memcpy(out, &n, sizeof(n));
+}
+template <int Lanes, class Bits>
+[[gnu::always_inline]] inline void put_vector(thc_index_sink const& sink, int i, Bits const& entry,
+                                              Bits const& upper) {
+  store_narrow<std::uint8_t, Lanes>(reinterpret_cast<std::byte*>(sink.out) + i,
+                                    (entry >> 24) - upper);
+}
+template <int Lanes, class Lane, class Bits>
+[[gnu::always_inline]] inline void put_vector(thc_lane_sink<Lane> const& sink, int i,
+                                              Bits const& entry, Bits const& upper) {
+  Bits level = (entry >> 16 & 0xffu) + (entry >> 8 & 0xffu & upper);
+  if (sink.weight != 1) level *= sink.weight;
+  store_narrow<Lane, Lanes>(sink.out + static_cast<std::size_t>(i) * sizeof(Lane), level);
+}
+
+// ---- Kernels
+// -------------------------------------------------------------------------------------
+
+template <class Source, class Sink> struct thc_encode_vectors {
+  float* scratch;
+  Source const& x;
+  thc_part part;
+  thc_scale scale;
+  float limit;
+  thc_cells const& cells;
+  thc_place const& place;
+  Sink const& sink;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    bool const nonfinite = rotate<Lanes>();
+    if (limit < 32 << 15)
+      round<Lanes, true>();
+    else
+      round<Lanes, false>();
+    return nonfinite;
+  }
+
+ private:
+  template <int Lanes> [[gnu::always_inline]] bool rotate() const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    thc_sign_words<Lanes> const signs(place, part);
+    typename vectors::bits special{};
+    hadamard_by<Lanes>::transform(
+        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+          auto const at = static_cast<std::size_t>(part.first + i);
+          if (i + Lanes <= part.count)
+            vectors::read(v, special, x, at, Lanes);
+          else if (i < part.count)
+            vectors::read(v, special, x, at, static_cast<std::size_t>(part.count - i));
+          else
+            v = values{};
+          v *= scale.factor;
+          vectors::negate(v, signs[i], i % 64);
+          v *= scale.power;
+        });
+    return any_bit((typename vectors::word)special);
+  }
+
+  template <int Lanes, bool Few> [[gnu::always_inline]] void round() const {
+    using vectors = thc_vectors<Lanes>;
+    using bits = typename vectors::bits;
+    using word = typename vectors::word;
+    constexpr int turns = 16 / Lanes;  // vectors to a row of 16 coordinates
+    word at[turns], index, rank, domain;
+    for (int k = 0; k < turns; ++k)
+      count_from(at[k], static_cast<std::uint64_t>(part.first / 8 + k * Lanes / 2));
+    repeat(index, place.index);
+    repeat(rank, place.rank);
+    repeat(domain, thc_rounding);
+    for (int i = 0; i < part.size; i += 64) {
+      philox_words<word> draws[turns];
+      for (int k = 0; k < turns; ++k) {
+        draws[k] = {at[k], index, rank, domain};
+        at[k] += 8;
+      }
+      philox4x32(draws, place.stream);
+      for (int k = 0; k < turns; ++k) {
+        auto const& [c0, c1, c2, c3] = draws[k];
+        bits first, second;
+        vectors::pack(first, c0, c1);
+        vectors::pack(second, c2, c3);
+        quantize<Lanes, Few>(i + k * Lanes, first & 0xffffu);
+        quantize<Lanes, Few>(i + k * Lanes + 16, first >> 16);
+        quantize<Lanes, Few>(i + k * Lanes + 32, second & 0xffffu);
+        quantize<Lanes, Few>(i + k * Lanes + 48, second >> 16);
+      }
+    }
+  }
+
+  template <int Lanes, bool Few, class Bits>
+  [[gnu::always_inline]] void quantize(int i, Bits const& draw) const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    using ints = typename vectors::ints;
+    values c;
+    std::memcpy(&c, scratch + i, sizeof(c));
+    values const most = values{} + limit, least = values{} - limit;
+    c = c < most ? c : most;
+    c = c > least ? c : least;
+    Bits const fixed = (Bits) __builtin_convertvector(c + (limit + 0.5f), ints);
+    Bits entry;
+    look_up<Lanes, Few>(entry, cells.entries.data(), fixed >> 16);
+    Bits const upper =
+        (Bits)((ints)(draw * (entry >> 8 & 0xffu)) < (ints)(fixed - (entry & 0x00ff00ffu)));
+    put_vector<Lanes>(sink, part.first + i, entry, upper);
+  }
+};
+
+template <class Lane, class Out> struct thc_decode_vectors {
+  float* scratch;
+  std::byte const* lanes;
+  thc_part part;
+  std::uint32_t offset;
+  thc_scale scale;
+  thc_place const& place;
+  Out* x;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    using bits = typename vectors::bits;
+    using ints = typename vectors::ints;
+    using narrow = typename aligned_vector<Lane, Lanes>::type;
+    hadamard_by<Lanes>::transform(
+        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+          narrow n;
+          std::memcpy(&n, lanes + static_cast<std::size_t>(part.first + i) * sizeof(Lane),
+                      sizeof(n));
+          bits const sum = __builtin_convertvector(n, bits);
+          v = __builtin_convertvector((ints)(2 * sum - offset), values);
+        });
+    thc_sign_words<Lanes> const signs(place, part);
+    for (int i = 0; i < part.count; i += Lanes) {
+      values v;
+      std::memcpy(&v, scratch + i, sizeof(v));
+      v = v * scale.factor * scale.power;
+      vectors::negate(v, signs[i], i % 64);
+      put<Lanes>(v, part.first + i, part.count - i < Lanes ? part.count - i : Lanes);
+    }
+    return false;
+  }
+
+ private:
+  template <int Lanes, class Values>
+  [[gnu::always_inline]] void put(Values const& v, int i, int count) const {
+    if constexpr (sizeof(Out) <= 4 && !std::is_integral_v<Out>) {
+      using wire = wire_vector<Out, Lanes>;
+      typename wire::bits b;
+      wire::narrow(b, v);
+      auto* const to = reinterpret_cast<std::byte*>(x + i);
+      if (count == Lanes)
+        wire::store(to, b, Lanes);
+      else
+        wire::store(to, b, static_cast<std::size_t>(count));
+    } else {
+      for (int k = 0; k < count; ++k) x[i + k] = static_cast<Out>(v[k]);
+    }
+  }
+};
+
+/// The 16 sums of squares of thc_norm.
+template <class Source> struct thc_norm_vectors {
+  Source const& x;
+  thc_part part;
+  double (&sums)[16];
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
+    using half = typename aligned_vector<float, Lanes / 2>::type;
+    using doubles = typename aligned_vector<double, Lanes / 2>::type;
+    doubles total[32 / Lanes] = {};
+    typename vectors::bits special{};
+    for (int i = 0; i < part.count; i += 16) {
+      for (int k = 0; k < 16 / Lanes; ++k) {
+        int const at = i + k * Lanes, left = part.count - at;
+        typename vectors::values v{};
+        if (left >= Lanes)
+          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at), Lanes);
+        else if (left > 0)
+          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at),
+                        static_cast<std::size_t>(left));
+        half low, high;
+        std::memcpy(&low, &v, sizeof(low));
+        std::memcpy(&high, reinterpret_cast<std::byte const*>(&v) + sizeof(low), sizeof(high));
+        doubles const a = __builtin_convertvector(low, doubles);
+        doubles const b = __builtin_convertvector(high, doubles);
+        total[2 * k] += a * a;
+        total[2 * k + 1] += b * b;
+      }
+    }
+    std::memcpy(sums, total, sizeof(sums));
+    return false;
+  }
+};
+
+template <class Lane> struct thc_add_vectors {
+  std::byte* acc;
+  std::byte const* in;
+  std::size_t bytes;  ///< a multiple of 64
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vector = typename aligned_vector<Lane, Lanes * 4 / sizeof(Lane)>::type;
+    for (std::size_t i = 0; i < bytes; i += sizeof(vector)) {
+      vector a, b;
+      std::memcpy(&a, acc + i, sizeof(a));
+      std::memcpy(&b, in + i, sizeof(b));
+      a += b;
+      std::memcpy(acc + i, &a, sizeof(a));
+    }
+    return false;
+  }
+};
+
+#pragma GCC diagnostic pop
+
+// ---- What simd_group calls: overloads of the templates in thc_kernels.hpp
+// -------------------------
+
+template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_part part) {
+  double sums[16];
+  run_at(best_simd_level(), thc_norm_vectors<Source>{x, part, sums});
+  return thc_norm_of(sums, part.size);
+}
+template <class Source, class Sink>
+bool thc_encode(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
+                float limit, thc_cells const& cells, thc_place const& place, Sink const& sink) {
+  return run_at(best_simd_level(), thc_encode_vectors<Source, Sink>{scratch, x, part, scale, limit,
+                                                                    cells, place, sink});
+}
+template <class Lane, class Out>
+void thc_decode(simd_group, float* scratch, std::byte const* lanes, thc_part part,
+                std::uint32_t offset, thc_scale scale, thc_place const& place, Out* x) {
+  run_at(best_simd_level(),
+         thc_decode_vectors<Lane, Out>{scratch, lanes, part, offset, scale, place, x});
+}
+template <class Lane> void thc_add(simd_group, std::byte* acc, std::byte const* in, int count) {
+  run_at(best_simd_level(),
+         thc_add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
+}
+
+}  // namespace hcomp::detail
+
+#endif
