@@ -1,0 +1,126 @@
+#pragma once
+/// @file
+/// One type for all transports: what is written for it is compiled once, whatever moves the bytes.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace hcomp {
+
+/// Any transport, chosen at run time. Behaves as the one behind it; errors come through unchanged.
+///
+/// A plan over any_transport allocates no more than one over the transport itself: requests are
+/// kept in place. May be moved, but not while a collective uses it.
+/// Cost: one virtual call per message sent, received or waited for.
+class any_transport {
+ public:
+  /// A send or receive under way, of whatever transport; only for the any_transport it came from.
+  struct request {
+    static constexpr std::size_t capacity = 48;
+    alignas(std::uint64_t) std::array<std::byte, capacity> bytes;
+  };
+
+  /// Uses `transport`, which must outlive this.
+  template <class T>
+    requires(!std::same_as<T, any_transport>)
+  &&Transport<T> explicit any_transport(T& transport) : any_transport(&transport, by_pointer{}) {}
+
+  /// Owns the transport.
+  /// @throws std::invalid_argument  there is none
+  template <class T>
+    requires(!std::same_as<T, any_transport>)
+  &&Transport<T> explicit any_transport(std::unique_ptr<T> transport)
+      : any_transport(std::move(transport), by_pointer{}) {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool reaches(memory_space space) const { return behind_->reaches(space); }
+  std::uint64_t bytes_sent() const { return behind_->bytes_sent(); }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    return behind_->isend(peer, tag, bytes);
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    return behind_->irecv(peer, tag, bytes);
+  }
+  std::size_t wait(request& r) { return behind_->wait(r); }
+
+ private:
+  struct interface {
+    interface() = default;
+    interface(interface const&) = delete;
+    interface& operator=(interface const&) = delete;
+    virtual ~interface() = default;
+    virtual bool reaches(memory_space space) const = 0;
+    virtual std::uint64_t bytes_sent() const = 0;
+    virtual request isend(int peer, tag_t tag, std::span<std::byte const> bytes) = 0;
+    virtual request irecv(int peer, tag_t tag, std::span<std::byte> bytes) = 0;
+    virtual std::size_t wait(request& r) = 0;
+  };
+
+  /// @tparam Pointer  T* or std::unique_ptr<T>
+  template <class Pointer> class over final : public interface {
+   public:
+    using inner = typename std::pointer_traits<Pointer>::element_type::request;
+    static_assert(
+        std::is_trivially_copyable_v<inner>,
+        "any_transport copies requests as bytes: T::request has to be trivially copyable");
+    static_assert(sizeof(inner) <= request::capacity && alignof(inner) <= alignof(request),
+                  "any_transport keeps requests in place: T::request has to fit into "
+                  "any_transport::request");
+
+    explicit over(Pointer transport) : transport_(std::move(transport)) {}
+
+    bool reaches(memory_space space) const override { return transport_->reaches(space); }
+    std::uint64_t bytes_sent() const override { return transport_->bytes_sent(); }
+    request isend(int peer, tag_t tag, std::span<std::byte const> bytes) override {
+      return packed(transport_->isend(peer, tag, bytes));
+    }
+    request irecv(int peer, tag_t tag, std::span<std::byte> bytes) override {
+      return packed(transport_->irecv(peer, tag, bytes));
+    }
+    std::size_t wait(request& r) override {
+      return transport_->wait(*std::launder(reinterpret_cast<inner*>(r.bytes.data())));
+    }
+
+   private:
+    static request packed(inner const& r) {
+      request out;
+      ::new (static_cast<void*>(out.bytes.data())) inner(r);
+      return out;
+    }
+
+    Pointer transport_;
+  };
+
+  struct by_pointer {};
+  template <class Pointer>
+  any_transport(Pointer transport, by_pointer)
+      : rank_(existing(transport).rank()),
+        size_(transport->size()),
+        behind_(std::make_unique<over<Pointer>>(std::move(transport))) {}
+
+  template <class Pointer> static auto const& existing(Pointer const& transport) {
+    if (!transport)
+      throw std::invalid_argument("any_transport: the pointer to the transport is null");
+    return *transport;
+  }
+
+  int rank_;
+  int size_;
+  std::unique_ptr<interface> behind_;
+};
+
+static_assert(Transport<any_transport>);
+
+}  // namespace hcomp
