@@ -101,7 +101,7 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
       plan.all_reduce(mine);
       auto& reason = reasons[static_cast<std::size_t>(transport.rank())];
       for (auto const& one : plan.choices()) reason += to_text(one) + "\n";
-      CHECK(plan.choices().size() == 5 * 3 + 1);
+      CHECK(plan.choices().size() == 5 * 4 + 1);
       CHECK(plan.costs().codecs.size() == 5);
       CHECK(plan.chosen().codec == plan.choices().front().codec);
     });
@@ -256,7 +256,8 @@ TEST_CASE("automatic_plan: ranks that want different things learn on what they d
        [](auto&, auto& options) { options.allowed.codecs.push_back("sign"); }},
       {"the allowed codecs: rank 0 has identity, rank 2 has gzip",
        [](auto&, auto& options) { options.allowed.codecs = {"gzip"}; }},
-      {"the allowed algorithms: rank 0 has ring, torus, direct, owner, rank 2 has ring, torus, "
+      {"the allowed algorithms: rank 0 has ring, torus, direct, doubling, owner, rank 2 has ring, "
+       "torus, "
        "direct",
        [](auto&, auto& options) { options.allowed.algorithms.pop_back(); }},
       {"the magnitude: rank 0 has 1, rank 2 has 0.5",

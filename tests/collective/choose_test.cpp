@@ -67,7 +67,7 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
 TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
   auto const costs = some_costs(gbit(1), 12);
   auto const ways = choose(costs, 12, 1 << 20, everything);
-  CHECK(ways.size() == 5 * 3 + 1);
+  CHECK(ways.size() == 5 * 4 + 1);
   for (std::size_t i = 0; i < ways.size(); ++i) {
     CAPTURE(to_text(ways[i]));
     CHECK(ways[i].seconds() ==
@@ -86,7 +86,7 @@ TEST_CASE("choose: of equally quick ways that which is allowed first") {
   std::reverse(ways.codecs.begin(), ways.codecs.end());
   std::reverse(ways.algorithms.begin(), ways.algorithms.end());
   CHECK(choose(costs, 1, 0, ways).front().codec == "sign_count");
-  CHECK(choose(costs, 1, 0, ways).front().how.name() == "direct");
+  CHECK(choose(costs, 1, 0, ways).front().how.name() == "doubling");
 }
 
 TEST_CASE("choose: no owner selection on more ranks than it can choose among") {
@@ -105,7 +105,7 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
         "float_cast:bf16, sign, sign_count");
   CHECK(text({{}, all_algorithms()}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: none; algorithms "
-        "allowed: ring, torus, direct, owner");
+        "allowed: ring, torus, direct, doubling, owner");
   CHECK(text({{"identity"}, {{algorithm_kind::owner}}}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: identity; algorithms "
         "allowed: owner");

@@ -26,6 +26,7 @@ namespace {
 algorithm const ring_way = algorithm::from("ring");
 algorithm const torus_way = algorithm::from("torus");
 algorithm const direct_way = algorithm::from("direct");
+algorithm const doubling_way = algorithm::from("doubling");
 algorithm const owner_way = algorithm::from("owner");
 
 /// Blocks of 100 values and 400 bytes, no headers: figures that can be calculated by hand.
@@ -40,7 +41,9 @@ codec_cost plain_codec() {
 std::uint64_t bytes_of_schedule(schedule const& s, code_layout const& layout) {
   std::uint64_t bytes = 0;
   for (auto const* hops : {&s.reduce, &s.gather})
-    for (auto const& h : *hops) bytes += layout.bytes(s.blocks_of(h.send, layout.blocks()));
+    for (auto const& h : *hops)
+      if (hops == &s.reduce || !s.reduces_all)
+        bytes += layout.bytes(s.blocks_of(h.send, layout.blocks()));
   return bytes;
 }
 
@@ -77,6 +80,12 @@ TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
       auto const s = make_schedule(how, ranks / 2, ranks);
       REQUIRE(hops_of(how, ranks) == static_cast<int>(s.reduce.size() + s.gather.size()));
     }
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    std::size_t most = 0;  // ranks that pair up make one hop more, or two in all
+    for (int rank = 0; rank < ranks; ++rank)
+      most = std::max(most, make_schedule(doubling_way, rank, ranks).reduce.size());
+    REQUIRE(hops_of(doubling_way, ranks) == static_cast<int>(most));
+  }
   CHECK(hops_of(algorithm::from("torus:3x4"), 12) == 10);
   CHECK(hops_of(owner_way, 1) == 0);
   CHECK(hops_of(owner_way, 9) == 1);
@@ -86,7 +95,7 @@ TEST_CASE("cost model: bytes are those of every rank's schedule, on 1 to 64 rank
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
       auto const layout = layout_of(identity<>{}, values, ranks);
-      std::vector<algorithm> ways{ring_way, torus_way, direct_way};
+      std::vector<algorithm> ways{ring_way, torus_way, direct_way, doubling_way};
       if (ranks % 3 == 0)
         for (auto const& [rows, columns] : {std::pair{3, ranks / 3}, std::pair{ranks / 3, 3}})
           ways.push_back({algorithm_kind::torus, rows, columns});
@@ -104,7 +113,7 @@ TEST_CASE("cost model: bytes are those of every rank's schedule, on 1 to 64 rank
 
 TEST_CASE("cost model: bytes are those that the transports count, with and without agreement") {
   for (int const ranks : {1, 2, 3, 4, 6})
-    for (auto const& how : {ring_way, torus_way, direct_way})
+    for (auto const& how : {ring_way, torus_way, direct_way, doubling_way})
       for (bool const check : {false, true}) {
         CAPTURE(ranks);
         CAPTURE(how.name());
@@ -170,7 +179,7 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
   for (int const ranks : {1, 2, 3, 8, 12}) {
     CAPTURE(ranks);
     double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
-    for (auto const& how : {ring_way, torus_way, direct_way, owner_way}) {
+    for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way}) {
       CAPTURE(how.name());
       // direct's messages travel at once, there and back
       int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
@@ -244,7 +253,7 @@ TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws f
 
 TEST_CASE("cost model: one rank sends nothing, and no values cost what messages cost") {
   link_cost const link{1e-3, 1e-6, 0};
-  for (auto const& how : {ring_way, torus_way, direct_way, owner_way}) {
+  for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way}) {
     CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
     CHECK(bytes_sent_per_rank(how, 0, 1, plain_codec().layout(12'000)) == 0);
   }
@@ -264,7 +273,7 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
                        row{{1e-3, 1e-9, 0}, 0}})       // far away
     for (int const ranks : {1, 2, 3, 4, 6, 12})
       for (std::size_t const segment : {1u << 14, 1u << 15, 1u << 18})
-        for (auto const& how : {ring_way, torus_way, direct_way}) {
+        for (auto const& how : {ring_way, torus_way, direct_way, doubling_way}) {
           CAPTURE(r.link.seconds_per_message);
           CAPTURE(ranks);
           CAPTURE(segment);
@@ -276,11 +285,14 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
           cost.call = 1e-6;
           std::size_t const values = 12 * 5 * 4096;  // as many blocks on every rank
           bool const check = ranks % 2 == 0;
+          // ranks that pair up before others are not alike, as the model has them
+          bool const pairs_up = how == doubling_way && !detail::is_power_of_two(ranks);
           for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
             CAPTURE(early);
             CHECK(predicted_seconds(how, ranks, values, cost, r.link, segment, check, early) ==
-                  doctest::Approx(played(how, ranks, values, identity<>{}, cost, r.link, segment,
-                                         check, early)));
+                  doctest::Approx(
+                      played(how, ranks, values, identity<>{}, cost, r.link, segment, check, early))
+                      .epsilon(pairs_up ? 0.05 : 1e-5));
           }
         }
 }
@@ -295,7 +307,7 @@ TEST_CASE("cost model: prediction is within 5 % where ranks have unequal shares"
   cost.unpack = 3e-11;
   for (int const ranks : {3, 5, 8})
     for (std::size_t const values : {1000, 70'000, 4 * 32768, 1'000'000})
-      for (auto const& how : {ring_way, torus_way, direct_way, owner_way})
+      for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way})
         for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(ranks);
           CAPTURE(values);

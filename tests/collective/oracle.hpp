@@ -34,8 +34,9 @@ template <class C> class oracle {
     auto const shape = how.fitted(ranks);
     for (int chunk = 0; chunk < ranks; ++chunk) {
       block_range const blocks = chunk_of(chunk);
-      code const part = how.kind == algorithm_kind::owner ? tree(blocks, 0, ranks)
-                                                          : chunk_sum(shape, blocks, chunk);
+      code const part = how.kind == algorithm_kind::owner      ? tree(blocks, 0, ranks)
+                        : how.kind == algorithm_kind::doubling ? cube(blocks)
+                                                               : chunk_sum(shape, blocks, chunk);
       std::copy_n(part.data() + layout_.offset(blocks.first), layout_.bytes(blocks),
                   total.data() + layout_.offset(blocks.first));
     }
@@ -100,6 +101,22 @@ template <class C> class oracle {
     if (high - low == 1) return codes_[static_cast<std::size_t>(low)];
     int const middle = low + (high - low) / 2;
     return merged(blocks, tree(blocks, low, middle), tree(blocks, middle, high));
+  }
+  /// The first ranks pair up until a power of two is left, then neighbours, and pairs of them, ...
+  code cube(block_range blocks) const {
+    std::vector<code> parts = codes_;
+    std::size_t power = 1;
+    while (2 * power <= parts.size()) power *= 2;
+    for (std::size_t i = 0; parts.size() > power; ++i) {
+      parts[i] = merged(blocks, parts[i], parts[i + 1]);
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+    while (parts.size() > 1)
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        parts[i] = merged(blocks, parts[i], parts[i + 1]);
+        parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      }
+    return parts.front();
   }
   code merged(block_range blocks, code acc, code const& in) const {
     merge_blocks<C> const work{codec_, acc.data() + layout_.offset(blocks.first),

@@ -132,7 +132,7 @@ TEST_CASE("the allocation counter of this program counts") {
 TEST_CASE("plan: after the first call nothing is allocated, with every codec and algorithm") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 2, 4, 5})
-      for (std::string const name : {"ring", "torus", "direct"}) {
+      for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);

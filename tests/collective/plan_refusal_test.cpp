@@ -312,7 +312,7 @@ TEST_CASE("plan: cannot be made with algorithm owner, a torus that does not fit,
 }
 
 TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all ranks") {
-  for (std::string const how : {"ring", "torus", "direct"})
+  for (std::string const how : {"ring", "torus", "direct", "doubling"})
     for (bool const other_seed : {false, true})
       builtin_codecs<float>::for_each([&]<class C>() {
         CAPTURE(how);
@@ -353,7 +353,7 @@ TEST_CASE("plan without checks: another codec of the same size ends in a wire_er
 }
 
 TEST_CASE("plan: a rank that dies between two calls is named on all others, which do not wait") {
-  for (std::string const how : {"ring", "torus", "direct"})
+  for (std::string const how : {"ring", "torus", "direct", "doubling"})
     for (int dying = 0; dying < ranks; ++dying) {
       CAPTURE(how);
       CAPTURE(dying);

@@ -95,7 +95,7 @@ template <class C> void check_against_oracle(sum_case<C> const& work) {
   }
 }
 
-std::string const algorithm_names[] = {"ring", "direct", "torus"};
+std::string const algorithm_names[] = {"ring", "direct", "torus", "doubling"};
 
 }  // namespace
 
@@ -434,9 +434,10 @@ TEST_CASE("plan: set_codec holds from the next call on, and other block sizes ar
   loopback transport(world, 0);
   host_executor executor;
   plan counted(10, sign_count<>{1.f, 3}, transport, executor);
-  CHECK_THROWS_WITH_AS(counted.set_codec({1.f, 4}),
-                       "set_codec: blocks of 8192 values in 3104 bytes, the plan was made for 8192 in 2080",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      counted.set_codec({1.f, 4}),
+      "set_codec: blocks of 8192 values in 3104 bytes, the plan was made for 8192 in 2080",
+      std::invalid_argument);
   CHECK(counted.codec().summands == 3);
 }
 

@@ -6,6 +6,7 @@
 #include <hcomp/collective/schedule.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -142,6 +143,47 @@ TEST_CASE("torus: every rank's values reach every chunk once, and every chunk ev
     for (int columns = 1; columns <= 8; ++columns)
       check_schedule({algorithm_kind::torus, rows, columns}, rows * columns,
                      static_cast<std::size_t>(rows + columns - 2));
+}
+
+TEST_CASE("doubling: every rank ends with every rank's values once, in pairs that exchange") {
+  for (int size = 1; size <= 33; ++size) {
+    CAPTURE(size);
+    auto const all = schedules_of(algorithm::from("doubling"), size);
+    // A rank holds sets of ranks; hops are made as soon as both partners have come to them.
+    auto const ranks = static_cast<std::size_t>(size);
+    std::vector<contributions> state(ranks, contributions(ranks, 0));
+    for (std::size_t r = 0; r < ranks; ++r) state[r][r] = 1;
+    std::vector<std::size_t> next(ranks, 0);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        if (next[r] == all[r].reduce.size()) continue;
+        auto const& mine = all[r].reduce[next[r]];
+        REQUIRE(mine.to == mine.from);
+        auto const p = static_cast<std::size_t>(mine.to);
+        if (next[p] == all[p].reduce.size()) continue;
+        auto const& theirs = all[p].reduce[next[p]];
+        if (theirs.to != static_cast<int>(r)) continue;
+        REQUIRE(theirs.send == mine.receive);
+        REQUIRE(theirs.receive == mine.send);
+        auto const before = std::pair(state[r], state[p]);
+        for (std::size_t i = 0; i < ranks; ++i) {
+          if (mine.receive.count > 0)
+            state[r][i] = before.second[i] + (mine.adds ? before.first[i] : 0);
+          if (theirs.receive.count > 0)
+            state[p][i] = before.first[i] + (theirs.adds ? before.second[i] : 0);
+        }
+        ++next[r];
+        ++next[p];
+        moved = true;
+      }
+    }
+    for (std::size_t r = 0; r < ranks; ++r) {
+      REQUIRE(next[r] == all[r].reduce.size());
+      REQUIRE(all[r].reduces_all);
+      REQUIRE(state[r] == contributions(ranks, 1));
+    }
+  }
 }
 
 TEST_CASE("torus: messages stay within a row or within a column") {

@@ -119,6 +119,7 @@ class virtual_executor {
     return cost_.encode;
   }
   template <class C> double seconds_per_value(merge_blocks<C> const&) const { return cost_.merge; }
+  double seconds_per_value(copy_blocks const&) const { return 0; }
   template <class C, class View>
   double seconds_per_value(decode_with_feedback<C, View> const&) const {
     return cost_.decode;

@@ -32,7 +32,7 @@ std::vector<float> loopback_result(int ranks, std::size_t values, plan_options c
 TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
-  for (char const* how : {"ring", "torus", "direct"})
+  for (char const* how : {"ring", "torus", "direct", "doubling"})
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);

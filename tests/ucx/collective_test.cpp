@@ -43,7 +43,7 @@ TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among thr
   auto transport = make_transport();
   host_executor executor;
   std::size_t const values = 200001;
-  for (char const* how : {"ring", "torus", "direct"})
+  for (char const* how : {"ring", "torus", "direct", "doubling"})
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);

@@ -9,11 +9,12 @@
 
 namespace hcomp {
 
-enum class algorithm_kind { ring, torus, direct, owner };
+enum class algorithm_kind { ring, torus, direct, owner, doubling };
 
 /// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
-/// direct: all-to-all and all-gather, two steps of latency. owner: only for codec `sign`, every
-/// rank ships only the bits that were drawn from it, half the bytes.
+/// direct: all-to-all and all-gather, two steps of latency. doubling: pairs of ranks, then pairs of
+/// pairs, exchange all they have: fewest messages, for short vectors. owner: only for codec `sign`,
+/// every rank ships only the bits that were drawn from it, half the bytes.
 struct algorithm {
   algorithm_kind kind = algorithm_kind::ring;
   int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
@@ -21,11 +22,12 @@ struct algorithm {
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
-  /// "ring", "direct", "owner", "torus" or "torus:RxC".
+  /// "ring", "direct", "doubling", "owner", "torus" or "torus:RxC".
   /// @throws std::invalid_argument  anything else
   static algorithm from(std::string_view text) {
     if (text == "ring") return {algorithm_kind::ring, 0, 0};
     if (text == "direct") return {algorithm_kind::direct, 0, 0};
+    if (text == "doubling") return {algorithm_kind::doubling, 0, 0};
     if (text == "owner") return {algorithm_kind::owner, 0, 0};
     if (text == "torus") return {algorithm_kind::torus, 0, 0};
     if (text.starts_with("torus:")) {
@@ -40,13 +42,14 @@ struct algorithm {
     }
     throw std::invalid_argument("no algorithm is called '" + std::string(text) +
                                 "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), "
-                                "direct, owner");
+                                "direct, doubling, owner");
   }
 
   std::string name() const {
     switch (kind) {
       case algorithm_kind::ring: return "ring";
       case algorithm_kind::direct: return "direct";
+      case algorithm_kind::doubling: return "doubling";
       case algorithm_kind::owner: return "owner";
       case algorithm_kind::torus: break;
     }

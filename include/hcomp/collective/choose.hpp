@@ -36,11 +36,12 @@ template <class V = float> std::vector<std::string> all_codecs() {
   });
   return names;
 }
-/// Ring, torus, direct and, for codec `sign`, owner.
+/// Ring, torus, direct, doubling and, for codec `sign`, owner.
 inline std::vector<algorithm> all_algorithms() {
   return {{algorithm_kind::ring},
           {algorithm_kind::torus},
           {algorithm_kind::direct},
+          {algorithm_kind::doubling},
           {algorithm_kind::owner}};
 }
 

@@ -44,10 +44,17 @@ inline int agreement_steps(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks) - 1));
 }
 
+/// floor(log2 ranks): the exchanges of recursive doubling.
+inline int doubling_steps(int ranks) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1;
+}
+inline bool is_power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
+
 }  // namespace detail
 
 /// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
-/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, owner 1.
+/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, doubling floor(log2 P), and
+/// two more if P is no power of two, owner 1.
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
   detail::require_ranks("hops_of", ranks);
@@ -55,6 +62,8 @@ inline int hops_of(algorithm const& how, int ranks) {
   switch (how.kind) {
     case algorithm_kind::torus: return 2 * (shape.rows + shape.columns - 2);
     case algorithm_kind::owner: return ranks > 1 ? 1 : 0;
+    case algorithm_kind::doubling:
+      return detail::doubling_steps(ranks) + (detail::is_power_of_two(ranks) ? 0 : 2);
     case algorithm_kind::ring:
     case algorithm_kind::direct: break;
   }
@@ -97,6 +106,12 @@ inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ran
       return 2 * all - chunks(part * rows, rows) - chunks((column + 2) % columns * rows, rows) +
              2 * chunks(part * rows, rows) - piece(row + 1) - piece(row + 2);
     }
+    case algorithm_kind::doubling: {
+      auto const steps = static_cast<std::uint64_t>(detail::doubling_steps(ranks));
+      std::size_t const pairs = p - (std::size_t{1} << steps);
+      if (r >= 2 * pairs) return steps * all;
+      return r % 2 == 0 ? all : (steps + 1) * all;
+    }
     case algorithm_kind::owner: break;
   }
   std::size_t const group = layout.blocks_per(segment_bytes),
@@ -124,10 +139,11 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// to rank and the rest of its chunk, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
 /// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
 /// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
-/// 1 chunks at once in each half. Owner selection works through groups of blocks: it selects all,
-/// which takes values * (encode + P pack), while P - 1 messages of every group follow each other on
-/// the link, then puts back those that have arrived, values * P unpack, and decodes. Before all,
-/// ceil(log2 P) messages if `check` is on; as many more before an all-gather that decodes.
+/// 1 chunks at once in each half; doubling makes hops of the whole code. Owner selection works
+/// through groups of blocks: it selects all, which takes values * (encode + P pack), while P - 1
+/// messages of every group follow each other on the link, then puts back those that have arrived,
+/// values * P unpack, and decodes. Before all, ceil(log2 P) messages if `check` is on; as many more
+/// before an all-gather that decodes.
 ///
 /// @param segment_bytes  as in plan_options, like the last two
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
@@ -158,6 +174,16 @@ inline prediction predict(
     p.encode = clock.pack_groups(ranks);
     clock.unpack_groups(ranks);
     p.all_gather = clock.now() - p.encode;
+    return p;
+  }
+
+  if (how.kind == algorithm_kind::doubling) {
+    bool const pairs_up = !detail::is_power_of_two(ranks);
+    double const blocks = static_cast<double>(std::max<std::size_t>(1, layout.blocks()));
+    clock.move(hops_of(how, ranks), layout.blocks(),
+               {true, true, all * codec.encode / blocks, 0, true, pairs_up});
+    if (ranks == 1) clock.work(codec.call + all * codec.encode);
+    p.reduce_scatter = clock.now();
     return p;
   }
 
@@ -214,8 +240,8 @@ inline double library_seconds(int ranks, double bytes, double add_seconds_per_by
   double const alpha = link.seconds_per_message + link.seconds_between_messages,
                transfer = bytes * link.seconds_per_byte, add = bytes * add_seconds_per_byte,
                share = static_cast<double>(ranks - 1) / ranks;
-  int const steps = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1;
-  bool const power_of_two = std::has_single_bit(static_cast<unsigned>(ranks));
+  int const steps = detail::doubling_steps(ranks);
+  bool const power_of_two = detail::is_power_of_two(ranks);
   double const fold = power_of_two ? 0 : 2 * (alpha + transfer) + add;
   double const doubling = fold + steps * (alpha + transfer + add);
   double const parts = 1 - std::exp2(-steps);

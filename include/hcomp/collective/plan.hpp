@@ -90,10 +90,12 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @throws transport_error        a peer failed; the transport must not be used again
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
   /// wrong argument is noticed only by the rank that passed it. Only what a message suffers on its
-  /// last way, when the sum is finished, is noticed by its receiver alone, unless options.checksum
-  /// is on; then an x of options.decode_on_arrival_bytes or more holds parts of the sum.
+  /// last way, when the sum is finished, or with algorithm doubling on any way, is noticed by its
+  /// receivers alone, unless options.checksum is on; then an x of options.decode_on_arrival_bytes
+  /// or more holds parts of the sum.
   ///
-  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
+  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; doubling:
+  /// log2 P hops of all of it, and memory for two codes more.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     return all_reduce(x, nothing, call);
@@ -110,7 +112,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     if (decodes_on_arrival()) {
       spread_and_decode(x, feedback, call, figures);
     } else {
-      moves_.all_gather(code(), transport(), options().tag, figures);
+      if (!schedule_.reduces_all) moves_.all_gather(code(), transport(), options().tag, figures);
       finish(layout_.all(), session_.expected_weight(), of_all(), figures);
       decode(layout_.all(), x, feedback, call, figures);
     }
@@ -167,7 +169,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
   /// x stays as it was whatever happens to a message.
   bool decodes_on_arrival() const {
-    return transport().size() > 1 && !options().checksum &&
+    return transport().size() > 1 && !schedule_.reduces_all && !options().checksum &&
            layout_.values * sizeof(value_type) >= options().decode_on_arrival_bytes;
   }
 

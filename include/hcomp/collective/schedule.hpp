@@ -18,11 +18,12 @@ struct hop {
   int from = 0;
   block_range send;
   block_range receive;
+  bool adds = true;  ///< in a reduction; false: what is received is finished and replaces
 };
 
 /// The view of one rank on a whole all-reduce. The vector is cut into `chunks` chunks; in the
 /// reduce-scatter received chunks are added to one's own, in the all-gather they replace them.
-/// In between, this rank holds the finished chunks `owned`.
+/// In between, this rank holds the finished chunks `owned`, or all of them.
 struct schedule {
   int rank = 0;
   int size = 1;
@@ -30,6 +31,7 @@ struct schedule {
   std::vector<hop> reduce;
   std::vector<hop> gather;
   block_range owned{0, 1};
+  bool reduces_all = false;  ///< after `reduce` every rank holds all chunks, finished
 
   /// The blocks of a range of chunks, of `blocks` blocks in all.
   constexpr block_range blocks_of(block_range range, std::size_t blocks) const {
@@ -97,6 +99,32 @@ inline schedule direct_schedule(int rank, int size) {
   return s;
 }
 
+/// Recursive doubling: log2 P exchanges of the whole vector with ranks 1, 2, 4, ... places away,
+/// for powers of two. Otherwise the first ranks pair up before, and one of each pair waits.
+/// Source: R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
+inline schedule doubling_schedule(int rank, int size) {
+  auto s = direct_schedule(rank, size);
+  s.reduce.clear();
+  s.reduces_all = true;
+  block_range const all{0, static_cast<std::size_t>(size)}, nothing{};
+  int cube = 1;
+  while (2 * cube <= size) cube *= 2;
+  int const pairs = size - cube;  // of ranks 2 i and 2 i + 1
+  if (rank < 2 * pairs && rank % 2 == 0) {
+    s.reduce = {{rank + 1, rank + 1, all, nothing}, {rank + 1, rank + 1, nothing, all, false}};
+    return s;
+  }
+  bool const is_paired = rank < 2 * pairs;
+  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, nothing, all});
+  int const place = is_paired ? rank / 2 : rank - pairs;
+  for (int distance = 1; distance < cube; distance *= 2) {
+    int const other = place ^ distance, peer = other < pairs ? 2 * other + 1 : other + pairs;
+    s.reduce.push_back({peer, peer, all, all});
+  }
+  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing});
+  return s;
+}
+
 }  // namespace detail
 
 /// The schedule of one rank.
@@ -106,6 +134,7 @@ inline schedule make_schedule(algorithm const& how, int rank, int size) {
   switch (how.kind) {
     case algorithm_kind::ring: return detail::ring_schedule(rank, size);
     case algorithm_kind::direct: return detail::direct_schedule(rank, size);
+    case algorithm_kind::doubling: return detail::doubling_schedule(rank, size);
     case algorithm_kind::torus: {
       auto const shape = how.fitted(size);
       return detail::torus_schedule(rank, shape.rows, shape.columns);

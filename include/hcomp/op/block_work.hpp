@@ -116,6 +116,20 @@ template <HomomorphicSum C> struct merge_blocks {
   }
 };
 
+/// Blocks first, first + 1, ... of a code, as they are, to another place.
+struct copy_blocks {
+  code_layout layout;
+  std::size_t first;
+  std::byte* to;          ///< where block `first` goes
+  std::byte const* from;  ///< where it is
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const bytes = layout.bytes({first + i, 1}), at = layout.offset(i);
+    for (auto j = static_cast<std::size_t>(group.lane()); j < bytes; j += Group::lanes)
+      to[at + j] = from[at + j];
+  }
+};
+
 /// Block first + i of `code` into its place in `x`.
 template <Compressor C> struct decode_blocks {
   C codec;

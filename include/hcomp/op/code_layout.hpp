@@ -15,7 +15,7 @@ struct block_range {
   std::size_t first = 0;
   std::size_t count = 0;
 
-  constexpr std::size_t end() const { return first + count; }
+  HCOMP_HD constexpr std::size_t end() const { return first + count; }
   friend constexpr bool operator==(block_range const&, block_range const&) = default;
 };
 
@@ -45,7 +45,7 @@ struct code_layout {
   HCOMP_HD constexpr std::size_t offset(std::size_t b) const { return b * block_bytes; }
 
   /// Bytes of a range of blocks.
-  constexpr std::size_t bytes(block_range range) const {
+  HCOMP_HD constexpr std::size_t bytes(block_range range) const {
     if (range.count == 0) return 0;
     bool const has_last = range.end() == blocks();
     return (range.count - 1) * block_bytes + (has_last ? last_block_bytes : block_bytes);
@@ -63,7 +63,8 @@ struct block_size {
 };
 
 /// Values per block, so that `ranks` ranks share `values` values evenly: full blocks where there
-/// are many, smaller ones where there are few, down to 1 KiB of payload, which makes headers 3 %.
+/// are many, smaller ones where there are few, down to 4 KiB of payload: below that
+/// messages cost more than their bytes.
 constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_size const& full) {
   auto const parts = static_cast<std::size_t>(ranks);
   auto const rounded_up = [](std::size_t n, std::size_t unit) {
@@ -72,7 +73,7 @@ constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_s
   std::size_t const blocks = (values + full.values - 1) / full.values;
   if (parts <= 1 || blocks == 0 || blocks >= 8 * parts) return full.values;
   std::size_t const payload = full.bytes - full.header_bytes,
-                    least = (1024 * full.values + payload - 1) / payload,
+                    least = (4096 * full.values + payload - 1) / payload,
                     even = (values + rounded_up(blocks, parts) - 1) / rounded_up(blocks, parts);
   std::size_t const wanted = rounded_up(even > least ? even : least, full.unit);
   return wanted < full.values ? wanted : full.values;

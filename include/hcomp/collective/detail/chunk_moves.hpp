@@ -19,7 +19,8 @@ namespace hcomp::detail {
 
 /// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one
 /// overlaps the transfer of the next, and a segment that the next hop passes on leaves as soon as
-/// it is merged; blocks are encoded when they are first needed, while others are on their way.
+/// it is merged; blocks are encoded when they are first needed, while others are on their way. What
+/// a hop both sends and adds to is sent before it is added to.
 /// Keeps its request lists: after the first use nothing is allocated.
 template <HomomorphicSum C, Transport T> class chunk_moves {
  public:
@@ -49,9 +50,13 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     };
     auto const merge = [&](std::size_t h, block_range range) {
       stopwatch watch;
-      executor.for_each_block(
-          range.count, merge_blocks<C>{codec, code + layout_.offset(range.first), place(h, range),
-                                       layout_.block_bytes});
+      std::byte* const mine = code + layout_.offset(range.first);
+      if (schedule_->reduce[h].adds)
+        executor.for_each_block(range.count,
+                                merge_blocks<C>{codec, mine, place(h, range), layout_.block_bytes});
+      else
+        executor.for_each_block(range.count,
+                                copy_blocks{layout_, range.first, mine, place(h, range)});
       executor.synchronize();
       watch.add_to(figures.seconds_merge);
     };
@@ -139,7 +144,9 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     for (std::size_t h = 1; at_once && h < hops.size(); ++h) send_all(h);
     for (std::size_t h = 0; h < hops.size(); ++h) {
       bool const more = h + 1 < hops.size();
-      bool const passes_on = more && hops[h + 1].send == hops[h].receive;
+      bool const passes_on =
+          more && hops[h + 1].send == hops[h].receive && hops[h].receive.count > 0;
+      bool const exchanges = hops[h].send == hops[h].receive;
       if (more) receive_all(h + 1);
       std::size_t next = 0;
       for_each_segment(hops[h].receive, [&](block_range range) {
@@ -149,11 +156,13 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
           throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
                            " sent " + std::to_string(came) + " bytes, " +
                            std::to_string(layout_.bytes(range)) + " were expected");
+        if (exchanges) transport.wait(sends_[h % 2][next - 1]);
         aside(arrived, h, range);
         if (passes_on) send(h + 1, range);
         aside(passed_on, range);
       });
-      for (auto& request : sends_[h % 2]) transport.wait(request);
+      if (!exchanges)
+        for (auto& request : sends_[h % 2]) transport.wait(request);
       if (blocks(hops[h].send).count > 0) ++figures.hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
@@ -164,13 +173,15 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     watch.add_to(figures.seconds_communicate);
   }
 
-  /// True if no hop sends what an earlier one has received: then nothing has to wait.
+  /// True if no hop sends what an earlier one has changed, or changes itself what it sends: then
+  /// nothing has to wait.
   static bool sends_own_blocks_only(std::vector<hop> const& hops) {
-    for (std::size_t h = 1; h < hops.size(); ++h)
-      for (std::size_t earlier = 0; earlier < h; ++earlier)
-        if (hops[earlier].receive.first < hops[h].send.end() &&
-            hops[h].send.first < hops[earlier].receive.end())
-          return false;
+    for (std::size_t h = 0; h < hops.size(); ++h)
+      for (std::size_t i = 0; i < hops.size(); ++i) {
+        block_range const &sent = hops[h].send, &changed = hops[i].receive;
+        bool const early = i <= h || !hops[i].adds;
+        if (early && changed.first < sent.end() && sent.first < changed.end()) return false;
+      }
     return true;
   }
 

@@ -37,6 +37,9 @@ class rank_clock {
     bool merges = false;
     double encode_block = 0;  ///< seconds, for blocks that are first needed here
     double decode_block = 0;  ///< seconds, for every block that is received, and own ones
+    bool sends_all = false;   ///< the first hop sends all blocks: no later one has to encode
+    bool pairs_up = false;    ///< what the first hop receives others send, who get the sum at the
+                              ///< last one
   };
 
   void work(double seconds) { now_ += seconds; }
@@ -53,18 +56,26 @@ class rank_clock {
         work(codec_.call + seconds_per_block * static_cast<double>(count));
     };
     ready_.clear();
+    double const start = now_, link_was_free = link_is_free_;
     for (int h = 0; h < (how.passes_on ? std::min(hops, 1) : hops); ++h)
       for (std::size_t i = 0; i < segments; ++i) {
         use(how.encode_block, blocks_of(i));
         ready_.push_back(sent(blocks_of(i)));
       }
+    if (how.pairs_up) {
+      now_ = start;
+      link_is_free_ = link_was_free;
+    }
     for (int h = 0; h < hops; ++h)
       for (std::size_t i = 0; i < segments; ++i) {
-        if (h == 0 || how.passes_on) use(how.encode_block, blocks_of(i));
+        if (how.sends_all ? how.pairs_up && h == 0 : h == 0 || how.passes_on)
+          use(how.encode_block, blocks_of(i));
         if (h == 0 && i == 0) use(how.decode_block, own);
         std::size_t const number = static_cast<std::size_t>(h) * segments + i;
         now_ = std::max(now_, ready_[number] + link_.seconds_per_message);
-        if (how.merges) work(codec_.call + values(blocks_of(i)) * codec_.merge);
+        bool const is_sum = how.pairs_up && h + 1 == hops;
+        if (is_sum) work(codec_.call);
+        if (how.merges && !is_sum) work(codec_.call + values(blocks_of(i)) * codec_.merge);
         if (how.passes_on && h + 1 < hops) ready_.push_back(sent(blocks_of(i)));
         use(how.decode_block, blocks_of(i));
       }
