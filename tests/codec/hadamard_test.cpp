@@ -27,10 +27,11 @@ struct by_vectors {
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using vectors = hcomp::detail::hadamard_by<Lanes>;
-    vectors::transform(
+    vectors::begin(
         out, size, [&](auto& v, int i) __attribute__((always_inline)) {
           std::memcpy(&v, in + i, sizeof(v));
         });
+    vectors::end(out, size);
     return true;
   }
 };

@@ -255,11 +255,13 @@ template <class Codec, class T> class basic_thc {
       auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);
       if (who.lane() == 0) put_norm(k, norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
-      if (size > 0)
-        nonfinite |= thc_encode(who, scratch, x, p, thc_scale(limit / (table_.limit * size)), limit,
-                                cells_, place, sink);
-      else
-        nonfinite |= thc_encode_nothing(who, x, p, cells_, sink);
+      if (size > 0) {
+        thc_scale const scale(limit / (table_.limit * size));
+        nonfinite |= thc_rotate(who, scratch, x, p, scale, place);
+        thc_round(who, scratch, p, limit, cells_, place, sink);
+      } else {
+        nonfinite |= thc_round_nothing(who, x, p, cells_, sink);
+      }
     });
     return group.any(nonfinite);
   }
@@ -276,11 +278,13 @@ template <class Codec, class T> class basic_thc {
       auto const p = part(n, k);
       double const norm = load<float>(norms, static_cast<std::size_t>(k));
       thc_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
-      if (scale.factor > 0)
-        thc_decode<Lane>(who, scratch, sums, p, offset, scale, place, x);
-      else
+      if (scale.factor > 0) {
+        thc_center<Lane>(who, scratch, sums, p, offset);
+        thc_finish(who, scratch, p, scale, place, x);
+      } else {
         for (int i = who.lane(); i < p.count; i += who.lanes)
           x[p.first + i] = static_cast<Out>(0.0f);
+      }
     });
   }
 

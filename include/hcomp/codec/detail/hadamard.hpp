@@ -40,18 +40,22 @@ template <int Lanes> struct hadamard_by {
   /// Vectors in registers at once.
   static constexpr int radix = Lanes == 16 ? 16 : 8;
 
-  /// @param x     aligned to whole vectors; becomes the transform
+  /// The first stages, as many as go without a second pass.
+  /// @param x     aligned to whole vectors; becomes the transform, once `end` is through
   /// @param size  a power of two, at least 4 * Lanes
   /// @param load  load(v, i) gives the values from number i on; asked once for each
   template <class Load>
-  [[gnu::always_inline]] static void transform(float* x, int size, Load const& load) {
-    int stride = Lanes * radix;
-    if (size >= stride)
+  [[gnu::always_inline]] static void begin(float* x, int size, Load const& load) {
+    if (size >= Lanes * radix)
       first_pass<radix>(x, size, load);
-    else if (size * 2 == stride)
-      stride = size, first_pass<radix / 2>(x, size, load);
+    else if (size == Lanes * radix / 2)
+      first_pass<radix / 2>(x, size, load);
     else
-      stride = size, first_pass<radix / 4>(x, size, load);
+      first_pass<radix / 4>(x, size, load);
+  }
+  /// The other stages.
+  [[gnu::always_inline]] static void end(float* x, int size) {
+    int stride = Lanes * radix;
     for (; stride * radix <= size; stride *= radix) pass<radix>(x, size, stride);
     if (stride * 8 == size) pass<8>(x, size, stride);
     if (stride * 4 == size) pass<4>(x, size, stride);

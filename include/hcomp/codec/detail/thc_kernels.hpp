@@ -171,13 +171,11 @@ template <class Lane> struct thc_lane_sink {
   }
 };
 
-/// Signs, transform, stochastic rounding. Coordinate i of the block goes to sink.put(i, ...).
-/// Returns whether this lane saw NaN or infinity.
+/// Values to coordinates: signs, scale, transform. Returns whether this lane saw NaN or infinity.
 /// @param scratch  part.size floats, shared by the lanes of the group
-template <class Group, class Source, class Sink>
-HCOMP_HD bool thc_encode(Group group, float* scratch, Source const& x, thc_part part,
-                         thc_scale scale, float limit, thc_cells const& cells,
-                         thc_place const& place, Sink const& sink) {
+template <class Group, class Source>
+HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part part,
+                         thc_scale scale, thc_place const& place) {
   bool finite = true;
   auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
   for (unsigned w = static_cast<unsigned>(group.lane()); w < size / 64; w += Group::lanes) {
@@ -193,6 +191,14 @@ HCOMP_HD bool thc_encode(Group group, float* scratch, Source const& x, thc_part 
   }
   group.sync();
   hadamard(group, scratch, part.size);
+  return !finite;
+}
+
+/// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...).
+template <class Group, class Sink>
+HCOMP_HD void thc_round(Group group, float const* scratch, thc_part part, float limit,
+                        thc_cells const& cells, thc_place const& place, Sink const& sink) {
+  auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
   for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
     auto const draws = thc_rounding_draws(place, from / 8 + q);
     for (unsigned k = 0; k < 8; ++k) {
@@ -204,13 +210,12 @@ HCOMP_HD bool thc_encode(Group group, float* scratch, Source const& x, thc_part 
     }
   }
   group.sync();
-  return !finite;
 }
 
-/// A transform whose norm is 0: all coordinates get the lowest level. Returns as thc_encode.
+/// A transform whose norm is 0: all coordinates get the lowest level. Returns as thc_rotate.
 template <class Group, class Source, class Sink>
-HCOMP_HD bool thc_encode_nothing(Group group, Source const& x, thc_part part,
-                                 thc_cells const& cells, Sink const& sink) {
+HCOMP_HD bool thc_round_nothing(Group group, Source const& x, thc_part part, thc_cells const& cells,
+                                Sink const& sink) {
   bool finite = true;
   for (int i = group.lane(); i < part.size; i += Group::lanes) {
     if (i < part.count) finite &= is_finite(x[static_cast<std::size_t>(part.first + i)]);
@@ -220,20 +225,26 @@ HCOMP_HD bool thc_encode_nothing(Group group, Source const& x, thc_part part,
   return !finite;
 }
 
-/// Sums of levels to values: offset, transform, signs. In lanes of 8 bits every step is exact but
-/// the product at the end.
+/// Sums of levels to values without scale and signs: offset and transform. Exact in lanes of 8
+/// bits: all numbers are integers below 2^24.
 /// @param lanes    of the block, `Lane` each, at any address
 /// @param offset   what twice the sum of a coordinate of 0 would be
 /// @param scratch  part.size floats, shared by the lanes of the group
-template <class Lane, class Group, class Out>
-HCOMP_HD void thc_decode(Group group, float* scratch, std::byte const* lanes, thc_part part,
-                         std::uint32_t offset, thc_scale scale, thc_place const& place, Out* x) {
+template <class Lane, class Group>
+HCOMP_HD void thc_center(Group group, float* scratch, std::byte const* lanes, thc_part part,
+                         std::uint32_t offset) {
   for (int i = group.lane(); i < part.size; i += Group::lanes) {
     std::uint32_t const sum = load<Lane>(lanes, static_cast<std::size_t>(part.first + i));
     scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
   }
   group.sync();
   hadamard(group, scratch, part.size);
+}
+
+/// The rest: scale and signs.
+template <class Group, class Out>
+HCOMP_HD void thc_finish(Group group, float const* scratch, thc_part part, thc_scale scale,
+                         thc_place const& place, Out* x) {
   auto const from = static_cast<unsigned>(part.first), count = static_cast<unsigned>(part.count);
   for (unsigned w = static_cast<unsigned>(group.lane()); w * 64 < count; w += Group::lanes) {
     std::uint64_t const negate = thc_sign_word(place, from / 64 + w);

@@ -218,32 +218,19 @@ template <int Lanes, class Lane, class Bits>
 // ---- Kernels
 // -------------------------------------------------------------------------------------
 
-template <class Source, class Sink> struct thc_encode_vectors {
+template <class Source> struct thc_rotate_vectors {
   float* scratch;
   Source const& x;
   thc_part part;
   thc_scale scale;
-  float limit;
-  thc_cells const& cells;
   thc_place const& place;
-  Sink const& sink;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    bool const nonfinite = rotate<Lanes>();
-    if (limit < 32 << 15)
-      round<Lanes, true>();
-    else
-      round<Lanes, false>();
-    return nonfinite;
-  }
-
- private:
-  template <int Lanes> [[gnu::always_inline]] bool rotate() const {
     using vectors = thc_vectors<Lanes>;
     using values = typename vectors::values;
     thc_sign_words<Lanes> const signs(place, part);
     typename vectors::bits special{};
-    hadamard_by<Lanes>::transform(
+    hadamard_by<Lanes>::begin(
         scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
           auto const at = static_cast<std::size_t>(part.first + i);
           if (i + Lanes <= part.count)
@@ -258,7 +245,25 @@ template <class Source, class Sink> struct thc_encode_vectors {
         });
     return any_bit((typename vectors::word)special);
   }
+};
 
+template <class Sink> struct thc_round_vectors {
+  float const* scratch;
+  thc_part part;
+  float limit;
+  thc_cells const& cells;
+  thc_place const& place;
+  Sink const& sink;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    if (limit < 32 << 15)
+      round<Lanes, true>();
+    else
+      round<Lanes, false>();
+    return false;
+  }
+
+ private:
   template <int Lanes, bool Few> [[gnu::always_inline]] void round() const {
     using vectors = thc_vectors<Lanes>;
     using bits = typename vectors::bits;
@@ -309,14 +314,11 @@ template <class Source, class Sink> struct thc_encode_vectors {
   }
 };
 
-template <class Lane, class Out> struct thc_decode_vectors {
+template <class Lane> struct thc_center_vectors {
   float* scratch;
   std::byte const* lanes;
   thc_part part;
   std::uint32_t offset;
-  thc_scale scale;
-  thc_place const& place;
-  Out* x;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using vectors = thc_vectors<Lanes>;
@@ -324,17 +326,43 @@ template <class Lane, class Out> struct thc_decode_vectors {
     using bits = typename vectors::bits;
     using ints = typename vectors::ints;
     using narrow = typename aligned_vector<Lane, Lanes>::type;
-    hadamard_by<Lanes>::transform(
+    using wider = typename aligned_vector<std::uint16_t, Lanes>::type;
+    hadamard_by<Lanes>::begin(
         scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
           narrow n;
           std::memcpy(&n, lanes + static_cast<std::size_t>(part.first + i) * sizeof(Lane),
                       sizeof(n));
-          bits const sum = __builtin_convertvector(n, bits);
+          // by way of 16 bits: from 8 at once, g++ 12 converts one by one
+          bits const sum = __builtin_convertvector(__builtin_convertvector(n, wider), bits);
           v = __builtin_convertvector((ints)(2 * sum - offset), values);
         });
+    return false;
+  }
+};
+
+/// The stages that thc_rotate_vectors and thc_center_vectors leave.
+struct hadamard_rest {
+  float* x;
+  int size;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    hadamard_by<Lanes>::end(x, size);
+    return false;
+  }
+};
+
+template <class Out> struct thc_finish_vectors {
+  float const* scratch;
+  thc_part part;
+  thc_scale scale;
+  thc_place const& place;
+  Out* x;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
     thc_sign_words<Lanes> const signs(place, part);
     for (int i = 0; i < part.count; i += Lanes) {
-      values v;
+      typename vectors::values v;
       std::memcpy(&v, scratch + i, sizeof(v));
       v = v * scale.factor * scale.power;
       vectors::negate(v, signs[i], i % 64);
@@ -368,27 +396,23 @@ template <class Source> struct thc_norm_vectors {
   double (&sums)[16];
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using vectors = thc_vectors<Lanes>;
-    using half = typename aligned_vector<float, Lanes / 2>::type;
-    using doubles = typename aligned_vector<double, Lanes / 2>::type;
-    doubles total[32 / Lanes] = {};
+    constexpr int half = Lanes / 2;  // doubles are twice as long
+    using vectors = thc_vectors<half>;
+    using doubles = typename aligned_vector<double, half>::type;
+    doubles total[16 / half] = {};
     typename vectors::bits special{};
     for (int i = 0; i < part.count; i += 16) {
-      for (int k = 0; k < 16 / Lanes; ++k) {
-        int const at = i + k * Lanes, left = part.count - at;
+      HCOMP_UNROLL
+      for (int k = 0; k < 16 / half; ++k) {
+        int const at = i + k * half, left = part.count - at;
         typename vectors::values v{};
-        if (left >= Lanes)
-          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at), Lanes);
+        if (left >= half)
+          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at), half);
         else if (left > 0)
           vectors::read(v, special, x, static_cast<std::size_t>(part.first + at),
                         static_cast<std::size_t>(left));
-        half low, high;
-        std::memcpy(&low, &v, sizeof(low));
-        std::memcpy(&high, reinterpret_cast<std::byte const*>(&v) + sizeof(low), sizeof(high));
-        doubles const a = __builtin_convertvector(low, doubles);
-        doubles const b = __builtin_convertvector(high, doubles);
-        total[2 * k] += a * a;
-        total[2 * k + 1] += b * b;
+        doubles const wide = __builtin_convertvector(v, doubles);
+        total[k] += wide * wide;
       }
     }
     std::memcpy(sums, total, sizeof(sums));
@@ -424,17 +448,29 @@ template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_
   run_at(best_simd_level(), thc_norm_vectors<Source>{x, part, sums});
   return thc_norm_of(sums, part.size);
 }
-template <class Source, class Sink>
-bool thc_encode(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
-                float limit, thc_cells const& cells, thc_place const& place, Sink const& sink) {
-  return run_at(best_simd_level(), thc_encode_vectors<Source, Sink>{scratch, x, part, scale, limit,
-                                                                    cells, place, sink});
+template <class Source>
+bool thc_rotate(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
+                thc_place const& place) {
+  bool const nonfinite =
+      run_at(best_simd_level(), thc_rotate_vectors<Source>{scratch, x, part, scale, place});
+  run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+  return nonfinite;
 }
-template <class Lane, class Out>
-void thc_decode(simd_group, float* scratch, std::byte const* lanes, thc_part part,
-                std::uint32_t offset, thc_scale scale, thc_place const& place, Out* x) {
-  run_at(best_simd_level(),
-         thc_decode_vectors<Lane, Out>{scratch, lanes, part, offset, scale, place, x});
+template <class Sink>
+void thc_round(simd_group, float const* scratch, thc_part part, float limit, thc_cells const& cells,
+               thc_place const& place, Sink const& sink) {
+  run_at(best_simd_level(), thc_round_vectors<Sink>{scratch, part, limit, cells, place, sink});
+}
+template <class Lane>
+void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part part,
+                std::uint32_t offset) {
+  run_at(best_simd_level(), thc_center_vectors<Lane>{scratch, lanes, part, offset});
+  run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+}
+template <class Out>
+void thc_finish(simd_group, float const* scratch, thc_part part, thc_scale scale,
+                thc_place const& place, Out* x) {
+  run_at(best_simd_level(), thc_finish_vectors<Out>{scratch, part, scale, place, x});
 }
 template <class Lane> void thc_add(simd_group, std::byte* acc, std::byte const* in, int count) {
   run_at(best_simd_level(),
