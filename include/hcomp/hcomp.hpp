@@ -14,6 +14,8 @@
 #include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/aggregated_mean.hpp>
+#include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/aggregator.hpp>
 #include <hcomp/collective/agreement.hpp>
@@ -32,6 +34,7 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/ring.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
@@ -52,4 +55,7 @@
 #include <hcomp/op/encode.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/loopback_packets.hpp>
+#include <hcomp/transport/lossy_packets.hpp>
+#include <hcomp/transport/packet_link.hpp>
 #include <hcomp/transport/transport.hpp>

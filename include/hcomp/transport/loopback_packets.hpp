@@ -1,0 +1,106 @@
+#pragma once
+/// @file
+/// Packets between threads of one process: for tests, examples and trying things out without MPI.
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <hcomp/transport/packet_link.hpp>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// The inboxes of all ranks. Outlives their links.
+class packet_world {
+ public:
+  /// @throws std::invalid_argument  ranks < 1
+  explicit packet_world(int ranks) : inboxes_(checked(ranks)) {}
+
+  int size() const { return static_cast<int>(inboxes_.size()); }
+
+ private:
+  friend class loopback_packets;
+
+  struct packet {
+    int from;
+    std::vector<std::byte> bytes;
+  };
+  struct inbox {
+    std::mutex mutex;
+    std::condition_variable came;
+    std::deque<packet> packets;
+  };
+  static std::size_t checked(int ranks) {
+    if (ranks < 1)
+      throw std::invalid_argument("packet_world: " + std::to_string(ranks) +
+                                  " ranks asked for, at least 1 is needed");
+    return static_cast<std::size_t>(ranks);
+  }
+  std::vector<inbox> inboxes_;
+};
+
+/// The link of one rank. Nothing is lost, and what one rank sends to another keeps its order.
+class loopback_packets {
+ public:
+  /// @throws std::invalid_argument  rank outside the world
+  loopback_packets(packet_world& world, int rank) : world_(&world), rank_(rank) {
+    require_peer("loopback_packets", rank);
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return world_->size(); }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::chrono::nanoseconds now() const {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+
+  /// @throws std::invalid_argument  peer outside the world
+  void send(int peer, std::span<std::byte const> packet) {
+    require_peer("send", peer);
+    auto& box = world_->inboxes_[static_cast<std::size_t>(peer)];
+    {
+      std::lock_guard const lock(box.mutex);
+      box.packets.push_back({rank_, {packet.begin(), packet.end()}});
+    }
+    box.came.notify_one();
+    bytes_sent_ += packet.size();
+  }
+
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
+    auto& box = world_->inboxes_[static_cast<std::size_t>(rank_)];
+    std::unique_lock lock(box.mutex);
+    // Longer than a day is as good as any; the sum with the clock must not overflow.
+    patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::hours(24));
+    if (!box.came.wait_for(lock, patience, [&] { return !box.packets.empty(); })) return {};
+    auto const first = std::move(box.packets.front());
+    box.packets.pop_front();
+    lock.unlock();
+    std::copy_n(first.bytes.begin(), std::min(first.bytes.size(), room.size()), room.begin());
+    return {first.from, first.bytes.size()};
+  }
+
+ private:
+  void require_peer(char const* what, int peer) const {
+    if (peer < 0 || peer >= size())
+      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
+                                  ", but the world has " + std::to_string(size()) +
+                                  " ranks (0 to " + std::to_string(size() - 1) + ")");
+  }
+
+  packet_world* world_;
+  int rank_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+static_assert(PacketLink<loopback_packets>);
+
+}  // namespace hcomp

@@ -1,0 +1,622 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <collective/packets.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/aggregated_mean.hpp>
+#include <hcomp/collective/serve_aggregation.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/loopback_packets.hpp>
+#include <hcomp/transport/lossy_packets.hpp>
+#include <limits>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/baselines.hpp>
+#include <thread>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Calls f(link) on a thread for every rank; what each came to, by rank.
+template <class F> std::vector<outcome> on_links(int ranks, F const& f) {
+  packet_world world(ranks);
+  std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      loopback_packets link(world, rank);
+      outcomes[static_cast<std::size_t>(rank)] = outcome_of([&] { f(link); });
+    });
+  for (auto& thread : threads) thread.join();
+  return outcomes;
+}
+
+bool all_returned(std::vector<outcome> const& outcomes) {
+  for (auto const& one : outcomes)
+    if (one.what != "returned") return false;
+  return true;
+}
+
+/// The aggregators' side of on_links: as the layout says, with what `wanted` says beyond it.
+template <class C, class L>
+aggregator_figures serve(L& link, std::size_t values, C const& codec,
+                         aggregation_options const& share, aggregator_options const& wanted = {},
+                         std::chrono::nanoseconds idle = 10s) {
+  aggregation_layout<C> const layout(values, codec, link.size(), share);
+  return serve_aggregation(link, layout.aggregator(wanted), idle);
+}
+
+std::uint64_t ms(std::uint64_t milliseconds) { return milliseconds * 1'000'000; }
+
+std::vector<std::vector<float>> normal_vectors(int workers, std::size_t values,
+                                               std::uint64_t seed) {
+  baselines::randomness random(seed);
+  std::vector<std::vector<float>> all(static_cast<std::size_t>(workers));
+  for (auto& x : all)
+    for (std::size_t i = 0; i < values; ++i) x.push_back(static_cast<float>(random.normal()));
+  return all;
+}
+
+/// ||mean - estimate||^2 in units of the workers' mean ||x||^2.
+double nmse(std::vector<std::vector<float>> const& workers, std::vector<float> const& estimate) {
+  std::vector<baselines::vector> all;
+  for (auto const& x : workers) all.emplace_back(x.begin(), x.end());
+  return baselines::nmse(all, {estimate.begin(), estimate.end()});
+}
+
+/// What the codec itself makes of the vectors: blocks merged one after the other.
+template <class C>
+std::vector<float> mean_of_blocks(C const& codec, std::vector<std::vector<float>> const& x,
+                                  stream_key const& key) {
+  std::size_t const values = x.front().size();
+  std::vector<float> mean(values);
+  for (std::size_t first = 0; first < values; first += C::block_values) {
+    int const n = static_cast<int>(std::min<std::size_t>(values - first, C::block_values));
+    std::vector<std::uint32_t> norms(codec.statistics_in(n)), one(norms.size());
+    for (auto const& mine : x) {
+      codec.measure_block(serial_group{}, mine.data() + first, n, one.data());
+      for (std::size_t i = 0; i < one.size(); ++i) norms[i] = std::max(norms[i], one[i]);
+    }
+    std::vector<std::byte> sum(codec.block_bytes(n)), in(sum.size());
+    for (std::size_t rank = 0; rank < x.size(); ++rank) {
+      codec.encode_block(serial_group{}, x[rank].data() + first, n, (rank == 0 ? sum : in).data(),
+                         {stream_of(key), static_cast<std::uint32_t>(rank), 1,
+                          static_cast<std::uint32_t>(first / C::block_values), norms.data()});
+      if (rank > 0) codec.merge_block(serial_group{}, sum.data(), in.data());
+    }
+    codec.decode_block(serial_group{}, sum.data(), n, mean.data() + first, reduction::mean);
+  }
+  return mean;
+}
+
+}  // namespace
+
+TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, bit by bit") {
+  struct {
+    int workers, aggregators;
+    std::size_t values;
+    std::uint32_t chunk;
+    thc_options how;
+    sum_width width;
+  } const cases[] = {
+      {1, 1, 1, 1024, {}, sum_width::lanes},
+      {2, 1, 100, 64, {}, sum_width::tight},
+      {3, 2, 4096, 1024, {}, sum_width::lanes},
+      {4, 1, 16384 + 777, 1024, {}, sum_width::tight},
+      {4, 3, 40000, 16384, {}, sum_width::u16},
+      {9, 2, 20000, 256, {.bits = 4, .granularity = 30}, sum_width::lanes},
+      {5, 1, 3000, 128, {.bits = 3, .transform = 64}, sum_width::tight},
+      {3, 1, 33000, 512, {.bits = 8, .transform = 16384}, sum_width::lanes},
+      {2, 1, 5000, 1024, {.bits = 1, .truncation = 0.1, .unbiased = true}, sum_width::lanes},
+      {4, 2, 0, 1024, {}, sum_width::lanes},
+  };
+  auto const check = []<class C>(C const& codec, auto const& one) {
+    CAPTURE(std::string(C::name));
+    CAPTURE(one.workers);
+    CAPTURE(one.values);
+    auto const x = normal_vectors(one.workers, one.values, 5);
+    auto results = x, later = x;
+    aggregation_options const share{one.workers, one.chunk};
+    stream_key const key{.seed = 3, .step = 8}, next{.seed = 3, .step = 9};
+    auto const ends = on_links(one.workers + one.aggregators, [&](loopback_packets& link) {
+      if (link.rank() >= one.workers) {
+        aggregator_options wanted;
+        wanted.width = one.width;
+        serve(link, one.values, codec, share, wanted);
+        return;
+      }
+      aggregated_mean mean(one.values, codec, link, {.share = share, .patience = 20s});
+      auto const report =
+          mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), key);
+      if (report.lost + report.left_out > 0 ||
+          report.contributions != report.chunks * static_cast<std::size_t>(one.workers))
+        throw std::runtime_error("some contribution did not come");
+      mean.average(std::span(later[static_cast<std::size_t>(link.rank())]), next);
+      mean.leave();
+    });
+    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    auto const fitted = codec.fitted(static_cast<std::uint32_t>(one.workers));
+    auto const expected = mean_of_blocks(fitted, x, key);
+    auto const expected_later = mean_of_blocks(fitted, x, next);
+    for (auto const& result : results) REQUIRE(first_difference(result, expected) == nowhere);
+    for (auto const& result : later) REQUIRE(first_difference(result, expected_later) == nowhere);
+  };
+  for (auto const& one : cases) {
+    check(thc<float>(one.how), one);
+    if (one.how.granularity == 0) check(uniform_thc<float>(one.how), one);
+  }
+}
+
+TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n)") {
+  // Which k come first is left to the scheduler; the vectors are independent, so it does not
+  // matter.
+  constexpr std::size_t values = 1 << 16;
+  constexpr int workers = 10;
+  for (int const quota : {9, 8, 5}) {
+    CAPTURE(quota);
+    thc<float> const codec({.bits = 4, .granularity = 30});
+    auto const x = normal_vectors(workers, values, static_cast<std::uint64_t>(quota));
+    auto results = x;
+    aggregator_figures figures;
+    std::atomic<std::size_t> left_out = 0, chunks = 0;
+    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+      if (link.rank() == workers) {
+        aggregator_options wanted;
+        wanted.quota = quota;
+        figures = serve(link, values, codec, {workers}, wanted);
+        return;
+      }
+      aggregated_mean mean(values, codec, link, {.share = {workers}, .patience = 20s});
+      auto const report =
+          mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {.seed = 1});
+      left_out += report.left_out;
+      chunks = report.chunks;
+      if (report.contributions != report.chunks * static_cast<std::size_t>(quota))
+        throw std::runtime_error("a sum of more or fewer members than the quota");
+      mean.leave();
+    });
+    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    for (auto const& result : results)
+      REQUIRE(first_difference(result, results.front()) == nowhere);
+    auto const table = codec.table();
+    double const k = quota, n = workers, p = codec.truncation();
+    double const expected =
+        (table.rounding_error + table.truncation_error) / k + (1 - 2 * p) * (1 / k - 1 / n);
+    CHECK(nmse(x, results.front()) == doctest::Approx(expected).epsilon(0.05));
+    CHECK(left_out == chunks * (workers - static_cast<std::size_t>(quota)));
+    CHECK(figures.partial >= chunks);
+    CHECK(figures.late > 0);
+  }
+}
+
+TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean||^2, everywhere") {
+  constexpr std::size_t values = 1 << 18;
+  constexpr int workers = 4;
+  thc<float> const codec({.bits = 4, .granularity = 30});
+  auto const x = normal_vectors(workers, values, 9);
+  for (double const loss : {0.01, 0.05}) {
+    CAPTURE(loss);
+    auto results = x;
+    std::vector<aggregation_report> reports(workers);
+    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+      if (link.rank() == workers) {
+        lossy_packets lossy(link, loss, 17);
+        serve(lossy, values, codec, {workers});
+        return;
+      }
+      auto const rank = static_cast<std::size_t>(link.rank());
+      aggregated_mean mean(values, codec, link,
+                           {.share = {workers}, .patience = 1500ms, .resend_after = 0ns});
+      reports[rank] = mean.average(std::span(results[rank]), {.seed = 2});
+      mean.leave();
+    });
+    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    auto const table = codec.table();
+    std::size_t lost = 0;
+    for (std::size_t rank = 0; rank < workers; ++rank) {
+      auto const& report = reports[rank];
+      CAPTURE(report.lost);
+      lost += report.lost;
+      // Independent vectors: ||mean||^2 is 1/n. 4 %: a chunk is 1024 of 2^18 coordinates.
+      double const expected =
+          (table.rounding_error + table.truncation_error +
+           static_cast<double>(report.lost) / static_cast<double>(report.chunks)) /
+          workers;
+      CHECK(nmse(x, results[rank]) == doctest::Approx(expected).epsilon(0.04));
+    }
+    CHECK(lost > 0);
+    // No stretch of 256 values is wiped out: at most a quarter of its transform's coordinates is.
+    for (std::size_t rank = 0; rank < workers; ++rank)
+      for (std::size_t first = 0; first < values; first += 256) {
+        double energy = 0;
+        for (std::size_t i = first; i < first + 256; ++i)
+          energy += static_cast<double>(results[rank][i]) * static_cast<double>(results[rank][i]);
+        REQUIRE(energy > 256. / workers * 0.2);
+      }
+  }
+}
+
+TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link without loss") {
+  constexpr std::size_t values = 50000;
+  constexpr int workers = 3;
+  thc<float> const codec;
+  auto const x = normal_vectors(workers, values, 10);
+  auto results = x;
+  std::atomic<std::size_t> resent = 0;
+  std::atomic<std::uint64_t> duplicates = 0;
+  auto const ends = on_links(workers + 2, [&](loopback_packets& inner) {
+    lossy_packets link(inner, 0.25, 4);
+    if (link.rank() >= workers) {
+      duplicates += serve(link, values, codec, {workers}, {}, 1s).duplicates;
+      return;
+    }
+    auto const rank = static_cast<std::size_t>(link.rank());
+    aggregated_mean mean(values, codec, link,
+                         {.share = {workers}, .patience = 30s, .resend_after = 20ms});
+    auto const report = mean.average(std::span(results[rank]), {.seed = 2});
+    resent += report.resent;
+    if (report.lost > 0) throw std::runtime_error("a sum did not come");
+    for (int again = 0; again < 10; ++again) mean.leave();
+  });
+  REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+  auto const expected = mean_of_blocks(codec.fitted(workers), x, {.seed = 2});
+  for (auto const& result : results) CHECK(first_difference(result, expected) == nowhere);
+  CHECK(resent > 0);
+  CHECK(duplicates > 0);
+}
+
+TEST_CASE("aggregated_mean: members differ from chunk to chunk when contributions get lost") {
+  // Chunk by chunk: (V + B) / k + (1 - 2p)(1/k - 1/n), or 1/n where nothing came.
+  constexpr std::size_t values = 1 << 17;
+  constexpr int workers = 4;
+  thc<float> const codec({.bits = 4, .granularity = 31});
+  auto const x = normal_vectors(workers, values, 11);
+  aggregation_layout<thc<float>> const layout(values, codec, workers + 1, {workers});
+  auto options = layout.aggregator();
+  options.deadline = 1;
+  aggregator sums(options);
+  std::vector<detail::partial_sums<thc<float>>> receivers(workers,
+                                                          detail::partial_sums<thc<float>>(layout));
+  std::uint64_t const stream = stream_of({.seed = 7});
+  for (int rank = 0; rank < workers; ++rank)
+    receivers[static_cast<std::size_t>(rank)].begin(0, stream, rank);
+
+  std::vector<std::uint32_t> words(layout.words()), maxima(layout.words());
+  for (auto const& mine : x)
+    for (std::size_t b = 0; b < layout.blocks().blocks(); ++b) {
+      layout.codec().measure_block(simd_group{}, mine.data() + b * 16384, 16384,
+                                   words.data() + b * 4);
+      for (std::size_t i = b * 4; i < b * 4 + 4; ++i) maxima[i] = std::max(maxima[i], words[i]);
+    }
+  random_numbers numbers(12);
+  std::vector<int> members(layout.chunks());
+  std::vector<std::uint8_t> indices(layout.coordinates());
+  for (int rank = 0; rank < workers; ++rank) {
+    auto& receiver = receivers[static_cast<std::size_t>(rank)];
+    for (std::size_t b = 0; b < layout.blocks().blocks(); ++b)
+      layout.codec().encode_indices(simd_group{},
+                                    x[static_cast<std::size_t>(rank)].data() + b * 16384, 16384,
+                                    indices.data() + b * 16384,
+                                    {stream, static_cast<std::uint32_t>(rank), 1,
+                                     static_cast<std::uint32_t>(b), maxima.data() + b * 4});
+    for (std::size_t c = 0; c < layout.chunks(); ++c) {
+      if (numbers.integer(0, 3) == 0) continue;  // lost on the way
+      ++members[c];
+      auto h = receiver.header(packet_kind::indices, c);
+      h.unit = maxima[c / 4];
+      std::vector<std::uint32_t> const chunk(indices.data() + c * 1024,
+                                             indices.data() + c * 1024 + 1024);
+      auto const answer = sums.take(packet_of(h, chunk), 0);
+      REQUIRE(answer.refused == packet_fault::none);
+      if (!answer.packet.empty())
+        for (auto& one : receivers) one.take(workers, answer.packet);
+    }
+  }
+  for (auto out = sums.expire(9); !out.packet.empty(); out = sums.expire(9))
+    for (auto& one : receivers) one.take(workers, out.packet);
+
+  auto const table = codec.table();
+  double const p = codec.truncation(), one = table.rounding_error + table.truncation_error;
+  double expected = 0;
+  std::vector<int> counts(workers + 1);
+  for (std::size_t c = 0; c < layout.chunks(); ++c) {
+    double const k = members[c], n = workers;
+    REQUIRE(receivers[2].members(c) == static_cast<std::uint32_t>(members[c]));
+    ++counts[static_cast<std::size_t>(members[c])];
+    expected += (k == 0 ? 1 / n : one / k + (1 - 2 * p) * (1 / k - 1 / n)) /
+                static_cast<double>(layout.chunks());
+  }
+  for (int k = 1; k <= workers; ++k) CHECK(counts[static_cast<std::size_t>(k)] > 0);
+  std::vector<float> first, result(values);
+  for (auto& receiver : receivers) {  // nobody knew the norms but from the sums
+    for (std::size_t b = 0; b < layout.blocks().blocks(); ++b)
+      receiver.decode(b, result.data() + b * 16384);
+    if (first.empty()) first = result;
+    CHECK(first_difference(result, first) == nowhere);
+  }
+  CHECK(nmse(x, first) == doctest::Approx(expected).epsilon(0.04));
+
+  // Sums of another round, even with the same seed and step, are not taken for this round's.
+  auto h = receivers[0].header(packet_kind::indices, 0);
+  packet late;
+  for (int rank = 0; rank < workers; ++rank) {
+    h.rank = static_cast<std::uint16_t>(rank);
+    h.round = 1;
+    auto const answer = sums.take(packet_of(h, std::vector<std::uint32_t>(1024)), 0);
+    late.assign(answer.packet.begin(), answer.packet.end());
+  }
+  receivers[0].begin(2, stream, 0);
+  receivers[0].take(workers, late);
+  CHECK(receivers[0].members(0) == 0);
+  receivers[0].begin(1, stream, 0);
+  receivers[0].take(workers, late);
+  CHECK(receivers[0].members(0) == workers);
+}
+
+namespace {
+
+/// Loses what says `loses(peer, header)`.
+template <class F> class filtered_packets {
+ public:
+  filtered_packets(loopback_packets& link, F const& loses) : link_(&link), loses_(loses) {}
+
+  int rank() const { return link_->rank(); }
+  int size() const { return link_->size(); }
+  std::uint64_t bytes_sent() const { return link_->bytes_sent(); }
+  std::chrono::nanoseconds now() const { return link_->now(); }
+  void send(int peer, std::span<std::byte const> packet) {
+    if (!loses_(peer, header_of(packet))) link_->send(peer, packet);
+  }
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
+    return link_->receive(room, patience);
+  }
+
+ private:
+  loopback_packets* link_;
+  F loses_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "aggregated_mean: who never gets the norms sends nothing, keeps all, and reads the sums") {
+  constexpr std::size_t values = 5000;
+  constexpr int workers = 3;
+  thc<float> const codec;
+  auto const x = normal_vectors(workers, values, 21);
+  auto results = x;
+  aggregation_report report;
+  std::vector<float> residual;
+  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    if (link.rank() == workers) {
+      filtered_packets lossy(link, [](int peer, aggregation_packet const& header) {
+        return peer == 1 && header.kind == packet_kind::maxima;
+      });
+      aggregator_options wanted;
+      wanted.deadline = ms(300);
+      serve(lossy, values, codec, {workers}, wanted);
+      return;
+    }
+    auto& mine = results[static_cast<std::size_t>(link.rank())];
+    // Longer than the deadline, after which the others' sums come.
+    aggregated_mean mean(values, codec, link,
+                         {.share = {workers}, .patience = link.rank() == 1 ? 1000ms : 20s});
+    error_feedback<float> feedback(values);
+    auto const got = mean.average(std::span(mine), feedback, {});
+    if (link.rank() == 1) {
+      report = got;
+      residual.assign(feedback.residual().begin(), feedback.residual().end());
+    }
+    mean.leave();
+  });
+  REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+  CHECK(report.left_out == report.chunks);
+  CHECK(report.lost == 0);
+  CHECK(report.contributions == 2 * report.chunks);
+  CHECK(report.resent > 0);  // of the norms
+  CHECK(first_difference(results[1], results[0]) == nowhere);
+  CHECK(first_difference(results[2], results[0]) == nowhere);
+  CHECK(first_difference(residual, x[1]) == nowhere);
+  CHECK(nmse({x[0], x[2]}, results[0]) == doctest::Approx(0.0198 / 2).epsilon(0.15));
+}
+
+TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless told to") {
+  // With k of n members in every sum: sum over t of k mean_t = sum over t and w of x - sum of the
+  // last residuals. Floats: 12 sums of numbers near 1, residuals up to some 10.
+  constexpr std::size_t values = 9000;
+  constexpr int workers = 3, quota = 2, steps = 12;
+  thc<float> const codec;
+  for (bool const kept : {true, false}) {
+    CAPTURE(kept);
+    std::vector<double> difference(values);  // inputs - outputs - residuals
+    std::mutex mutex;
+    std::atomic<std::size_t> left_out = 0;
+    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+      if (link.rank() == workers) {
+        aggregator_options wanted;
+        wanted.quota = quota;
+        serve(link, values, codec, {workers}, wanted);
+        return;
+      }
+      aggregated_mean mean(values, codec, link,
+                           {.share = {workers}, .patience = 20s, .late_to_residual = kept});
+      error_feedback<float> feedback(values);
+      std::vector<double> mine(values);
+      for (int step = 0; step < steps; ++step) {
+        auto x = normal_vectors(1, values, static_cast<std::uint64_t>(step * 10 + link.rank()))[0];
+        for (std::size_t i = 0; i < values; ++i) mine[i] += static_cast<double>(x[i]);
+        left_out += mean.average(std::span(x), feedback, {.step = static_cast<std::uint64_t>(step)})
+                        .left_out;
+        if (link.rank() == 0)
+          for (std::size_t i = 0; i < values; ++i) mine[i] -= quota * static_cast<double>(x[i]);
+      }
+      mean.leave();
+      std::lock_guard const lock(mutex);
+      for (std::size_t i = 0; i < values; ++i)
+        difference[i] += mine[i] - static_cast<double>(feedback.residual()[i]);
+    });
+    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    CHECK(left_out > 0);
+    double worst = 0;
+    for (double const d : difference) worst = std::fmax(worst, std::fabs(d));
+    if (kept)
+      CHECK(worst < 1e-3);
+    else
+      CHECK(worst > 1);
+  }
+}
+
+TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the deadline") {
+  constexpr std::size_t values = 5000;
+  constexpr int workers = 4;
+  thc<float> const codec;
+  auto const x = normal_vectors(workers, values, 13);
+  auto results = x;
+  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    if (link.rank() == workers) {
+      aggregator_options wanted;
+      wanted.deadline = ms(100);
+      serve(link, values, codec, {workers}, wanted, 1s);
+      return;
+    }
+    if (link.rank() == 1) return;  // never says a word
+    aggregated_mean mean(values, codec, link, {.share = {workers}, .patience = 20s});
+    auto const report = mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {});
+    mean.leave();
+    if (report.lost > 0 || report.contributions != report.chunks * 3)
+      throw std::runtime_error("not three contributions each");
+  });
+  REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+  CHECK(first_difference(results[0], results[2]) == nowhere);
+  CHECK(first_difference(results[0], results[3]) == nowhere);
+  CHECK(nmse({x[0], x[2], x[3]}, results[0]) == doctest::Approx(0.0198 / 3).epsilon(0.15));
+}
+
+TEST_CASE(
+    "aggregated_mean: without an aggregator it fails in time and leaves everything as it was") {
+  auto x = normal_vectors(1, 5000, 14)[0];
+  auto const before = x;
+  error_feedback<float> feedback(x.size());
+  packet_world world(2);
+  loopback_packets link(world, 0);
+  aggregated_mean mean(x.size(), thc<float>(), link,
+                       {.share = {1}, .patience = 50ms, .resend_after = 10ms});
+  auto const start = link.now();
+  auto const end = outcome_of([&] { mean.average(std::span(x), feedback, {}); });
+  CHECK(end.what == "transport_error");
+  CHECK(end.peer == 1);
+  CHECK(end.text ==
+        "aggregated_mean: none of 5 sums came from 1 aggregators (ranks 1 on) within 50 ms");
+  CHECK(link.now() - start < 10s);
+  CHECK(first_difference(x, before) == nowhere);
+  for (float const value : feedback.residual()) REQUIRE(value == 0);
+}
+
+TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on all alike") {
+  constexpr std::size_t values = 40000;
+  constexpr int workers = 3;
+  for (auto const policy :
+       {nonfinite_policy::throw_error, nonfinite_policy::propagate, nonfinite_policy::ignore}) {
+    auto results = normal_vectors(workers, values, 15);
+    results[1][20000] = std::numeric_limits<float>::quiet_NaN();
+    auto const before = results;
+    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+      if (link.rank() == workers) {
+        serve(link, values, thc<float>(), {workers});
+        return;
+      }
+      aggregated_mean mean(values, thc<float>(), link,
+                           {.share = {workers}, .nonfinite = policy, .patience = 20s});
+      auto const end = outcome_of(
+          [&] { mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {}); });
+      mean.leave();
+      if (end.what == "nonfinite_error") throw nonfinite_error(end.text);
+      if (end.what != "returned") throw std::runtime_error(end.text);
+    });
+    for (int rank = 0; rank < workers; ++rank) {
+      auto const& end = ends[static_cast<std::size_t>(rank)];
+      auto const& x = results[static_cast<std::size_t>(rank)];
+      if (policy == nonfinite_policy::throw_error) {
+        CHECK(end.what == "nonfinite_error");
+        CHECK(end.text ==
+              "aggregated_mean: codec 'thc', NaN or infinity in block 1 (values 16384 to 32767) of "
+              "some worker");
+        CHECK(first_difference(x, before[static_cast<std::size_t>(rank)]) == nowhere);
+      } else {
+        CHECK(end.what == "returned");
+        std::size_t nans = 0;
+        for (float const value : x) nans += std::isnan(value);
+        CHECK(nans == (policy == nonfinite_policy::propagate ? 16384 : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("aggregated_mean: bytes are those of the packets: 4 bits up, 8 down, headers and norms") {
+  constexpr std::size_t values = 1 << 17;
+  constexpr int workers = 2;
+  for (std::uint32_t const chunk : {1024u, 16384u}) {
+    CAPTURE(chunk);
+    std::uint64_t up = 0, down = 0;
+    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+      if (link.rank() == workers) {
+        serve(link, values, thc<float>(), {workers, chunk});
+        down = link.bytes_sent();
+        return;
+      }
+      auto x = normal_vectors(1, values, 16)[0];
+      aggregated_mean mean(values, thc<float>(), link,
+                           {.share = {workers, chunk}, .patience = 20s, .resend_after = 0ns});
+      auto const report = mean.average(std::span(x), {});
+      if (link.rank() == 0) up = report.bytes_sent;
+      mean.leave();
+    });
+    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    std::uint64_t const chunks = values / chunk, norms = 32 + 4 * values / 4096;
+    CHECK(up == norms + chunks * (32 + chunk / 2));
+    CHECK(down == workers * (norms + 1 + chunks * (32 + chunk + 1)));
+    if (chunk == 16384) CHECK(static_cast<double>(up) < 1.01 * values / 2);
+  }
+}
+
+TEST_CASE("aggregated_mean: what cannot work is refused with its numbers") {
+  packet_world world(3);
+  loopback_packets link(world, 2);
+  auto const text_of = [&](int workers, std::uint32_t chunk) {
+    auto const end = outcome_of([&] {
+      aggregated_mean const mean(10, thc<float>(), link, {.share = {workers, chunk}});
+    });
+    CHECK(end.what == "invalid_argument");
+    return end.text;
+  };
+  CHECK(text_of(3, 1024) ==
+        "aggregation: 3 workers on 3 ranks; at least 1 worker and 1 aggregator are needed");
+  CHECK(text_of(0, 1024) ==
+        "aggregation: 0 workers on 3 ranks; at least 1 worker and 1 aggregator are needed");
+  CHECK(text_of(2, 1000) ==
+        "aggregation: chunks of 1000 coordinates; powers of two from 64 to 16384 are possible");
+  CHECK(text_of(2, 1024) == "aggregated_mean: rank 2 is none of the 2 workers");
+
+  loopback_packets worker(world, 0);
+  aggregated_mean mean(10, thc<float>(), worker, {.share = {2}});
+  std::vector<float> x(9);
+  CHECK(outcome_of([&] { mean.average(std::span(x), {}); }).text ==
+        "aggregated_mean: 9 values and feedback for 9, the aggregation was made for 10");
+  CHECK(outcome_of([&] { lossy_packets const lossy(worker, 1.5, 0); }).text ==
+        "lossy_packets: a loss of 1.500000 of all packets; 0 to 1 is possible");
+  CHECK(outcome_of([&] { packet_world const none(0); }).text ==
+        "packet_world: 0 ranks asked for, at least 1 is needed");
+  CHECK(outcome_of([&] { worker.send(3, {}); }).text ==
+        "send: peer 3, but the world has 3 ranks (0 to 2)");
+}
