@@ -1,5 +1,3 @@
 #include "make_contenders.hpp"
 
-template perf::contender_list<hcomp::bfloat16> perf::make_contenders(options const&, std::size_t,
-                                                                     double, transports&);
-template hcomp::cost_table perf::cost_table_of<hcomp::bfloat16>(options const&, transports&);
+template perf::contender_list<hcomp::bfloat16> perf::make_contenders(job const&);

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <hcomp/core/half.hpp>
@@ -13,6 +14,7 @@
 
 #include "../support/gnuplot.hpp"
 #include "../support/program.hpp"
+#include "../support/transports.hpp"
 #include "advice.hpp"
 #include "contenders.hpp"
 #include "machine.hpp"
@@ -25,15 +27,10 @@
 namespace perf {
 
 transports::transports(options const& o) : costs(o) {
-  mpi = std::make_unique<hcomp::mpi::transport>(example::comm);
-  for (auto const& name : o.transports) {
-    if (name != "ucx") continue;
-#ifdef HCOMP_EXAMPLE_UCX
-    ucx = example::make_ucx_transport();
-#else
-    example::make_ucx_transport();
-#endif
-  }
+  by_name_.emplace("mpi", example::make_transport("mpi"));
+  for (auto const& name : o.transports)
+    if (name == "ucx" && !by_name_.contains(name))
+      by_name_.emplace(name, example::make_transport(name));
 }
 
 namespace {
@@ -47,7 +44,7 @@ int count_hosts() {
   MPI_Allgather(mine.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all.data(), MPI_MAX_PROCESSOR_NAME,
                 MPI_CHAR, example::comm);
   std::ranges::sort(all);
-  return static_cast<int>(std::ranges::unique(all).begin() - all.begin());
+  return static_cast<int>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
 template <class T> void measure_all(options const& o, input const& data, result& all) {
@@ -55,10 +52,10 @@ template <class T> void measure_all(options const& o, input const& data, result&
   double const typical = data.typical();
   if (!o.rate && example::ranks() > 1) {
     all.rate_was_measured = true;
-    all.rate = 8 / by.costs.link("mpi", *by.mpi).seconds_per_byte;
+    all.rate = 8 / by.costs.link("mpi", by.at("mpi")).seconds_per_byte;
   }
   if (!o.latency && example::ranks() > 1)
-    all.latency = by.costs.link("mpi", *by.mpi).seconds_per_message;
+    all.latency = by.costs.link("mpi", by.at("mpi")).seconds_per_message;
   example::say("{}", table_head(all));
   for (std::size_t const values : sizes(o, sizeof(T))) {
     if (values > data.values())
@@ -69,8 +66,8 @@ template <class T> void measure_all(options const& o, input const& data, result&
           fmt::format("{} values of {} bytes are too many for MPI_Allreduce, "
                       "which counts to {}",
                       values, sizeof(T), std::numeric_limits<int>::max()));
-    auto list = make_contenders<T>(o, values, typical, by);
-    auto rows = measure(o, data, values, list, *by.mpi);
+    auto list = make_contenders<T>({o, values, typical, by});
+    auto rows = measure(o, data, values, list, by.at("mpi"));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
       example::say("{}", line(all, rows[i]));
@@ -99,7 +96,8 @@ void advise(options const& o) {
         "start more ranks");
   transports by(o);
   with_type(o.type, [&]<class T>() {
-    auto const costs = cost_table_of<T>(o, by);
+    auto const* const over = o.transports.front() == "ucx" ? "ucx" : "mpi";
+    auto const costs = cost_table_of<T>({o, o.max_bytes / sizeof(T), 1, by}, over);
     hcomp::allowed_ways allowed{{}, o.algorithms};
     for (auto const& one : costs.codecs) allowed.codecs.push_back(one.codec);
     example::say("{}", advice(costs, o.ranks.value_or(example::ranks()), sizes(o, sizeof(T)),

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <hcomp/transport/any_transport.hpp>
 #include <vector>
 
+#include "../support/program.hpp"
 #include "contenders.hpp"
 #include "exact.hpp"
 #include "input.hpp"
@@ -58,7 +60,7 @@ inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row&
 /// calls are compared with the exact sum and not timed.
 template <class T>
 std::vector<row> measure(options const& o, input const& data, std::size_t values,
-                         contender_list<T>& list, hcomp::mpi::transport& transport) {
+                         contender_list<T>& list, hcomp::any_transport& transport) {
   using clock = std::chrono::steady_clock;
   auto const since = [](clock::time_point t) {
     return std::chrono::duration<double>(clock::now() - t).count();

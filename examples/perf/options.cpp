@@ -96,8 +96,8 @@ options parse(int argc, char const* const* argv) {
 
   auto* const how = app.add_option_group("How");
   how->add_option("--codec", o.codecs,
-                  "hcomp's codecs, fp16 and bf16 for short, zfp:BITS (decompress, add, recompress "
-                  "on our ring), or automatic; 'raw' is always there")
+                  "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
+                  "(decompress, add, recompress on our ring), or automatic; 'raw' is always there")
       ->delimiter(',')
       ->take_all();
   how->add_option("--algorithm", algorithms, "ring, torus, torus:RxC, direct, or owner (of sign)")
@@ -161,6 +161,12 @@ options parse(int argc, char const* const* argv) {
     if (figure && !(*figure > 0 && std::isfinite(*figure)))
       refuse(fmt::format("{} {:g} is no number above 0", option, *figure));
   bool const has_owner = std::ranges::any_of(o.algorithms, is_owner);
+  // a cast of values to their own type is identity
+  std::string const cast = o.type == "float16" ? "fp16" : o.type == "bfloat16" ? "bf16" : "";
+  if (std::ranges::find(o.codecs, "identity") != o.codecs.end())
+    std::erase(o.codecs, cast);
+  else
+    std::ranges::replace(o.codecs, cast, "identity");
   for (auto const& codec : o.codecs) {
     require_codec(codec, refuse);
     if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&

@@ -341,6 +341,10 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(o.algorithms.size() == 1);
   CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
   CHECK(perf::registry_name("fp16") == "float_cast:fp16");
+  // a cast of values to their own type is identity
+  std::vector<std::string> const halves{"identity", "bf16", "sign"};
+  CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
+  CHECK(parse({"--type", "float16", "--codec", "fp16,identity,bf16,sign"}).codecs == halves);
   CHECK(perf::registry_name("sign") == "sign");
 }
 

@@ -4,6 +4,7 @@
 
 #include <hcomp/mpi/exchange.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -15,29 +16,15 @@
 
 namespace example {
 
-#ifdef HCOMP_EXAMPLE_UCX
-/// One transport over UCX and all ranks. Collective.
-inline std::unique_ptr<hcomp::ucx::transport> make_ucx_transport() {
-  return std::make_unique<hcomp::ucx::transport>(
-      rank(), ranks(), [](auto mine) { return hcomp::mpi::exchange(comm, mine); });
-}
-#else
-[[noreturn]] inline void make_ucx_transport() {
-  throw std::runtime_error("--transport ucx: this program was built without UCX");
-}
-#endif
-
-/// Calls f(transport) with the one called "mpi" or "ucx", over all ranks.
+/// The one called "mpi" or "ucx", over all ranks. Collective.
 /// @throws std::runtime_error  UCX is asked for and was not there when this was built
-template <class F> void with_transport(std::string_view name, F const& f) {
-  if (name == "mpi") {
-    hcomp::mpi::transport transport(comm);
-    return f(transport);
-  }
+inline hcomp::any_transport make_transport(std::string_view name) {
+  if (name == "mpi") return hcomp::any_transport(std::make_unique<hcomp::mpi::transport>(comm));
 #ifdef HCOMP_EXAMPLE_UCX
-  f(*make_ucx_transport());
+  return hcomp::any_transport(std::make_unique<hcomp::ucx::transport>(
+      rank(), ranks(), [](auto mine) { return hcomp::mpi::exchange(comm, mine); }));
 #else
-  make_ucx_transport();
+  throw std::runtime_error("--transport ucx: this program was built without UCX");
 #endif
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "paced_transport.hpp"
 #include "synchronizer.hpp"
 
 namespace train {
@@ -20,9 +21,9 @@ namespace train {
 /// Sends P - 1 times one bit per value and 32 bytes per 32768 values: the scales differ, so sums of
 /// two messages are no message.
 /// Source: Karimireddy et al., Error feedback fixes SignSGD, ICML 2019, Algorithm 1, on P workers.
-template <class Transport> class ef_sign : public synchronizer {
+class ef_sign : public synchronizer {
  public:
-  ef_sign(std::size_t values, std::uint64_t seed, Transport& transport)
+  ef_sign(std::size_t values, std::uint64_t seed, paced_transport& transport)
       : transport_(&transport),
         seed_(seed),
         residual_(values),
@@ -81,7 +82,7 @@ template <class Transport> class ef_sign : public synchronizer {
   void all_gather(hcomp::report& figures) {
     auto const before = transport_->bytes_sent();
     int const rank = transport_->rank(), size = transport_->size();
-    std::vector<typename Transport::request> receives, sends;
+    std::vector<paced_transport::request> receives, sends;
     for (int i = 1; i < size; ++i) {
       int const from = (rank + size - i) % size;
       receives.push_back(transport_->irecv(from, 0, messages_[static_cast<std::size_t>(from)]));
@@ -95,7 +96,7 @@ template <class Transport> class ef_sign : public synchronizer {
     figures.hops = size - 1;
   }
 
-  Transport* transport_;
+  paced_transport* transport_;
   std::uint64_t seed_;
   std::vector<float> residual_, decoded_;
   std::vector<std::vector<std::byte>> messages_;  ///< one per rank: scale, signs

@@ -7,7 +7,7 @@
 #include <mpi.h>
 
 #include <fstream>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <nlohmann/json.hpp>
 
 #include "../support/gnuplot.hpp"
@@ -76,7 +76,8 @@ void run(options const& o) {
     };
   trainer const train{o, data, comm, print_progress, dump_once};
   hcomp::host_executor executor(o.threads);
-  example::with_transport(o.transport, [&](auto& unpaced) {
+  {
+    auto unpaced = example::make_transport(o.transport);
     paced_transport transport(unpaced, o.link);
     for (auto const& name : o.codecs)
       for (int i = 0; i < o.seeds; ++i) {
@@ -87,7 +88,7 @@ void run(options const& o) {
                                    transport, executor);
         }));
       }
-  });
+  }
 
   say("\n{}", table(all));
   together([&] {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/transport/transport.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <thread>
 
@@ -16,15 +16,15 @@ namespace train {
 /// until its bytes, and all those sent before, would have passed such a link. Receives are as fast
 /// as they are; in a collective in which all ranks send alike that makes no difference, since every
 /// receive is somebody's send. Waiting ranks sleep and leave the processor to others.
-template <hcomp::Transport T> class paced_transport {
+class paced_transport {
  public:
   struct request {
-    typename T::request inner;
+    hcomp::any_transport::request inner;
     std::chrono::steady_clock::time_point passed;
   };
 
   /// @param gbit_per_s  0: no limit
-  paced_transport(T& transport, double gbit_per_s)
+  paced_transport(hcomp::any_transport& transport, double gbit_per_s)
       : transport_(&transport), seconds_per_byte_(gbit_per_s > 0 ? 8e-9 / gbit_per_s : 0) {}
 
   int rank() const { return transport_->rank(); }
@@ -51,9 +51,11 @@ template <hcomp::Transport T> class paced_transport {
   }
 
  private:
-  T* transport_;
+  hcomp::any_transport* transport_;
   double seconds_per_byte_;
   std::chrono::steady_clock::time_point link_is_free_{};
 };
+
+static_assert(hcomp::Transport<paced_transport>);
 
 }  // namespace train

@@ -3,24 +3,19 @@
 #include <fmt/core.h>
 
 #include <hcomp/hcomp.hpp>
-#include <hcomp/mpi/transport.hpp>
-#include <optional>
 #include <stdexcept>
 
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
-#ifdef HCOMP_EXAMPLE_UCX
-#include <hcomp/ucx/transport.hpp>
-#endif
 
 namespace train {
 namespace {
 
 /// The mean over the ranks, by a codec whose sums are good enough as they are.
-template <class Codec, class Transport> class mean : public synchronizer {
+template <class Codec> class mean : public synchronizer {
  public:
-  mean(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how, Transport& transport,
-       hcomp::host_executor& executor)
+  mean(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how,
+       paced_transport& transport, hcomp::host_executor& executor)
       : seed_(seed), plan_(values, {}, transport, executor, how) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
@@ -30,15 +25,15 @@ template <class Codec, class Transport> class mean : public synchronizer {
 
  private:
   std::uint64_t seed_;
-  hcomp::plan<Codec, Transport, hcomp::host_executor> plan_;
+  hcomp::plan<Codec, paced_transport, hcomp::host_executor> plan_;
 };
 
 /// A fixed step in the direction that most ranks want; none where they are divided.
 /// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
-template <class Transport> class majority_vote : public synchronizer {
+class majority_vote : public synchronizer {
  public:
   majority_vote(std::size_t values, double sign_step, std::uint64_t seed,
-                hcomp::plan_options const& how, Transport& transport,
+                hcomp::plan_options const& how, paced_transport& transport,
                 hcomp::host_executor& executor)
       : sign_step_(static_cast<float>(sign_step)),
         seed_(seed),
@@ -56,12 +51,12 @@ template <class Transport> class majority_vote : public synchronizer {
  private:
   float sign_step_;
   std::uint64_t seed_;
-  hcomp::plan<hcomp::sign_count<float>, Transport, hcomp::host_executor> votes_;
+  hcomp::plan<hcomp::sign_count<float>, paced_transport, hcomp::host_executor> votes_;
 };
 
-template <class Transport> class marsit : public synchronizer {
+class marsit : public synchronizer {
  public:
-  marsit(std::size_t values, hcomp::marsit_options const& how, Transport& transport,
+  marsit(std::size_t values, hcomp::marsit_options const& how, paced_transport& transport,
          hcomp::host_executor& executor)
       : sign_step_(how.sign_step), synchronize_(values, how, transport, executor) {}
 
@@ -72,7 +67,7 @@ template <class Transport> class marsit : public synchronizer {
 
  private:
   double sign_step_;
-  hcomp::marsit<float, Transport, hcomp::host_executor> synchronize_;
+  hcomp::marsit<float, paced_transport, hcomp::host_executor> synchronize_;
 };
 
 }  // namespace
@@ -84,26 +79,23 @@ std::string algorithm_of(method const& how, options const& o) {
   return o.algorithm.name();
 }
 
-template <class Transport>
 std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
                                                 std::size_t values, options const& o,
-                                                std::uint64_t seed, Transport& transport,
+                                                std::uint64_t seed, paced_transport& transport,
                                                 hcomp::host_executor& executor) {
   using std::make_unique;
   hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(how, o))};
   if (how.name == "fp32")
-    return make_unique<mean<hcomp::identity<float>, Transport>>(values, seed, plan, transport,
-                                                                executor);
+    return make_unique<mean<hcomp::identity<float>>>(values, seed, plan, transport, executor);
   if (how.name == "fp16")
-    return make_unique<mean<hcomp::float_cast<hcomp::float16, float>, Transport>>(
-        values, seed, plan, transport, executor);
+    return make_unique<mean<hcomp::float_cast<hcomp::float16, float>>>(values, seed, plan,
+                                                                       transport, executor);
   if (how.name == "bf16")
-    return make_unique<mean<hcomp::float_cast<hcomp::bfloat16, float>, Transport>>(
-        values, seed, plan, transport, executor);
+    return make_unique<mean<hcomp::float_cast<hcomp::bfloat16, float>>>(values, seed, plan,
+                                                                        transport, executor);
   if (how.name == "majority_vote" || how.name == "signum")
-    return make_unique<majority_vote<Transport>>(values, sign_step, seed, plan, transport,
-                                                 executor);
-  if (how.name == "ef_sign") return make_unique<ef_sign<Transport>>(values, seed, transport);
+    return make_unique<majority_vote>(values, sign_step, seed, plan, transport, executor);
+  if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   if (how.name == "marsit" || how.name == "marsit_inf") {
     hcomp::marsit_options const settings{.sign_step = sign_step,
                                          .period = how.name == "marsit" ? o.period : 0,
@@ -111,20 +103,9 @@ std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_s
                                          .flush_limit = o.flush_limit,
                                          .seed = seed,
                                          .plan = plan};
-    return make_unique<marsit<Transport>>(values, settings, transport, executor);
+    return make_unique<marsit>(values, settings, transport, executor);
   }
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }
-
-template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
-                                                         options const&, std::uint64_t,
-                                                         paced_transport<hcomp::mpi::transport>&,
-                                                         hcomp::host_executor&);
-#ifdef HCOMP_EXAMPLE_UCX
-template std::unique_ptr<synchronizer> make_synchronizer(method const&, double, std::size_t,
-                                                         options const&, std::uint64_t,
-                                                         paced_transport<hcomp::ucx::transport>&,
-                                                         hcomp::host_executor&);
-#endif
 
 }  // namespace train

@@ -12,6 +12,7 @@
 
 #include "methods.hpp"
 #include "options.hpp"
+#include "paced_transport.hpp"
 
 namespace train {
 
@@ -30,13 +31,12 @@ class synchronizer {
 /// Which way the sums of a method go: --algorithm, except where a method knows only one.
 std::string algorithm_of(method const& how, options const& o);
 
-/// What `how` says, for vectors of `values` values. Explicitly instantiated for the transports.
+/// What `how` says, for vectors of `values` values.
 /// @param sign_step  that of `how`, or of the command line
 /// @throws std::invalid_argument  the algorithm does not go with the method or the ranks
-template <class Transport>
 std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
                                                 std::size_t values, options const& o,
-                                                std::uint64_t seed, Transport& transport,
+                                                std::uint64_t seed, paced_transport& transport,
                                                 hcomp::host_executor& executor);
 
 }  // namespace train

@@ -1,0 +1,75 @@
+#pragma once
+/// @file
+/// The transports of a run, and what they and the codecs cost.
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "options.hpp"
+
+namespace perf {
+
+/// What links and codecs cost here, measured when first asked for. Every call is collective.
+class measured_costs {
+ public:
+  /// Rate and latency as measured, unless the command line says them. Of a rate that is said TCP
+  /// leaves 1448 bytes of every 1514 that an Ethernet frame has.
+  explicit measured_costs(options const& o) : options_(&o) {}
+
+  hcomp::link_cost const& link(std::string const& transport_name, hcomp::any_transport& transport) {
+    auto const [at, is_new] = links_.try_emplace(transport_name);
+    if (is_new) {
+      at->second = hcomp::measure_link(transport);
+      if (options_->rate) at->second.seconds_per_byte = 8 / *options_->rate * 1514 / 1448;
+      if (options_->latency) at->second.seconds_per_message = *options_->latency;
+    }
+    return at->second;
+  }
+  /// With vectors of about `values` values: what fits into a cache takes less time. On one rank, as
+  /// one of those that are to be advised.
+  template <class C>
+  hcomp::codec_cost const& codec(std::string const& name, C const& codec, std::size_t values,
+                                 hcomp::any_transport& transport) {
+    std::size_t about = std::size_t{1} << 15;
+    while (about < std::min(values, std::size_t{1} << 22)) about *= 8;
+    auto const [at, is_new] = codecs_.try_emplace({name, about});
+    if (is_new) {
+      hcomp::host_executor executor(options_->threads);
+      if (transport.size() > 1)
+        at->second = hcomp::measure_codec(codec, executor, transport, {.values = about});
+      else
+        at->second =
+            hcomp::measure_codec(codec, executor, options_->ranks.value_or(1), {.values = about});
+    }
+    return at->second;
+  }
+
+ private:
+  options const* options_;
+  std::map<std::string, hcomp::link_cost> links_;
+  std::map<std::pair<std::string, std::size_t>, hcomp::codec_cost> codecs_;
+};
+
+/// The transports of a run, made once, and what they cost.
+class transports {
+ public:
+  /// Over MPI there is always one. Collective.
+  /// @throws std::runtime_error  a transport is asked for that this program was built without
+  explicit transports(options const& o);
+
+  /// The one called "mpi" or "ucx", which was asked for.
+  hcomp::any_transport& at(std::string const& name) { return by_name_.at(name); }
+
+  measured_costs costs;
+
+ private:
+  std::map<std::string, hcomp::any_transport> by_name_;
+};
+
+}  // namespace perf
