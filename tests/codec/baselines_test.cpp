@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/thc.hpp>
 #include <numbers>
 #include <string>
 #include <support/baselines.hpp>
+#include <support/mean_of_blocks.hpp>
 #include <vector>
 
 using baselines::errors;
@@ -162,12 +165,15 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
   struct {
     input which;
     int workers;
+    double thc, uniform_thc;
     errors terngrad, top_k, drive, eden2, eden4;
     double min_max, rotated;
     double tolerance, scatter;
   } const rows[] = {
       {input::normal,
        1,
+       0.0203,
+       0.0207,
        {2.39, 2.39},
        {0.560, 0.560},
        {0.572, 1.47},
@@ -179,6 +185,8 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
        0.2},
       {input::normal,
        4,
+       0.0051,
+       0.0051,
        {0.60, 2.37},
        {0.140, 0.190},
        {0.142, 0.365},
@@ -190,6 +198,8 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
        0.2},
       {input::normal,
        10,
+       0.002,
+       0.002,
        {0.249, 1.19},
        {0.057, 0.078},
        {0.057, 0.147},
@@ -201,6 +211,8 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
        0.2},
       {input::lognormal,
        10,
+       0.0024,
+       0.0025,
        {1.37, 5.8},
        {0.147, 0.306},
        {0.057, 0.333},
@@ -212,6 +224,8 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
        0.4},
       {input::heavy,
        10,
+       0.0024,
+       0.0027,
        {1.7, 5.1},
        {0.0020, 0.0126},
        {0.052, 0.138},
@@ -226,6 +240,7 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
   for (auto const& row : rows) {
     std::string const name = std::string(to_text(row.which)) + " " + std::to_string(row.workers);
     CAPTURE(name);
+    double thc = 0, uniform_thc = 0;
     errors terngrad, top_k, drive, eden2, eden4;
     double min_max = 0, rotated = 0;
     constexpr int trials = 2;
@@ -237,6 +252,16 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
       randomness random(static_cast<std::uint64_t>(7000 * row.workers + trial));
       auto const x = baselines::vectors(row.which, row.workers, values, random);
       auto const of = [&](auto const& scheme) { return baselines::errors_of(x, scheme); };
+      std::vector<std::vector<float>> floats;
+      for (vector const& one : x) floats.emplace_back(one.begin(), one.end());
+      auto const error_of = [&](auto const& codec) {
+        auto const mean =
+            hcomp::testing::mean_of_blocks(codec.fitted(static_cast<std::uint32_t>(row.workers)),
+                                           floats, {.step = static_cast<std::uint64_t>(trial)});
+        return baselines::nmse(x, {mean.begin(), mean.end()}) / trials;
+      };
+      thc += error_of(hcomp::thc<float>({.bits = 4, .granularity = 30, .transform = 16384}));
+      uniform_thc += error_of(hcomp::uniform_thc<float>({.bits = 4, .transform = 16384}));
       add(terngrad, of([&](vector const& v) { return baselines::terngrad(v, random); }));
       add(top_k, of([&](vector const& v) { return baselines::top_k(v); }));
       add(drive, of([&](vector const& v) { return baselines::drive(v, random); }));
@@ -249,6 +274,10 @@ TEST_CASE("baselines: the table of errors is the one this comparison is known by
       CHECK(near(got.one_way, known.one_way, tolerance));
       CHECK(near(got.both_ways, known.both_ways, tolerance));
     };
+    // Two digits are known; heavy: a few values decide how normal the coordinates are.
+    double const digits = row.which == input::heavy ? 0.25 : 0.06;
+    CHECK(near(thc, row.thc, digits));
+    CHECK(near(uniform_thc, row.uniform_thc, digits));
     check(terngrad, row.terngrad, row.scatter);
     check(top_k, row.top_k, row.which == input::heavy ? row.scatter : row.tolerance);
     check(drive, row.drive, row.tolerance);
