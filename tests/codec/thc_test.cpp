@@ -953,9 +953,10 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
       vector coordinates(size), centered(size), y(x.size());
       code lanes(2 * all), expected(lanes);
       thc_rotate(serial_group{}, coordinates.data(), source, part, scale, place);
-      thc_round(serial_group{}, coordinates.data(), part, limit, cells, place,
+      thc_round(serial_group{}, coordinates.data(), source, part, limit, cells, place,
                 sink{expected.data(), 3});
-      thc_center<std::uint16_t>(serial_group{}, centered.data(), expected.data(), part, 51);
+      thc_center<std::uint16_t>(serial_group{}, centered.data(), expected.data(), part, 51,
+                                y.data());
       thc_finish(serial_group{}, centered.data(), part, scale, place, y.data());
 
       at_every_level([&](simd_level level) {
@@ -965,9 +966,10 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
         hcomp::run_at(level, hadamard_rest{scratch, part.size});
         REQUIRE(std::memcmp(scratch, coordinates.data(), size * sizeof(float)) == 0);
         sink const to{lanes.data(), 3};
-        hcomp::run_at(level, thc_round_vectors<sink>{scratch, part, limit, cells, place, to});
+        hcomp::run_at(level, thc_round_vectors<sink>{scratch, part, limit, cells, place, to, {}});
         REQUIRE(std::memcmp(lanes.data(), expected.data(), lanes.size()) == 0);
-        hcomp::run_at(level, thc_center_vectors<std::uint16_t>{scratch, lanes.data(), part, 51});
+        hcomp::run_at(level,
+                      thc_center_vectors<std::uint16_t>{scratch, lanes.data(), part, 51, {}});
         hcomp::run_at(level, hadamard_rest{scratch, part.size});
         REQUIRE(std::memcmp(scratch, centered.data(), size * sizeof(float)) == 0);
         vector back(x.size());

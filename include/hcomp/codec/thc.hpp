@@ -90,6 +90,8 @@ template <class Codec, class T> class basic_thc {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
+  /// Smaller blocks should have a multiple of so many values: transforms are not cut.
+  constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {
     return static_cast<std::size_t>(transforms(n));
   }
@@ -258,7 +260,7 @@ template <class Codec, class T> class basic_thc {
       if (size > 0) {
         thc_scale const scale(limit / (table_.limit * size));
         nonfinite |= thc_rotate(who, scratch, x, p, scale, place);
-        thc_round(who, scratch, p, limit, cells_, place, sink);
+        thc_round(who, scratch, x, p, limit, cells_, place, sink);
       } else {
         nonfinite |= thc_round_nothing(who, x, p, cells_, sink);
       }
@@ -279,7 +281,7 @@ template <class Codec, class T> class basic_thc {
       double const norm = load<float>(norms, static_cast<std::size_t>(k));
       thc_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
       if (scale.factor > 0) {
-        thc_center<Lane>(who, scratch, sums, p, offset);
+        thc_center<Lane>(who, scratch, sums, p, offset, x);
         thc_finish(who, scratch, p, scale, place, x);
       } else {
         for (int i = who.lane(); i < p.count; i += who.lanes)

@@ -22,7 +22,7 @@
 
 namespace hcomp::detail {
 
-// ---- Randomness ---------------------------------------------------------------------------------
+// ---- Randomness
 
 /// Whose draws: the signs belong to stream and place, the rounding to the rank as well.
 struct thc_place {
@@ -55,7 +55,6 @@ HCOMP_HD inline unsigned thc_drawn_for(unsigned q, unsigned k) {
 }
 
 // ---- Values in, values out
-// -----------------------------------------------------------------------
 
 /// A value as a float that is finite: NaN and infinity become 0 and clear `finite`.
 template <class V> HCOMP_HD float thc_value(V value, bool& finite) {
@@ -115,7 +114,6 @@ HCOMP_HD std::uint32_t thc_norm(Group, Source const& x, thc_part part) {
 }
 
 // ---- Coordinates to levels
-// -----------------------------------------------------------------------
 
 /// The levels, ready for lookup. A value of 16 integer and 16 fractional bits in steps of the grid
 /// finds in the entry of its integer part: the number of the level below it in bits 24 to 31, that
@@ -194,10 +192,12 @@ HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part 
   return !finite;
 }
 
-/// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...).
-template <class Group, class Sink>
-HCOMP_HD void thc_round(Group group, float const* scratch, thc_part part, float limit,
-                        thc_cells const& cells, thc_place const& place, Sink const& sink) {
+/// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...). The source is
+/// for those who can make use of the time to fetch what follows.
+template <class Group, class Source, class Sink>
+HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_part part,
+                        float limit, thc_cells const& cells, thc_place const& place,
+                        Sink const& sink) {
   auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
   for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
     auto const draws = thc_rounding_draws(place, from / 8 + q);
@@ -230,9 +230,10 @@ HCOMP_HD bool thc_round_nothing(Group group, Source const& x, thc_part part, thc
 /// @param lanes    of the block, `Lane` each, at any address
 /// @param offset   what twice the sum of a coordinate of 0 would be
 /// @param scratch  part.size floats, shared by the lanes of the group
-template <class Lane, class Group>
+/// @param x        where the values will go, for those who can make use of the time to fetch it
+template <class Lane, class Group, class Out>
 HCOMP_HD void thc_center(Group group, float* scratch, std::byte const* lanes, thc_part part,
-                         std::uint32_t offset) {
+                         std::uint32_t offset, Out*) {
   for (int i = group.lane(); i < part.size; i += Group::lanes) {
     std::uint32_t const sum = load<Lane>(lanes, static_cast<std::size_t>(part.first + i));
     scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
@@ -266,7 +267,6 @@ HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int coun
 }
 
 // ---- Who works on which transform
-// ----------------------------------------------------------------
 
 inline constexpr int thc_largest_transform = 16384;
 

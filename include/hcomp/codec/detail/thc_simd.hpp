@@ -23,8 +23,9 @@ namespace hcomp::detail {
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 // ---- Lookup: the one step that needs instructions of its own
-// ------------------------------------- Through memory, which is gone once they are inlined:
-// vectors of 32 and 64 bytes have no ABI that callers without the instruction set share.
+//
+// Through memory, which is gone once they are inlined: vectors of 32 and 64 bytes have no ABI that
+// callers without the instruction set share.
 
 #if defined(__x86_64__)
 /// entries[j] of 32 entries for 8 numbers below 32.
@@ -87,7 +88,6 @@ template <int Lanes, bool Few, class Bits>
 }
 
 // ---- Vectors of values, of draws, of signs
-// -------------------------------------------------------
 
 template <int Lanes> struct thc_vectors {
   using values = typename aligned_vector<float, Lanes>::type;
@@ -193,13 +193,19 @@ template <int Lanes> class thc_sign_words {
 };
 
 // ---- Sinks
-// ---------------------------------------------------------------------------------------
 
 template <class Lane, int Lanes, class Bits>
 [[gnu::always_inline]] inline void store_narrow(std::byte* out, Bits const& b) {
   using narrow = typename aligned_vector<Lane, Lanes>::type;
-  narrow const n = __builtin_convertvector(b, narrow);
-  std::memcpy(out, &n, sizeof(n));
+  if constexpr (Lanes == 16) {
+    narrow const n = __builtin_convertvector(b, narrow);
+    std::memcpy(out, &n, sizeof(n));
+  } else {
+    // by way of 16 bits: to 8 at once, g++ 12 converts one by one
+    using middle = typename aligned_vector<std::uint16_t, Lanes>::type;
+    narrow const n = __builtin_convertvector(__builtin_convertvector(b, middle), narrow);
+    std::memcpy(out, &n, sizeof(n));
+  }
 }
 template <int Lanes, class Bits>
 [[gnu::always_inline]] inline void put_vector(thc_index_sink const& sink, int i, Bits const& entry,
@@ -216,7 +222,32 @@ template <int Lanes, class Lane, class Bits>
 }
 
 // ---- Kernels
-// -------------------------------------------------------------------------------------
+
+/// Values that will be read, or written, next. In between nothing but the scratch is touched, so
+/// there is time to fetch them: without, every transform would wait for its first values.
+struct thc_ahead {
+  char const* first = nullptr;
+  char const* second = nullptr;  ///< of the same type
+  int value_bytes = 0;
+
+  thc_ahead() = default;
+  template <class Source> thc_ahead(Source const&, int) {}
+  template <class V>
+  thc_ahead(V* const& x, int at)
+      : first(reinterpret_cast<char const*>(x + at)), value_bytes(sizeof(V)) {}
+  template <class V> thc_ahead(compensated<V> const& x, int at) : thc_ahead(x.x, at) {
+    if (sizeof(*x.x) == sizeof(*x.compensation))
+      second = reinterpret_cast<char const*>(x.compensation + at);
+  }
+
+  [[gnu::always_inline]] void prefetch(int i, int count) const {
+    if (!first) return;
+    for (int byte = i * value_bytes; byte < (i + count) * value_bytes; byte += 64) {
+      __builtin_prefetch(first + byte);
+      if (second) __builtin_prefetch(second + byte);
+    }
+  }
+};
 
 template <class Source> struct thc_rotate_vectors {
   float* scratch;
@@ -254,6 +285,7 @@ template <class Sink> struct thc_round_vectors {
   thc_cells const& cells;
   thc_place const& place;
   Sink const& sink;
+  thc_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     if (limit < 32 << 15)
@@ -265,33 +297,42 @@ template <class Sink> struct thc_round_vectors {
 
  private:
   template <int Lanes, bool Few> [[gnu::always_inline]] void round() const {
+    typename thc_vectors<Lanes>::word counters;
+    count_from(counters, static_cast<std::uint64_t>(part.first / 8));
+    int i = 0;
+    for (; i + 128 <= part.size; i += 128) tiles<Lanes, Few, 2>(i, counters);
+    if (i < part.size) tiles<Lanes, Few, 1>(i, counters);
+  }
+
+  /// 64 coordinates, or twice as many: the keys of Philox serve both.
+  template <int Lanes, bool Few, int Tiles, class Word>
+  [[gnu::always_inline]] void tiles(int i, Word& counters) const {
     using vectors = thc_vectors<Lanes>;
     using bits = typename vectors::bits;
-    using word = typename vectors::word;
     constexpr int turns = 16 / Lanes;  // vectors to a row of 16 coordinates
-    word at[turns], index, rank, domain;
-    for (int k = 0; k < turns; ++k)
-      count_from(at[k], static_cast<std::uint64_t>(part.first / 8 + k * Lanes / 2));
+    ahead.prefetch(i, Tiles * 64);
+    Word index, rank, domain;
     repeat(index, place.index);
     repeat(rank, place.rank);
     repeat(domain, thc_rounding);
-    for (int i = 0; i < part.size; i += 64) {
-      philox_words<word> draws[turns];
-      for (int k = 0; k < turns; ++k) {
-        draws[k] = {at[k], index, rank, domain};
-        at[k] += 8;
-      }
-      philox4x32(draws, place.stream);
-      for (int k = 0; k < turns; ++k) {
-        auto const& [c0, c1, c2, c3] = draws[k];
-        bits first, second;
-        vectors::pack(first, c0, c1);
-        vectors::pack(second, c2, c3);
-        quantize<Lanes, Few>(i + k * Lanes, first & 0xffffu);
-        quantize<Lanes, Few>(i + k * Lanes + 16, first >> 16);
-        quantize<Lanes, Few>(i + k * Lanes + 32, second & 0xffffu);
-        quantize<Lanes, Few>(i + k * Lanes + 48, second >> 16);
-      }
+    philox_words<Word> draws[Tiles * turns];
+    HCOMP_UNROLL
+    for (int k = 0; k < Tiles * turns; ++k) {
+      draws[k] = {counters, index, rank, domain};
+      counters += Lanes / 2;
+    }
+    philox4x32(draws, place.stream);
+    HCOMP_UNROLL
+    for (int k = 0; k < Tiles * turns; ++k) {
+      auto const& [c0, c1, c2, c3] = draws[k];
+      int const to = i + k / turns * 64 + k % turns * Lanes;
+      bits first, second;
+      vectors::pack(first, c0, c1);
+      vectors::pack(second, c2, c3);
+      quantize<Lanes, Few>(to, first & 0xffffu);
+      quantize<Lanes, Few>(to + 16, first >> 16);
+      quantize<Lanes, Few>(to + 32, second & 0xffffu);
+      quantize<Lanes, Few>(to + 48, second >> 16);
     }
   }
 
@@ -319,6 +360,7 @@ template <class Lane> struct thc_center_vectors {
   std::byte const* lanes;
   thc_part part;
   std::uint32_t offset;
+  thc_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using vectors = thc_vectors<Lanes>;
@@ -329,6 +371,7 @@ template <class Lane> struct thc_center_vectors {
     using wider = typename aligned_vector<std::uint16_t, Lanes>::type;
     hadamard_by<Lanes>::begin(
         scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+          ahead.prefetch(i, Lanes);
           narrow n;
           std::memcpy(&n, lanes + static_cast<std::size_t>(part.first + i) * sizeof(Lane),
                       sizeof(n));
@@ -441,7 +484,6 @@ template <class Lane> struct thc_add_vectors {
 #pragma GCC diagnostic pop
 
 // ---- What simd_group calls: overloads of the templates in thc_kernels.hpp
-// -------------------------
 
 template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_part part) {
   double sums[16];
@@ -456,15 +498,17 @@ bool thc_rotate(simd_group, float* scratch, Source const& x, thc_part part, thc_
   run_at(best_simd_level(), hadamard_rest{scratch, part.size});
   return nonfinite;
 }
-template <class Sink>
-void thc_round(simd_group, float const* scratch, thc_part part, float limit, thc_cells const& cells,
-               thc_place const& place, Sink const& sink) {
-  run_at(best_simd_level(), thc_round_vectors<Sink>{scratch, part, limit, cells, place, sink});
+template <class Source, class Sink>
+void thc_round(simd_group, float const* scratch, Source const& x, thc_part part, float limit,
+               thc_cells const& cells, thc_place const& place, Sink const& sink) {
+  run_at(best_simd_level(), thc_round_vectors<Sink>{scratch, part, limit, cells, place, sink,
+                                                    thc_ahead(x, part.first + part.size)});
 }
-template <class Lane>
+template <class Lane, class Out>
 void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part part,
-                std::uint32_t offset) {
-  run_at(best_simd_level(), thc_center_vectors<Lane>{scratch, lanes, part, offset});
+                std::uint32_t offset, Out* x) {
+  run_at(best_simd_level(),
+         thc_center_vectors<Lane>{scratch, lanes, part, offset, thc_ahead(x, part.first)});
   run_at(best_simd_level(), hadamard_rest{scratch, part.size});
 }
 template <class Out>

@@ -1,0 +1,212 @@
+// Codec `thc` on one thread, at every SIMD level, against the speed of memory:
+//
+//   encode      signs, transforms of 4096, rounding, lanes of 8 bits: time of reading the values
+//               asked: at most 1 / 0.35 = 2.86 times
+//   decode      time of reading as many values                      asked: at most 2.86 times
+//   measure     the norms: the same; encode needs them first
+//   merge       time of reading the 3 bytes per value that it reads and writes      at most 1.25
+//   transform   the 12 additions per value alone, in cache: what encode and decode cannot beat
+//   draws       16 random bits per value alone: what encode adds to that
+//
+//   bench_thc --benchmark_repetitions=7 --benchmark_min_time=0.1
+
+#include <array>
+#include <cstring>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/code_layout.hpp>
+
+#include "memory_speed.hpp"
+#include "paired.hpp"
+
+namespace {
+
+using hcomp::simd_level;
+namespace kernels = hcomp::detail;
+
+constexpr std::size_t values = bench::in_memory.values;
+constexpr std::size_t block = hcomp::thc<>::block_values;
+constexpr std::size_t transform = 4096;
+constexpr float limit = 17 << 15;
+
+/// Values, their lanes, and those of another rank.
+struct arrays {
+  hcomp::host_buffer x_bytes{values * 4}, lane_bytes{values}, other_bytes{values};
+  float* x = reinterpret_cast<float*>(x_bytes.data());
+  std::byte* lanes = lane_bytes.data();
+  std::byte* other = other_bytes.data();
+  hcomp::thc<> codec;
+  kernels::thc_cells cells{codec.table()};
+
+  arrays() {
+    for (std::size_t i = 0; i < values; ++i) {
+      std::uint64_t const bits = hcomp::mix(i);
+      x[i] = static_cast<float>(static_cast<std::int32_t>(bits)) * 0x1p-31f;
+      lanes[i] = other[i] = static_cast<std::byte>(bits >> 60);
+    }
+  }
+};
+
+struct way {
+  char const* name;
+  simd_level level;
+};
+
+/// f(first) for every transform.
+template <class F> void for_transforms(std::size_t first, std::size_t n, F const& f) {
+  for (std::size_t at = first; at < first + n; at += transform) f(at);
+}
+kernels::thc_place place_of(std::size_t at) {
+  return {1, 0, static_cast<std::uint32_t>(at / block)};
+}
+/// The part of its block, with pointers to the block's begin.
+kernels::thc_part part_of(std::size_t at) {
+  return {static_cast<int>(at % block), transform, transform};
+}
+alignas(64) float scratch[kernels::thc_largest_transform];
+
+bench::work reading(arrays const& a) {
+  auto const read = bench::fastest_read(a.x, nullptr, values);
+  return [&a, read](std::size_t first, std::size_t n, int) { read(a.x + first, nullptr, n); };
+}
+
+void add_encoding(arrays const& a, way how) {
+  bench::add({"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                kernels::thc_scale const scale(limit / (2.154 * 0.577 * 64));
+                for_transforms(first, n, [&](std::size_t at) {
+                  float const* const x = a.x + at / block * block;
+                  auto const place = place_of(at);
+                  kernels::thc_lane_sink<std::uint8_t> const sink{a.lanes + at / block * block, 1};
+                  bool const nonfinite =
+                      hcomp::run_at(how.level, kernels::thc_rotate_vectors<float const*>{
+                                                   scratch, x, part_of(at), scale, place});
+                  hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
+                  hcomp::run_at(how.level,
+                                kernels::thc_round_vectors<kernels::thc_lane_sink<std::uint8_t>>{
+                                    scratch, part_of(at), limit, a.cells, place, sink,
+                                    kernels::thc_ahead(a.x, static_cast<int>(at + transform))});
+                  benchmark::DoNotOptimize(nonfinite);
+                });
+              },
+              reading(a)});
+}
+
+void add_decoding(arrays const& a, way how) {
+  bench::add({"decode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                kernels::thc_scale const scale(0.001);
+                for_transforms(first, n, [&](std::size_t at) {
+                  float* const x = a.x + at / block * block;
+                  auto const place = place_of(at);
+                  hcomp::run_at(how.level, kernels::thc_center_vectors<std::uint8_t>{
+                                               scratch, a.other + at / block * block, part_of(at),
+                                               17, kernels::thc_ahead(a.x, static_cast<int>(at))});
+                  hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
+                  hcomp::run_at(how.level, kernels::thc_finish_vectors<float>{scratch, part_of(at),
+                                                                              scale, place, x});
+                });
+              },
+              reading(a)});
+}
+
+void add_measuring(arrays const& a, way how) {
+  bench::add({"measure", how.name, 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                for_transforms(first, n, [&](std::size_t at) {
+                  double sums[16];
+                  float const* const x = a.x + at;
+                  hcomp::run_at(how.level, kernels::thc_norm_vectors<float const*>{
+                                               x, {0, transform, transform}, sums});
+                  auto const norm = kernels::thc_norm_of(sums, transform);
+                  benchmark::DoNotOptimize(norm);
+                });
+              },
+              reading(a)});
+}
+
+void add_merging(arrays const& a, way how) {
+  // Its bytes: two reads and a write of one byte per value, against reading 3/4 of a float.
+  auto const read = bench::fastest_read(a.x, nullptr, values);
+  bench::add({"merge", how.name, how.level == hcomp::best_simd_level() ? 1.25 : 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                hcomp::run_at(how.level, kernels::thc_add_vectors<std::uint8_t>{
+                                             a.lanes + first, a.other + first, n});
+              },
+              [&a, read](std::size_t first, std::size_t n, int) {
+                read(a.x + first, nullptr, n / 4 * 3);
+              }});
+}
+
+struct transform_only {
+  float const* x;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = kernels::hadamard_by<Lanes>;
+    vectors::begin(
+        scratch, transform, [&](auto& v, int i) __attribute__((always_inline)) {
+          std::memcpy(&v, x + i, sizeof(v));
+        });
+    vectors::end(scratch, transform);
+    return true;
+  }
+};
+void add_transforming(arrays const& a, way how) {
+  bench::add({"transform", how.name, 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                for_transforms(first, n, [&](std::size_t at) {
+                  hcomp::run_at(how.level, transform_only{a.x + at});
+                  benchmark::ClobberMemory();
+                });
+              },
+              reading(a)});
+}
+
+/// One Philox call for eight values.
+struct draws_only {
+  unsigned first;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using word = typename kernels::thc_vectors<Lanes>::word;
+    word seen{}, at{};
+    hcomp::count_from(at, first);
+    for (int i = 0; i < static_cast<int>(transform); i += 4 * Lanes) {
+      hcomp::philox_words<word> draws[1] = {{at, word{}, word{}, word{}}};
+      hcomp::philox4x32(draws, 1);
+      seen |= draws[0].c0 ^ draws[0].c1 ^ draws[0].c2 ^ draws[0].c3;
+      at += Lanes / 2;
+    }
+    return hcomp::any_bit(seen);
+  }
+};
+void add_drawing(arrays const& a, way how) {
+  bench::add({"draws", how.name, 0,
+              [how](std::size_t first, std::size_t n, int) {
+                for_transforms(first, n, [&](std::size_t at) {
+                  bool const any = hcomp::run_at(how.level, draws_only{static_cast<unsigned>(at)});
+                  benchmark::DoNotOptimize(any);
+                });
+              },
+              reading(a)});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static arrays const a;
+  std::array<way, 3> const ways{{{"baseline", simd_level::baseline},
+                                 {"avx2", simd_level::avx2},
+                                 {"avx512", simd_level::avx512}}};
+  for (auto const how : ways) {
+    if (how.level > hcomp::best_simd_level()) continue;
+    add_measuring(a, how);
+    add_encoding(a, how);
+    add_merging(a, how);
+    add_decoding(a, how);
+    add_transforming(a, how);
+    add_drawing(a, how);
+  }
+  return bench::run(argc, argv,
+                    "Time of THC's kernels / time of their memory accesses; values per second");
+}
