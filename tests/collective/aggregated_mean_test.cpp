@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/baselines.hpp>
+#include <support/mean_of_blocks.hpp>
 #include <thread>
 #include <vector>
 
@@ -75,31 +76,6 @@ double nmse(std::vector<std::vector<float>> const& workers, std::vector<float> c
   return baselines::nmse(all, {estimate.begin(), estimate.end()});
 }
 
-/// What the codec itself makes of the vectors: blocks merged one after the other.
-template <class C>
-std::vector<float> mean_of_blocks(C const& codec, std::vector<std::vector<float>> const& x,
-                                  stream_key const& key) {
-  std::size_t const values = x.front().size();
-  std::vector<float> mean(values);
-  for (std::size_t first = 0; first < values; first += C::block_values) {
-    int const n = static_cast<int>(std::min<std::size_t>(values - first, C::block_values));
-    std::vector<std::uint32_t> norms(codec.statistics_in(n)), one(norms.size());
-    for (auto const& mine : x) {
-      codec.measure_block(serial_group{}, mine.data() + first, n, one.data());
-      for (std::size_t i = 0; i < one.size(); ++i) norms[i] = std::max(norms[i], one[i]);
-    }
-    std::vector<std::byte> sum(codec.block_bytes(n)), in(sum.size());
-    for (std::size_t rank = 0; rank < x.size(); ++rank) {
-      codec.encode_block(serial_group{}, x[rank].data() + first, n, (rank == 0 ? sum : in).data(),
-                         {stream_of(key), static_cast<std::uint32_t>(rank), 1,
-                          static_cast<std::uint32_t>(first / C::block_values), norms.data()});
-      if (rank > 0) codec.merge_block(serial_group{}, sum.data(), in.data());
-    }
-    codec.decode_block(serial_group{}, sum.data(), n, mean.data() + first, reduction::mean);
-  }
-  return mean;
-}
-
 }  // namespace
 
 TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, bit by bit") {
@@ -136,7 +112,8 @@ TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, b
         serve(link, one.values, codec, share, wanted);
         return;
       }
-      aggregated_mean mean(one.values, codec, link, {.share = share, .patience = 20s});
+      aggregated_mean mean(one.values, codec, link,
+                           {.share = share, .norm_patience = 20s, .patience = 20s});
       auto const report =
           mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), key);
       if (report.lost + report.left_out > 0 ||
@@ -177,7 +154,8 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
         figures = serve(link, values, codec, {workers}, wanted);
         return;
       }
-      aggregated_mean mean(values, codec, link, {.share = {workers}, .patience = 20s});
+      aggregated_mean mean(values, codec, link,
+                           {.share = {workers}, .norm_patience = 20s, .patience = 20s});
       auto const report =
           mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {.seed = 1});
       left_out += report.left_out;
@@ -216,8 +194,9 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
         return;
       }
       auto const rank = static_cast<std::size_t>(link.rank());
-      aggregated_mean mean(values, codec, link,
-                           {.share = {workers}, .patience = 1500ms, .resend_after = 0ns});
+      aggregated_mean mean(
+          values, codec, link,
+          {.share = {workers}, .norm_patience = 20s, .patience = 1500ms, .resend_indices = false});
       reports[rank] = mean.average(std::span(results[rank]), {.seed = 2});
       mean.leave();
     });
@@ -262,8 +241,9 @@ TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link
       return;
     }
     auto const rank = static_cast<std::size_t>(link.rank());
-    aggregated_mean mean(values, codec, link,
-                         {.share = {workers}, .patience = 30s, .resend_after = 20ms});
+    aggregated_mean mean(
+        values, codec, link,
+        {.share = {workers}, .norm_patience = 30s, .patience = 30s, .resend_after = 20ms});
     auto const report = mean.average(std::span(results[rank]), {.seed = 2});
     resent += report.resent;
     if (report.lost > 0) throw std::runtime_error("a sum did not come");
@@ -410,8 +390,9 @@ TEST_CASE(
     }
     auto& mine = results[static_cast<std::size_t>(link.rank())];
     // Longer than the deadline, after which the others' sums come.
-    aggregated_mean mean(values, codec, link,
-                         {.share = {workers}, .patience = link.rank() == 1 ? 1000ms : 20s});
+    aggregated_mean mean(
+        values, codec, link,
+        {.share = {workers}, .norm_patience = link.rank() == 1 ? 1000ms : 20s, .patience = 20s});
     error_feedback<float> feedback(values);
     auto const got = mean.average(std::span(mine), feedback, {});
     if (link.rank() == 1) {
@@ -449,8 +430,9 @@ TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless tol
         serve(link, values, codec, {workers}, wanted);
         return;
       }
-      aggregated_mean mean(values, codec, link,
-                           {.share = {workers}, .patience = 20s, .late_to_residual = kept});
+      aggregated_mean mean(
+          values, codec, link,
+          {.share = {workers}, .norm_patience = 20s, .patience = 20s, .late_to_residual = kept});
       error_feedback<float> feedback(values);
       std::vector<double> mine(values);
       for (int step = 0; step < steps; ++step) {
@@ -491,7 +473,8 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
       return;
     }
     if (link.rank() == 1) return;  // never says a word
-    aggregated_mean mean(values, codec, link, {.share = {workers}, .patience = 20s});
+    aggregated_mean mean(values, codec, link,
+                         {.share = {workers}, .norm_patience = 20s, .patience = 20s});
     auto const report = mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {});
     mean.leave();
     if (report.lost > 0 || report.contributions != report.chunks * 3)
@@ -510,14 +493,15 @@ TEST_CASE(
   error_feedback<float> feedback(x.size());
   packet_world world(2);
   loopback_packets link(world, 0);
-  aggregated_mean mean(x.size(), thc<float>(), link,
-                       {.share = {1}, .patience = 50ms, .resend_after = 10ms});
+  aggregated_mean mean(
+      x.size(), thc<float>(), link,
+      {.share = {1}, .norm_patience = 30ms, .patience = 50ms, .resend_after = 10ms});
   auto const start = link.now();
   auto const end = outcome_of([&] { mean.average(std::span(x), feedback, {}); });
   CHECK(end.what == "transport_error");
   CHECK(end.peer == 1);
   CHECK(end.text ==
-        "aggregated_mean: none of 5 sums came from 1 aggregators (ranks 1 on) within 50 ms");
+        "aggregated_mean: none of 5 sums came from 1 aggregators (ranks 1 on) within 30 and 50 ms");
   CHECK(link.now() - start < 10s);
   CHECK(first_difference(x, before) == nowhere);
   for (float const value : feedback.residual()) REQUIRE(value == 0);
@@ -536,8 +520,9 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
         serve(link, values, thc<float>(), {workers});
         return;
       }
-      aggregated_mean mean(values, thc<float>(), link,
-                           {.share = {workers}, .nonfinite = policy, .patience = 20s});
+      aggregated_mean mean(
+          values, thc<float>(), link,
+          {.share = {workers}, .nonfinite = policy, .norm_patience = 20s, .patience = 20s});
       auto const end = outcome_of(
           [&] { mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {}); });
       mean.leave();
@@ -576,8 +561,9 @@ TEST_CASE("aggregated_mean: bytes are those of the packets: 4 bits up, 8 down, h
         return;
       }
       auto x = normal_vectors(1, values, 16)[0];
-      aggregated_mean mean(values, thc<float>(), link,
-                           {.share = {workers, chunk}, .patience = 20s, .resend_after = 0ns});
+      aggregated_mean mean(
+          values, thc<float>(), link,
+          {.share = {workers, chunk}, .norm_patience = 20s, .patience = 20s, .resend_after = 0ns});
       auto const report = mean.average(std::span(x), {});
       if (link.rank() == 0) up = report.bytes_sent;
       mean.leave();

@@ -277,6 +277,22 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   CHECK(rounds == std::vector<std::uint32_t>{10, 20, 21});
 }
 
+TEST_CASE("aggregator: words may have a deadline of their own") {
+  auto options = small_options();
+  options.deadline = 100;
+  for (std::uint64_t const own : {0, 300}) {
+    options.word_deadline = own;
+    aggregator sums(options);
+    sums.take(packet_of(words_header(0), {1}), 0);
+    sums.take(packet_of(header(0), {1}), 1);
+    CHECK(sums.time_left(50) == (own == 0 ? 50 : 51));
+    CHECK(header_of(sums.expire(101).packet).kind ==
+          (own == 0 ? packet_kind::maxima : packet_kind::sums));
+    CHECK(sums.expire(299).to == (own == 0 ? receiver::all : receiver::nobody));
+    CHECK(sums.expire(300).to == (own == 0 ? receiver::nobody : receiver::all));
+  }
+}
+
 TEST_CASE("aggregator: without a deadline nothing goes out early") {
   aggregator sums(small_options());
   sums.take(packet_of(header(1), {4}), 0);

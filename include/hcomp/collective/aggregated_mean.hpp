@@ -31,11 +31,13 @@ namespace hcomp {
 struct aggregated_mean_options {
   aggregation_options share = {};
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  /// How long a worker waits for the norms of a call, and then for its sums. What has not come by
-  /// then is 0, in the rotated domain.
+  /// How long a worker waits for the norms of a call: longer than the aggregators do.
+  std::chrono::nanoseconds norm_patience = std::chrono::seconds(5);
+  /// And then for its sums. What has not come by then is 0, in the rotated domain.
   std::chrono::nanoseconds patience = std::chrono::seconds(2);
   /// After so long a worker sends again what it has no answer to; 0: never.
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(100);
+  bool resend_indices = true;  ///< or only norms, without which nothing can be sent
   /// What did not come into a sum in time stays in this rank's feedback. If false it is taken for
   /// sent, and lost.
   bool late_to_residual = true;
@@ -58,8 +60,8 @@ struct aggregation_report {
 /// b bits go up and sums come back. A sum of k workers is divided by k, chunk by chunk; the mean is
 /// that of the workers that came in time, not always the same on all chunks. Ranks that lost no
 /// sum get the same bits.
-/// A worker waits at most twice its patience. The link is used, not owned, one call at a time.
-/// Memory: 3 bytes per value. Source: Li et al., THC, NSDI 2024.
+/// A worker waits at most for the sum of its patiences. The link is used, not owned, one call at a
+/// time. Memory: 3 bytes per value. Source: Li et al., THC, NSDI 2024.
 template <IndexCodec C, PacketLink L> class aggregated_mean {
  public:
   using value_type = typename C::value_type;
@@ -124,11 +126,13 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
       measure(view.source());
       for (std::size_t c = 0; c < layout_.word_chunks(); ++c) send_words(c);
       collect(
-          layout_.word_chunks(), [&](std::size_t c) { return sums_.has_words(c); },
+          layout_.word_chunks(), options_.norm_patience, true,
+          [&](std::size_t c) { return sums_.has_words(c); },
           [&](std::size_t c) { return send_words(c); });
       encode(view.source());
       collect(
-          layout_.chunks(), [&](std::size_t c) { return sums_.members(c) > 0; },
+          layout_.chunks(), options_.patience, options_.resend_indices,
+          [&](std::size_t c) { return sums_.members(c) > 0; },
           [&](std::size_t c) { return encode(view.source()) + send_indices(c); });
       finish();
       for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) remember(view, b);
@@ -204,15 +208,16 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
 
   /// Receives until every one of `count` chunks is there, or patience ends.
   template <class Has, class Send>
-  void collect(std::size_t count, Has const& has, Send const& send_again) {
+  void collect(std::size_t count, std::chrono::nanoseconds patience, bool resends, Has const& has,
+               Send const& send_again) {
     std::size_t first = 0;  // all before it are there
-    auto const end = link_->now() + options_.patience;
+    bool const sends_again = resends && options_.resend_after.count() > 0;
+    auto const end = link_->now() + patience;
     auto resend = link_->now() + options_.resend_after;
     while (true) {
       while (first < count && has(first)) ++first;
       auto const now = link_->now();
       if (first == count || now >= end) return;
-      bool const sends_again = options_.resend_after.count() > 0;
       if (sends_again && now >= resend) {
         for (std::size_t c = first; c < count; ++c)
           if (!has(c)) report_.resent += send_again(c);
@@ -234,15 +239,12 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
         block_nonfinite_[c * layout_.chunk_values() / C::block_values] = 1;
     }
     if (report_.lost == layout_.chunks())
-      throw transport_error(
-          layout_.workers(),
-          "aggregated_mean: none of " + std::to_string(report_.chunks) + " sums came from " +
-              std::to_string(layout_.aggregators()) + " aggregators (ranks " +
-              std::to_string(layout_.workers()) + " on) within " +
-              std::to_string(
-                  std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience)
-                      .count()) +
-              " ms");
+      throw transport_error(layout_.workers(),
+                            "aggregated_mean: none of " + std::to_string(report_.chunks) +
+                                " sums came from " + std::to_string(layout_.aggregators()) +
+                                " aggregators (ranks " + std::to_string(layout_.workers()) +
+                                " on) within " + milliseconds(options_.norm_patience) + " and " +
+                                milliseconds(options_.patience) + " ms");
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
     auto const found = std::find(block_nonfinite_.begin(), block_nonfinite_.end(), char{1});
     if (found == block_nonfinite_.end()) return;
@@ -252,6 +254,10 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
         std::to_string(b) + " (values " + std::to_string(first_of(b)) + " to " +
         std::to_string(first_of(b) + static_cast<std::size_t>(layout_.blocks().values_in(b)) - 1) +
         ") of some worker");
+  }
+
+  static std::string milliseconds(std::chrono::nanoseconds time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
   }
 
   /// Tells the feedback what this worker has contributed.

@@ -41,6 +41,9 @@ struct aggregator_options {
   /// After so long a sum goes out with what has come, in the caller's unit of time, from the first
   /// contribution on; 0: never.
   std::uint64_t deadline = 0;
+  /// The same for words, with which a round begins; 0: as `deadline`. Longer than workers may be
+  /// apart after a round in which some waited for what was lost.
+  std::uint64_t word_deadline = 0;
   bool answer_late = true;  ///< tell who comes late; otherwise late packets are dropped
 };
 
@@ -142,6 +145,8 @@ class aggregator {
                  packet_bytes(options_.chunk_values, sum_bits_, options_.workers));
     words_.make(options_.rounds, options_.word_chunks, std::size_t{options_.chunk_words} * 4,
                 packet_bytes(options_.chunk_words, 32, options_.workers));
+    vector_.deadline = options_.deadline;
+    words_.deadline = options_.word_deadline > 0 ? options_.word_deadline : options_.deadline;
     seen_words_ = (static_cast<std::size_t>(options_.workers) + 63) / 64;
     vector_.seen.resize(vector_.slots.size() * seen_words_);
     words_.seen.resize(words_.slots.size() * seen_words_);
@@ -206,8 +211,8 @@ class aggregator {
   /// The next sum whose deadline has passed, to be sent to all; call it until it answers nobody.
   aggregator_answer expire(std::uint64_t now) {
     for (pool* const mine : {&words_, &vector_})
-      if (options_.deadline > 0 && mine->first_open != none &&
-          now - mine->slots[mine->first_open].since >= options_.deadline)
+      if (mine->deadline > 0 && mine->first_open != none &&
+          now - mine->slots[mine->first_open].since >= mine->deadline)
         return finish(*mine, mine->first_open, mine == &words_);
     return {};
   }
@@ -216,9 +221,9 @@ class aggregator {
   std::uint64_t time_left(std::uint64_t now) const {
     std::uint64_t left = ~std::uint64_t{0};
     for (pool const* const mine : {&words_, &vector_})
-      if (mine->first_open != none && options_.deadline > 0) {
+      if (mine->first_open != none && mine->deadline > 0) {
         std::uint64_t const passed = now - mine->slots[mine->first_open].since;
-        left = std::min(left, passed < options_.deadline ? options_.deadline - passed : 0);
+        left = std::min(left, passed < mine->deadline ? mine->deadline - passed : 0);
       }
     return left;
   }
@@ -244,6 +249,7 @@ class aggregator {
     std::vector<std::uint64_t> seen;
     std::vector<std::byte> sums, packets;
     std::size_t first_open = none, last_open = none;
+    std::uint64_t deadline = 0;
 
     void make(std::size_t rounds, std::size_t count, std::size_t bytes, std::size_t packet) {
       chunks = count;
