@@ -6,4 +6,5 @@
 #include <hcomp/mpi/exchange.hpp>
 #include <hcomp/mpi/native_sum.hpp>
 #include <hcomp/mpi/op.hpp>
+#include <hcomp/mpi/packets.hpp>
 #include <hcomp/mpi/transport.hpp>

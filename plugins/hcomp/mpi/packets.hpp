@@ -1,0 +1,158 @@
+#pragma once
+/// @file
+/// Packets over MPI, for aggregators and their workers.
+
+#include <mpi.h>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/packet_link.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hcomp::mpi {
+
+/// A PacketLink on a communicator of its own: nothing is lost, and what one rank sends to another
+/// keeps its order. Used by one thread at a time.
+class packets {
+ public:
+  /// Collective over `comm`, which is duplicated; so is destruction, which drops what has arrived
+  /// and was not received, unless a transport_error was thrown.
+  explicit packets(MPI_Comm comm) {
+    require(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    rank_ = rank_of(comm_);
+    size_ = size_of(comm_);
+  }
+  packets(packets const&) = delete;
+  packets& operator=(packets const&) = delete;
+  ~packets() {
+    if (!is_running() || failed_) return;
+    try {
+      drain();
+      MPI_Comm_free(&comm_);
+    } catch (std::exception const&) {  // of a job that is about to end
+    }
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::chrono::nanoseconds now() const {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+
+  /// @throws std::invalid_argument  peer outside the communicator, or a packet of 2 GiB
+  /// @throws transport_error        from MPI
+  void send(int peer, std::span<std::byte const> packet) {
+    if (peer < 0 || peer >= size_)
+      throw std::invalid_argument("send: peer " + std::to_string(peer) +
+                                  ", but the communicator has " + std::to_string(size_) +
+                                  " ranks (0 to " + std::to_string(size_ - 1) + ")");
+    if (packet.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw std::invalid_argument("send: a packet of " + std::to_string(packet.size()) +
+                                  " bytes, MPI allows at most " +
+                                  std::to_string(std::numeric_limits<int>::max()));
+    forget_sent();
+    auto& one = under_way_.emplace_back();
+    if (!spare_.empty()) {
+      one.bytes.swap(spare_.back());
+      spare_.pop_back();
+    }
+    one.bytes.assign(packet.begin(), packet.end());
+    // Synchronous: it is done when it has arrived, which the end must know.
+    check(MPI_Issend(one.bytes.data(), static_cast<int>(packet.size()), MPI_BYTE, peer, tag, comm_,
+                     &one.request),
+          "send to rank " + std::to_string(peer), peer);
+    bytes_sent_ += packet.size();
+  }
+
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
+    auto const start = now();
+    for (int idle = 0;; ++idle) {
+      int found = 0;
+      MPI_Message message;
+      MPI_Status status;
+      check(MPI_Improbe(MPI_ANY_SOURCE, tag, comm_, &found, &message, &status), "MPI_Improbe");
+      if (found) return take(message, status, room);
+      forget_sent();
+      if (now() - start >= patience) return {};
+      if (idle > 64) std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr int tag = 0;
+  struct packet {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::vector<std::byte> bytes;
+  };
+
+  received_packet take(MPI_Message& message, MPI_Status const& found, std::span<std::byte> room) {
+    int count = 0;
+    MPI_Get_count(&found, MPI_BYTE, &count);
+    auto const bytes = static_cast<std::size_t>(count);
+    // A longer packet than the room needs its own: MPI has no way to drop the rest.
+    if (bytes > room.size()) longer_.resize(bytes);
+    std::byte* const to = bytes > room.size() ? longer_.data() : room.data();
+    check(MPI_Mrecv(to, count, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+          "receive from rank " + std::to_string(found.MPI_SOURCE), found.MPI_SOURCE);
+    if (bytes > room.size()) std::copy_n(longer_.begin(), room.size(), room.begin());
+    return {found.MPI_SOURCE, bytes};
+  }
+
+  /// Gives the memory of the oldest packets back that have been sent.
+  void forget_sent() {
+    while (!under_way_.empty()) {
+      int done = 0;
+      check(MPI_Test(&under_way_.front().request, &done, MPI_STATUS_IGNORE), "send");
+      if (!done) return;
+      spare_.push_back(std::move(under_way_.front().bytes));
+      under_way_.pop_front();
+    }
+  }
+
+  /// Until all packets of all ranks have arrived, receives and drops them: who has sent all of its
+  /// own enters a barrier, and receives on until all are in it.
+  /// Source: Hoefler, Siebert and Lumsdaine, PPoPP 2010 (NBX).
+  void drain() {
+    std::vector<std::byte> room(1);
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    bool in_barrier = false;
+    for (int done = 0; !done;) {
+      receive(room, std::chrono::nanoseconds(0));
+      if (!in_barrier && under_way_.empty()) {
+        check(MPI_Ibarrier(comm_, &barrier), "MPI_Ibarrier");
+        in_barrier = true;
+      }
+      if (in_barrier) check(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier");
+      if (!done) std::this_thread::yield();
+    }
+  }
+
+  void check(int code, std::string const& what, int peer = -1) {
+    if (code != MPI_SUCCESS) failed_ = true;
+    require(code, what, peer);
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  bool failed_ = false;
+  std::deque<packet> under_way_;
+  std::vector<std::vector<std::byte>> spare_;  ///< memory of packets that have left
+  std::vector<std::byte> longer_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+static_assert(PacketLink<packets>);
+
+}  // namespace hcomp::mpi
