@@ -1,0 +1,66 @@
+// Workers average vectors by way of a rank that only aggregates and waits for nobody: a tenth of
+// all contributions comes too late, and one packet in a hundred gets lost.
+//   mpirun -n 5 ./aggregator
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <span>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+/// What is a common gradient to workers that see different samples: 1 and noise of variance 1/3.
+float value_of(int rank, int round, std::size_t i) {
+  auto const bits = hcomp::mix(i * 1000 + static_cast<std::size_t>(round * 10 + rank));
+  return 1 + static_cast<float>(static_cast<std::int64_t>(bits)) * 0x1p-63f;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  {
+    constexpr std::size_t values = 200'000;
+    constexpr int rounds = 10;
+    hcomp::mpi::packets mpi(MPI_COMM_WORLD);
+    hcomp::lossy_packets link(mpi, 0.01, 42);
+    int const workers = link.size() - 1;
+    if (link.rank() == workers) {
+      hcomp::aggregation_layout const layout(values, hcomp::thc<>(), link.size(), {workers});
+      hcomp::aggregator_options wanted;
+      wanted.deadline = 100'000'000;  // nanoseconds after the first contribution
+      wanted.word_deadline = 600'000'000;
+      auto const figures = hcomp::serve_aggregation(link, layout.aggregator(wanted), 5s);
+      std::printf("aggregator: %.1f %% of all contributions late, %.1f %% of all sums partial\n",
+                  100. * static_cast<double>(figures.late) /
+                      static_cast<double>(figures.late + figures.added),
+                  100. * static_cast<double>(figures.partial) /
+                      static_cast<double>(figures.partial + figures.whole));
+    } else {
+      hcomp::aggregated_mean mean(values, hcomp::thc<>(), link,
+                                  {.share = {workers}, .patience = 250ms, .resend_indices = false});
+      double error = 0, square = 0, lost = 0;
+      std::vector<float> x(values);
+      for (int round = 0; round < rounds; ++round) {
+        for (std::size_t i = 0; i < values; ++i) x[i] = value_of(link.rank(), round, i);
+        if ((round * workers + link.rank()) % 10 == 7) std::this_thread::sleep_for(900ms);
+        auto const report = mean.average(std::span(x), {.step = static_cast<unsigned>(round)});
+        lost += 100. * static_cast<double>(report.lost) / static_cast<double>(report.chunks);
+        for (std::size_t i = 0; i < values; ++i) {
+          double exact = 0;
+          for (int worker = 0; worker < workers; ++worker)
+            exact += static_cast<double>(value_of(worker, round, i)) / workers;
+          error += (static_cast<double>(x[i]) - exact) * (static_cast<double>(x[i]) - exact);
+          square += exact * exact;
+        }
+      }
+      mean.leave();
+      if (link.rank() == 0)
+        std::printf("%d workers, %.1f %% of the sums lost, error of the mean: %.4f of its square\n",
+                    workers, lost / rounds, error / square);
+    }
+  }
+  MPI_Finalize();
+}
