@@ -18,6 +18,7 @@
 #include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/aggregator.hpp>
+#include <hcomp/collective/aggregator_options.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/automatic.hpp>
