@@ -60,8 +60,11 @@ template <class C, class T> class op_contender final : public contender<T> {
     int const rank = example::rank();
     hcomp::report figures;
     hcomp::detail::stopwatch watch;
-    hcomp::encode(sum_.codec(), std::span<T const>(x), std::span(code_),
-                  {.key = call.key(), .rank = rank});
+    hcomp::encode(
+        sum_.codec(), std::span<T const>(x), std::span(code_),
+        {.key = call.key(),
+         .rank = rank,
+         .statistics = hcomp::mpi::measure(sum_.codec(), std::span<T const>(x), example::comm)});
     watch.add_to(figures.seconds_encode);
     hcomp::mpi::require(MPI_Allreduce(MPI_IN_PLACE, code_.data(), sum_.count(x.size()), sum_.type(),
                                       sum_.handle(), example::comm),

@@ -137,6 +137,8 @@ TEST_CASE("wire format 1: every codec's code has this fingerprint, whatever type
       {4,  0xa01ad9560d998bde, 0x5800d2024fe7b040},  // float_cast:bf16
       {16, 0xce29bdeacab38ce3, 0xbf5a4a4159e6fd16},  // sign
       {17, 0xcebe80d3e9367f16, 0x4d8d1356141d5ccc},  // sign_count
+      {19, 0x924a0aa086d7ca95, 0xbbf0abb3b9e1f5f3},  // thc
+      {20, 0x297923a853e43b9d, 0xfd34e369481eb0ca},  // uniform_thc
   };
   // clang-format on
   laws::for_each_codec([&]<class C>() {

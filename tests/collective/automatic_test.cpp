@@ -101,8 +101,8 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
       plan.all_reduce(mine);
       auto& reason = reasons[static_cast<std::size_t>(transport.rank())];
       for (auto const& one : plan.choices()) reason += to_text(one) + "\n";
-      CHECK(plan.choices().size() == 5 * 4 + 1);
-      CHECK(plan.costs().codecs.size() == 5);
+      CHECK(plan.choices().size() == 7 * 4 + 1);
+      CHECK(plan.costs().codecs.size() == 7);
       CHECK(plan.chosen().codec == plan.choices().front().codec);
     });
     for (auto const& reason : reasons) CHECK(reason == reasons[0]);
@@ -223,16 +223,16 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
   CHECK(all_ended_alike(unknown, "invalid_argument"));
   CHECK(unknown[0].text ==
         "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
-        "float_cast:bf16, sign, sign_count");
+        "float_cast:bf16, sign, sign_count, thc, uniform_thc");
 
   auto costs = in_favour_of("sign", 2);
-  costs.codecs.pop_back();
+  std::erase_if(costs.codecs, [](auto const& row) { return row.codec == "sign_count"; });
   auto const missing =
       outcomes(10, {.allowed = {.codecs = {"identity", "sign_count"}}, .costs = costs});
   CHECK(all_ended_alike(missing, "invalid_argument"));
   CHECK(missing[0].text ==
         "there are no costs of codec 'sign_count'; there are of: identity, "
-        "float_cast:fp16, float_cast:bf16, sign");
+        "float_cast:fp16, float_cast:bf16, sign, thc, uniform_thc");
 
   auto const none = outcomes(10, {.allowed = {.codecs = {}}, .measuring = brief});
   CHECK(all_ended_alike(none, "invalid_argument"));

@@ -120,5 +120,5 @@ TEST_CASE("measure_costs: wrong arguments are refused with their values") {
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
   CHECK(outcomes[0].text ==
         "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
-        "float_cast:bf16, sign, sign_count");
+        "float_cast:bf16, sign, sign_count, thc, uniform_thc");
 }

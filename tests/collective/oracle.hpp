@@ -50,14 +50,28 @@ template <class C> class oracle {
   void encode(int sharers) {
     layout_ = layout_of(codec_, x_[0].size(), sharers);
     codes_.clear();
+    auto const statistics = agreed_statistics();
     for (std::size_t rank = 0; rank < x_.size(); ++rank) {
       block_origin const origin{stream_of(call_.key()), static_cast<std::uint32_t>(rank),
-                                weights_.empty() ? 1 : weights_[rank], 0};
+                                weights_.empty() ? 1 : weights_[rank], 0,
+                                statistics.empty() ? nullptr : statistics.data()};
       codes_.emplace_back(layout_.bytes());
       encode_blocks<C, value_type const*> const work{codec_, layout_, x_[rank].data(),
                                                      codes_.back().data(), origin};
       for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
     }
+  }
+
+  /// The largest of all ranks' words, where codecs have them.
+  std::vector<std::uint32_t> agreed_statistics() const {
+    std::vector<std::uint32_t> words(statistics_words(codec_, layout_)), all(words.size());
+    if constexpr (Calibrated<C>)
+      for (auto const& x : x_) {
+        measure_blocks<C, value_type const*> const work{codec_, layout_, x.data(), words.data()};
+        for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
+        for (std::size_t w = 0; w < words.size(); ++w) all[w] = std::max(all[w], words[w]);
+      }
+    return all;
   }
 
   block_range chunk_of(int chunk) const {

@@ -73,7 +73,8 @@ TEST_CASE("traffic: owner_selection moves half of what the ring moves") {
   }
 }
 
-TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P log2 P call summaries") {
+TEST_CASE(
+    "traffic: 2 (P - 1) codes and P log2 P call summaries and statistics are sent by all ranks") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 3, 4})
       for (std::string const how : {"ring", "torus", "direct"}) {
@@ -83,8 +84,10 @@ TEST_CASE("traffic: every codec sends 2 (P - 1) codes over all ranks and P log2 
         constexpr std::size_t values = 100'001;
         auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
         auto const p = static_cast<std::uint64_t>(ranks);
-        auto const codes = 2 * (p - 1) * layout_of(codec, values, ranks).bytes();
+        auto const layout = layout_of(codec, values, ranks);
         auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
+        auto const codes = 2 * (p - 1) * layout.bytes() +
+                           p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
         auto const records = p * steps * sizeof(detail::call_summary);
         CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}, values) ==
               codes + records);

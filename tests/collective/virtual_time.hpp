@@ -120,6 +120,11 @@ class virtual_executor {
   }
   template <class C> double seconds_per_value(merge_blocks<C> const&) const { return cost_.merge; }
   double seconds_per_value(copy_blocks const&) const { return 0; }
+  double seconds_per_value(unite_statistics const&) const { return 0; }
+  template <class C, class Source>
+  double seconds_per_value(measure_blocks<C, Source> const&) const {
+    return cost_.measure;
+  }
   template <class C, class View>
   double seconds_per_value(decode_with_feedback<C, View> const&) const {
     return cost_.decode;

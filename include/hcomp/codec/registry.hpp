@@ -7,6 +7,7 @@
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/thc.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ using builtin_codecs = codec_list<  //
     float_cast<float16, T>,         //
     float_cast<bfloat16, T>,        //
     sign<T>,                        //
-    sign_count<T>>;
+    sign_count<T>,                  //
+    thc<T>,                         //
+    uniform_thc<T>>;
 
 }  // namespace hcomp

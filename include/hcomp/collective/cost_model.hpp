@@ -23,7 +23,7 @@ namespace hcomp {
 
 /// Seconds that an all-reduce is expected to take, and where they go.
 struct prediction {
-  double agree = 0;           ///< comparing the ranks' arguments
+  double agree = 0;           ///< comparing the ranks' arguments, and what codecs are Calibrated by
   double encode = 0;          ///< and selecting, with algorithm `owner`; otherwise in what follows
   double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
   double all_gather = 0;      ///< with algorithm `owner` what is left of it, and putting back
@@ -71,7 +71,8 @@ inline int hops_of(algorithm const& how, int ranks) {
 }
 
 /// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
-/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on, and those
+/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on,
+/// statistics_bytes_per_rank() if the codec is Calibrated, and those
 /// of another agreement, of ceil(log2 P) records of 16 bytes, where x is decoded on arrival.
 ///
 /// Exact, but for algorithm `owner`, whose messages are as long as the draws make them: there it is
@@ -122,6 +123,16 @@ inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ran
   return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
 }
 
+/// Bytes that agreeing on a Calibrated codec's statistics makes every rank send; otherwise 0.
+inline std::uint64_t statistics_bytes_per_rank(codec_cost const& codec, std::size_t values,
+                                               int ranks) {
+  detail::require_ranks("statistics_bytes_per_rank", ranks);
+  double const blocks = static_cast<double>(values) / static_cast<double>(codec.block_values);
+  return static_cast<std::uint64_t>(detail::agreement_steps(ranks)) *
+         static_cast<std::uint64_t>(
+             std::llround(blocks * static_cast<double>(codec.statistics_bytes)));
+}
+
 /// Bytes that comparing the ranks' arguments makes every rank send.
 inline std::uint64_t agreement_bytes_per_rank(int ranks) {
   detail::require_ranks("agreement_bytes_per_rank", ranks);
@@ -168,6 +179,9 @@ inline prediction predict(
            bytes * link.seconds_per_byte;
   };
   if (check) p.agree = agreement(static_cast<double>(agreement_bytes_per_rank(ranks)));
+  if (codec.statistics_bytes > 0)
+    p.agree += codec.call + all * codec.measure + detail::agreement_steps(ranks) * codec.call +
+               agreement(static_cast<double>(statistics_bytes_per_rank(codec, values, ranks)));
   p.decode = codec.call + all * codec.decode;
   detail::rank_clock clock(codec, link, layout, segment_bytes);
   if (how.kind == algorithm_kind::owner) {

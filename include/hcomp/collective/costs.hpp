@@ -29,17 +29,19 @@ struct link_cost {
 
 /// What a codec costs on one rank, and the size of its code.
 struct codec_cost {
-  double encode = 0;             ///< seconds per value of the vector
-  double merge = 0;              ///< seconds per value received and merged
-  double decode = 0;             ///< seconds per value of the vector
-  double call = 0;               ///< seconds that each use of the executor takes besides
-  double pack = 0;               ///< algorithm `owner`: seconds per value and rank to select
-  double unpack = 0;             ///< and to put back
-  std::size_t block_values = 1;  ///< of a full block
-  std::size_t block_bytes = 4;   ///< of a full block, its header included
-  std::size_t header_bytes = 0;  ///< of these
-  std::size_t block_unit = 1;    ///< as in block_size
-  std::size_t value_bytes = 4;   ///< of the vector
+  double encode = 0;                 ///< seconds per value of the vector
+  double merge = 0;                  ///< seconds per value received and merged
+  double decode = 0;                 ///< seconds per value of the vector
+  double call = 0;                   ///< seconds that each use of the executor takes besides
+  double measure = 0;                ///< Calibrated: seconds per value to find what ranks agree on
+  double pack = 0;                   ///< algorithm `owner`: seconds per value and rank to select
+  double unpack = 0;                 ///< and to put back
+  std::size_t block_values = 1;      ///< of a full block
+  std::size_t block_bytes = 4;       ///< of a full block, its header included
+  std::size_t header_bytes = 0;      ///< of these
+  std::size_t block_unit = 1;        ///< as in block_size
+  std::size_t statistics_bytes = 0;  ///< Calibrated: of a full block, which the ranks agree on
+  std::size_t value_bytes = 4;       ///< of the vector
 
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
@@ -64,6 +66,8 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   cost.block_bytes = codec.block_bytes(C::block_values);
   cost.header_bytes = block_header_bytes;
   cost.block_unit = block_size_of(codec).unit;
+  if constexpr (Calibrated<C>)
+    cost.statistics_bytes = codec.statistics_in(C::block_values) * sizeof(std::uint32_t);
   cost.value_bytes = sizeof(typename C::value_type);
   return cost;
 }
@@ -104,6 +108,7 @@ inline void require_costs(char const* who, codec_cost const& codec, link_cost co
   require(codec.merge, "merging a value");
   require(codec.decode, "decoding a value");
   require(codec.call, "using the executor");
+  require(codec.measure, "measuring a value");
   require(codec.pack, "selecting a value for a rank");
   require(codec.unpack, "putting back a value of a rank");
   if (codec.block_values == 0 || codec.block_unit == 0 || codec.header_bytes >= codec.block_bytes)

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/detail/calibration.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/chunk_moves.hpp>
 #include <hcomp/collective/options.hpp>
@@ -49,6 +50,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
       : session_(codec, values, transport, options, E::space),
         layout_(layout_of(codec, values, transport.size())),
         executor_(&executor),
+        calibration_(codec, layout_),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
         moves_(layout_, schedule_, options.segment_bytes),
         code_bytes_((layout_.bytes() + 63) / 64 * 64),
@@ -108,6 +110,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto figures = session_.start(detail::operation::all_reduce, x, feedback, call);
+    calibrate(x, feedback, figures);
     reduce(x, feedback, call, figures);
     if (decodes_on_arrival()) {
       spread_and_decode(x, feedback, call, figures);
@@ -125,6 +128,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     auto figures = session_.start(detail::operation::reduce_scatter, x, nothing, call);
+    calibrate(x, nothing, figures);
     reduce(x, nothing, call, figures);
     finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
     decode(owned_blocks(), x, nothing, call, figures);
@@ -136,7 +140,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     auto figures = session_.start(detail::operation::all_gather, x, nothing, call);
-    encode(owned_blocks(), x, nothing, call, figures);
+    encode(owned_blocks(), x, nothing, call, figures, nullptr);  // in a unit of its own
     moves_.all_gather(code(), transport(), options().tag, figures);
     finish(layout_.all(), 1, of_all(), figures);
     decode(layout_.all(), x, nothing, call, figures);
@@ -151,19 +155,26 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
   }
 
+  template <class F> void calibrate(std::span<value_type const> x, F& feedback, report& figures) {
+    calibration_.agree(codec(), layout_, feedback.view(x.data()).source(), transport(),
+                       options().tag, *executor_, figures);
+  }
+
   /// Encodes and adds up; every block is encoded when it is first needed.
   template <class F>
   void reduce(std::span<value_type const> x, F& feedback, call_options const& call,
               report& figures) {
     encoded_.assign(layout_.blocks(), 0);
-    moves_.reduce_scatter(codec(), code(), scratch(), transport(), *executor_, options().tag,
-                          figures, [&](block_range range) {
-                            for (std::size_t b = range.first; b < range.end(); ++b) {
-                              std::size_t const first = b;
-                              while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
-                              if (b > first) encode({first, b - first}, x, feedback, call, figures);
-                            }
-                          });
+    moves_.reduce_scatter(
+        codec(), code(), scratch(), transport(), *executor_, options().tag, figures,
+        [&](block_range range) {
+          for (std::size_t b = range.first; b < range.end(); ++b) {
+            std::size_t const first = b;
+            while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
+            if (b > first)
+              encode({first, b - first}, x, feedback, call, figures, calibration_.words());
+          }
+        });
   }
 
   /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
@@ -193,10 +204,10 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
 
   template <class F>
   void encode(block_range blocks, std::span<value_type const> x, F& feedback,
-              call_options const& call, report& figures) {
+              call_options const& call, report& figures, std::uint32_t const* statistics) {
     detail::stopwatch watch;
     block_origin const origin{session_.stream(), static_cast<std::uint32_t>(transport().rank()),
-                              call.weight, 0};
+                              call.weight, 0, statistics};
     auto const view = feedback.view(x.data());
     encode_with_feedback<C, decltype(view)> const work{codec(), layout_, view,
                                                        code(),  origin,  options().checksum};
@@ -242,6 +253,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   detail::call_session<C, T> session_;
   code_layout layout_;
   E* executor_;
+  detail::calibration<C, E> calibration_;
   schedule schedule_;
   detail::chunk_moves<C, T> moves_;
   std::vector<char> encoded_;  ///< block by block

@@ -65,19 +65,63 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
 
 }  // namespace detail
 
+/// What block b of `x` says about itself, into its place among all blocks' words.
+template <Calibrated C, class Source> struct measure_blocks {
+  C codec;
+  code_layout layout;
+  Source x;              ///< as in encode_blocks
+  std::uint32_t* words;  ///< statistics_words(codec, layout) of them
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
+    auto const block = static_cast<int>(layout.block_values);
+    codec.measure_block(group, x + b * layout.block_values, layout.values_in(b),
+                        words + b * codec.statistics_in(block));
+  }
+};
+
+/// words = max(words, other), a run of them at a time.
+struct unite_statistics {
+  static constexpr std::size_t run = 1024;
+
+  std::uint32_t* words;
+  std::uint32_t const* other;
+  std::size_t count;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const end = (i + 1) * run < count ? (i + 1) * run : count;
+    for (auto w = i * run + static_cast<std::size_t>(group.lane()); w < end; w += Group::lanes)
+      if (words[w] < other[w]) words[w] = other[w];
+  }
+};
+
+/// Words that the ranks have to agree on before they encode; 0 if the codec is not Calibrated.
+template <Compressor C>
+constexpr std::size_t statistics_words(C const& codec, code_layout const& layout) {
+  if constexpr (Calibrated<C>) {
+    if (layout.blocks() == 0) return 0;
+    return (layout.blocks() - 1) * codec.statistics_in(static_cast<int>(layout.block_values)) +
+           codec.statistics_in(layout.values_in(layout.blocks() - 1));
+  } else {
+    return 0;
+  }
+}
+
 /// Block b of `x` into block b of `code`.
 template <Compressor C, class Source> struct encode_blocks {
   C codec;
   code_layout layout;
   Source x;             ///< a pointer to the first value of the vector, or `compensated`
   std::byte* code;      ///< layout.bytes() bytes
-  block_origin origin;  ///< its index is set per block
+  block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
   bool checksum = false;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const n = layout.values_in(b);
     auto place = origin;
     place.index = static_cast<std::uint32_t>(b);
+    if constexpr (Calibrated<C>)
+      if (origin.statistics)
+        place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
     std::byte* const block = code + layout.offset(b);
     codec.encode_block(group, x + b * layout.block_values, n, block, place);
     if (checksum) detail::seal(group, block, codec.block_bytes(n));

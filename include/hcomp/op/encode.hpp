@@ -24,7 +24,25 @@ struct encode_options {
   int rank = 0;         ///< every rank its own; >= 0
   std::uint32_t weight = 1;
   bool checksum = false;
+  /// Of codecs that are Calibrated: the largest of all ranks' measure(codec, x), word by word.
+  /// Codes encoded without can be added to no others: decoding says so.
+  std::span<std::uint32_t const> statistics = {};
 };
+
+/// What `x` says about the units it should be encoded in, for codecs that are Calibrated; otherwise
+/// nothing. All ranks need the same: the largest of every word, by
+/// `MPI_Allreduce(MPI_IN_PLACE, s.data(), s.size(), MPI_UINT32_T, MPI_MAX, comm)`.
+template <Compressor C>
+std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x) {
+  auto const layout = layout_of(codec, x.size());
+  std::vector<std::uint32_t> words(statistics_words(codec, layout));
+  if constexpr (Calibrated<C>) {
+    measure_blocks<C, typename C::value_type const*> const work{codec, layout, x.data(),
+                                                                words.data()};
+    for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
+  }
+  return words;
+}
 
 /// Blocks of `values` values: what MPI calls the count.
 template <Compressor C> constexpr std::size_t block_count(C const& codec, std::size_t values) {
@@ -38,8 +56,8 @@ template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::si
 
 /// Encode `x` into blocks of equal size; what pads the last one is 0.
 /// @param code  code_bytes(codec, x.size()) bytes, at any address
-/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or
-///                                beyond codec.max_summands(); rank < 0
+/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or beyond
+///                                codec.max_summands(); rank < 0; statistics of another size
 template <Compressor C>
 void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
             encode_options const& options = {}) {
@@ -56,8 +74,15 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
           "encode: codec '" + std::string(C::name) + "' holds " +
           std::to_string(codec.max_summands()) + " summands, this rank alone has weight " +
           std::to_string(options.weight) + "; fit it with the total weight");
+  std::size_t const words = statistics_words(codec, layout);
+  if (!options.statistics.empty() && options.statistics.size() != words)
+    throw std::invalid_argument("encode: codec '" + std::string(C::name) + "' has " +
+                                std::to_string(words) + " words of statistics for " +
+                                std::to_string(x.size()) + " values, " +
+                                std::to_string(options.statistics.size()) + " were given");
   block_origin const origin{stream_of(options.key), static_cast<std::uint32_t>(options.rank),
-                            options.weight, 0};
+                            options.weight, 0,
+                            options.statistics.empty() ? nullptr : options.statistics.data()};
   encode_blocks<C, typename C::value_type const*> const work{codec,       layout, x.data(),
                                                              code.data(), origin, options.checksum};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/group.hpp>
@@ -12,11 +13,31 @@
 #include <hcomp/op/encode.hpp>
 #include <limits>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace hcomp::mpi {
+
+/// What a Calibrated codec needs to know of all ranks' values before any of them encodes, for
+/// encode_options::statistics; of other codecs nothing. Collective.
+template <Compressor C>
+std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x,
+                                   MPI_Comm comm) {
+  auto words = hcomp::measure(codec, x);
+  if constexpr (Calibrated<C>) {
+    if (words.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw std::invalid_argument("mpi::measure: " + std::to_string(x.size()) + " values have " +
+                                  std::to_string(words.size()) +
+                                  " words of statistics, more than MPI's int count can hold");
+    require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT32_T,
+                          MPI_MAX, comm),
+            "MPI_Allreduce of the statistics");
+  }
+  return words;
+}
 
 /// An MPI_Op and the MPI_Datatype it works on: one element is one encoded block.
 ///

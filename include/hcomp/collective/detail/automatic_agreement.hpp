@@ -48,8 +48,8 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages);
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
-      add(c.encode, c.merge, c.decode, c.call, c.pack, c.unpack, c.block_values, c.block_bytes,
-          c.header_bytes, c.value_bytes);
+      add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.block_values,
+          c.block_unit, c.statistics_bytes, c.block_bytes, c.header_bytes, c.value_bytes);
     }
   }
   auto const& m = options.measuring;

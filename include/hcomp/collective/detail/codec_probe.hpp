@@ -66,11 +66,13 @@ template <HomomorphicSum C, Executor E> class codec_probe {
     decoded_ = buffer(values * sizeof(value_type));
     code_ = buffer(layout_.bytes());
     other_ = buffer(layout_.bytes());
+    statistics_ = buffer(statistics_words(codec, layout_) * sizeof(std::uint32_t));
   }
 
   /// @param line_up  returns when all ranks called it, so that they work at the same time
   template <class F> codec_cost measured(F const& line_up) {
     executor_->for_each_block(layout_.blocks(), fill_block<value_type>{x(), layout_});
+    measure();
     encode(other_, 1, 1);
     auto cost = size_of(codec_);
     auto const per_value = [&](double seconds) {
@@ -79,6 +81,10 @@ template <HomomorphicSum C, Executor E> class codec_probe {
 
     line_up();
     cost.call = timed([] {}, [&] { executor_->for_each_block(2, any_block_work{}); });
+    if constexpr (Calibrated<C>) {
+      line_up();
+      cost.measure = per_value(timed([] {}, [&] { measure(); }));
+    }
     line_up();
     cost.encode = per_value(timed([] {}, [&] { encode(code_, 0, 1); }));
     line_up();
@@ -100,11 +106,22 @@ template <HomomorphicSum C, Executor E> class codec_probe {
   value_type* x() const { return reinterpret_cast<value_type*>(values_.data()); }
   value_type* decoded() const { return reinterpret_cast<value_type*>(decoded_.data()); }
 
+  std::uint32_t* statistics() const { return reinterpret_cast<std::uint32_t*>(statistics_.data()); }
+
+  void measure() {
+    if constexpr (Calibrated<C>)
+      executor_->for_each_block(layout_.blocks(), measure_blocks<C, value_type const*>{
+                                                      codec_, layout_, x(), statistics()});
+  }
   void encode(buffer const& code, std::uint32_t rank, std::uint32_t weight) {
     executor_->for_each_block(
-        layout_.blocks(),
-        encode_with_feedback<C, view>{
-            codec_, layout_, view{x()}, code.data(), {0, rank, weight, 0}, false});
+        layout_.blocks(), encode_with_feedback<C, view>{
+                              codec_,
+                              layout_,
+                              view{x()},
+                              code.data(),
+                              {0, rank, weight, 0, statistics_.size() > 0 ? statistics() : nullptr},
+                              false});
     executor_->synchronize();
   }
   void merge() {
@@ -179,7 +196,7 @@ template <HomomorphicSum C, Executor E> class codec_probe {
   std::size_t ranks_;
   code_layout layout_;
   double seconds_;
-  buffer values_{0}, decoded_{0}, code_{0}, other_{0};
+  buffer values_{0}, decoded_{0}, code_{0}, other_{0}, statistics_{0};
 };
 
 }  // namespace hcomp::detail
