@@ -378,18 +378,19 @@ TEST_CASE(
   auto results = x;
   aggregation_report report;
   std::vector<float> residual;
+  std::uint64_t refused = 0;
   auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
     if (link.rank() == workers) {
       filtered_packets lossy(link, [](int peer, aggregation_packet const& header) {
         return peer == 1 && header.kind == packet_kind::maxima;
       });
       aggregator_options wanted;
-      wanted.deadline = ms(300);
-      serve(lossy, values, codec, {workers}, wanted);
+      wanted.deadline = ms(1500);
+      refused = serve(lossy, values, codec, {workers}, wanted).all_refused();
       return;
     }
     auto& mine = results[static_cast<std::size_t>(link.rank())];
-    // Longer than the deadline, after which the others' sums come.
+    // Shorter than the deadline, after which the others' sums come: it has time to send nothing.
     aggregated_mean mean(
         values, codec, link,
         {.share = {workers}, .norm_patience = link.rank() == 1 ? 1000ms : 20s, .patience = 20s});
@@ -406,6 +407,7 @@ TEST_CASE(
   CHECK(report.lost == 0);
   CHECK(report.contributions == 2 * report.chunks);
   CHECK(report.resent > 0);  // of the norms
+  CHECK(refused == 0);
   CHECK(first_difference(results[1], results[0]) == nowhere);
   CHECK(first_difference(results[2], results[0]) == nowhere);
   CHECK(first_difference(residual, x[1]) == nowhere);
