@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <limits>
 #include <span>
 #include <string>
 #include <support/data.hpp>
@@ -70,6 +71,27 @@ TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
   for (float& v : y) v *= static_cast<float>(transport.size());  // the sum, as x
   CHECK(digest(std::span(x), transport).same());
   CHECK(x == y);
+}
+
+TEST_CASE("mpi native sum: THC through MPI_SUM of bytes gives the bits of the plan") {
+  mpi::transport transport(MPI_COMM_WORLD);
+  host_executor executor;
+  auto const ranks = static_cast<std::uint32_t>(transport.size());
+  // as many blocks as ranks share in full ones
+  std::size_t const values = 8 * ranks * static_cast<std::size_t>(thc<float>::block_values) + 100;
+  auto x = data::whole_numbers(values, transport.rank()), y = x;
+  auto const codec = fit(thc<float>{}, ranks);
+  all_reduce(std::span(x), codec, transport, executor, {.seed = 5, .result = reduction::mean});
+  thc_lanes<> sum(codec, static_cast<std::uint32_t>(transport.rank()), ranks);
+  std::vector<std::uint8_t> lanes;
+  mpi::all_reduce_native(sum, std::span(y), {.seed = 5}, lanes, MPI_COMM_WORLD);
+  CHECK(digest(std::span(x), transport).same());
+  CHECK(x == y);
+
+  y[7] = std::numeric_limits<float>::infinity();
+  if (transport.rank() > 0) y[7] = 1;
+  CHECK_THROWS_AS(mpi::all_reduce_native(sum, std::span(y), {.seed = 6}, lanes, MPI_COMM_WORLD),
+                  nonfinite_error);
 }
 
 TEST_CASE("mpi transport: disagreement is one error on every rank") {

@@ -9,6 +9,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace hcomp {
 
@@ -18,7 +19,7 @@ enum class native_operation { bit_or, sum };
 /// A codec whose code is an array of lanes and whose merge is a built-in reduction of them.
 ///
 /// `encode_lanes` writes `lanes(x.size())` lanes; after the reduction over all ranks, in any order,
-/// `decode_lanes` gives the result, the same bits everywhere.
+/// `decode_lanes` with the same stream gives the result, the same bits everywhere.
 template <class C>
 concept NativeSum = requires(C const c, std::span<typename C::value_type const> x,
                              std::span<typename C::value_type> out,
@@ -28,7 +29,16 @@ concept NativeSum = requires(C const c, std::span<typename C::value_type const> 
   { C::operation } -> std::convertible_to<native_operation>;
   { c.lanes(x.size()) } -> std::same_as<std::size_t>;
   { c.encode_lanes(x, lanes, stream) } -> std::same_as<void>;
-  { c.decode_lanes(reduced, out) } -> std::same_as<void>;
+  { c.decode_lanes(reduced, out, stream) } -> std::same_as<void>;
+};
+
+/// One whose ranks agree on units first: of the words that `measure` gives, the largest over all
+/// ranks are put in by `calibrate`, before anything is encoded.
+template <class C>
+concept CalibratedNativeSum = NativeSum<C> &&
+    requires(C c, std::span<typename C::value_type const> x, std::vector<std::uint32_t> words) {
+  { c.measure(x) } -> std::same_as<std::vector<std::uint32_t>>;
+  { c.calibrate(words) } -> std::same_as<void>;
 };
 
 }  // namespace hcomp

@@ -64,7 +64,8 @@ template <class T = float> struct sign_by_owner {
   }
 
   /// x = +magnitude or -magnitude.
-  void decode_lanes(std::span<lane_type const> reduced, std::span<T> x) const {
+  void decode_lanes(std::span<lane_type const> reduced, std::span<T> x,
+                    std::uint64_t /*stream*/ = 0) const {
     require_lanes(x.size(), reduced.size());
     auto const* const bits = reinterpret_cast<std::byte const*>(reduced.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {

@@ -1,0 +1,146 @@
+#pragma once
+/// @file
+/// THC's sums as bare arrays of small integers: for any MPI library, and for switches that reduce.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// Codec `thc` or `uniform_thc` without headers: weight times level of every coordinate, in lanes
+/// that `MPI_Allreduce(MPI_UINT8_T, MPI_SUM)` adds. The mean has the bits that a plan with the same
+/// codec and stream gives, if it has full blocks.
+///
+///     hcomp::thc_lanes<> sum(hcomp::fit(hcomp::thc{}, ranks), rank, ranks);
+///     hcomp::mpi::all_reduce_native(sum, x, {.seed = 1, .step = t}, lanes, comm);  // x: the mean
+///
+/// The norms travel before, as maxima of 32-bit words: MPI_UINT32_T and MPI_MAX.
+/// @tparam Lane  std::uint8_t or std::uint16_t, what the codec's lane_bytes() says
+/// Size: one lane per value, the last transform padded; and 4 bytes per transform.
+/// Source: Li et al., THC, NSDI 2024.
+template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
+ public:
+  using value_type = typename C::value_type;
+  using lane_type = Lane;
+  static constexpr char const* name = "thc_lanes";
+  static constexpr native_operation operation = native_operation::sum;
+
+  /// @param codec         fitted to the total weight
+  /// @param rank          of this rank, for its own draws
+  /// @param total_weight  of all ranks
+  /// @param weight        of this rank
+  /// @throws std::invalid_argument  lanes of another size, or no room for the weights
+  thc_lanes(C const& codec, std::uint32_t rank, std::uint32_t total_weight,
+            std::uint32_t weight = 1)
+      : codec_(codec), rank_(rank), weight_(weight), total_weight_(total_weight) {
+    if (codec.lane_bytes() != static_cast<int>(sizeof(Lane)))
+      throw std::invalid_argument(std::string(name) + ": lanes of " + std::to_string(sizeof(Lane)) +
+                                  " bytes, codec '" + C::name + "' needs " +
+                                  std::to_string(codec.lane_bytes()));
+    if (weight == 0 || weight > total_weight || total_weight > codec.max_summands())
+      throw std::invalid_argument(std::string(name) + ": weight " + std::to_string(weight) +
+                                  " of " + std::to_string(total_weight) + ", codec '" + C::name +
+                                  "' holds 1 to " + std::to_string(codec.max_summands()) +
+                                  "; fit it with the total weight");
+  }
+
+  C const& codec() const { return codec_; }
+
+  /// Lanes of `values` values: those that pad the last transform, too.
+  std::size_t lanes(std::size_t values) const {
+    auto const layout = layout_of(codec_, values);
+    if (values == 0) return 0;
+    std::size_t const last = layout.blocks() - 1;
+    return last * C::block_values +
+           static_cast<std::size_t>(codec_.coordinates(layout.values_in(last)));
+  }
+
+  /// This rank's norms, and a last word that is 1 if x has NaN or infinity.
+  std::vector<std::uint32_t> measure(std::span<value_type const> x) const {
+    auto const layout = layout_of(codec_, x.size());
+    std::vector<std::uint32_t> words(statistics_words(codec_, layout) + 1);
+    measure_blocks<C, value_type const*> const work{codec_, layout, x.data(), words.data()};
+    for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
+    words.back() = std::any_of(x.begin(), x.end(), [](value_type value) {
+      return !std::isfinite(static_cast<accumulator_t<value_type>>(value));
+    });
+    return words;
+  }
+  /// @param words  the largest of all ranks' words
+  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
+  void calibrate(std::vector<std::uint32_t> words) {
+    if (words.empty() || words.back() != 0)
+      throw nonfinite_error(std::string(name) + ": NaN or infinity on some rank; x is unchanged");
+    words.pop_back();
+    norms_ = std::move(words);
+  }
+
+  /// @throws std::invalid_argument  not calibrated for so many values, or lanes of the wrong size
+  void encode_lanes(std::span<value_type const> x, std::span<Lane> out,
+                    std::uint64_t stream) const {
+    auto const layout = require(x.size(), out.size());
+    auto const levels = codec_.levels();
+    std::array<std::uint8_t, C::block_values> indices;
+    for (std::size_t b = 0; b < layout.blocks(); ++b) {
+      int const n = layout.values_in(b);
+      codec_.encode_indices(simd_group{}, x.data() + b * C::block_values, n, indices.data(),
+                            origin_of(b, stream, weight_));
+      Lane* const lanes = out.data() + b * C::block_values;
+      for (int i = 0; i < codec_.coordinates(n); ++i)
+        lanes[i] = static_cast<Lane>(levels[indices[static_cast<std::size_t>(i)]] * weight_);
+    }
+  }
+
+  /// x = the weighted mean.
+  void decode_lanes(std::span<Lane const> reduced, std::span<value_type> x,
+                    std::uint64_t stream) const {
+    auto const layout = require(x.size(), reduced.size());
+    for (std::size_t b = 0; b < layout.blocks(); ++b) {
+      auto const origin = origin_of(b, stream, total_weight_);
+      codec_.decode_sums(simd_group{},
+                         reinterpret_cast<std::byte const*>(reduced.data() + b * C::block_values),
+                         reinterpret_cast<std::byte const*>(origin.statistics), layout.values_in(b),
+                         origin, x.data() + b * C::block_values, reduction::mean);
+    }
+  }
+
+ private:
+  code_layout require(std::size_t values, std::size_t given) const {
+    auto const layout = layout_of(codec_, values);
+    if (given != lanes(values))
+      throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
+                                  std::to_string(values) + " values, " +
+                                  std::to_string(lanes(values)) + " are needed");
+    if (norms_.size() != statistics_words(codec_, layout))
+      throw std::invalid_argument(std::string(name) + ": calibrated with " +
+                                  std::to_string(norms_.size()) + " norms, " +
+                                  std::to_string(values) + " values have " +
+                                  std::to_string(statistics_words(codec_, layout)));
+    return layout;
+  }
+  block_origin origin_of(std::size_t b, std::uint64_t stream, std::uint32_t weight) const {
+    return {stream, rank_, weight, static_cast<std::uint32_t>(b),
+            norms_.data() + b * codec_.statistics_in(C::block_values)};
+  }
+
+  C codec_;
+  std::uint32_t rank_, weight_, total_weight_;
+  std::vector<std::uint32_t> norms_;
+};
+
+static_assert(CalibratedNativeSum<thc_lanes<>>);
+
+}  // namespace hcomp
