@@ -13,7 +13,7 @@
 namespace train {
 
 struct options {
-  std::vector<std::string> codecs{"fp32", "majority_vote", "ef_sign", "marsit"};
+  std::vector<std::string> codecs{"fp32", "majority_vote", "ef_sign", "thc", "marsit"};
   hcomp::algorithm algorithm;
   std::string transport = "mpi";
   double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can

@@ -19,6 +19,7 @@ struct look {
 constexpr std::array looks{look{"fp32", "#444444"},   look{"fp16", "#999999"},
                            look{"bf16", "#56B4E9"},   look{"majority_vote", "#D55E00"},
                            look{"signum", "#E69F00"}, look{"ef_sign", "#CC79A7"},
+                           look{"thc", "#882255"},    look{"uniform_thc", "#AA4499"},
                            look{"marsit", "#009E73"}, look{"marsit_inf", "#0072B2"}};
 
 char const* color_of(std::string const& codec) {

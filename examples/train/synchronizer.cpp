@@ -28,6 +28,27 @@ template <class Codec> class mean : public synchronizer {
   hcomp::plan<Codec, paced_transport, hcomp::host_executor> plan_;
 };
 
+/// The mean over the ranks of what is sent, and what is lost by sending is sent later.
+template <class Codec> class mean_with_feedback : public synchronizer {
+ public:
+  mean_with_feedback(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how,
+                     paced_transport& transport, hcomp::host_executor& executor)
+      : seed_(seed),
+        feedback_(values),
+        plan_(values, hcomp::fit(Codec{}, static_cast<std::uint32_t>(transport.size())), transport,
+              executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update, feedback_,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::error_feedback<float> feedback_;
+  hcomp::plan<Codec, paced_transport, hcomp::host_executor> plan_;
+};
+
 /// A fixed step in the direction that most ranks want; none where they are divided.
 /// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
 class majority_vote : public synchronizer {
@@ -93,6 +114,12 @@ std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_s
   if (how.name == "bf16")
     return make_unique<mean<hcomp::float_cast<hcomp::bfloat16, float>>>(values, seed, plan,
                                                                         transport, executor);
+  if (how.name == "thc")
+    return make_unique<mean_with_feedback<hcomp::thc<float>>>(values, seed, plan, transport,
+                                                              executor);
+  if (how.name == "uniform_thc")
+    return make_unique<mean_with_feedback<hcomp::uniform_thc<float>>>(values, seed, plan, transport,
+                                                                      executor);
   if (how.name == "majority_vote" || how.name == "signum")
     return make_unique<majority_vote>(values, sign_step, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
