@@ -948,35 +948,39 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
       auto const all = static_cast<std::size_t>(part.first + part.size);
       auto const size = static_cast<std::size_t>(part.size);
       hcomp::compensated<float> const source{x.data(), c.data()};
-      using sink = thc_lane_sink<std::uint16_t>;
 
       vector coordinates(size), centered(size), y(x.size());
       code lanes(2 * all), expected(lanes);
       thc_rotate(serial_group{}, coordinates.data(), source, part, scale, place);
       thc_round(serial_group{}, coordinates.data(), source, part, limit, cells, place,
-                sink{expected.data(), 3});
+                {thc_sink::lanes_16, expected.data(), 3});
       thc_center<std::uint16_t>(serial_group{}, centered.data(), expected.data(), part, 51,
                                 y.data());
       thc_finish(serial_group{}, centered.data(), part, scale, place, y.data());
 
+      // vectors read whole transforms
+      vector padded(x.begin() + part.first, x.end()), added(c.begin() + part.first, c.end());
+      padded.resize(size);
+      added.resize(size);
+      hcomp::compensated<float> const whole{padded.data(), added.data()};
       at_every_level([&](simd_level level) {
         alignas(64) static float scratch[thc_largest_transform];
-        hcomp::run_at(level, thc_rotate_vectors<hcomp::compensated<float>>{scratch, source, part,
+        hcomp::run_at(level, thc_rotate_vectors<hcomp::compensated<float>>{scratch, whole, part,
                                                                            scale, place});
         hcomp::run_at(level, hadamard_rest{scratch, part.size});
         REQUIRE(std::memcmp(scratch, coordinates.data(), size * sizeof(float)) == 0);
-        sink const to{lanes.data(), 3};
-        hcomp::run_at(level, thc_round_vectors<sink>{scratch, part, limit, cells, place, to, {}});
+        thc_sink const to{thc_sink::lanes_16, lanes.data(), 3};
+        hcomp::run_at(level, thc_round_vectors{scratch, part, limit, cells, place, to, {}});
         REQUIRE(std::memcmp(lanes.data(), expected.data(), lanes.size()) == 0);
         hcomp::run_at(level,
                       thc_center_vectors<std::uint16_t>{scratch, lanes.data(), part, 51, {}});
         hcomp::run_at(level, hadamard_rest{scratch, part.size});
         REQUIRE(std::memcmp(scratch, centered.data(), size * sizeof(float)) == 0);
         vector back(x.size());
-        hcomp::run_at(level, thc_finish_vectors<float>{scratch, part, scale, place, back.data()});
+        hcomp::run_at(level, thc_finish_vectors{scratch, part, scale, place, back.data()});
         REQUIRE(std::memcmp(back.data(), y.data(), y.size() * sizeof(float)) == 0);
         double sums[16];
-        hcomp::run_at(level, thc_norm_vectors<hcomp::compensated<float>>{source, part, sums});
+        hcomp::run_at(level, thc_norm_vectors<hcomp::compensated<float>>{whole, part.size, sums});
         REQUIRE(thc_norm_of(sums, part.size) == thc_norm(serial_group{}, source, part));
         auto twice = expected;
         hcomp::run_at(

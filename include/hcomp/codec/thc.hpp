@@ -112,7 +112,8 @@ template <class Codec, class T> class basic_thc {
   template <class Group, class Source>
   HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
                                block_origin const& origin) const {
-    return encode_to(group, x, n, origin, thc_index_sink{indices}, [](int, std::uint32_t) {});
+    return encode_to(group, x, n, origin,
+                     {thc_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
   }
 
   /// Without origin.statistics, a rank alone, the block's own norms are taken.
@@ -120,14 +121,9 @@ template <class Codec, class T> class basic_thc {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     std::byte* const lanes = block + lanes_at(n);
-    auto const put_norm = [block](int k, std::uint32_t norm) {
-      store(block + block_header_bytes, static_cast<std::size_t>(k), norm);
-    };
-    bool const nonfinite =
-        lane_bytes_ == 1 ? encode_to(group, x, n, origin,
-                                     thc_lane_sink<std::uint8_t>{lanes, origin.weight}, put_norm)
-                         : encode_to(group, x, n, origin,
-                                     thc_lane_sink<std::uint16_t>{lanes, origin.weight}, put_norm);
+    thc_sink const sink{lane_bytes_ == 1 ? thc_sink::lanes_8 : thc_sink::lanes_16, lanes,
+                        origin.weight};
+    bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
     if (group.lane() == 0) store(block, 0, make_header(Codec::tag, n, nonfinite, origin));
     group.sync();
   }
@@ -246,16 +242,17 @@ template <class Codec, class T> class basic_thc {
   }
 
   /// Returns, in every lane, whether NaN or infinity was met.
-  template <class Group, class Source, class Sink, class PutNorm>
+  /// @param norms  where the norms go; null: nowhere
+  template <class Group, class Source>
   HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
-                          Sink const& sink, PutNorm const& put_norm) const {
+                          thc_sink const& sink, std::byte* norms) const {
     thc_place const place{origin.stream, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = part(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);
-      if (who.lane() == 0) put_norm(k, norm);
+      if (norms && who.lane() == 0) store(norms, static_cast<std::size_t>(k), norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
       if (size > 0) {
         thc_scale const scale(limit / (table_.limit * size));

@@ -36,15 +36,15 @@ inline constexpr std::uint32_t thc_signs = 1, thc_rounding = 2;
 
 /// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
 /// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
-HCOMP_HD inline std::uint64_t thc_sign_word(thc_place const& place, unsigned w) {
+[[gnu::noinline]] HCOMP_HD inline std::uint64_t thc_sign_word(thc_place const& place, unsigned w) {
   auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, thc_signs}, place.stream);
   bool const upper = w / 8 % 2;
   return std::uint64_t{draw[upper ? 3 : 1]} << 32 | draw[upper ? 2 : 0];
 }
 
 /// Counter number `q` of a block: draws of 16 bits for eight coordinates.
-HCOMP_HD inline std::array<std::uint32_t, 4> thc_rounding_draws(thc_place const& place,
-                                                                unsigned q) {
+[[gnu::noinline]] HCOMP_HD inline std::array<std::uint32_t, 4> thc_rounding_draws(
+    thc_place const& place, unsigned q) {
   return philox4x32({q, place.index, place.rank, thc_rounding}, place.stream);
 }
 /// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
@@ -150,22 +150,24 @@ HCOMP_HD inline bool thc_takes_upper(std::uint32_t fixed, std::uint32_t entry, s
          static_cast<std::int32_t>(fixed - (entry & 0x00ff00ffu));
 }
 
-/// Where rounded coordinates go: the numbers of their levels, one byte each.
-struct thc_index_sink {
-  std::uint8_t* out;
+/// Where rounded coordinates go: the numbers of their levels, a byte each, or weight times level in
+/// lanes. One type for all three, so that what rounds is compiled once.
+struct thc_sink {
+  enum kind_of_lane : std::uint8_t { indices, lanes_8, lanes_16 };
 
-  HCOMP_HD void put(int i, std::uint32_t entry, bool upper) const {
-    out[i] = static_cast<std::uint8_t>((entry >> 24) + upper);
-  }
-};
-/// Or the levels times the weight.
-template <class Lane> struct thc_lane_sink {
+  kind_of_lane kind;
   std::byte* out;
-  std::uint32_t weight;
+  std::uint32_t weight = 1;  ///< of lanes
 
   HCOMP_HD void put(int i, std::uint32_t entry, bool upper) const {
+    auto const at = static_cast<std::size_t>(i);
     std::uint32_t const level = (entry >> 16 & 0xffu) + (upper ? entry >> 8 & 0xffu : 0u);
-    store(out, static_cast<std::size_t>(i), static_cast<Lane>(level * weight));
+    if (kind == indices)
+      store(out, at, static_cast<std::uint8_t>((entry >> 24) + upper));
+    else if (kind == lanes_8)
+      store(out, at, static_cast<std::uint8_t>(level * weight));
+    else
+      store(out, at, static_cast<std::uint16_t>(level * weight));
   }
 };
 
@@ -194,10 +196,10 @@ HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part 
 
 /// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...). The source is
 /// for those who can make use of the time to fetch what follows.
-template <class Group, class Source, class Sink>
+template <class Group, class Source>
 HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_part part,
                         float limit, thc_cells const& cells, thc_place const& place,
-                        Sink const& sink) {
+                        thc_sink const& sink) {
   auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
   for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
     auto const draws = thc_rounding_draws(place, from / 8 + q);
@@ -213,9 +215,9 @@ HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_pa
 }
 
 /// A transform whose norm is 0: all coordinates get the lowest level. Returns as thc_rotate.
-template <class Group, class Source, class Sink>
+template <class Group, class Source>
 HCOMP_HD bool thc_round_nothing(Group group, Source const& x, thc_part part, thc_cells const& cells,
-                                Sink const& sink) {
+                                thc_sink const& sink) {
   bool finite = true;
   for (int i = group.lane(); i < part.size; i += Group::lanes) {
     if (i < part.count) finite &= is_finite(x[static_cast<std::size_t>(part.first + i)]);

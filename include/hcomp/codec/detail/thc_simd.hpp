@@ -3,6 +3,7 @@
 /// Fast paths of THC's kernels for simd_group, as many coordinates at a time as the processor's
 /// vectors have lanes. The same bits as thc_kernels.hpp.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -101,22 +102,19 @@ template <int Lanes> struct thc_vectors {
     std::memcpy(&to, &both, sizeof(to));
   }
 
-  /// `count` values of x as floats, the rest 0; NaN and infinity become 0 and set bits of
-  /// `special`.
-  template <class Source>
-  [[gnu::always_inline]] static void read(values& v, bits& special, Source const& x, std::size_t at,
-                                          std::size_t count) {
-    v = values{};
-    if constexpr (is_narrow<Source>::value) {
-      plain(v, x, at, count);
-      bits const b = (bits)v, mask = (bits)((b & 0x7f800000u) != 0x7f800000u);
-      v = (values)(b & mask);
-      special |= ~mask;
-    } else {
-      bool finite = true;
-      for (std::size_t k = 0; k < count; ++k) v[k] = thc_value(x[at + k], finite);
-      if (!finite) special = ~bits{};
-    }
+  /// The values of x from `at` on; NaN and infinity become 0 and set bits of `special`.
+  [[gnu::always_inline]] static void read(values& v, bits& special, float const* x,
+                                          std::size_t at) {
+    std::memcpy(&v, x + at, sizeof(v));
+    remove_special(v, special);
+  }
+  [[gnu::always_inline]] static void read(values& v, bits& special, compensated<float> const& x,
+                                          std::size_t at) {
+    values c;
+    std::memcpy(&v, x.x + at, sizeof(v));
+    std::memcpy(&c, x.compensation + at, sizeof(c));
+    v += c;
+    remove_special(v, special);
   }
 
   /// v = -v where the word's bits from `at` on are set.
@@ -128,27 +126,10 @@ template <int Lanes> struct thc_vectors {
   }
 
  private:
-  template <class Source> struct is_narrow : std::false_type {};
-  template <class V>
-  struct is_narrow<V*> : std::bool_constant<std::is_same_v<V const, float const> ||
-                                            std::is_same_v<V const, float16 const> ||
-                                            std::is_same_v<V const, bfloat16 const>> {};
-  template <class V> struct is_narrow<compensated<V>> : is_narrow<V*> {};
-
-  template <class V>
-  [[gnu::always_inline]] static void plain(values& v, V* x, std::size_t at, std::size_t count) {
-    using wire = wire_vector<std::remove_const_t<V>, Lanes>;
-    typename wire::bits b;
-    wire::load(b, reinterpret_cast<std::byte const*>(x + at), count);
-    wire::widen(v, b);
-  }
-  template <class V>
-  [[gnu::always_inline]] static void plain(values& v, compensated<V> const& x, std::size_t at,
-                                           std::size_t count) {
-    values c{};
-    plain(v, x.x, at, count);
-    plain(c, x.compensation, at, count);
-    v += c;
+  [[gnu::always_inline]] static void remove_special(values& v, bits& special) {
+    bits const b = (bits)v, mask = (bits)((b & 0x7f800000u) != 0x7f800000u);
+    v = (values)(b & mask);
+    special |= ~mask;
   }
 };
 
@@ -208,17 +189,19 @@ template <class Lane, int Lanes, class Bits>
   }
 }
 template <int Lanes, class Bits>
-[[gnu::always_inline]] inline void put_vector(thc_index_sink const& sink, int i, Bits const& entry,
+[[gnu::always_inline]] inline void put_vector(thc_sink const& sink, int i, Bits const& entry,
                                               Bits const& upper) {
-  store_narrow<std::uint8_t, Lanes>(reinterpret_cast<std::byte*>(sink.out) + i,
-                                    (entry >> 24) - upper);
-}
-template <int Lanes, class Lane, class Bits>
-[[gnu::always_inline]] inline void put_vector(thc_lane_sink<Lane> const& sink, int i,
-                                              Bits const& entry, Bits const& upper) {
-  Bits level = (entry >> 16 & 0xffu) + (entry >> 8 & 0xffu & upper);
+  auto const at = static_cast<std::size_t>(i);
+  if (sink.kind == thc_sink::indices) {
+    store_narrow<std::uint8_t, Lanes>(sink.out + at, (entry >> 24) - upper);
+    return;
+  }
+  Bits level = (entry >> 16 & 0xffu) + (upper & entry >> 8 & 0xffu);
   if (sink.weight != 1) level *= sink.weight;
-  store_narrow<Lane, Lanes>(sink.out + static_cast<std::size_t>(i) * sizeof(Lane), level);
+  if (sink.kind == thc_sink::lanes_8)
+    store_narrow<std::uint8_t, Lanes>(sink.out + at, level);
+  else
+    store_narrow<std::uint16_t, Lanes>(sink.out + at * sizeof(std::uint16_t), level);
 }
 
 // ---- Kernels
@@ -251,7 +234,7 @@ struct thc_ahead {
 
 template <class Source> struct thc_rotate_vectors {
   float* scratch;
-  Source const& x;
+  Source x;  ///< of part.size values
   thc_part part;
   thc_scale scale;
   thc_place const& place;
@@ -263,13 +246,7 @@ template <class Source> struct thc_rotate_vectors {
     typename vectors::bits special{};
     hadamard_by<Lanes>::begin(
         scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
-          auto const at = static_cast<std::size_t>(part.first + i);
-          if (i + Lanes <= part.count)
-            vectors::read(v, special, x, at, Lanes);
-          else if (i < part.count)
-            vectors::read(v, special, x, at, static_cast<std::size_t>(part.count - i));
-          else
-            v = values{};
+          vectors::read(v, special, x, static_cast<std::size_t>(i));
           v *= scale.factor;
           vectors::negate(v, signs[i], i % 64);
           v *= scale.power;
@@ -278,13 +255,13 @@ template <class Source> struct thc_rotate_vectors {
   }
 };
 
-template <class Sink> struct thc_round_vectors {
+struct thc_round_vectors {
   float const* scratch;
   thc_part part;
   float limit;
   thc_cells const& cells;
   thc_place const& place;
-  Sink const& sink;
+  thc_sink sink;
   thc_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
@@ -394,12 +371,12 @@ struct hadamard_rest {
   }
 };
 
-template <class Out> struct thc_finish_vectors {
+struct thc_finish_vectors {
   float const* scratch;
   thc_part part;
   thc_scale scale;
   thc_place const& place;
-  Out* x;
+  float* x;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using vectors = thc_vectors<Lanes>;
@@ -409,33 +386,20 @@ template <class Out> struct thc_finish_vectors {
       std::memcpy(&v, scratch + i, sizeof(v));
       v = v * scale.factor * scale.power;
       vectors::negate(v, signs[i], i % 64);
-      put<Lanes>(v, part.first + i, part.count - i < Lanes ? part.count - i : Lanes);
+      std::size_t const left = static_cast<std::size_t>(part.count - i);
+      if (left >= Lanes)
+        std::memcpy(x + part.first + i, &v, sizeof(v));
+      else
+        std::memcpy(x + part.first + i, &v, left * sizeof(float));
     }
     return false;
-  }
-
- private:
-  template <int Lanes, class Values>
-  [[gnu::always_inline]] void put(Values const& v, int i, int count) const {
-    if constexpr (sizeof(Out) <= 4 && !std::is_integral_v<Out>) {
-      using wire = wire_vector<Out, Lanes>;
-      typename wire::bits b;
-      wire::narrow(b, v);
-      auto* const to = reinterpret_cast<std::byte*>(x + i);
-      if (count == Lanes)
-        wire::store(to, b, Lanes);
-      else
-        wire::store(to, b, static_cast<std::size_t>(count));
-    } else {
-      for (int k = 0; k < count; ++k) x[i + k] = static_cast<Out>(v[k]);
-    }
   }
 };
 
 /// The 16 sums of squares of thc_norm.
 template <class Source> struct thc_norm_vectors {
-  Source const& x;
-  thc_part part;
+  Source x;  ///< of `size` values
+  int size;
   double (&sums)[16];
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
@@ -444,16 +408,11 @@ template <class Source> struct thc_norm_vectors {
     using doubles = typename aligned_vector<double, half>::type;
     doubles total[16 / half] = {};
     typename vectors::bits special{};
-    for (int i = 0; i < part.count; i += 16) {
+    for (int i = 0; i < size; i += 16) {
       HCOMP_UNROLL
       for (int k = 0; k < 16 / half; ++k) {
-        int const at = i + k * half, left = part.count - at;
-        typename vectors::values v{};
-        if (left >= half)
-          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at), half);
-        else if (left > 0)
-          vectors::read(v, special, x, static_cast<std::size_t>(part.first + at),
-                        static_cast<std::size_t>(left));
+        typename vectors::values v;
+        vectors::read(v, special, x, static_cast<std::size_t>(i + k * half));
         doubles const wide = __builtin_convertvector(v, doubles);
         total[k] += wide * wide;
       }
@@ -485,24 +444,48 @@ template <class Lane> struct thc_add_vectors {
 
 // ---- What simd_group calls: overloads of the templates in thc_kernels.hpp
 
+/// Calls use(values, finite) with the values of one transform: floats are read where they are, also
+/// with compensation. What is to be converted or padded goes through memory first, so that the
+/// vector code is compiled for these two sources only.
+template <class Source, class Use>
+auto thc_with_floats(Source const& x, thc_part part, Use const& use) {
+  if (part.count == part.size) {
+    auto const at = static_cast<std::size_t>(part.first);
+    if constexpr (std::is_convertible_v<Source, float const*>)
+      return use(static_cast<float const*>(x) + at, true);
+    else if constexpr (std::is_same_v<Source, compensated<float>>)
+      return use(x + at, true);
+  }
+  alignas(64) float values[thc_largest_transform];
+  bool finite = true;
+  for (int i = 0; i < part.count; ++i)
+    values[i] = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
+  std::fill(values + part.count, values + part.size, 0.0f);
+  return use(static_cast<float const*>(values), finite);
+}
+
 template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_part part) {
-  double sums[16];
-  run_at(best_simd_level(), thc_norm_vectors<Source>{x, part, sums});
-  return thc_norm_of(sums, part.size);
+  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool) {
+    double sums[16];
+    run_at(best_simd_level(), thc_norm_vectors<Floats>{values, part.size, sums});
+    return thc_norm_of(sums, part.size);
+  });
 }
 template <class Source>
 bool thc_rotate(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
                 thc_place const& place) {
-  bool const nonfinite =
-      run_at(best_simd_level(), thc_rotate_vectors<Source>{scratch, x, part, scale, place});
-  run_at(best_simd_level(), hadamard_rest{scratch, part.size});
-  return nonfinite;
+  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool finite) {
+    bool const nonfinite =
+        run_at(best_simd_level(), thc_rotate_vectors<Floats>{scratch, values, part, scale, place});
+    run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+    return nonfinite || !finite;
+  });
 }
-template <class Source, class Sink>
+template <class Source>
 void thc_round(simd_group, float const* scratch, Source const& x, thc_part part, float limit,
-               thc_cells const& cells, thc_place const& place, Sink const& sink) {
-  run_at(best_simd_level(), thc_round_vectors<Sink>{scratch, part, limit, cells, place, sink,
-                                                    thc_ahead(x, part.first + part.size)});
+               thc_cells const& cells, thc_place const& place, thc_sink const& sink) {
+  run_at(best_simd_level(), thc_round_vectors{scratch, part, limit, cells, place, sink,
+                                              thc_ahead(x, part.first + part.size)});
 }
 template <class Lane, class Out>
 void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part part,
@@ -514,7 +497,13 @@ void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part par
 template <class Out>
 void thc_finish(simd_group, float const* scratch, thc_part part, thc_scale scale,
                 thc_place const& place, Out* x) {
-  run_at(best_simd_level(), thc_finish_vectors<Out>{scratch, part, scale, place, x});
+  if constexpr (std::is_same_v<Out, float>) {
+    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, x});
+  } else {
+    alignas(64) float values[thc_largest_transform];
+    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, values});
+    for (int i = part.first; i < part.first + part.count; ++i) x[i] = static_cast<Out>(values[i]);
+  }
 }
 template <class Lane> void thc_add(simd_group, std::byte* acc, std::byte const* in, int count) {
   run_at(best_simd_level(),
