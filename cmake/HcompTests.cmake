@@ -93,7 +93,7 @@ function(hcomp_add_test_folder folder)
   add_executable(${program} ${ARGN})
   target_link_libraries(${program} PRIVATE hcomp_test_main)
   # Kernels are tested as users compile them, what is around them need not be.
-  if(NOT folder MATCHES "^(codec|core|op)$")
+  if(NOT folder MATCHES "^(codec|core)$")
     target_compile_options(${program} PRIVATE ${HCOMP_UNTIMED})
   endif()
   foreach(file IN LISTS ARGN)

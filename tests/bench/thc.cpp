@@ -72,25 +72,25 @@ bench::work reading(arrays const& a) {
 }
 
 void add_encoding(arrays const& a, way how) {
-  bench::add({"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
-                kernels::thc_scale const scale(limit / (2.154 * 0.577 * 64));
-                for_transforms(first, n, [&](std::size_t at) {
-                  float const* const x = a.x + at / block * block;
-                  auto const place = place_of(at);
-                  kernels::thc_lane_sink<std::uint8_t> const sink{a.lanes + at / block * block, 1};
-                  bool const nonfinite =
-                      hcomp::run_at(how.level, kernels::thc_rotate_vectors<float const*>{
-                                                   scratch, x, part_of(at), scale, place});
-                  hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
-                  hcomp::run_at(how.level,
-                                kernels::thc_round_vectors<kernels::thc_lane_sink<std::uint8_t>>{
-                                    scratch, part_of(at), limit, a.cells, place, sink,
-                                    kernels::thc_ahead(a.x, static_cast<int>(at + transform))});
-                  benchmark::DoNotOptimize(nonfinite);
-                });
-              },
-              reading(a)});
+  bench::add(
+      {"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
+       [&a, how](std::size_t first, std::size_t n, int) {
+         kernels::thc_scale const scale(limit / (2.154 * 0.577 * 64));
+         for_transforms(first, n, [&](std::size_t at) {
+           float const* const x = a.x + at;
+           auto const place = place_of(at);
+           kernels::thc_sink const sink{kernels::thc_sink::lanes_8, a.lanes + at / block * block};
+           bool const nonfinite = hcomp::run_at(
+               how.level,
+               kernels::thc_rotate_vectors<float const*>{scratch, x, part_of(at), scale, place});
+           hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
+           hcomp::run_at(how.level, kernels::thc_round_vectors{
+                                        scratch, part_of(at), limit, a.cells, place, sink,
+                                        kernels::thc_ahead(a.x, static_cast<int>(at + transform))});
+           benchmark::DoNotOptimize(nonfinite);
+         });
+       },
+       reading(a)});
 }
 
 void add_decoding(arrays const& a, way how) {
@@ -104,26 +104,26 @@ void add_decoding(arrays const& a, way how) {
                                                scratch, a.other + at / block * block, part_of(at),
                                                17, kernels::thc_ahead(a.x, static_cast<int>(at))});
                   hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
-                  hcomp::run_at(how.level, kernels::thc_finish_vectors<float>{scratch, part_of(at),
-                                                                              scale, place, x});
+                  hcomp::run_at(how.level,
+                                kernels::thc_finish_vectors{scratch, part_of(at), scale, place, x});
                 });
               },
               reading(a)});
 }
 
 void add_measuring(arrays const& a, way how) {
-  bench::add({"measure", how.name, 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
-                for_transforms(first, n, [&](std::size_t at) {
-                  double sums[16];
-                  float const* const x = a.x + at;
-                  hcomp::run_at(how.level, kernels::thc_norm_vectors<float const*>{
-                                               x, {0, transform, transform}, sums});
-                  auto const norm = kernels::thc_norm_of(sums, transform);
-                  benchmark::DoNotOptimize(norm);
-                });
-              },
-              reading(a)});
+  bench::add(
+      {"measure", how.name, 0,
+       [&a, how](std::size_t first, std::size_t n, int) {
+         for_transforms(first, n, [&](std::size_t at) {
+           double sums[16];
+           float const* const x = a.x + at;
+           hcomp::run_at(how.level, kernels::thc_norm_vectors<float const*>{x, transform, sums});
+           auto const norm = kernels::thc_norm_of(sums, transform);
+           benchmark::DoNotOptimize(norm);
+         });
+       },
+       reading(a)});
 }
 
 void add_merging(arrays const& a, way how) {
