@@ -67,7 +67,7 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
 TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
   auto const costs = some_costs(gbit(1), 12);
   auto const ways = choose(costs, 12, 1 << 20, everything);
-  CHECK(ways.size() == 5 * 4 + 1);
+  CHECK(ways.size() == 7 * 4 + 1);
   for (std::size_t i = 0; i < ways.size(); ++i) {
     CAPTURE(to_text(ways[i]));
     CHECK(ways[i].seconds() ==
@@ -85,7 +85,7 @@ TEST_CASE("choose: of equally quick ways that which is allowed first") {
   CHECK(choose(costs, 1, 0, ways).front().how.name() == "ring");
   std::reverse(ways.codecs.begin(), ways.codecs.end());
   std::reverse(ways.algorithms.begin(), ways.algorithms.end());
-  CHECK(choose(costs, 1, 0, ways).front().codec == "sign_count");
+  CHECK(choose(costs, 1, 0, ways).front().codec == "uniform_thc");
   CHECK(choose(costs, 1, 0, ways).front().how.name() == "doubling");
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
   };
   CHECK(text({{"gzip"}, all_algorithms()}) ==
         "there are no costs of codec 'gzip'; there are of: identity, float_cast:fp16, "
-        "float_cast:bf16, sign, sign_count");
+        "float_cast:bf16, sign, sign_count, thc, uniform_thc");
   CHECK(text({{}, all_algorithms()}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: none; algorithms "
         "allowed: ring, torus, direct, doubling, owner");
@@ -172,8 +172,8 @@ TEST_CASE("pays_from: the slower the link, the smaller the vectors for which sig
 TEST_CASE("all_codecs: every name once, identity among them") {
   auto names = all_codecs<float16>();  // whose identity is float_cast:fp16, too
   CHECK(std::count(names.begin(), names.end(), "identity") == 1);
-  CHECK(names.size() == 4);
-  CHECK(all_codecs<float>().size() == 5);
+  CHECK(names.size() == 6);
+  CHECK(all_codecs<float>().size() == 7);
   for (auto const& name : half_precision_codecs())
     builtin_codecs<float>::with(name, [&]<class C>() { CHECK(C::passes_nonfinite); });
 }
