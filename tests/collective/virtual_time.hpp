@@ -105,12 +105,28 @@ class virtual_executor {
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
     inner_.for_each_block(blocks, f);
-    *now_ += cost_.call + seconds_per_value(f) * static_cast<double>(blocks) *
-                              static_cast<double>(cost_.block_values);
+    *now_ += cost_.call;
+    if (blocks > 0)
+      *now_ +=
+          seconds_per_value(f) * static_cast<double>(blocks) * static_cast<double>(block_values(f));
   }
   void synchronize() {}
 
  private:
+  /// Values of the blocks that f works on; plans make them smaller than the codec's full ones.
+  template <class Work> static std::size_t block_values(Work const& f) {
+    if constexpr (requires { f.work; })
+      return block_values(f.work);
+    else if constexpr (requires { f.layout; })
+      return f.layout.block_values;
+    else if constexpr (requires { f.decode.layout; })
+      return f.decode.layout.block_values;
+    else if constexpr (requires { f.acc; })
+      return load<block_header>(f.acc).values;
+    else
+      return 0;  // costs nothing
+  }
+
   template <class Work> double seconds_per_value(shifted<Work> const& f) const {
     return seconds_per_value(f.work);
   }
