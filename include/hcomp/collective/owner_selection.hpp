@@ -52,8 +52,8 @@ template <class V, Transport T, Executor E> class owner_selection {
         ranks_(static_cast<std::size_t>(transport.size())),
         group_blocks_(layout_.blocks_per(options.segment_bytes)),
         code_(layout_.bytes()),
-        messages_(groups() * ranks_ * block_header_bytes + layout_.bytes() +
-                  ranks_ * layout_.blocks() + 16),
+        messages_(groups() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
+                  ranks_ * layout_.blocks()),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
         ends_(groups() * ranks_) {
@@ -122,7 +122,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
   /// What rank r sends of a group: a header, then per block its bits, in whole bytes.
   std::span<std::byte> message(std::size_t group, std::size_t r) const {
-    std::size_t const i = group * ranks_ + r, begin = i == 0 ? 0 : ends_[i - 1];
+    std::size_t const i = group * ranks_ + r, begin = i == 0 ? 0 : ends_[i - 1] + gap;
     return {messages_.data() + begin, ends_[i] - begin};
   }
   /// Like a block's, of a tag of its own.
@@ -161,7 +161,7 @@ template <class V, Transport T, Executor E> class owner_selection {
     for_each_block(blocks,
                    detail::pack_owned_bits{layout_, tree_, ranks_, rank(), session_.stream(),
                                            code_.data(), counts_.data()});
-    std::size_t at = group == 0 ? 0 : ends_[group * ranks_ - 1];
+    std::size_t at = group == 0 ? 0 : ends_[group * ranks_ - 1] + gap;
     for (std::size_t r = 0; r < ranks_; ++r) {
       at += block_header_bytes;
       for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
@@ -169,6 +169,7 @@ template <class V, Transport T, Executor E> class owner_selection {
         at += (counts_[b * ranks_ + r] + 7) / 8;
       }
       ends_[group * ranks_ + r] = at;
+      at += gap;
     }
     auto const mine = message(group, rank());
     store(mine.data(), 0, header_of(group, rank(), nonfinite));
@@ -265,6 +266,8 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   static constexpr std::uint8_t message_tag = 18;
+  /// Bytes between messages: putting bits back reads whole words, while others still arrive.
+  static constexpr std::size_t gap = 16;
 
   detail::call_session<sign<V>, T> session_;
   code_layout layout_;
