@@ -100,7 +100,8 @@ options parse(int argc, char const* const* argv) {
                   "(decompress, add, recompress on our ring), or automatic; 'raw' is always there")
       ->delimiter(',')
       ->take_all();
-  how->add_option("--algorithm", algorithms, "ring, torus, torus:RxC, direct, or owner (of sign)")
+  how->add_option("--algorithm", algorithms,
+                  "ring, torus, torus:RxC, direct, doubling, or owner (of sign)")
       ->delimiter(',')
       ->take_all()
       ->check(example::algorithm_name());

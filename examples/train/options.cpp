@@ -49,8 +49,8 @@ options parse(int argc, char const* const* argv) {
       ->take_all()
       ->check(method_name());
   app.add_option("--algorithm", algorithm,
-                 "Which way a sum goes: ring, torus, torus:RxC, direct, or owner, with which\n"
-                 "marsit sends half the bytes and the others use ring")
+                 "Which way a sum goes: ring, torus, torus:RxC, direct, doubling, or owner,\n"
+                 "with which marsit sends half the bytes and the others use ring")
       ->check(example::algorithm_name());
   app.add_option("--transport", o.transport, "What moves the bytes")
       ->check(CLI::IsMember({"mpi", "ucx"}));

@@ -111,9 +111,9 @@ template <class V, Transport T, Executor E> class owner_selection {
  private:
   T& transport() const { return session_.transport(); }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
-  std::size_t peer(std::size_t h, bool sends) const {
-    return (rank() + (sends ? h : ranks_ - h)) % ranks_;
-  }
+  /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
+  std::size_t to(std::size_t h) const { return (rank() + h) % ranks_; }
+  std::size_t from(std::size_t h) const { return (rank() + ranks_ - h) % ranks_; }
 
   std::size_t groups() const { return (layout_.blocks() + group_blocks_ - 1) / group_blocks_; }
   block_range blocks_of(std::size_t group) const {
@@ -185,21 +185,21 @@ template <class V, Transport T, Executor E> class owner_selection {
   void exchange(std::size_t group, report& figures) {
     detail::stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h)
-      receives_.push_back(transport().irecv(static_cast<int>(peer(h, false)), options().tag,
-                                            message(group, peer(h, false))));
+      receives_.push_back(
+          transport().irecv(static_cast<int>(from(h)), options().tag, message(group, from(h))));
     for (std::size_t h = 1; h < ranks_; ++h)
-      sends_.push_back(transport().isend(static_cast<int>(peer(h, true)), options().tag,
-                                         message(group, rank())));
+      sends_.push_back(
+          transport().isend(static_cast<int>(to(h)), options().tag, message(group, rank())));
     watch.add_to(figures.seconds_communicate);
   }
 
   void await(std::size_t group, report& figures) {
     detail::stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h) {
-      std::size_t const from = peer(h, false), expected = message(group, from).size();
+      std::size_t const sender = from(h), expected = message(group, sender).size();
       std::size_t const came = transport().wait(receives_[group * (ranks_ - 1) + h - 1]);
       if (came != expected)
-        throw wire_error("owner_selection: rank " + std::to_string(from) + " sent " +
+        throw wire_error("owner_selection: rank " + std::to_string(sender) + " sent " +
                          std::to_string(came) + " bytes, " + std::to_string(expected) +
                          " were expected");
     }
