@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -194,4 +196,14 @@ TEST_CASE("thc_table: the default is built within a millisecond") {
   }
   MESSAGE("microseconds for b = 4, g = 31: " << least * 1e6);
   CHECK(least < 1e-3);
+}
+
+TEST_CASE("make_thc_table: what cannot be is refused with its values") {
+  CHECK_THROWS_WITH_AS(hcomp::make_thc_table(9, 255, 0.1),
+                       "make_thc_table: 9 bits, granularity 255, truncation 0.100000; 1 to 8 bits "
+                       "b, 2^b - 1 to 255, and 0 to 1 are possible",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::make_thc_table(4, 14, 0.1), std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::make_thc_table(4, 256, 0.1), std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::make_thc_table(4, 15, 0), std::invalid_argument);
 }

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace hcomp {
@@ -75,7 +77,14 @@ class rounding_costs {
 /// @param bits         1 to 8
 /// @param granularity  2^b - 1 to 255
 /// @param truncation   0 < p < 1, the share of normal numbers that is moved to -t or t
+/// @throws std::invalid_argument  any of them out of range
 inline thc_table make_thc_table(int bits, int granularity, double truncation) {
+  if (bits < 1 || bits > 8 || granularity < (1 << bits) - 1 || granularity > 255 ||
+      !(truncation > 0 && truncation < 1))
+    throw std::invalid_argument("make_thc_table: " + std::to_string(bits) + " bits, granularity " +
+                                std::to_string(granularity) + ", truncation " +
+                                std::to_string(truncation) +
+                                "; 1 to 8 bits b, 2^b - 1 to 255, and 0 to 1 are possible");
   thc_table table;
   table.bits = bits;
   table.granularity = granularity;
