@@ -3,8 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <stdexcept>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <hcomp/codec/detail/thc_table.hpp>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
