@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <mutex>
 #include <span>
@@ -96,7 +97,7 @@ class loopback {
 
   /// @throws std::invalid_argument  rank outside the world
   loopback(loopback_world& world, int rank) : world_(&world), rank_(rank) {
-    require_peer("loopback", rank);
+    detail::require_peer("loopback", rank, size(), "transport");
   }
 
   int rank() const { return rank_; }
@@ -105,7 +106,7 @@ class loopback {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
-    require_peer("isend", peer);
+    detail::require_peer("isend", peer, size(), "transport");
     return or_withdraw([&] {
       auto& channel = world_->between(rank_, peer);
       std::lock_guard const lock(channel.mutex);
@@ -118,7 +119,7 @@ class loopback {
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    require_peer("irecv", peer);
+    detail::require_peer("irecv", peer, size(), "transport");
     return or_withdraw([&] {
       auto& channel = world_->between(peer, rank_);
       std::lock_guard const lock(channel.mutex);
@@ -209,12 +210,6 @@ class loopback {
     if (int const failed = world_->failed_rank_; failed >= 0)
       throw transport_error(
           failed, "loopback: rank " + std::to_string(failed) + " failed: " + world_->why_);
-  }
-  void require_peer(char const* what, int peer) const {
-    if (peer < 0 || peer >= size())
-      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
-                                  ", but the transport has " + std::to_string(size()) +
-                                  " ranks (0 to " + std::to_string(size() - 1) + ")");
   }
 
   loopback_world* world_;

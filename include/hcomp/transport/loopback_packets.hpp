@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <mutex>
 #include <span>
@@ -53,7 +54,7 @@ class loopback_packets {
  public:
   /// @throws std::invalid_argument  rank outside the world
   loopback_packets(packet_world& world, int rank) : world_(&world), rank_(rank) {
-    require_peer("loopback_packets", rank);
+    detail::require_peer("loopback_packets", rank, size(), "world");
   }
 
   int rank() const { return rank_; }
@@ -65,7 +66,7 @@ class loopback_packets {
 
   /// @throws std::invalid_argument  peer outside the world
   void send(int peer, std::span<std::byte const> packet) {
-    require_peer("send", peer);
+    detail::require_peer("send", peer, size(), "world");
     auto& box = world_->inboxes_[static_cast<std::size_t>(peer)];
     {
       std::lock_guard const lock(box.mutex);
@@ -89,13 +90,6 @@ class loopback_packets {
   }
 
  private:
-  void require_peer(char const* what, int peer) const {
-    if (peer < 0 || peer >= size())
-      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
-                                  ", but the world has " + std::to_string(size()) +
-                                  " ranks (0 to " + std::to_string(size() - 1) + ")");
-  }
-
   packet_world* world_;
   int rank_;
   std::uint64_t bytes_sent_ = 0;

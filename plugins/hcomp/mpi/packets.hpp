@@ -10,6 +10,7 @@
 #include <deque>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <limits>
 #include <span>
@@ -53,10 +54,7 @@ class packets {
   /// @throws std::invalid_argument  peer outside the communicator, or a packet of 2 GiB
   /// @throws transport_error        from MPI
   void send(int peer, std::span<std::byte const> packet) {
-    if (peer < 0 || peer >= size_)
-      throw std::invalid_argument("send: peer " + std::to_string(peer) +
-                                  ", but the communicator has " + std::to_string(size_) +
-                                  " ranks (0 to " + std::to_string(size_ - 1) + ")");
+    hcomp::detail::require_peer("send", peer, size_, "communicator");
     if (packet.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw std::invalid_argument("send: a packet of " + std::to_string(packet.size()) +
                                   " bytes, MPI allows at most " +

@@ -8,6 +8,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
 #include <span>
@@ -111,10 +112,7 @@ class transport {
   }
 
   void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {
-    if (peer < 0 || peer >= size_)
-      throw std::invalid_argument(std::string(what) + ": peer " + std::to_string(peer) +
-                                  ", but the communicator has " + std::to_string(size_) +
-                                  " ranks (0 to " + std::to_string(size_ - 1) + ")");
+    hcomp::detail::require_peer(what, peer, size_, "communicator");
     if (tag > static_cast<tag_t>(largest_tag_))
       throw std::invalid_argument(std::string(what) + ": tag " + std::to_string(tag) +
                                   ", this MPI allows at most " + std::to_string(largest_tag_));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/ucx/accusations.hpp>
 #include <hcomp/ucx/context.hpp>
@@ -144,10 +145,7 @@ class transport {
   }
 
   void prepare(char const* call, operation const& it) {
-    if (it.peer < 0 || it.peer >= size_)
-      throw std::invalid_argument(std::string(call) + ": peer " + std::to_string(it.peer) +
-                                  ", but the transport has " + std::to_string(size_) +
-                                  " ranks (0 to " + std::to_string(size_ - 1) + ")");
+    hcomp::detail::require_peer(call, it.peer, size_, "transport");
     refuse_after_failure();
     if (auto const status = peers_.open(it.peer); status != UCS_OK) give_up(it, it.peer, status);
   }
