@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/baselines.hpp>
+#include <support/close_to.hpp>
 #include <support/mean_of_blocks.hpp>
 #include <thread>
 #include <vector>
@@ -171,7 +172,7 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
     double const k = quota, n = workers, p = codec.truncation();
     double const expected =
         (table.rounding_error + table.truncation_error) / k + (1 - 2 * p) * (1 / k - 1 / n);
-    CHECK(nmse(x, results.front()) == doctest::Approx(expected).epsilon(0.05));
+    CHECK(nmse(x, results.front()) == close_to(expected, 0.05));
     CHECK(left_out == chunks * (workers - static_cast<std::size_t>(quota)));
     CHECK(figures.partial >= chunks);
     CHECK(figures.late > 0);
@@ -212,7 +213,7 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
           (table.rounding_error + table.truncation_error +
            static_cast<double>(report.lost) / static_cast<double>(report.chunks)) /
           workers;
-      CHECK(nmse(x, results[rank]) == doctest::Approx(expected).epsilon(0.04));
+      CHECK(nmse(x, results[rank]) == close_to(expected, 0.04));
     }
     CHECK(lost > 0);
     // No stretch of 256 values is wiped out: at most a quarter of its transform's coordinates is.
@@ -325,7 +326,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
     if (first.empty()) first = result;
     CHECK(first_difference(result, first) == nowhere);
   }
-  CHECK(nmse(x, first) == doctest::Approx(expected).epsilon(0.04));
+  CHECK(nmse(x, first) == close_to(expected, 0.04));
 
   // Sums of another round, even with the same seed and step, are not taken for this round's.
   auto h = receivers[0].header(packet_kind::indices, 0);
@@ -411,7 +412,7 @@ TEST_CASE(
   CHECK(first_difference(results[1], results[0]) == nowhere);
   CHECK(first_difference(results[2], results[0]) == nowhere);
   CHECK(first_difference(residual, x[1]) == nowhere);
-  CHECK(nmse({x[0], x[2]}, results[0]) == doctest::Approx(0.0198 / 2).epsilon(0.15));
+  CHECK(nmse({x[0], x[2]}, results[0]) == close_to(0.0198 / 2, 0.15));
 }
 
 TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless told to") {
@@ -485,7 +486,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
   REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
   CHECK(first_difference(results[0], results[2]) == nowhere);
   CHECK(first_difference(results[0], results[3]) == nowhere);
-  CHECK(nmse({x[0], x[2], x[3]}, results[0]) == doctest::Approx(0.0198 / 3).epsilon(0.15));
+  CHECK(nmse({x[0], x[2], x[3]}, results[0]) == close_to(0.0198 / 3, 0.15));
 }
 
 TEST_CASE(
