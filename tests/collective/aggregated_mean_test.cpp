@@ -551,32 +551,107 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
   }
 }
 
+namespace {
+
+/// Bytes of one mean, counted by the links.
+struct traffic {
+  std::uint64_t up = 0;    ///< by one worker
+  std::uint64_t down = 0;  ///< by the aggregator, to all workers
+};
+traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
+                   sum_width width = sum_width::lanes) {
+  thc<float> const codec;
+  traffic bytes;
+  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    if (link.rank() == workers) {
+      aggregator_options wanted;
+      wanted.width = width;
+      serve(link, values, codec, {workers, chunk}, wanted);
+      bytes.down = link.bytes_sent();
+      return;
+    }
+    std::vector<float> x(values, link.rank() % 2 == 0 ? 1.f : -2.f);
+    aggregated_mean mean(
+        values, codec, link,
+        {.share = {workers, chunk}, .norm_patience = 20s, .patience = 20s, .resend_after = 0ns});
+    auto const report = mean.average(std::span(x), {});
+    if (report.lost > 0) throw std::runtime_error("a sum did not come");
+    if (report.bytes_sent != link.bytes_sent()) throw std::runtime_error("the report miscounts");
+    if (link.rank() == 0) bytes.up = report.bytes_sent;
+    mean.leave();
+  });
+  REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+  return bytes;
+}
+
+/// What `sent` has beyond numbers of so many bits, in units of these.
+double overhead(std::uint64_t sent, std::size_t numbers, int bits) {
+  auto const payload = static_cast<double>(numbers) * bits / 8;
+  return static_cast<double>(sent) / payload - 1;
+}
+
+}  // namespace
+
 TEST_CASE("aggregated_mean: bytes are those of the packets: 4 bits up, 8 down, headers and norms") {
   constexpr std::size_t values = 1 << 17;
   constexpr int workers = 2;
   for (std::uint32_t const chunk : {1024u, 16384u}) {
     CAPTURE(chunk);
-    std::uint64_t up = 0, down = 0;
-    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
-      if (link.rank() == workers) {
-        serve(link, values, thc<float>(), {workers, chunk});
-        down = link.bytes_sent();
-        return;
-      }
-      auto x = normal_vectors(1, values, 16)[0];
-      aggregated_mean mean(
-          values, thc<float>(), link,
-          {.share = {workers, chunk}, .norm_patience = 20s, .patience = 20s, .resend_after = 0ns});
-      auto const report = mean.average(std::span(x), {});
-      if (link.rank() == 0) up = report.bytes_sent;
-      mean.leave();
-    });
-    REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+    auto const bytes = traffic_of(values, workers, chunk);
     std::uint64_t const chunks = values / chunk, norms = 32 + 4 * values / 4096;
-    CHECK(up == norms + chunks * (32 + chunk / 2));
-    CHECK(down == workers * (norms + 1 + chunks * (32 + chunk + 1)));
-    if (chunk == 16384) CHECK(static_cast<double>(up) < 1.01 * values / 2);
+    CHECK(bytes.up == norms + chunks * (32 + chunk / 2));
+    CHECK(bytes.down == workers * (norms + 1 + chunks * (32 + chunk + 1)));
   }
+}
+
+TEST_CASE("aggregated_mean: from 8192 coordinates in a packet on, 1 % are headers and norms") {
+  struct {
+    std::size_t values;
+    int workers;
+    sum_width width;
+    int sum_bits;  // the largest sum is 17 * workers
+  } const cases[] = {{1 << 20, 2, sum_width::lanes, 8},
+                     {1'150'000, 4, sum_width::tight, 7},
+                     {1'150'000, 4, sum_width::lanes, 8},
+                     {3'000'000, 2, sum_width::u16, 16}};
+  for (auto const& one : cases)
+    for (std::uint32_t const chunk : {8192u, 16384u}) {
+      CAPTURE(one.values);
+      CAPTURE(one.sum_bits);
+      CAPTURE(chunk);
+      auto const bytes = traffic_of(one.values, one.workers, chunk, one.width);
+      // What pads the last transform is payload.
+      std::size_t const coordinates =
+          aggregation_layout<thc<float>>(one.values, {}, one.workers + 1, {one.workers})
+              .coordinates();
+      REQUIRE(coordinates < one.values + 4096);
+      auto const down = bytes.down / static_cast<std::uint64_t>(one.workers);
+      CHECK(overhead(bytes.up, coordinates, 4) > 0);
+      CHECK(overhead(bytes.up, coordinates, 4) <= 0.01);
+      CHECK(overhead(down, coordinates, one.sum_bits) > 0);
+      CHECK(overhead(down, coordinates, one.sum_bits) <= 0.01);
+    }
+}
+
+TEST_CASE("aggregated_mean: what smaller packets cost, and which frames they fit") {
+  // The figures of aggregation_options::chunk_values.
+  constexpr std::size_t values = 1 << 20;
+  struct {
+    std::uint32_t chunk;
+    double up, down;
+  } const cases[] = {{1024, 0.064, 0.033}, {8192, 0.0098, 0.005}};
+  for (auto const& one : cases) {
+    CAPTURE(one.chunk);
+    auto const bytes = traffic_of(values, 2, one.chunk);
+    CHECK(overhead(bytes.up, values, 4) == close_to(one.up, 0.03));
+    CHECK(overhead(bytes.down / 2, values, 8) == close_to(one.down, 0.03));
+  }
+  constexpr std::size_t ip_and_udp = 28;
+  CHECK(packet_bytes(1024, 8, 15) + ip_and_udp <= 1500);
+  CHECK(packet_bytes(2048, 8, 15) + ip_and_udp > 1500);
+  CHECK(packet_bytes(8192, 8, 15) + ip_and_udp <= 9000);
+  CHECK(packet_bytes(4096, 16, 1000) + ip_and_udp <= 9000);
+  CHECK(packet_bytes(aggregation_layout<thc<float>>::chunk_words, 32, 1000) + ip_and_udp <= 1500);
 }
 
 TEST_CASE("aggregated_mean: what cannot work is refused with its numbers") {

@@ -36,8 +36,14 @@ concept IndexCodec = Calibrated<C> && HomomorphicSum<C> && FitsRanks<C> &&
 /// How workers and aggregators share the work; equal on all of them.
 struct aggregation_options {
   int workers = 1;  ///< ranks 0 to workers - 1; all further ranks of the link aggregate
-  /// Coordinates in a packet, a power of two from 64 to 16384. Smaller packets than a transform
-  /// spread what is lost over many values.
+  /// Coordinates in a packet, a power of two from 64 to 16384.
+  ///
+  /// Small packets: 1024, with 4-bit indices and 8-bit sums, fit into Ethernet frames of 1500 bytes
+  /// in both directions, and packets smaller than a transform spread what is lost over many values.
+  /// Large packets: each has a header of 32 bytes. In long vectors headers and norms add 6.4 % to
+  /// the indices and 3.3 % to the sums at 1024, but 1 % and 0.5 % at 8192, which jumbo frames of
+  /// 9000 bytes hold; 16-bit sums need half as many coordinates. So take 8192 or 16384 where links
+  /// cut packets up themselves and lose none, such as MPI.
   std::uint32_t chunk_values = 1024;
 };
 
