@@ -165,9 +165,10 @@ looks::mark looks::mark_of(std::string_view algorithm) {
   if (algorithm == "ring") return {7, "●"};
   if (algorithm.starts_with("torus")) return {5, "■"};
   if (algorithm == "direct") return {9, "▲"};
+  if (algorithm == "doubling") return {11, "▼"};
   if (algorithm == "owner") return {13, "◆"};
   if (algorithm == "MPI") return {2, "×"};
-  return {11, "▼"};
+  return {6, "○"};
 }
 
 std::string time_chart(network const& all, looks const& look, std::string const& id) {

@@ -13,6 +13,7 @@
 #include "../support/command_line.hpp"
 #include "../support/gnuplot.hpp"
 #include "advice.hpp"
+#include "charts.hpp"
 #include "input.hpp"
 #include "network.hpp"
 #include "options.hpp"
@@ -447,6 +448,19 @@ TEST_CASE("network: measured rates may differ a little, stated ones not at all")
     change(another);
     CHECK_FALSE(first.has(another));
   }
+}
+
+TEST_CASE("charts: every algorithm has a mark of its own, as a point and as a character") {
+  std::vector<int> points;
+  std::vector<std::string> symbols;
+  for (auto const* name : {"ring", "torus:2x2", "direct", "doubling", "owner", "MPI", "another"}) {
+    points.push_back(perf::looks::mark_of(name).point);
+    symbols.emplace_back(perf::looks::mark_of(name).symbol);
+  }
+  std::ranges::sort(points);
+  std::ranges::sort(symbols);
+  CHECK(std::ranges::adjacent_find(points) == points.end());
+  CHECK(std::ranges::adjacent_find(symbols) == symbols.end());
 }
 
 TEST_CASE("report: a page has every way and size, names what loses, and every tag is closed") {
