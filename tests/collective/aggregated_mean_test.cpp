@@ -566,14 +566,14 @@ traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
     if (link.rank() == workers) {
       aggregator_options wanted;
       wanted.width = width;
-      serve(link, values, codec, {workers, chunk}, wanted);
+      serve(link, values, codec, {workers, chunk}, wanted, 60s);
       bytes.down = link.bytes_sent();
       return;
     }
     std::vector<float> x(values, link.rank() % 2 == 0 ? 1.f : -2.f);
     aggregated_mean mean(
         values, codec, link,
-        {.share = {workers, chunk}, .norm_patience = 20s, .patience = 20s, .resend_after = 0ns});
+        {.share = {workers, chunk}, .norm_patience = 60s, .patience = 60s, .resend_after = 0ns});
     auto const report = mean.average(std::span(x), {});
     if (report.lost > 0) throw std::runtime_error("a sum did not come");
     if (report.bytes_sent != link.bytes_sent()) throw std::runtime_error("the report miscounts");
@@ -612,8 +612,7 @@ TEST_CASE("aggregated_mean: from 8192 coordinates in a packet on, 1 % are header
     int sum_bits;  // the largest sum is 17 * workers
   } const cases[] = {{1 << 20, 2, sum_width::lanes, 8},
                      {1'150'000, 4, sum_width::tight, 7},
-                     {1'150'000, 4, sum_width::lanes, 8},
-                     {3'000'000, 2, sum_width::u16, 16}};
+                     {1 << 20, 2, sum_width::u16, 16}};
   for (auto const& one : cases)
     for (std::uint32_t const chunk : {8192u, 16384u}) {
       CAPTURE(one.values);
