@@ -22,9 +22,16 @@ struct observation {
   double accuracy = 0;   ///< on the test set, percent
 };
 
+/// Shares of what went by way of aggregators: of all sums, those that came here without this rank's
+/// contribution, which was late or got lost, and those that did not come.
+struct losses {
+  double left_out = 0, missed = 0;
+};
+
 /// What one run did; figures of time and bytes are means over the ranks.
 struct history {
-  std::string codec, algorithm;
+  std::string codec;  ///< name of the trial
+  std::string algorithm;
   std::uint64_t seed = 0;
   double rate = 0, momentum = 0, sign_step = 0;
   std::uint64_t steps = 0;
@@ -33,6 +40,7 @@ struct history {
   double seconds_compute = 0;      ///< gradients, optimiser, parameters
   double seconds_encode = 0;       ///< encode, merge, decode
   double seconds_communicate = 0;  ///< waiting for messages
+  losses lost = {};
   std::vector<observation> curve =
       {};  ///< the first before the first step, the last after the last
 

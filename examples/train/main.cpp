@@ -79,14 +79,17 @@ void run(options const& o) {
   {
     auto unpaced = example::make_transport(o.transport);
     paced_transport transport(unpaced, o.link);
-    for (auto const& name : o.codecs)
+    for (auto const& what : o.trials)
       for (int i = 0; i < o.seeds; ++i) {
-        auto const& how = *find_method(name);
         auto const seed = o.seed + static_cast<std::uint64_t>(i);
-        all.add(train(how, seed, [&](std::size_t parameters) {
-          return make_synchronizer(how, o.sign_step.value_or(how.sign_step), parameters, o, seed,
-                                   transport, executor);
+        all.add(train(what, seed, [&](std::size_t parameters) {
+          return make_synchronizer(what, o.sign_step.value_or(what.how->sign_step), parameters, o,
+                                   seed, transport, executor);
         }));
+        if (auto const& lost = all.find(what.name())->runs.back().lost; what.by_aggregators)
+          say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not "
+              "come\n",
+              100 * lost.left_out, 100 * lost.missed);
       }
   }
 

@@ -15,9 +15,10 @@ namespace train {
 struct method {
   std::string_view name;
   std::string_view what;
-  double rate;       ///< learning rate at the start; goes linearly to 0
-  double momentum;   ///< of each rank's own gradient, before anything is sent
-  double sign_step;  ///< what one sign moves a parameter at the start, where signs are sent
+  double rate;              ///< learning rate at the start; goes linearly to 0
+  double momentum;          ///< of each rank's own gradient, before anything is sent
+  double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
+  bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
 };
 
 inline constexpr std::array methods{
@@ -27,8 +28,8 @@ inline constexpr std::array methods{
     method{"majority_vote", "signSGD: the majority of the gradients' signs", 1, 0, 1e-4},
     method{"signum", "the same with momentum before the sign", 1, 0.9, 1e-4},
     method{"ef_sign", "EF-signSGD: scaled signs with error feedback", 0.02, 0.9, 0},
-    method{"thc", "THC: sums of 4-bit table indices, with error feedback", 0.02, 0.9, 0},
-    method{"uniform_thc", "the same with equidistant levels", 0.02, 0.9, 0},
+    method{"thc", "THC: sums of 4-bit table indices, with error feedback", 0.02, 0.9, 0, true},
+    method{"uniform_thc", "the same with equidistant levels", 0.02, 0.9, 0, true},
     method{"marsit", "one bit per value, full precision every --period steps", 0.1, 0, 1e-3},
     method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
 };

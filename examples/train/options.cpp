@@ -1,10 +1,11 @@
 #include "options.hpp"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
+#include <stdexcept>
 
 #include "../support/command_line.hpp"
 #include "methods.hpp"
@@ -18,21 +19,40 @@ std::string known_methods() {
   return text;
 }
 
-CLI::Validator method_name() {
-  return {[](std::string const& name) {
-            std::vector<std::string_view> names;
-            for (auto const& m : methods) names.push_back(m.name);
-            return find_method(name) ? std::string()
-                                     : fmt::format("no codec is called '{}'; train has: {}", name,
-                                                   fmt::join(names, ", "));
+/// Refuses what `read` throws for.
+template <class Read> CLI::Validator readable(char const* name, Read const& read) {
+  return {[=](std::string const& text) {
+            try {
+              read(text);
+              return std::string();
+            } catch (std::invalid_argument const& e) {
+              return std::string(e.what());
+            }
           },
-          "CODEC"};
+          name};
+}
+
+/// --late and --lost are for every codec that says nothing about them itself.
+void add_mishaps(std::vector<trial>& trials, std::optional<double> late,
+                 std::optional<double> lost) {
+  if (!late && !lost) return;
+  for (auto& one : trials) {
+    if (!one.how->aggregated)
+      throw example::usage{
+          fmt::format("--{} {}: {} has no aggregator; these have: {}\n", late ? "late" : "lost",
+                      late ? *late : *lost, one.how->name, names_of_aggregated()),
+          1};
+    if (!one.by_aggregators) one.by_aggregators = mishaps{late.value_or(0), lost.value_or(0)};
+  }
 }
 
 }  // namespace
 
 options parse(int argc, char const* const* argv) {
   options o;
+  std::vector<std::string> codecs{"fp32", "majority_vote",          "ef_sign",
+                                  "thc",  "thc:late=0.1:lost=0.01", "marsit"};
+  std::optional<std::string> late, lost;
   std::string algorithm = "ring";
   CLI::App app(
       "Trains a fully connected classifier with data parallelism, once per codec, and "
@@ -41,13 +61,35 @@ options parse(int argc, char const* const* argv) {
   app.footer(
       "Codecs:\n" + known_methods() +
       "Each codec has a learning rate, momentum and sign step found for it; --lr, --momentum "
-      "and\n--sign-step replace them for all.");
+      "and\n--sign-step replace them for all.\n\n"
+      "Late and lost: with :late=SHARE or :lost=SHARE after a codec's name, or with --late or\n"
+      "--lost, ranks send indices to aggregators and get sums back. Each rank runs the aggregator\n"
+      "of its share of the chunks, in a thread of its own.\n"
+      "  late  In this share of its steps, a rank begins only when the sums have gone out without\n"
+      "        it, at a deadline. Its contribution stays in its error feedback.\n"
+      "  lost  This share of all packets (1024 indices or sums, or 256 norms) never arrives, up "
+      "or\n"
+      "        down. Lost norms are sent again, lost indices stay in the error feedback, and a "
+      "sum\n"
+      "        that does not come is 0 in the rotated domain: no update there, on that rank. So\n"
+      "        replicas drift apart; after every --resync epochs and at the end they are "
+      "averaged.\n"
+      "Both are drawn by the seed, for every rank on its own. The time until deadlines is\n"
+      "simulated: nobody waits for it, and figures do not depend on how quick the machine is.");
   app.option_defaults()->always_capture_default()->take_last();  // a script's options come first
 
-  app.add_option("--codec", o.codecs, "What is sent; several are trained one after the other")
+  app.add_option("--codec", codecs, "What is sent; several are trained one after the other")
       ->delimiter(',')
       ->take_all()
-      ->check(method_name());
+      ->check(readable("CODEC", trial_from));
+  app.add_option("--late", late, "Share of each rank's contributions that come too late; see below")
+      ->check(readable("SHARE", share_from));
+  app.add_option("--lost", lost, "Share of all packets that get lost; see below")
+      ->check(readable("SHARE", share_from));
+  app.add_option("--resync", o.resync,
+                 "Epochs after which replicas are averaged that lost packets let drift apart;\n"
+                 "0: only at the end")
+      ->check(example::from_zero());
   app.add_option("--algorithm", algorithm,
                  "Which way a sum goes: ring, torus, torus:RxC, direct, doubling, or owner,\n"
                  "with which marsit sends half the bytes and the others use ring")
@@ -101,8 +143,11 @@ options parse(int argc, char const* const* argv) {
       ->check(example::from_zero());
 
   example::parse(app, argc, argv);
-  auto const is_trained = [&](char const* name) {
-    return std::ranges::find(o.codecs, name) != o.codecs.end();
+  std::ranges::transform(codecs, std::back_inserter(o.trials), trial_from);
+  add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
+              lost ? std::optional(share_from(*lost)) : std::nullopt);
+  auto const is_trained = [&](std::string const& name) {
+    return std::ranges::find(o.trials, name, &trial::name) != o.trials.end();
   };
   if (o.within && !(is_trained("fp32") && is_trained("marsit")))
     throw example::usage{"--within compares marsit with fp32; both have to be among the --codec\n",

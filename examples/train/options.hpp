@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "data.hpp"
+#include "trial.hpp"
 
 namespace train {
 
 struct options {
-  std::vector<std::string> codecs{"fp32", "majority_vote", "ef_sign", "thc", "marsit"};
+  std::vector<trial> trials;
   hcomp::algorithm algorithm;
   std::string transport = "mpi";
   double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can
@@ -27,6 +28,8 @@ struct options {
   std::uint64_t period = 100;                       ///< of marsit
   std::uint64_t warm_up = 20;                       ///< of marsit and marsit_inf
   double flush_limit = 2e-3;                        ///< of marsit
+  double resync =
+      1;  ///< epochs after which replicas that may have drifted are averaged; 0: the end
   std::uint64_t seed = 1;
   int seeds = 1;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include "../support/gnuplot.hpp"
 
@@ -22,11 +23,24 @@ constexpr std::array looks{look{"fp32", "#444444"},   look{"fp16", "#999999"},
                            look{"thc", "#882255"},    look{"uniform_thc", "#AA4499"},
                            look{"marsit", "#009E73"}, look{"marsit_inf", "#0072B2"}};
 
-char const* color_of(std::string const& codec) {
+std::string_view method_of(comparison_row const& row) {
+  return std::string_view(row.codec).substr(0, row.codec.find(','));
+}
+
+char const* color_of(comparison_row const& row) {
   auto const* const found =
-      std::ranges::find_if(looks, [&](look const& l) { return codec == l.codec; });
+      std::ranges::find_if(looks, [&](look const& l) { return method_of(row) == l.codec; });
   return found == looks.end() ? "#000000" : found->color;
 }
+
+/// Rows of one method have one colour; its second row has broken lines and open points, and so on.
+int order_of(comparison const& all, std::size_t row) {
+  int order = 0;
+  for (std::size_t i = 0; i < row; ++i) order += method_of(all.rows[i]) == method_of(all.rows[row]);
+  return order;
+}
+int line_of(comparison const& all, std::size_t row) { return 1 + order_of(all, row); }
+int point_of(comparison const& all, std::size_t row) { return std::max(1, 7 - order_of(all, row)); }
 
 /// One line per observation: GB sent, seconds, then mean, least and most of accuracy and of loss.
 std::string data_block(comparison_row const& row) {
@@ -53,17 +67,17 @@ std::string panel(comparison const& all, int x, int y) {
   std::string bands, lines, ends;
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
     auto const& row = all.rows[i];
-    auto const* const color = color_of(row.codec);
+    auto const* const color = color_of(row);
     if (row.runs.size() > 1)
       bands += fmt::format(
           "$data{} using {}:{}:{} with filledcurves fc rgb '{}' fs transparent solid 0.18 "
           "notitle, ",
           i, x, y + 1, y + 2, color);
-    lines += fmt::format("$data{} using {}:{} with lines lw {} lc rgb '{}' notitle, ", i, x, y,
-                         row.codec == "marsit" ? 3 : 2, color);
+    lines += fmt::format("$data{} using {}:{} with lines lw {} dt {} lc rgb '{}' notitle, ", i, x,
+                         y, row.codec == "marsit" ? 3 : 2, line_of(all, i), color);
     ends +=
-        fmt::format("$data{} using {}:{} every ::{} with points pt 7 ps 0.7 lc rgb '{}' notitle, ",
-                    i, x, y, row.runs.front().curve.size() - 2, color);
+        fmt::format("$data{} using {}:{} every ::{} with points pt {} ps 0.7 lc rgb '{}' notitle, ",
+                    i, x, y, row.runs.front().curve.size() - 2, point_of(all, i), color);
   }
   auto const all_curves = bands + lines + ends;
   return "plot " + all_curves.substr(0, all_curves.size() - 2) + "\n";
@@ -76,12 +90,12 @@ std::string key(comparison const& all) {
   for (auto const& row : all.rows) width += letter * static_cast<double>(row.codec.size()) + gap;
   double place = 0.5 - 0.5 * (width - gap);
   std::string text;
-  for (auto const& row : all.rows) {
-    std::string title = row.codec;
+  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    std::string title = all.rows[i].codec;
     std::ranges::replace(title, '_', ' ');
     text += fmt::format(
-        "set label '{}' at screen {},0.898 point pt 7 ps 1 lc rgb '{}' offset 0.8,-0.3\n", title,
-        place, color_of(row.codec));
+        "set label '{}' at screen {},0.898 point pt {} ps 1 lc rgb '{}' offset 0.8,-0.3\n", title,
+        place, point_of(all, i), color_of(all.rows[i]));
     place += letter * static_cast<double>(title.size()) + gap;
   }
   return text;

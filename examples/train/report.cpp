@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +46,9 @@ nlohmann::ordered_json to_json(history const& run, int ranks) {
                               {"compression_ratio", run.ratio(ranks)},
                               {"seconds_compute", run.seconds_compute},
                               {"seconds_encode", run.seconds_encode},
-                              {"seconds_communicate", run.seconds_communicate}};
+                              {"seconds_communicate", run.seconds_communicate},
+                              {"share_left_out", run.lost.left_out},
+                              {"share_missed", run.lost.missed}};
   for (auto const& o : run.curve) json["curve"].push_back(to_json(o));
   return json;
 }
@@ -74,20 +77,22 @@ comparison_row const* comparison::find(std::string_view codec) const {
 }
 
 std::string table(comparison const& all) {
+  std::size_t width = 14;
+  for (auto const& row : all.rows) width = std::max(width, row.codec.size());
   std::string text = fmt::format(
-      "{:<14} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n"
-      "{:<14} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n",
-      "codec", "test accuracy", "test loss", "train loss", "sent by a", "compr.", "compute",
+      "{:<{}} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n"
+      "{:<{}} {:>13} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n",
+      "codec", width, "test accuracy", "test loss", "train loss", "sent by a", "compr.", "compute",
       "encode", "comm.", "total",  //
-      "", "%", "nats", "nats", "rank & step", "ratio", "s", "s", "s", "s");
+      "", width, "%", "nats", "nats", "rank & step", "ratio", "s", "s", "s", "s");
   for (auto const& row : all.rows) {
     auto const mean = [&](auto const& figure) { return row.over_seeds(figure).mean; };
     double const compute = mean([](history const& r) { return r.seconds_compute; });
     double const encode = mean([](history const& r) { return r.seconds_encode; });
     double const communicate = mean([](history const& r) { return r.seconds_communicate; });
     text += fmt::format(
-        "{:<14} {:>13} {:>10.4f} {:>11.4f} {:>11} {:>7.1f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
-        row.codec, accuracy_text(row.accuracy(), row.runs.size()),
+        "{:<{}} {:>13} {:>10.4f} {:>11.4f} {:>11} {:>7.1f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
+        row.codec, width, accuracy_text(row.accuracy(), row.runs.size()),
         mean([](history const& r) { return r.end().test_loss; }),
         mean([](history const& r) { return r.end().train_loss; }),
         bytes_text(mean([](history const& r) { return r.bytes_per_step; })),
@@ -109,7 +114,8 @@ nlohmann::ordered_json to_json(comparison const& all) {
                               {"batch_per_rank", o.batch},
                               {"period", o.period},
                               {"warm_up", o.warm_up},
-                              {"flush_limit", o.flush_limit}};
+                              {"flush_limit", o.flush_limit},
+                              {"resync_epochs", o.resync}};
   for (auto const& row : all.rows) {
     json["parameters"] = row.runs.front().parameters;
     for (auto const& run : row.runs) json["runs"].push_back(to_json(run, all.ranks));

@@ -5,6 +5,7 @@
 #include <hcomp/hcomp.hpp>
 #include <stdexcept>
 
+#include "aggregated.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
 
@@ -93,19 +94,28 @@ class marsit : public synchronizer {
 
 }  // namespace
 
-std::string algorithm_of(method const& how, options const& o) {
+std::string algorithm_of(trial const& what, options const& o) {
+  auto const& how = *what.how;
+  if (what.by_aggregators) return "aggregators";
   if (how.name == "ef_sign") return "direct";
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
   if (o.algorithm.kind == hcomp::algorithm_kind::owner && !is_marsit) return "ring";
   return o.algorithm.name();
 }
 
-std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
+std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                 std::size_t values, options const& o,
                                                 std::uint64_t seed, paced_transport& transport,
                                                 hcomp::host_executor& executor) {
   using std::make_unique;
-  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(how, o))};
+  auto const& how = *what.how;
+  if (what.by_aggregators && how.name == "thc")
+    return make_unique<mean_by_aggregators<hcomp::thc<float>>>(values, *what.by_aggregators, seed,
+                                                               transport, executor);
+  if (what.by_aggregators && how.name == "uniform_thc")
+    return make_unique<mean_by_aggregators<hcomp::uniform_thc<float>>>(values, *what.by_aggregators,
+                                                                       seed, transport, executor);
+  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
   if (how.name == "fp32")
     return make_unique<mean<hcomp::identity<float>>>(values, seed, plan, transport, executor);
   if (how.name == "fp16")

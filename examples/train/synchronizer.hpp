@@ -10,13 +10,14 @@
 #include <span>
 #include <string>
 
-#include "methods.hpp"
+#include "history.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
+#include "trial.hpp"
 
 namespace train {
 
-/// Turns each rank's update into one that is the same on all ranks.
+/// Turns each rank's update into one that is the same on all ranks; where sums get lost, nearly.
 class synchronizer {
  public:
   virtual ~synchronizer() = default;
@@ -26,15 +27,20 @@ class synchronizer {
   /// @param step      counted from 0
   /// @param schedule  learning rate now, over that at the start; sign steps follow it
   virtual hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) = 0;
+
+  /// Collective. Makes the parameters the same on all ranks, if updates were not.
+  virtual hcomp::report settle(std::span<float>) { return {}; }
+
+  virtual losses lost() const { return {}; }
 };
 
-/// Which way the sums of a method go: --algorithm, except where a method knows only one.
-std::string algorithm_of(method const& how, options const& o);
+/// Which way the sums of a trial go: --algorithm, except where a method knows only one.
+std::string algorithm_of(trial const& what, options const& o);
 
-/// What `how` says, for vectors of `values` values.
-/// @param sign_step  that of `how`, or of the command line
+/// What `what` says, for vectors of `values` values.
+/// @param sign_step  that of the method, or of the command line
 /// @throws std::invalid_argument  the algorithm does not go with the method or the ranks
-std::unique_ptr<synchronizer> make_synchronizer(method const& how, double sign_step,
+std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                 std::size_t values, options const& o,
                                                 std::uint64_t seed, paced_transport& transport,
                                                 hcomp::host_executor& executor);

@@ -79,8 +79,10 @@ class stopwatch {
 }  // namespace
 
 history trainer::operator()(
-    method const& how, std::uint64_t seed,
+    trial const& what, std::uint64_t seed,
     std::function<std::unique_ptr<synchronizer>(std::size_t)> const& make) const {
+  auto const& how = *what.how;
+  auto const name = what.name();
   int rank = 0, ranks = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
@@ -91,12 +93,16 @@ history trainer::operator()(
   mlp network(widths, seed);
   auto const parameters = network.parameters();
   sampler samples(data.train.size(), settings.batch, rank, ranks, seed);
-  auto const steps = std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(
-             std::llround(settings.epochs * static_cast<double>(samples.steps_per_epoch()))));
+  auto const steps_in = [&](double epochs) {
+    return static_cast<std::uint64_t>(
+        std::llround(epochs * static_cast<double>(samples.steps_per_epoch())));
+  };
+  auto const steps = std::max<std::uint64_t>(1, steps_in(settings.epochs));
+  auto const resync =
+      settings.resync > 0 ? std::max<std::uint64_t>(1, steps_in(settings.resync)) : steps;
 
-  history run{.codec = std::string(how.name),
-              .algorithm = algorithm_of(how, settings),
+  history run{.codec = name,
+              .algorithm = algorithm_of(what, settings),
               .seed = seed,
               .rate = settings.rate.value_or(how.rate),
               .momentum = settings.momentum.value_or(how.momentum),
@@ -141,36 +147,39 @@ history trainer::operator()(
     optimiser(network.gradient(), now * static_cast<float>(run.rate), update);
     run.seconds_compute += watch();
 
-    auto const figures = [&] {
+    auto const synchronized = [&](auto const& call) {
       try {
-        return (*synchronize)(update, step, now);
+        auto const figures = call();
+        sent += figures;
+        // what a synchronizer does beside its collective counts as encoding
+        run.seconds_encode += watch() - figures.seconds_communicate;
       } catch (hcomp::nonfinite_error const& e) {
-        throw std::runtime_error(fmt::format("{} with seed {} diverged in step {}: {}", how.name,
-                                             seed, step + 1, e.what()));
+        throw std::runtime_error(
+            fmt::format("{} with seed {} diverged in step {}: {}", name, seed, step + 1, e.what()));
       }
-    }();
-    sent += figures;
-    double const whole = watch();
-    // what a synchronizer does beside its collective counts as encoding
-    run.seconds_encode += whole - figures.seconds_communicate;
-
+    };
+    synchronized([&] { return (*synchronize)(update, step, now); });
     for (std::size_t i = 0; i < update.size(); ++i) parameters[i] -= update[i];
-    double const applied = watch();
-    run.seconds_compute += applied;
+    run.seconds_compute += watch();
+    if ((step + 1) % resync == 0 || step + 1 == steps)
+      synchronized([&] { return synchronize->settle(parameters); });
     seconds = run.seconds_compute + run.seconds_encode + sent.seconds_communicate;
     if (is_observed(step + 1, steps, samples.steps_per_epoch())) {
       observe_now(step + 1);
       watch();
     }
   }
-  require_same_parameters(parameters, how.name, comm);
+  require_same_parameters(parameters, name, comm);
 
-  auto const mean = sum_over_ranks<4>(
-      {run.seconds_compute, run.seconds_encode, sent.seconds_communicate, double(sent.bytes_sent)},
-      comm);
+  auto const lost = synchronize->lost();
+  auto const mean =
+      sum_over_ranks<6>({run.seconds_compute, run.seconds_encode, sent.seconds_communicate,
+                         double(sent.bytes_sent), lost.left_out, lost.missed},
+                        comm);
   run.seconds_compute = mean[0] / ranks;
   run.seconds_encode = mean[1] / ranks;
   run.seconds_communicate = mean[2] / ranks;
+  run.lost = {mean[4] / ranks, mean[5] / ranks};
   run.bytes_per_step = mean[3] / ranks / static_cast<double>(steps);
   return run;
 }

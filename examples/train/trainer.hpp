@@ -12,9 +12,9 @@
 
 #include "data.hpp"
 #include "history.hpp"
-#include "methods.hpp"
 #include "options.hpp"
 #include "synchronizer.hpp"
+#include "trial.hpp"
 
 namespace train {
 
@@ -34,7 +34,7 @@ struct trainer {
   /// parameters.
   /// @throws std::runtime_error  the ranks ended with different parameters
   history operator()(
-      method const& how, std::uint64_t seed,
+      trial const& what, std::uint64_t seed,
       std::function<std::unique_ptr<synchronizer>(std::size_t parameters)> const& make) const;
 };
 

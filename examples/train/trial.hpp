@@ -1,0 +1,36 @@
+#pragma once
+/// @file
+/// What `train` trains once per seed: a method, and what goes wrong on the way of its sums.
+
+#include <optional>
+#include <string>
+
+#include "methods.hpp"
+
+namespace train {
+
+/// What happens to contributions that go by way of aggregators; drawn by the seed.
+struct mishaps {
+  double late = 0;  ///< share of the steps in which what a rank sends comes too late; below 1
+  double lost = 0;  ///< share of all packets that never arrive; below 1
+};
+
+struct trial {
+  method const* how;
+  std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
+
+  /// For tables and pictures, such as "thc, 10 % late, 1 % lost".
+  std::string name() const;
+};
+
+/// From a name of --codec: that of a method, after which :late=SHARE and :lost=SHARE may follow.
+/// @throws std::invalid_argument  no such method, or it has no aggregator, or no such share
+trial trial_from(std::string const& text);
+
+/// @throws std::invalid_argument  no number from 0 to below 1
+double share_from(std::string const& text);
+
+/// The methods that have aggregators, with commas.
+std::string names_of_aggregated();
+
+}  // namespace train
