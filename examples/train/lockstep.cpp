@@ -7,7 +7,7 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
-#include <stdexcept>
+#include <hcomp/transport/detail/peer_check.hpp>
 #include <utility>
 
 namespace train {
@@ -61,9 +61,7 @@ lockstep::lockstep(paced_transport& transport) : transport_(&transport) {
 }
 
 void lockstep::link::send(int peer, std::span<std::byte const> packet) {
-  if (peer < 0 || peer >= size())
-    throw std::invalid_argument(
-        fmt::format("send: peer {}, but there are {} links (0 to {})", peer, size(), size() - 1));
+  hcomp::detail::require_peer("send", peer, size(), "lockstep");
   envelope const e{static_cast<std::uint32_t>(rank()), static_cast<std::uint32_t>(peer),
                    static_cast<std::uint32_t>(packet.size())};
   auto& out = box().out[static_cast<std::size_t>(peer % post_->ranks())];
