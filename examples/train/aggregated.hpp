@@ -23,6 +23,8 @@ namespace train {
 /// a step that is drawn to be late, a rank does nothing before the sums have gone out without it.
 /// Packets between a rank and its own aggregator are like all others: they count and get lost.
 /// All ranks begin a step together, so no rank is late because it was late before.
+/// A sum is divided by the number of those in it, and what was left out comes later: with a share
+/// of s left out, parameters move 1 / (1 - s) times as far as with all in time.
 template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchronizer {
  public:
   mean_by_aggregators(std::size_t values, mishaps const& shares, std::uint64_t seed,

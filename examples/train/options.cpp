@@ -75,7 +75,8 @@ options parse(int argc, char const* const* argv) {
       "        replicas drift apart; after every --resync epochs and at the end they are "
       "averaged.\n"
       "Both are drawn by the seed, for every rank on its own. The time until deadlines is\n"
-      "simulated: nobody waits for it, and figures do not depend on how quick the machine is.");
+      "simulated: nobody waits for it, and figures do not depend on how quick the machine is.\n"
+      "What the simulation took is in the table; the picture leaves it out.");
   app.option_defaults()->always_capture_default()->take_last();  // a script's options come first
 
   app.add_option("--codec", codecs, "What is sent; several are trained one after the other")
