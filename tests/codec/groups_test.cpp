@@ -20,6 +20,13 @@ TEST_CASE("every codec: several lanes at once give the bytes of one") {
   });
 }
 
+TEST_CASE("every codec: what travels narrow comes back as it was, byte for byte") {
+  laws::for_each_codec([]<class C>() {
+    INFO(laws::name_of<C>());
+    laws::narrow<C>();
+  });
+}
+
 TEST_CASE(
     "every codec: blocks that contradict each other are marked, stay marked and do not decode") {
   laws::for_each_codec([]<class C>() {

@@ -32,6 +32,7 @@ struct damaged_run {
   std::vector<outcome> outcomes;
   std::vector<std::vector<float>> x;
   bool applied = false;  ///< the message was there to be damaged
+  std::size_t bit = 0;   ///< that was flipped
 };
 
 /// An all-reduce of small integers in which rank 0 flips one bit of its `message`-th message with
@@ -42,12 +43,14 @@ damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, i
   damaged_run run;
   for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
   std::atomic<bool> applied = false;
+  std::atomic<std::size_t> flipped = 0;
   run.outcomes = outcomes_on(ranks, [&](loopback& inner) {
     int blocks_sent = 0;
     tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
       if (inner.rank() != 0 || message < 0 || !has_blocks(bytes) || blocks_sent++ != message)
         return;
-      bytes[bit / 8 % bytes.size()] ^= static_cast<std::byte>(1 << bit % 8);
+      flipped = bit % (8 * bytes.size());
+      bytes[flipped / 8] ^= static_cast<std::byte>(1 << flipped % 8);
       applied = true;
     });
     host_executor executor;
@@ -55,6 +58,7 @@ damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, i
     Sum(values, C{}, transport, executor, options).all_reduce(std::span(x), {.seed = 2});
   });
   run.applied = applied;
+  run.bit = flipped;
   return run;
 }
 
@@ -91,7 +95,7 @@ TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error
         CAPTURE(bit);
         auto const run = run_with_flip<C>(2, 1, {.checksum = true}, message, bit);
         applied += run.applied;
-        if (run.applied) check_noticed(run, whole, bit == 8 * flags_byte + 2);
+        if (run.applied) check_noticed(run, whole, run.bit == 8 * flags_byte + 2);
       }
     CHECK(applied > 0);
   });
@@ -116,6 +120,24 @@ TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every al
       }
       CHECK(message >= 6);  // 6 hops (torus: 4, the outer ones of two chunks), a block or two each
     });
+}
+
+TEST_CASE(
+    "plan: narrow messages that are not the blocks they should be are a wire_error on all ranks") {
+  // one block of one value; what is changed is how long the receiver thinks it is
+  for (std::size_t const byte : {offsetof(block_header, values), offsetof(block_header, weight)})
+    for (bool const narrow : {true, false}) {
+      CAPTURE(byte);
+      CAPTURE(narrow);
+      auto const run =
+          run_with_flip<thc<>>(3, 2 * thc<>::block_values, {.narrow = narrow}, 0, 8 * byte);
+      REQUIRE(run.applied);
+      CAPTURE(to_text(run.outcomes));
+      CHECK(all_ended_alike(run.outcomes, "wire_error"));
+      for (std::size_t rank = 0; rank < 3; ++rank)
+        CHECK(first_difference(run.x[rank], integer_values(run.x[rank].size(), 1,
+                                                           static_cast<int>(rank))) == nowhere);
+    }
 }
 
 TEST_CASE("plan without checksum: damage that headers show is a wire_error, x unchanged") {
@@ -166,7 +188,7 @@ TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all
       CAPTURE(bit);
       auto const run = run_with_flip<sign<>, selection>(3, 50, options, message, bit);
       applied += run.applied;
-      if (run.applied) check_noticed(run, whole, bit == 8 * flags_byte + 2);
+      if (run.applied) check_noticed(run, whole, run.bit == 8 * flags_byte + 2);
     }
   CHECK(applied == 2 * 8 * 34);
 }

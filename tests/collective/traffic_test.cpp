@@ -89,12 +89,31 @@ TEST_CASE(
         auto const codes = 2 * (p - 1) * layout.bytes() +
                            p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
         auto const records = p * steps * sizeof(detail::call_summary);
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how)}, values) ==
-              codes + records);
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, {.how = algorithm::from(how), .check = false},
-                                   values) == codes);
+        plan_options options{.how = algorithm::from(how), .narrow = false};
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes + records);
+        options.check = false;
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes);
       }
   });
+}
+
+TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum has, plus 1 %") {
+  for (int const ranks : {2, 4, 8, 15, 16, 40}) {
+    CAPTURE(ranks);
+    auto const codec = fit(thc<>{}, static_cast<std::uint32_t>(ranks));
+    int const down = std::bit_width(static_cast<unsigned>(codec.granularity() * ranks));
+    CHECK(codec.narrow_bits(static_cast<std::uint32_t>(ranks)) == down);
+    std::size_t const values = std::size_t{1} << 20;  // whole blocks
+    auto const bytes = bytes_of<plan_of<thc<>>>(
+        codec, ranks, {.how = {algorithm_kind::direct}, .check = false}, values);
+    // 4 bits to P - 1 servers of each value, and its sum from there to P - 1 ranks
+    double const ideal = static_cast<double>(values) / 8 * (ranks - 1) * (4 + down);
+    CHECK(static_cast<double>(bytes) >= ideal);
+    CHECK(static_cast<double>(bytes) <= 1.01 * ideal);
+    CAPTURE(down);
+    MESSAGE(ranks << " ranks: 4 bits up, " << down << " down, "
+                  << 100 * (static_cast<double>(bytes) / ideal - 1) << " % for norms and headers");
+  }
 }
 
 TEST_CASE("traffic: codes are as small as their codecs say") {

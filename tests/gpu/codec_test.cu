@@ -16,12 +16,24 @@ namespace {
 
 using namespace hcomp;
 
-/// What `executor` makes of two vectors: their codes, the merged code, and the decoded sum.
+/// Narrow blocks where wide ones would be.
+struct place_blocks {
+  std::size_t* places;
+  std::size_t stride;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    if (group.lane() == 0) places[i] = i * stride;
+    group.sync();
+  }
+};
+
+/// What `executor` makes of two vectors: their codes, the merged code, what is left of it after it
+/// was narrow, and the decoded sum.
 template <class C, class E> struct pipeline {
   C codec;
   E& executor;
   code_layout layout;
-  typename E::buffer x, y, a, b, sum;
+  typename E::buffer x, y, a, b, sum, places, narrow, wide;
 
   pipeline(C const& c, E& e, std::size_t values)
       : codec(c),
@@ -31,7 +43,10 @@ template <class C, class E> struct pipeline {
         y(values * sizeof(float)),
         a(layout.bytes()),
         b(layout.bytes()),
-        sum(values * sizeof(float)) {}
+        sum(values * sizeof(float)),
+        places(layout.blocks() * sizeof(std::size_t)),
+        narrow(layout.bytes()),
+        wide(layout.bytes()) {}
 
   void run(bool checksum) {
     auto const* const first = reinterpret_cast<float const*>(x.data());
@@ -46,6 +61,14 @@ template <class C, class E> struct pipeline {
     executor.for_each_block(layout.blocks(), decode_blocks<C>{codec, layout, 0, a.data(),
                                                               reinterpret_cast<float*>(sum.data()),
                                                               reduction::mean, false});
+    if constexpr (Narrowable<C>) {
+      auto* const at = reinterpret_cast<std::size_t*>(places.data());
+      executor.for_each_block(layout.blocks(), place_blocks{at, layout.block_bytes});
+      executor.for_each_block(layout.blocks(), narrow_blocks<C>{codec, a.data(), layout.block_bytes,
+                                                                narrow.data(), at});
+      executor.for_each_block(layout.blocks(), widen_blocks<C>{codec, narrow.data(), at,
+                                                               wide.data(), layout.block_bytes});
+    }
     executor.synchronize();
   }
 };
@@ -85,6 +108,10 @@ TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded")
         CHECK(copy_of(expected.a) == from_device(found.a));
         CHECK(copy_of(expected.b) == from_device(found.b));
         CHECK(copy_of(expected.sum) == from_device(found.sum));
+        if constexpr (Narrowable<C>) {
+          CHECK(copy_of(expected.wide) == copy_of(expected.a));
+          CHECK(copy_of(expected.wide) == from_device(found.wide));
+        }
       }
   });
 }

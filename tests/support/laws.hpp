@@ -694,6 +694,65 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_lanes
   }
 }
 
+/// What travels narrow takes the bytes its header says, and comes back as it was: for every weight,
+/// at any address, and whoever does it. Codecs that are not Narrowable have nothing to show.
+template <class C> void narrow() {
+  if constexpr (hcomp::Narrowable<C>) {
+    using T = typename C::value_type;
+    for (std::uint32_t const room : {1u, 4u, 15u, 16u, 300u}) {
+      auto const codec = roomy<C>(room);
+      for (int const n : block_sizes<C>())
+        for (std::uint32_t const weight : {1u, 2u, 5u, 300u}) {
+          if (weight > codec.max_summands()) continue;
+          CAPTURE(room);
+          CAPTURE(n);
+          CAPTURE(weight);
+          auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 61});
+          auto block = encode(codec, x, {.stream = 5, .rank = 0, .weight = weight});
+          if (weight < codec.max_summands() && weight > 1)
+            block = merged(codec, block, encode(codec, x, {.stream = 5, .rank = 1}));
+          std::size_t const bytes = codec.narrow_bytes(header_of(block));
+          REQUIRE(bytes >= block_header_bytes);
+          REQUIRE(bytes <= block.size());
+          code expected(bytes);
+          codec.narrow_block(hcomp::serial_group{}, block.data(), expected.data());
+          REQUIRE(std::memcmp(expected.data(), block.data(), block_header_bytes) == 0);
+          for (std::size_t const shift : {0, 1, 4, 7}) {
+            guarded from(block.size(), shift), narrowed(bytes, 8 - shift),
+                widened(block.size(), shift);
+            auto const there_and_back = [&](auto const& share) {
+              std::memcpy(from.data(), block.data(), block.size());
+              share([&](auto group) { codec.narrow_block(group, from.data(), narrowed.data()); });
+              REQUIRE(narrowed.untouched_outside());
+              REQUIRE(same_bytes(narrowed.bytes(), expected));
+              share([&](auto group) { codec.widen_block(group, narrowed.data(), widened.data()); });
+              REQUIRE(widened.untouched_outside());
+              REQUIRE(same_bytes(widened.bytes(), block));
+            };
+            there_and_back([](auto const& f) { f(hcomp::serial_group{}); });
+            there_and_back([](auto const& f) { f(hcomp::simd_group{}); });
+            if (n < 1000 && shift < 2) there_and_back([](auto const& f) { lanes::run<3>(f); });
+          }
+        }
+    }
+    // headers that say anything do not make anybody read or write past a full block
+    auto const codec = roomy<C>();
+    for (std::uint32_t const weight : {0u, 1u, 255u, 65536u, ~0u})
+      for (std::uint16_t const values : {0, 1, 16385, 65535}) {
+        block_header header;
+        header.values = values;
+        header.weight = weight;
+        REQUIRE(codec.narrow_bytes(header) <= codec.block_bytes(C::block_values));
+        guarded from(codec.block_bytes(C::block_values)), to(codec.block_bytes(C::block_values));
+        hcomp::store(from.data(), 0, header);
+        codec.narrow_block(hcomp::simd_group{}, from.data(), to.data());
+        REQUIRE(to.untouched_outside());
+        codec.widen_block(hcomp::simd_group{}, from.data(), to.data());
+        REQUIRE(to.untouched_outside());
+      }
+  }
+}
+
 /// Blocks that contradict each other are marked with the reason, stay marked whatever they are
 /// merged with, and decoding says so.
 template <class C> void contradictions() {

@@ -71,6 +71,20 @@ concept Calibrated = Compressor<C> &&
   { c.measure_block(g, x, n, words) } -> std::same_as<void>;
 };
 
+/// A codec whose blocks travel in fewer bytes than they have in memory, where merging wants room.
+///
+/// `narrow_block(group, block, out)` writes narrow_bytes(header) bytes, at most block_bytes(n),
+/// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
+/// for byte. A block marked block_is_damaged keeps only its header. Headers may say anything: no
+/// more is read or written than they, limited to a full block, have room for.
+template <class C>
+concept Narrowable = Compressor<C> &&
+    requires(C const c, serial_group g, block_header header, std::byte const* in, std::byte* out) {
+  { c.narrow_bytes(header) } -> std::same_as<std::size_t>;
+  { c.narrow_block(g, in, out) } -> std::same_as<void>;
+  { c.widen_block(g, in, out) } -> std::same_as<void>;
+};
+
 /// Settings of a codec that depend on how many ranks are summed, where it has such settings.
 template <class C>
 concept FitsRanks = requires(C const c, std::uint32_t total_weight) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/narrow_lanes.hpp>
 #include <hcomp/codec/detail/thc_kernels.hpp>
 #include <hcomp/codec/detail/thc_simd.hpp>
 #include <hcomp/codec/detail/thc_table.hpp>
@@ -96,6 +97,21 @@ template <class Codec, class T> class basic_thc {
     return static_cast<std::size_t>(transforms(n));
   }
 
+  /// Bits of one coordinate on its way, if the block holds a total weight of `weight`: b of one
+  /// rank, else those of the largest sum.
+  HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
+    if (weight == 1) return table_.bits;
+    auto const largest = static_cast<std::uint64_t>(table_.granularity) * weight;
+    int bits = 0;
+    while (bits < 8 * lane_bytes_ && largest >> bits != 0) ++bits;
+    return bits;
+  }
+  HCOMP_HD constexpr std::size_t narrow_bytes(block_header const& header) const {
+    int const n = header.values < block_values ? header.values : block_values;
+    return lanes_at(n) + static_cast<std::size_t>(coordinates(n) / 8) *
+                             static_cast<std::size_t>(narrow_bits(header.weight));
+  }
+
   // ---- Blocks ----
 
   /// The root mean square of each transform, as the bits of a float; NaN and infinity count as 0.
@@ -142,6 +158,17 @@ template <class Codec, class T> class basic_thc {
         thc_add<std::uint16_t>(group, acc + at, in + at, coordinates(n));
       return block_fault::none;
     });
+  }
+
+  /// Header and norms as they are, then lanes in narrow_bits: columns of narrow_lanes over all
+  /// coordinates of the block.
+  template <class Group>
+  HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
+    change_width<true>(group, block, out);
+  }
+  template <class Group>
+  HCOMP_HD void widen_block(Group group, std::byte const* in, std::byte* block) const {
+    change_width<false>(group, in, block);
   }
 
   template <class Group, class Out>
@@ -237,6 +264,35 @@ template <class Codec, class T> class basic_thc {
   HCOMP_HD constexpr std::size_t lanes_at(int n) const {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float);
   }
+  template <bool Narrow, class Group>
+  HCOMP_HD void change_width(Group group, std::byte const* from, std::byte* to) const {
+    auto const header = load<block_header>(from);
+    int const n = header.values < block_values ? header.values : block_values;
+    std::size_t const at = lanes_at(n);
+    for (auto i = static_cast<std::size_t>(group.lane()); i < at; i += Group::lanes)
+      to[i] = from[i];
+    if (lane_bytes_ == 1)
+      change_lanes<Narrow, std::uint8_t>(group, from + at, n, header.weight, to + at);
+    else
+      change_lanes<Narrow, std::uint16_t>(group, from + at, n, header.weight, to + at);
+  }
+  template <bool Narrow, class Lane, class Group>
+  HCOMP_HD void change_lanes(Group group, std::byte const* from, int n, std::uint32_t weight,
+                             std::byte* to) const {
+    auto const count = static_cast<std::size_t>(coordinates(n));
+    int const bits = narrow_bits(weight);
+    auto const change = [&](auto const& numbers) {
+      if constexpr (Narrow)
+        narrow_lanes<Lane>(group, from, count, bits, to, numbers);
+      else
+        widen_lanes<Lane>(group, from, count, bits, to, numbers);
+    };
+    if (weight == 1 && table_.granularity >> bits != 0)
+      change(thc_level_numbers<Lane, Narrow>{table_.levels.data(), table_.size(),
+                                             cells_.entries.data()});
+    else
+      change(same_numbers{});
+  }
   HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
     return load<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
   }
@@ -312,8 +368,9 @@ template <class Codec, class T> class basic_thc {
 /// as in table(): 0.0198 / n by default. Truncation shrinks vectors by 1 - p, which error feedback
 /// or `unbiased` repairs. NaN and infinity encode as 0 and are flagged.
 /// Size: 8 bits per value for up to 15 ranks (17 with the grid fitted to them), otherwise 16; and
-/// 48 bytes per 16384 values. Source: Li et al., THC, NSDI 2024. Beyond it: a norm per transform,
-/// fresh signs, `unbiased`.
+/// 48 bytes per 16384 values. In plans blocks travel narrow: b bits of one rank, then as many as
+/// the largest sum has, for instance 4 and 7 for 4 ranks. Source: Li et al., THC, NSDI 2024. Beyond
+/// it: a norm per transform, fresh signs, `unbiased`.
 template <class T = float> class thc : public detail::basic_thc<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";

@@ -36,7 +36,8 @@ struct value_range {
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks.
-/// Memory: the code and two of its chunks, in the executor's memory space.
+/// Memory: the code and two of its chunks, in the executor's memory space; with options.narrow and
+/// a codec that is Narrowable as much again.
 template <HomomorphicSum C, Transport T, Executor E> class plan {
  public:
   using value_type = typename C::value_type;
@@ -52,7 +53,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
         executor_(&executor),
         calibration_(codec, layout_),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
-        moves_(layout_, schedule_, options.segment_bytes),
+        moves_(layout_, schedule_, options.segment_bytes, options.narrow),
         code_bytes_((layout_.bytes() + 63) / 64 * 64),
         memory_(code_bytes_ + moves_.scratch_bytes()) {}
   plan(plan const&) = delete;
@@ -115,7 +116,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     if (decodes_on_arrival()) {
       spread_and_decode(x, feedback, call, figures);
     } else {
-      if (!schedule_.reduces_all) moves_.all_gather(code(), transport(), options().tag, figures);
+      if (!schedule_.reduces_all) spread(figures);
       finish(layout_.all(), session_.expected_weight(), of_all(), figures);
       decode(layout_.all(), x, feedback, call, figures);
     }
@@ -141,7 +142,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     no_feedback<value_type> nothing(x.size());
     auto figures = session_.start(detail::operation::all_gather, x, nothing, call);
     encode(owned_blocks(), x, nothing, call, figures, nullptr);  // in a unit of its own
-    moves_.all_gather(code(), transport(), options().tag, figures);
+    spread(figures);
     finish(layout_.all(), 1, of_all(), figures);
     decode(layout_.all(), x, nothing, call, figures);
     return session_.done(figures);
@@ -184,6 +185,12 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
            layout_.values * sizeof(value_type) >= options().decode_on_arrival_bytes;
   }
 
+  void spread(report& figures) {
+    moves_.all_gather(
+        codec(), code(), scratch(), transport(), *executor_, options().tag, figures, [] {},
+        [](block_range) {});
+  }
+
   /// The all-gather, decoding what has arrived. That the sum is sound is known before.
   template <class F>
   void spread_and_decode(std::span<value_type> x, F& feedback, call_options const& call,
@@ -197,8 +204,8 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
         decode(blocks, x, feedback, call, figures);
     };
     moves_.all_gather(
-        code(), transport(), options().tag, figures, [&] { decode_sound(owned_blocks()); },
-        decode_sound);
+        codec(), code(), scratch(), transport(), *executor_, options().tag, figures,
+        [&] { decode_sound(owned_blocks()); }, decode_sound);
     session_.finish(found, detail::findings::of_all, layout_, figures);
   }
 

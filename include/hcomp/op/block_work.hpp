@@ -160,6 +160,32 @@ template <HomomorphicSum C> struct merge_blocks {
   }
 };
 
+/// Blocks that follow each other, in their narrow form: block i to out + places[i].
+template <Narrowable C> struct narrow_blocks {
+  C codec;
+  std::byte const* blocks;
+  std::size_t stride;  ///< from block to block
+  std::byte* out;
+  std::size_t const* places;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    codec.narrow_block(group, blocks + i * stride, out + places[i]);
+  }
+};
+
+/// And back: block i from in + places[i].
+template <Narrowable C> struct widen_blocks {
+  C codec;
+  std::byte const* in;
+  std::size_t const* places;
+  std::byte* blocks;
+  std::size_t stride;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    codec.widen_block(group, in + places[i], blocks + i * stride);
+  }
+};
+
 /// Blocks first, first + 1, ... of a code, as they are, to another place.
 struct copy_blocks {
   code_layout layout;

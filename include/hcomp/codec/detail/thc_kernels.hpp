@@ -268,6 +268,43 @@ HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int coun
   }
 }
 
+// ---- Lanes of one rank as numbers of levels, which need fewer bits
+
+/// A level of the table for its number, or the other way round, in lanes of narrow_lanes.
+template <class Lane, bool ToNumbers> struct thc_level_numbers {
+  std::uint8_t const* levels;
+  int size;  ///< of the table
+  std::uint32_t const* cells;
+
+  HCOMP_HD std::uint64_t word(std::uint64_t w) const {
+    constexpr int bits = 8 * sizeof(Lane);
+    std::uint64_t result = 0;
+    for (int at = 0; at < 64; at += bits) {
+      auto const number = static_cast<std::uint32_t>(w >> at & 0xffu);
+      std::uint32_t const other = ToNumbers
+                                      ? (cells[number] >> 24) + (number >= levels[size - 1])
+                                      : levels[number < static_cast<unsigned>(size) ? number : 0];
+      result |= std::uint64_t{other} << at;
+    }
+    return result;
+  }
+
+  /// With few levels comparing with all of them is quicker than looking up.
+  bool has_vectors() const { return size <= 16; }
+  template <class Vector> [[gnu::always_inline]] void vector(Vector& w) const {
+    using lanes = typename aligned_vector<Lane, sizeof(Vector) / sizeof(Lane)>::type;
+    lanes const given = (lanes)w;
+    lanes result{};
+    for (int k = 1; k < size; ++k)
+      if constexpr (ToNumbers)
+        result -= (lanes)(given >= levels[k]);
+      else
+        result +=
+            (lanes)(given >= static_cast<Lane>(k)) & static_cast<Lane>(levels[k] - levels[k - 1]);
+    w = (Vector)result;
+  }
+};
+
 // ---- Who works on which transform
 
 inline constexpr int thc_largest_transform = 16384;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/core/config.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct thc_table {
   double truncation_error = 0;  ///< of moving to -t or t
   std::array<std::uint8_t, 256> levels = {};  ///< T; 0 beyond 2^b
 
-  int size() const { return 1 << bits; }
+  HCOMP_HD constexpr int size() const { return 1 << bits; }
 };
 
 namespace detail {

@@ -63,7 +63,8 @@ struct call_record {
   std::uint32_t columns = 0;
   std::uint32_t result = 0;
   std::uint32_t nonfinite = 0;
-  std::uint32_t checksum = 0;
+  std::uint16_t checksum = 0;
+  std::uint16_t narrow = 0;
   std::uint64_t segment_bytes = 0;
   std::uint64_t decode_on_arrival_bytes = 0;
   std::uint64_t seed = 0;
@@ -93,6 +94,7 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
   mine.result = static_cast<std::uint32_t>(call.result);
   mine.nonfinite = static_cast<std::uint32_t>(options.nonfinite);
   mine.checksum = options.checksum;
+  mine.narrow = options.narrow;
   mine.segment_bytes = options.segment_bytes;
   mine.decode_on_arrival_bytes = options.decode_on_arrival_bytes;
   mine.seed = call.seed;
@@ -195,6 +197,8 @@ inline void require_agreement(std::span<call_record const> all) {
       [](auto& r) { return r.nonfinite; }, number);
   compare(
       "the checksum (0 off, 1 on)", [](auto& r) { return r.checksum; }, number);
+  compare(
+      "narrow (0 off, 1 on)", [](auto& r) { return r.narrow; }, number);
   compare(
       "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
   compare(

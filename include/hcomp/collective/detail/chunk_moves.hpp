@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <hcomp/collective/detail/narrow_code.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/error.hpp>
@@ -20,23 +21,31 @@ namespace hcomp::detail {
 /// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one
 /// overlaps the transfer of the next, and a segment that the next hop passes on leaves as soon as
 /// it is merged; blocks are encoded when they are first needed, while others are on their way. What
-/// a hop both sends and adds to is sent before it is added to.
+/// a hop both sends and adds to is sent before it is added to. Narrowable blocks travel narrow, one
+/// behind the other, if that is wanted; what an all-gather passes on stays as it came.
 /// Keeps its request lists: after the first use nothing is allocated.
 template <HomomorphicSum C, Transport T> class chunk_moves {
  public:
-  chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes)
+  chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes,
+              bool narrow)
       : layout_(layout),
         schedule_(&plan),
         segment_blocks_(layout.blocks_per(segment_bytes)),
+        narrow_(layout, std::min(segment_blocks_, layout.blocks())),
+        is_narrow_(Narrowable<C> && narrow && plan.size > 1),
         reduces_at_once_(sends_own_blocks_only(plan.reduce)),
         gathers_at_once_(sends_own_blocks_only(plan.gather)) {
     for (hop const& h : plan.reduce)
       incoming_bytes_ = std::max(incoming_bytes_, layout.bytes(blocks(h.receive)));
     incoming_bytes_ = (incoming_bytes_ + 63) / 64 * 64;
+    if (is_narrow_) narrow_messages_.resize(layout.blocks());
   }
 
-  /// Bytes of scratch that `reduce_scatter` needs: received chunks of two hops.
-  std::size_t scratch_bytes() const { return 2 * incoming_bytes_; }
+  /// Bytes of scratch: received chunks of two hops. If blocks travel narrow, as much again as they
+  /// arrive, and a whole code as it leaves.
+  std::size_t scratch_bytes() const {
+    return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
+  }
 
   /// Add up the chunks; afterwards this rank holds its finished chunks in their places in `code`.
   /// @param encode  (blocks) called for blocks of this rank before they are sent or merged, for
@@ -44,9 +53,15 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   template <Executor E, class Encode>
   void reduce_scatter(C const& codec, std::byte* code, std::byte* scratch, T& transport,
                       E& executor, tag_t tag, report& figures, Encode const& encode) {
-    auto const place = [&](std::size_t h, block_range range) {
-      return scratch + (h % 2) * incoming_bytes_ +
+    auto const place_in = [&](std::byte* chunks, std::size_t h, block_range range) {
+      return chunks + (h % 2) * incoming_bytes_ +
              layout_.offset(range.first - blocks(schedule_->reduce[h].receive).first);
+    };
+    auto const place = [&](std::size_t h, block_range range) {
+      return place_in(scratch, h, range);
+    };
+    auto const inbox = [&](std::size_t h, block_range range) {
+      return place_in(is_narrow_ ? scratch + 2 * incoming_bytes_ : scratch, h, range);
     };
     auto const merge = [&](std::size_t h, block_range range) {
       stopwatch watch;
@@ -61,36 +76,43 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       watch.add_to(figures.seconds_merge);
     };
     auto const nothing = [](block_range) {};
-    run(schedule_->reduce, reduces_at_once_, code, transport, tag, figures, place, encode, encode,
-        merge, nothing);
+    run(schedule_->reduce, reduces_at_once_, codec, code, outbox(scratch), transport, executor, tag,
+        figures, inbox, place, encode, encode, merge, nothing);
     encode(layout_.all());  // a rank alone makes no hops
   }
 
   /// Spread the finished chunks; afterwards every rank holds all of them.
   /// @param meanwhile  () called once, when this rank's own chunks are on their way
   /// @param arrived    (blocks) called for all others' chunks, segment by segment
-  template <class Meanwhile, class Arrived>
-  void all_gather(std::byte* code, T& transport, tag_t tag, report& figures,
-                  Meanwhile const& meanwhile, Arrived const& arrived) {
+  template <Executor E, class Meanwhile, class Arrived>
+  void all_gather(C const& codec, std::byte* code, std::byte* scratch, T& transport, E& executor,
+                  tag_t tag, report& figures, Meanwhile const& meanwhile, Arrived const& arrived) {
     bool first = true;
     auto const place = [&](std::size_t, block_range range) {
       return code + layout_.offset(range.first);
+    };
+    auto const inbox = [&](std::size_t, block_range range) {
+      return (is_narrow_ ? outbox(scratch) : code) + layout_.offset(range.first);
     };
     auto const once = [&](block_range) {
       if (first) meanwhile();
       first = false;
     };
+    auto const nothing = [](block_range) {};
     run(
-        schedule_->gather, gathers_at_once_, code, transport, tag, figures, place,
-        [](block_range) {}, once, [](std::size_t, block_range) {}, arrived);
+        schedule_->gather, gathers_at_once_, codec, code, outbox(scratch), transport, executor, tag,
+        figures, inbox, place, nothing, once, [](std::size_t, block_range) {}, arrived);
     if (first) meanwhile();
-  }
-  void all_gather(std::byte* code, T& transport, tag_t tag, report& figures) {
-    all_gather(
-        code, transport, tag, figures, [] {}, [](block_range) {});
   }
 
  private:
+  /// What a segment is as a message, in the place where it leaves.
+  struct message {
+    std::size_t blocks = 0;
+    std::size_t bytes = 0;
+  };
+
+  std::byte* outbox(std::byte* scratch) const { return scratch + 4 * incoming_bytes_; }
   block_range blocks(block_range chunks) const {
     return schedule_->blocks_of(chunks, layout_.blocks());
   }
@@ -104,14 +126,18 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
 
   /// Moves all segments; the functions say what is done besides.
   /// @param at_once      no hop has to wait for another before it sends
-  /// @param place        (hop, blocks) -> where these blocks are received
+  /// @param out          where blocks are made narrow
+  /// @param inbox        (hop, blocks) -> where these blocks are received
+  /// @param place        (hop, blocks) -> where they go; another place if they are narrow
   /// @param before_send  (blocks)
   /// @param before_wait  (blocks) while they are on their way here
   /// @param arrived      (hop, blocks)
   /// @param passed_on    (blocks) when they are on their way to the next, if they go there
-  template <class Place, class BeforeSend, class BeforeWait, class Arrived, class PassedOn>
-  void run(std::vector<hop> const& hops, bool at_once, std::byte* code, T& transport, tag_t tag,
-           report& figures, Place const& place, BeforeSend const& before_send,
+  template <Executor E, class Inbox, class Place, class BeforeSend, class BeforeWait, class Arrived,
+            class PassedOn>
+  void run(std::vector<hop> const& hops, bool at_once, C const& codec, std::byte* code,
+           [[maybe_unused]] std::byte* out, T& transport, [[maybe_unused]] E& executor, tag_t tag,
+           report& figures, Inbox const& inbox, Place const& place, BeforeSend const& before_send,
            BeforeWait const& before_wait, Arrived const& arrived, PassedOn const& passed_on) {
     stopwatch watch;
     auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
@@ -119,12 +145,31 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       f(arguments...);
       watch.skip();
     };
+    auto const narrow = [&](block_range range) {
+      stopwatch own;
+      if constexpr (Narrowable<C>)
+        narrow_messages_[range.first] = {
+            range.count, narrow_.narrow(codec, executor, range, code + layout_.offset(range.first),
+                                        out + layout_.offset(range.first))};
+      own.add_to(figures.seconds_encode);
+    };
+    auto const widen = [&](std::size_t h, block_range range, std::size_t bytes) {
+      stopwatch own;
+      if constexpr (Narrowable<C>)
+        narrow_.widen(codec, executor, range, std::span<std::byte const>(inbox(h, range), bytes),
+                      place(h, range));
+      own.add_to(figures.seconds_decode);
+    };
+    bool const keeps = at_once || &hops == &schedule_->gather;  // what was made narrow stays good
     auto const send = [&](std::size_t h, block_range range) {
       aside(before_send, range);
-      (at_once ? early_sends_ : sends_[h % 2])
-          .push_back(transport.isend(hops[h].to, tag,
-                                     std::span<std::byte const>(code + layout_.offset(range.first),
-                                                                layout_.bytes(range))));
+      std::span<std::byte const> bytes(code + layout_.offset(range.first), layout_.bytes(range));
+      if (is_narrow_) {
+        auto const& made = narrow_messages_[range.first];
+        if (!keeps || made.blocks != range.count) aside(narrow, range);
+        bytes = {out + layout_.offset(range.first), made.bytes};
+      }
+      (at_once ? early_sends_ : sends_[h % 2]).push_back(transport.isend(hops[h].to, tag, bytes));
     };
     auto const send_all = [&](std::size_t h) {
       for_each_segment(hops[h].send, [&](block_range range) { send(h, range); });
@@ -132,12 +177,13 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     auto const receive_all = [&](std::size_t h) {
       for_each_segment(hops[h].receive, [&](block_range range) {
         receives_[h % 2].push_back(transport.irecv(
-            hops[h].from, tag, std::span<std::byte>(place(h, range), layout_.bytes(range))));
+            hops[h].from, tag, std::span<std::byte>(inbox(h, range), layout_.bytes(range))));
       });
     };
 
     for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
       list->clear();
+    narrow_messages_.assign(narrow_messages_.size(), {});
     if (hops.empty()) return;
     receive_all(0);
     send_all(0);
@@ -152,11 +198,15 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       for_each_segment(hops[h].receive, [&](block_range range) {
         aside(before_wait, range);
         std::size_t const came = transport.wait(receives_[h % 2][next++]);
-        if (came != layout_.bytes(range))
+        if (!is_narrow_ && came != layout_.bytes(range))
           throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
                            " sent " + std::to_string(came) + " bytes, " +
                            std::to_string(layout_.bytes(range)) + " were expected");
         if (exchanges) transport.wait(sends_[h % 2][next - 1]);
+        if (is_narrow_) {
+          aside(widen, h, range, came);
+          if (keeps) narrow_messages_[range.first] = {range.count, came};
+        }
         aside(arrived, h, range);
         if (passes_on) send(h + 1, range);
         aside(passed_on, range);
@@ -188,6 +238,9 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   code_layout layout_;
   schedule const* schedule_;
   std::size_t segment_blocks_;
+  narrow_code<C> narrow_;
+  bool is_narrow_;
+  std::vector<message> narrow_messages_;  ///< by the first blocks of their segments
   bool reduces_at_once_;
   bool gathers_at_once_;
   std::size_t incoming_bytes_ = 0;

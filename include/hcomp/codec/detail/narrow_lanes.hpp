@@ -1,0 +1,131 @@
+#pragma once
+/// @file
+/// Lanes of 8 or 16 bits in as few bits as their numbers need, and back.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// The numbers in lanes, as they are.
+struct same_numbers {
+  HCOMP_HD std::uint64_t word(std::uint64_t w) const { return w; }
+  bool has_vectors() const { return true; }
+  template <class Vector> [[gnu::always_inline]] void vector(Vector&) const {}
+};
+
+/// Lanes lie in as many rows as each has bits, in columns of one lane; in fewer bits the same
+/// columns have fewer rows. All that is done is to shift whole rows, words of 64 bits at a time.
+///
+/// One step: to = to or 0, or the row at `from`, its numbers exchanged for others, shifted in every
+/// lane; of which `mask` chooses bits.
+template <class Numbers = same_numbers> struct row_shift {
+  std::byte* to;
+  std::byte const* from;
+  std::size_t bytes;   ///< of a row, a multiple of 8
+  int left;            ///< bits; negative: to the right
+  std::uint64_t mask;  ///< after shifting
+  bool adds;           ///< to what is there
+  Numbers numbers = {};
+
+  HCOMP_HD void word(std::size_t i) const {
+    auto const w = numbers.word(load<std::uint64_t>(from, i));
+    std::uint64_t const moved = (left < 0 ? w >> -left : w << left) & mask;
+    store(to, i, adds ? load<std::uint64_t>(to, i) | moved : moved);
+  }
+  template <class Group> HCOMP_HD void by(Group group) const {
+    for (auto i = static_cast<std::size_t>(group.lane()); i < bytes / 8; i += Group::lanes) word(i);
+  }
+
+#if !defined(__CUDA_ARCH__)
+  void by(simd_group) const {
+    if (numbers.has_vectors())
+      run_at(best_simd_level(), *this);
+    else
+      by(serial_group{});
+  }
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vector = words<Lanes / 2>;
+    std::size_t const whole = bytes / sizeof(vector) * sizeof(vector);
+    if (left >= 0)
+      for (std::size_t at = 0; at < whole; at += sizeof(vector)) move<vector, true>(at);
+    else
+      for (std::size_t at = 0; at < whole; at += sizeof(vector)) move<vector, false>(at);
+    for (std::size_t i = whole / 8; i < bytes / 8; ++i) word(i);
+    return false;
+  }
+
+ private:
+  template <class Vector, bool Left> [[gnu::always_inline]] void move(std::size_t at) const {
+    Vector w, there{};
+    std::memcpy(&w, from + at, sizeof(w));
+    numbers.vector(w);
+    if (adds) std::memcpy(&there, to + at, sizeof(there));
+    w = there | ((Left ? w << left : w >> -left) & mask);
+    std::memcpy(to + at, &w, sizeof(w));
+  }
+#endif
+};
+
+/// Bits first to end - 1 of every lane of a word.
+template <class Lane> HCOMP_HD constexpr std::uint64_t lane_bits(int first, int end) {
+  std::uint64_t const one = ~std::uint64_t{0} / ((std::uint64_t{1} << 8 * sizeof(Lane)) - 1);
+  return one * ((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
+}
+
+/// @param count    lanes, a multiple of 64
+/// @param bits     1 to those of a lane; higher bits of the numbers must be 0
+/// @param out      count / 8 * bits bytes, apart from the lanes
+/// @param numbers  what the numbers in the lanes are exchanged for before
+template <class Lane, class Numbers = same_numbers, class Group>
+HCOMP_HD void narrow_lanes(Group group, std::byte const* lanes, std::size_t count, int bits,
+                           std::byte* out, Numbers const& numbers = {}) {
+  constexpr int all = 8 * sizeof(Lane);
+  std::size_t const row = count / 8;
+  for (int r = 0; r < all; ++r) {
+    std::byte const* const from = lanes + static_cast<std::size_t>(r) * row;
+    std::byte* const to = out + static_cast<std::size_t>(r * bits / all) * row;
+    int const at = r * bits % all, left = all - at;
+    row_shift<Numbers>{to, from, row, at, lane_bits<Lane>(at, all), at > 0, numbers}.by(group);
+    if (bits > left)
+      row_shift<Numbers>{to + row, from,   row, -left, lane_bits<Lane>(0, bits - left),
+                         false,    numbers}
+          .by(group);
+  }
+  group.sync();
+}
+
+/// And back.
+/// @param numbers  what the numbers are exchanged for after
+template <class Lane, class Numbers = same_numbers, class Group>
+HCOMP_HD void widen_lanes(Group group, std::byte const* in, std::size_t count, int bits,
+                          std::byte* lanes, Numbers const& numbers = {}) {
+  constexpr int all = 8 * sizeof(Lane);
+  [[maybe_unused]] constexpr std::uint64_t whole = ~std::uint64_t{0};
+  std::size_t const row = count / 8;
+  for (int r = 0; r < all; ++r) {
+    std::byte* const to = lanes + static_cast<std::size_t>(r) * row;
+    std::byte const* const from = in + static_cast<std::size_t>(r * bits / all) * row;
+    int const at = r * bits % all, left = all - at;
+    row_shift<>{to, from, row, -at, lane_bits<Lane>(0, bits < left ? bits : left), false}.by(group);
+    if (bits > left)
+      row_shift<>{to, from + row, row, left, lane_bits<Lane>(left, bits), true}.by(group);
+    if constexpr (!std::is_same_v<Numbers, same_numbers>)
+      row_shift<Numbers>{to, to, row, 0, whole, false, numbers}.by(group);
+  }
+  group.sync();
+}
+
+#pragma GCC diagnostic pop
+
+}  // namespace hcomp::detail
