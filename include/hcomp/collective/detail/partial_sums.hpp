@@ -131,13 +131,17 @@ template <IndexCodec C> class partial_sums {
     if (!alike || weight == 0) weight = 65535 / largest_ / 2 * 2;
     std::byte* const lanes = block_.data();
     for (std::size_t c = first; c < last; ++c) {
-      std::size_t const from = c * layout_->chunk_values();
+      std::size_t const from = c * layout_->chunk_values(), count = layout_->values_in(c);
       std::uint32_t const k = members_[c], middle = largest_ * weight / 2;
-      for (std::size_t i = from; i < from + layout_->values_in(c); ++i)
-        store(lanes, i - at,
-              static_cast<std::uint16_t>(k == weight ? sums_[i]
-                                         : k == 0    ? middle
-                                                     : (sums_[i] * weight + k / 2) / k));
+      std::uint16_t const* const sums = sums_.data() + from;
+      std::byte* const out = lanes + (from - at) * sizeof(std::uint16_t);
+      if (k == weight)
+        std::memcpy(out, sums, count * sizeof(std::uint16_t));
+      else if (k == 0)
+        for (std::size_t i = 0; i < count; ++i) store(out, i, static_cast<std::uint16_t>(middle));
+      else
+        for (std::size_t i = 0; i < count; ++i)
+          store(out, i, static_cast<std::uint16_t>((sums[i] * weight + k / 2) / k));
     }
     codec_.decode_sums(simd_group{}, lanes, reinterpret_cast<std::byte const*>(norms_of_block(b)),
                        layout_->blocks().values_in(b),
@@ -162,10 +166,13 @@ template <IndexCodec C> class partial_sums {
     auto const [first, last] = chunks_of(b);
     std::size_t const at = b * C::block_values;
     for (std::size_t c = first; c < last; ++c) {
-      std::size_t const from = c * layout_->chunk_values();
-      bool const counts = indices && (!only_members || members_[c] == 0 || has_me(c));
-      for (std::size_t i = from - at; i < from - at + layout_->values_in(c); ++i)
-        store(lanes, i, static_cast<std::uint16_t>(counts ? 2 * levels[indices[i]] : largest_));
+      std::size_t const from = c * layout_->chunk_values() - at, count = layout_->values_in(c);
+      std::byte* const out = lanes + from * sizeof(std::uint16_t);
+      if (indices && (!only_members || members_[c] == 0 || has_me(c)))
+        for (std::size_t i = 0; i < count; ++i)
+          store(out, i, static_cast<std::uint16_t>(2 * levels[indices[from + i]]));
+      else
+        for (std::size_t i = 0; i < count; ++i) store(out, i, static_cast<std::uint16_t>(largest_));
     }
     return block_.data();
   }
