@@ -21,9 +21,8 @@ template <class Collective, class C, class T> class plan_contender final : publi
       : executor_(threads), plan_(values, codec, transport, executor_, options_of(how)) {
     this->name = std::move(name);
     this->accuracy = promise_of<C>(transport.size());
-    std::uint64_t most =
-        hcomp::bytes_sent_per_rank(how, transport.rank(), transport.size(),
-                                   hcomp::layout_of(codec, values, how.sharers(transport.size())));
+    std::uint64_t most = hcomp::bytes_sent_per_rank(codec, values, transport.rank(),
+                                                    transport.size(), options_of(how));
     hcomp::unite_records(transport, hcomp::tag_t{0}, most,
                          [](auto& a, auto const& b) { a = std::max(a, b); });
     this->bytes_to_send = static_cast<double>(most);
@@ -55,10 +54,10 @@ template <class T> class automatic_contender final : public contender<T> {
     this->predicted_seconds = chosen.seconds();
     hcomp::builtin_codecs<T>::with(
         chosen.codec, [&]<class C>() { this->accuracy = promise_of<C>(transport.size()); });
-    auto const layout =
-        plan_.costs().of(chosen.codec).layout(values, chosen.how.sharers(transport.size()));
-    this->bytes_to_send =
-        static_cast<double>(hcomp::bytes_sent_per_rank(chosen.how, 0, transport.size(), layout));
+    hcomp::plan_options options = how.plan;
+    options.how = chosen.how;
+    this->bytes_to_send = static_cast<double>(hcomp::bytes_sent_per_rank(
+        plan_.costs().of(chosen.codec), values, 0, transport.size(), options));
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     return plan_.all_reduce(x, call);

@@ -121,10 +121,19 @@ class virtual_executor {
       return f.layout.block_values;
     else if constexpr (requires { f.decode.layout; })
       return f.decode.layout.block_values;
+    else if constexpr (requires { f.places; })
+      return header_of(f).values;
     else if constexpr (requires { f.acc; })
       return load<block_header>(f.acc).values;
     else
       return 0;  // costs nothing
+  }
+
+  template <class C> static block_header header_of(narrow_blocks<C> const& f) {
+    return load<block_header>(f.blocks);
+  }
+  template <class C> static block_header header_of(widen_blocks<C> const& f) {
+    return load<block_header>(f.blocks);
   }
 
   template <class Work> double seconds_per_value(shifted<Work> const& f) const {
@@ -135,6 +144,12 @@ class virtual_executor {
     return cost_.encode;
   }
   template <class C> double seconds_per_value(merge_blocks<C> const&) const { return cost_.merge; }
+  template <class C> double seconds_per_value(narrow_blocks<C> const& f) const {
+    return header_of(f).weight == 1 ? cost_.narrow_one : cost_.narrow;
+  }
+  template <class C> double seconds_per_value(widen_blocks<C> const& f) const {
+    return header_of(f).weight == 1 ? cost_.widen_one : cost_.widen;
+  }
   double seconds_per_value(copy_blocks const&) const { return 0; }
   double seconds_per_value(unite_statistics const&) const { return 0; }
   template <class C, class Source>

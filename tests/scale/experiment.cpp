@@ -133,7 +133,7 @@ class experiment {
       result.faults.push_back(
           fmt::format("rank {}: {} hops instead of {}", rank, report.hops, hops));
 
-    auto const bytes = hcomp::bytes_sent_per_rank(how, rank, ranks, layout) +
+    auto const bytes = hcomp::bytes_sent_per_rank(codec, options_.values, rank, ranks, {how}) +
                        hcomp::agreement_bytes_per_rank(ranks);
     double const off = static_cast<double>(report.bytes_sent) - static_cast<double>(bytes);
     double const allowed =

@@ -61,6 +61,8 @@ template <class V, Transport T, Executor E> class automatic_plan {
     if constexpr (E::space != memory_space::host)
       std::erase_if(allowed.algorithms,
                     [](algorithm const& how) { return how.kind == algorithm_kind::owner; });
+    if (!options.plan.narrow)
+      for (auto& row : costs_.codecs) row.cost = row.cost.wide();
     choices_ = choose(costs_, transport.size(), values, allowed, options.plan.segment_bytes,
                       options.plan.check, options.plan.decode_on_arrival_bytes);
     follow_rank_0(transport, options.plan.tag);

@@ -14,10 +14,12 @@
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/rank_clock.hpp>
 #include <hcomp/collective/options.hpp>
+#include <hcomp/collective/schedule.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace hcomp {
 
@@ -70,57 +72,67 @@ inline int hops_of(algorithm const& how, int ranks) {
   return 2 * (ranks - 1);
 }
 
+namespace detail {
+
+/// @param layout_of_sum  (ranks) -> the layout of a code that travels with the sum of so many
+template <class LayoutOfSum>
+std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t segment_bytes,
+                         LayoutOfSum const& layout_of_sum) {
+  require_ranks("bytes_sent_per_rank", ranks);
+  if (rank < 0 || rank >= ranks)
+    throw std::invalid_argument("bytes_sent_per_rank: rank " + std::to_string(rank) + " of " +
+                                std::to_string(ranks) + " ranks");
+  if (how.kind == algorithm_kind::owner) {
+    code_layout const layout = layout_of_sum(1);
+    std::size_t const group = layout.blocks_per(segment_bytes),
+                      groups = (layout.blocks() + group - 1) / group;
+    double const message = static_cast<double>(groups * block_header_bytes) +
+                           owned_bytes(static_cast<double>(layout.values),
+                                       static_cast<double>(layout.blocks()), ranks);
+    return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
+  }
+  auto const s = make_schedule(how, rank, ranks);
+  std::uint64_t bytes = 0;
+  auto const add = [&](std::vector<hop> const& hops) {
+    for (hop const& h : hops) {
+      code_layout const layout = layout_of_sum(h.ranks);
+      bytes += layout.bytes(s.blocks_of(h.send, layout.blocks()));
+    }
+  };
+  add(s.reduce);
+  if (!s.reduces_all) add(s.gather);
+  return bytes;
+}
+
+}  // namespace detail
+
 /// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
 /// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on,
 /// statistics_bytes_per_rank() if the codec is Calibrated, and those
 /// of another agreement, of ceil(log2 P) records of 16 bytes, where x is decoded on arrival.
 ///
-/// Exact, but for algorithm `owner`, whose messages are as long as the draws make them: there it is
-/// the mean over the draws.
-/// @param segment_bytes  as in plan_options; matters for `owner` only
+/// Exact for weights of 1, but for algorithm `owner`, whose messages are as long as the draws make
+/// them: there it is the mean over the draws.
+/// @param options  of the plan; its `how` says which algorithm
 /// @throws std::invalid_argument  ranks < 1, no such rank, a torus that does not fit the ranks
-inline std::uint64_t bytes_sent_per_rank(algorithm const& how, int rank, int ranks,
-                                         code_layout const& layout,
-                                         std::size_t segment_bytes = plan_options{}.segment_bytes) {
-  detail::require_ranks("bytes_sent_per_rank", ranks);
-  if (rank < 0 || rank >= ranks)
-    throw std::invalid_argument("bytes_sent_per_rank: rank " + std::to_string(rank) + " of " +
-                                std::to_string(ranks) + " ranks");
-  std::size_t const p = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
-  std::uint64_t const all = layout.bytes();
-  auto const chunks = [&](std::size_t first, std::size_t count) -> std::uint64_t {
-    std::size_t const from = layout.blocks() * first / p,
-                      to = layout.blocks() * (first + count) / p;
-    return layout.bytes(block_range{from, to - from});
-  };
-  // a ring of n ranks sends, on its way there, all parts but the one after its own, and back all
-  // but the one after that
-  switch (how.kind) {
-    case algorithm_kind::ring: return 2 * all - chunks((r + 1) % p, 1) - chunks((r + 2) % p, 1);
-    case algorithm_kind::direct: return all - chunks(r, 1) + (p - 1) * chunks(r, 1);
-    case algorithm_kind::torus: {
-      auto const shape = how.fitted(ranks);
-      std::size_t const rows = static_cast<std::size_t>(shape.rows),
-                        columns = static_cast<std::size_t>(shape.columns);
-      std::size_t const row = r / columns, column = r % columns, part = (column + 1) % columns;
-      auto const piece = [&](std::size_t i) { return chunks(part * rows + i % rows, 1); };
-      return 2 * all - chunks(part * rows, rows) - chunks((column + 2) % columns * rows, rows) +
-             2 * chunks(part * rows, rows) - piece(row + 1) - piece(row + 2);
-    }
-    case algorithm_kind::doubling: {
-      auto const steps = static_cast<std::uint64_t>(detail::doubling_steps(ranks));
-      std::size_t const pairs = p - (std::size_t{1} << steps);
-      if (r >= 2 * pairs) return steps * all;
-      return r % 2 == 0 ? all : (steps + 1) * all;
-    }
-    case algorithm_kind::owner: break;
-  }
-  std::size_t const group = layout.blocks_per(segment_bytes),
-                    groups = (layout.blocks() + group - 1) / group;
-  double const message = static_cast<double>(groups * block_header_bytes) +
-                         detail::owned_bytes(static_cast<double>(layout.values),
-                                             static_cast<double>(layout.blocks()), ranks);
-  return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
+/// Cost: an operation per hop.
+template <Compressor C>
+std::uint64_t bytes_sent_per_rank(C const& codec, std::size_t values, int rank, int ranks,
+                                  plan_options const& options = {}) {
+  auto const layout = layout_of(codec, values, options.how.sharers(ranks));
+  return detail::bytes_sent(options.how, rank, ranks, options.segment_bytes, [&](int summed) {
+    return options.narrow ? travelling_layout(codec, layout, static_cast<std::uint32_t>(summed))
+                          : layout;
+  });
+}
+
+/// The same from a codec's costs, in which the last block may be a few bytes off.
+inline std::uint64_t bytes_sent_per_rank(codec_cost const& codec, std::size_t values, int rank,
+                                         int ranks, plan_options const& options = {}) {
+  auto const layout = codec.layout(values, options.how.sharers(ranks));
+  return detail::bytes_sent(options.how, rank, ranks, options.segment_bytes, [&](int summed) {
+    return options.narrow ? codec.travelling(layout, summed) : layout;
+  });
 }
 
 /// Bytes that agreeing on a Calibrated codec's statistics makes every rank send; otherwise 0.
@@ -156,6 +168,8 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// values * P unpack, and decodes. Before all, ceil(log2 P) messages if `check` is on; as many more
 /// before an all-gather that decodes.
 ///
+/// @param codec          blocks travel narrow, where it says that they can; codec.wide(): they do
+/// not
 /// @param segment_bytes  as in plan_options, like the last two
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
 ///                                negative or not finite
@@ -195,7 +209,7 @@ inline prediction predict(
     bool const pairs_up = !detail::is_power_of_two(ranks);
     double const blocks = static_cast<double>(std::max<std::size_t>(1, layout.blocks()));
     clock.move(hops_of(how, ranks), layout.blocks(),
-               {true, true, all * codec.encode / blocks, 0, true, pairs_up});
+               {true, true, all * codec.encode / blocks, 0, true, pairs_up, 1, 0, true});
     if (ranks == 1) clock.work(codec.call + all * codec.encode);
     p.reduce_scatter = clock.now();
     return p;
@@ -213,9 +227,11 @@ inline prediction predict(
   bool const decodes = ranks > 1 && values * codec.value_bytes >= decode_on_arrival_bytes;
   int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
             columns = how.kind == algorithm_kind::torus ? shape.columns : ranks;
-  clock.move(columns - 1, largest(columns), {passes_on, true, of_block(codec.encode, columns), 0});
+  clock.move(columns - 1, largest(columns),
+             {passes_on, true, of_block(codec.encode, columns), 0, false, false, 1, passes_on});
   clock.move(rows - 1, largest(ranks),
-             {passes_on, true, columns > 1 ? 0 : of_block(codec.encode, ranks), 0});
+             {passes_on, true, columns > 1 ? 0 : of_block(codec.encode, ranks), 0, false, false,
+              columns, columns});
   if (ranks == 1) clock.work(codec.call + all * codec.encode);
   p.reduce_scatter = clock.now();
   if (decodes) {
@@ -224,10 +240,9 @@ inline prediction predict(
                          sizeof(detail::findings_summary)));
   }
   double const decode_block = decodes ? of_block(codec.decode, ranks) : 0;
-  clock.move(rows - 1, largest(ranks), {passes_on, false, 0, decode_block},
-             rows > 1 ? largest(ranks) : 0);
-  clock.move(columns - 1, largest(columns), {passes_on, false, 0, decode_block},
-             rows > 1 ? 0 : largest(ranks));
+  detail::rank_clock::manner const spread{passes_on, false, 0, decode_block, false, false, ranks};
+  clock.move(rows - 1, largest(ranks), spread, rows > 1 ? largest(ranks) : 0);
+  clock.move(columns - 1, largest(columns), spread, rows > 1 ? 0 : largest(ranks));
   p.all_gather = clock.now() - p.reduce_scatter;
   return p;
 }

@@ -2,8 +2,11 @@
 /// @file
 /// What a link and a codec cost: what the cost model starts from, measured or filled in.
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
@@ -29,13 +32,20 @@ struct link_cost {
 
 /// What a codec costs on one rank, and the size of its code.
 struct codec_cost {
-  double encode = 0;                 ///< seconds per value of the vector
-  double merge = 0;                  ///< seconds per value received and merged
-  double decode = 0;                 ///< seconds per value of the vector
-  double call = 0;                   ///< seconds that each use of the executor takes besides
-  double measure = 0;                ///< Calibrated: seconds per value to find what ranks agree on
-  double pack = 0;                   ///< algorithm `owner`: seconds per value and rank to select
-  double unpack = 0;                 ///< and to put back
+  double encode = 0;      ///< seconds per value of the vector
+  double merge = 0;       ///< seconds per value received and merged
+  double decode = 0;      ///< seconds per value of the vector
+  double call = 0;        ///< seconds that each use of the executor takes besides
+  double measure = 0;     ///< Calibrated: seconds per value to find what ranks agree on
+  double pack = 0;        ///< algorithm `owner`: seconds per value and rank to select
+  double unpack = 0;      ///< and to put back
+  double narrow_one = 0;  ///< Narrowable: seconds per value of one rank
+  double narrow = 0;      ///< and per value of a sum
+  double widen_one = 0;   ///< and back
+  double widen = 0;
+  int lane_bits = 0;                 ///< of a value in memory; 0: blocks travel as they are
+  int one_bits = 0;                  ///< of one rank's value on its way
+  int sum_step = 0;                  ///< a sum of n ranks has bit_width(n * sum_step) bits there
   std::size_t block_values = 1;      ///< of a full block
   std::size_t block_bytes = 4;       ///< of a full block, its header included
   std::size_t header_bytes = 0;      ///< of these
@@ -45,6 +55,26 @@ struct codec_cost {
 
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
+  }
+  /// Bits of a value on its way in the sum of `ranks` ranks; 0 if blocks travel as they are.
+  int bits_of(int ranks) const {
+    if (lane_bits == 0 || ranks == 1) return one_bits;
+    auto const largest = static_cast<std::uint64_t>(ranks) * static_cast<unsigned>(sum_step);
+    return std::min(lane_bits, static_cast<int>(std::bit_width(largest)));
+  }
+  /// The layout as it travels with such a sum.
+  code_layout travelling(code_layout layout, int ranks) const {
+    auto const less = static_cast<std::size_t>(lane_bits - bits_of(ranks));
+    auto const last = layout.blocks() > 0 ? layout.values_in(layout.blocks() - 1) : 0;
+    layout.block_bytes -= layout.block_values * less / 8;
+    layout.last_block_bytes -= static_cast<std::size_t>(last) * less / 8;
+    return layout;
+  }
+  /// The costs of blocks that travel as they are: plan_options::narrow is off.
+  codec_cost wide() const {
+    codec_cost cost = *this;
+    cost.lane_bits = cost.one_bits = 0;
+    return cost;
   }
   /// The code of `values` values that `ranks` ranks share, as layout_of would have it; blocks that
   /// are not full have their share of the payload.
@@ -68,6 +98,11 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   cost.block_unit = block_size_of(codec).unit;
   if constexpr (Calibrated<C>)
     cost.statistics_bytes = codec.statistics_in(C::block_values) * sizeof(std::uint32_t);
+  if constexpr (Narrowable<C>) {
+    cost.lane_bits = 8 * codec.lane_bytes();
+    cost.one_bits = codec.narrow_bits(1);
+    cost.sum_step = codec.granularity();
+  }
   cost.value_bytes = sizeof(typename C::value_type);
   return cost;
 }
@@ -111,6 +146,8 @@ inline void require_costs(char const* who, codec_cost const& codec, link_cost co
   require(codec.measure, "measuring a value");
   require(codec.pack, "selecting a value for a rank");
   require(codec.unpack, "putting back a value of a rank");
+  require(std::max({codec.narrow, codec.narrow_one, codec.widen, codec.widen_one}),
+          "narrowing or widening a value");
   if (codec.block_values == 0 || codec.block_unit == 0 || codec.header_bytes >= codec.block_bytes)
     throw std::invalid_argument(std::string(who) + ": blocks of " +
                                 std::to_string(codec.block_values) + " values in " +

@@ -161,7 +161,8 @@ codec_cost measure_codec(C const& codec, E& executor, T& transport,
   unite_records(transport, options.tag, cost, [](codec_cost& a, codec_cost const& b) {
     for (auto const figure :
          {&codec_cost::measure, &codec_cost::encode, &codec_cost::merge, &codec_cost::decode,
-          &codec_cost::call, &codec_cost::pack, &codec_cost::unpack})
+          &codec_cost::call, &codec_cost::pack, &codec_cost::unpack, &codec_cost::narrow_one,
+          &codec_cost::narrow, &codec_cost::widen_one, &codec_cost::widen})
       a.*figure = std::max(a.*figure, b.*figure);
   });
   return cost;

@@ -16,7 +16,7 @@ struct plan_options {
   algorithm how = {};  ///< ring unless said otherwise
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
-  bool checksum = false;                   ///< protect every block on its way
+  bool checksum = false;  ///< protect every block on its way
   /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send and a
   /// little more to do, which links of up to some 10 Gbit/s per thread pay back.
   bool narrow = true;

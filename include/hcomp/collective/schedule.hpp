@@ -2,6 +2,7 @@
 /// @file
 /// An all-reduce as data: who sends which chunks to whom at which hop. Arithmetic only.
 
+#include <algorithm>
 #include <cstddef>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/ring.hpp>
@@ -18,6 +19,7 @@ struct hop {
   int from = 0;
   block_range send;
   block_range receive;
+  int ranks = 1;     ///< whose sum is sent
   bool adds = true;  ///< in a reduction; false: what is received is finished and replaces
 };
 
@@ -52,9 +54,9 @@ inline schedule ring_schedule(int rank, int size) {
   schedule s{rank, size, size, {}, {}, one_chunk(r.owned())};
   for (int h = 0; h < r.hops(); ++h) {
     s.reduce.push_back(
-        {r.next(), r.previous(), one_chunk(r.reduce_send(h)), one_chunk(r.reduce_recv(h))});
+        {r.next(), r.previous(), one_chunk(r.reduce_send(h)), one_chunk(r.reduce_recv(h)), h + 1});
     s.gather.push_back(
-        {r.next(), r.previous(), one_chunk(r.gather_send(h)), one_chunk(r.gather_recv(h))});
+        {r.next(), r.previous(), one_chunk(r.gather_send(h)), one_chunk(r.gather_recv(h)), size});
   }
   return s;
 }
@@ -75,16 +77,16 @@ inline schedule torus_schedule(int rank, int rows, int columns) {
   schedule s{rank, rows * columns, rows * columns, {}, {}, piece(down.owned())};
   for (int h = 0; h < across.hops(); ++h)
     s.reduce.push_back({in_row(across.next()), in_row(across.previous()),
-                        part(across.reduce_send(h)), part(across.reduce_recv(h))});
+                        part(across.reduce_send(h)), part(across.reduce_recv(h)), h + 1});
   for (int h = 0; h < down.hops(); ++h)
     s.reduce.push_back({in_column(down.next()), in_column(down.previous()),
-                        piece(down.reduce_send(h)), piece(down.reduce_recv(h))});
+                        piece(down.reduce_send(h)), piece(down.reduce_recv(h)), columns * (h + 1)});
   for (int h = 0; h < down.hops(); ++h)
     s.gather.push_back({in_column(down.next()), in_column(down.previous()),
-                        piece(down.gather_send(h)), piece(down.gather_recv(h))});
+                        piece(down.gather_send(h)), piece(down.gather_recv(h)), s.size});
   for (int h = 0; h < across.hops(); ++h)
     s.gather.push_back({in_row(across.next()), in_row(across.previous()),
-                        part(across.gather_send(h)), part(across.gather_recv(h))});
+                        part(across.gather_send(h)), part(across.gather_recv(h)), s.size});
   return s;
 }
 
@@ -94,7 +96,7 @@ inline schedule direct_schedule(int rank, int size) {
   for (int h = 1; h < size; ++h) {
     int const to = (rank + h) % size, from = (rank + size - h) % size;
     s.reduce.push_back({to, from, one_chunk(to), one_chunk(rank)});
-    s.gather.push_back({to, from, one_chunk(rank), one_chunk(from)});
+    s.gather.push_back({to, from, one_chunk(rank), one_chunk(from), size});
   }
   return s;
 }
@@ -111,7 +113,8 @@ inline schedule doubling_schedule(int rank, int size) {
   while (2 * cube <= size) cube *= 2;
   int const pairs = size - cube;  // of ranks 2 i and 2 i + 1
   if (rank < 2 * pairs && rank % 2 == 0) {
-    s.reduce = {{rank + 1, rank + 1, all, nothing}, {rank + 1, rank + 1, nothing, all, false}};
+    s.reduce = {{rank + 1, rank + 1, all, nothing},
+                {rank + 1, rank + 1, nothing, all, size, false}};
     return s;
   }
   bool const is_paired = rank < 2 * pairs;
@@ -119,9 +122,10 @@ inline schedule doubling_schedule(int rank, int size) {
   int const place = is_paired ? rank / 2 : rank - pairs;
   for (int distance = 1; distance < cube; distance *= 2) {
     int const other = place ^ distance, peer = other < pairs ? 2 * other + 1 : other + pairs;
-    s.reduce.push_back({peer, peer, all, all});
+    int const first = place / distance * distance;  // of the places whose sum this rank has
+    s.reduce.push_back({peer, peer, all, all, distance + std::clamp(pairs - first, 0, distance)});
   }
-  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing});
+  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing, size});
   return s;
 }
 

@@ -98,4 +98,21 @@ constexpr code_layout layout_of(C const& codec, std::size_t values, int ranks = 
           codec.block_bytes(static_cast<int>(last))};
 }
 
+/// `layout` while it travels with a sum of weight `weight`: with a codec that is Narrowable blocks
+/// are shorter then, and lie one behind the other.
+template <Compressor C>
+constexpr code_layout travelling_layout([[maybe_unused]] C const& codec, code_layout layout,
+                                        [[maybe_unused]] std::uint32_t weight) {
+  if constexpr (Narrowable<C>) {
+    block_header header;
+    header.weight = weight;
+    header.values = static_cast<std::uint16_t>(layout.block_values);
+    layout.block_bytes = codec.narrow_bytes(header);
+    header.values =
+        static_cast<std::uint16_t>(layout.blocks() > 0 ? layout.values_in(layout.blocks() - 1) : 0);
+    layout.last_block_bytes = codec.narrow_bytes(header);
+  }
+  return layout;
+}
+
 }  // namespace hcomp

@@ -48,14 +48,15 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages);
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
-      add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.block_values,
-          c.block_unit, c.statistics_bytes, c.block_bytes, c.header_bytes, c.value_bytes);
+      add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.narrow_one, c.narrow,
+          c.widen_one, c.widen, c.lane_bits, c.one_bits, c.sum_step, c.block_values, c.block_unit,
+          c.statistics_bytes, c.block_bytes, c.header_bytes, c.value_bytes);
     }
   }
   auto const& m = options.measuring;
   add(m.values, m.codec_seconds, m.link_seconds, m.tag);
   auto const& p = options.plan;
-  add(static_cast<int>(p.nonfinite), p.check, p.checksum, p.segment_bytes,
+  add(static_cast<int>(p.nonfinite), p.check, p.checksum, p.narrow, p.segment_bytes,
       p.decode_on_arrival_bytes, p.tag);
   mine.settings = fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(settings.data()),
                               settings.size());

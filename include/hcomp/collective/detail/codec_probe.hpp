@@ -66,6 +66,7 @@ template <HomomorphicSum C, Executor E> class codec_probe {
     decoded_ = buffer(values * sizeof(value_type));
     code_ = buffer(layout_.bytes());
     other_ = buffer(layout_.bytes());
+    if constexpr (Narrowable<C>) narrow_ = buffer(layout_.bytes());
     statistics_ = buffer(statistics_words(codec, layout_) * sizeof(std::uint32_t));
   }
 
@@ -92,6 +93,32 @@ template <HomomorphicSum C, Executor E> class codec_probe {
         std::min<std::uint32_t>({4, codec_.max_summands() - 1, static_cast<unsigned>(ranks_) - 1});
     for (std::uint32_t weight = 1; weight <= most; ++weight)  // hop by hop it grows
       cost.merge += per_value(timed([&] { encode(code_, 0, weight); }, [&] { merge(); })) / most;
+    if constexpr (Narrowable<C>) {
+      std::vector<std::size_t> places(layout_.blocks());
+      for (std::size_t b = 0; b < places.size(); ++b) places[b] = layout_.offset(b);
+      auto const change = [&](std::uint32_t weight, double& narrow, double& widen) {
+        encode(code_, 0, weight);
+        line_up();
+        narrow = per_value(timed([] {},
+                                 [&] {
+                                   executor_->for_each_block(
+                                       layout_.blocks(),
+                                       narrow_blocks<C>{codec_, code_.data(), layout_.block_bytes,
+                                                        narrow_.data(), places.data()});
+                                 }));
+        line_up();
+        widen = per_value(timed([] {},
+                                [&] {
+                                  executor_->for_each_block(
+                                      layout_.blocks(),
+                                      widen_blocks<C>{codec_, narrow_.data(), places.data(),
+                                                      code_.data(), layout_.block_bytes});
+                                }));
+      };
+      change(1, cost.narrow_one, cost.widen_one);
+      change(std::min(static_cast<std::uint32_t>(ranks_), codec_.max_summands()), cost.narrow,
+             cost.widen);
+    }
     line_up();
     cost.decode = per_value(timed([] {}, [&] { decode(); }));
     if constexpr (std::is_same_v<C, sign<value_type>> && E::space == memory_space::host)
@@ -196,7 +223,7 @@ template <HomomorphicSum C, Executor E> class codec_probe {
   std::size_t ranks_;
   code_layout layout_;
   double seconds_;
-  buffer values_{0}, decoded_{0}, code_{0}, other_{0}, statistics_{0};
+  buffer values_{0}, decoded_{0}, code_{0}, other_{0}, narrow_{0}, statistics_{0};
 };
 
 }  // namespace hcomp::detail

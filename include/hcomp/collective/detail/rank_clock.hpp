@@ -40,6 +40,11 @@ class rank_clock {
     bool sends_all = false;   ///< the first hop sends all blocks: no later one has to encode
     bool pairs_up = false;    ///< what the first hop receives others send, who get the sum at the
                               ///< last one
+    int ranks = 1;            ///< whose sum the first hop sends
+    int more_ranks = 0;       ///< that the sums of every later hop have besides
+    bool doubles = false;     ///< or twice as many as the one before
+
+    int ranks_at(int hop) const { return doubles ? ranks << hop : ranks + hop * more_ranks; }
   };
 
   void work(double seconds) { now_ += seconds; }
@@ -55,12 +60,18 @@ class rank_clock {
       if (seconds_per_block > 0 && count > 0)
         work(codec_.call + seconds_per_block * static_cast<double>(count));
     };
+    auto const send = [&](int h, std::size_t count) {
+      int const ranks = how.ranks_at(h);
+      if (codec_.lane_bits > 0 && (how.merges || h == 0))  // what is gathered stays narrow
+        work(codec_.call + values(count) * (ranks == 1 ? codec_.narrow_one : codec_.narrow));
+      ready_.push_back(pass_link(bytes(count, ranks)));
+    };
     ready_.clear();
     double const start = now_, link_was_free = link_is_free_;
     for (int h = 0; h < (how.passes_on ? std::min(hops, 1) : hops); ++h)
       for (std::size_t i = 0; i < segments; ++i) {
         use(how.encode_block, blocks_of(i));
-        ready_.push_back(sent(blocks_of(i)));
+        send(h, blocks_of(i));
       }
     if (how.pairs_up) {
       now_ = start;
@@ -73,10 +84,13 @@ class rank_clock {
         if (h == 0 && i == 0) use(how.decode_block, own);
         std::size_t const number = static_cast<std::size_t>(h) * segments + i;
         now_ = std::max(now_, ready_[number] + link_.seconds_per_message);
+        if (codec_.lane_bits > 0)
+          work(codec_.call +
+               values(blocks_of(i)) * (how.ranks_at(h) == 1 ? codec_.widen_one : codec_.widen));
         bool const is_sum = how.pairs_up && h + 1 == hops;
         if (is_sum) work(codec_.call);
         if (how.merges && !is_sum) work(codec_.call + values(blocks_of(i)) * codec_.merge);
-        if (how.passes_on && h + 1 < hops) ready_.push_back(sent(blocks_of(i)));
+        if (how.passes_on && h + 1 < hops) send(h + 1, blocks_of(i));
         use(how.decode_block, blocks_of(i));
       }
     if (hops == 0) use(how.decode_block, own);
@@ -110,14 +124,14 @@ class rank_clock {
   }
 
   /// When a message that leaves now has passed the link.
-  double sent(std::size_t blocks) { return pass_link(bytes(blocks)); }
   double pass_link(double bytes) {
     link_is_free_ = std::max(link_is_free_, now_) + link_.seconds_between_messages +
                     bytes * link_.seconds_per_byte;
     return link_is_free_;
   }
-  double bytes(std::size_t blocks) const {
-    return static_cast<double>(std::min(blocks * layout_.block_bytes, layout_.bytes()));
+  double bytes(std::size_t blocks, int ranks) const {
+    auto const layout = codec_.travelling(layout_, ranks);
+    return static_cast<double>(std::min(blocks * layout.block_bytes, layout.bytes()));
   }
   double values(std::size_t blocks) const {
     return static_cast<double>(std::min(blocks * layout_.block_values, layout_.values));
