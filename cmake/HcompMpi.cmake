@@ -4,7 +4,7 @@
 # there: hcomp_tests::<mpi>, the plugins' headers with that MPI, and its launcher. Programs for other
 # than tests link hcomp::mpi, which is whatever FindMPI finds.
 
-set(HCOMP_MPIS openmpi mpich)
+set(HCOMP_MPIS openmpi mpich CACHE STRING "MPI libraries that the tests are built for")
 find_package(PkgConfig QUIET)
 
 function(hcomp_find_mpi mpi package words)
