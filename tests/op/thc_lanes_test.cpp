@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/data.hpp>
+#include <type_traits>
 #include <vector>
 
 using namespace hcomp;
@@ -91,6 +92,24 @@ TEST_CASE("thc_lanes: integer sums in any order give the bits of merged blocks")
     std::vector<std::uint32_t> const heavy{50, 20, 20, 10};
     CHECK(mean_of<std::uint16_t>(wide, x, heavy, {3, 1, 2, 0}, stream_of(key)) ==
           merged_mean(wide, x, heavy, key));
+  }
+}
+
+TEST_CASE("thc_lanes: a value travels as one lane, norms and padding take at most 1 % more") {
+  auto const bytes_per_value = [](auto const& sum, std::size_t values) {
+    auto const lanes = sum.lanes(values) * sizeof(typename std::decay_t<decltype(sum)>::lane_type);
+    auto const words = sum.measure(std::vector<float>(values)).size() * sizeof(std::uint32_t);
+    return static_cast<double>(lanes + words) / static_cast<double>(values);
+  };
+  for (std::size_t const values : {std::size_t{1} << 16, std::size_t{1'000'000}}) {
+    CAPTURE(values);
+    auto const eight = bytes_per_value(thc_lanes<>(fit(thc<>{}, 15), 0, 15), values);
+    CHECK(eight >= 1);
+    CHECK(eight <= 1.01);
+    auto const sixteen =
+        bytes_per_value(thc_lanes<std::uint16_t>(fit(thc<>{}, 100), 0, 100), values);
+    CHECK(sixteen >= 2);
+    CHECK(sixteen <= 2.02);
   }
 }
 
