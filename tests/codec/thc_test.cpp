@@ -1036,3 +1036,54 @@ TEST_CASE("thc: golden bytes") {
   CHECK(golden(thc<>(paper(64)).fitted(20), 5000) == 11175222776244874830u);
   CHECK(golden(uniform_thc<>({.bits = 8}).fitted(3), 100) == 1367138459873682965u);
 }
+
+TEST_CASE("thc: levels of any table travel as their numbers, sums in as many bits as they have") {
+  auto const x = normal(5000, 21);
+  for (int bits = 1; bits <= 8; ++bits)
+    for (int const granularity : {(1 << bits) - 1, 31, 32, 100, 255})
+      for (std::uint32_t const weight : {1u, 2u, 7u, 200u}) {
+        if (granularity < (1 << bits) - 1) continue;
+        CAPTURE(bits);
+        CAPTURE(granularity);
+        CAPTURE(weight);
+        auto const codec = thc<>({.bits = bits, .granularity = granularity}).fitted(weight);
+        auto const block = encode(codec, x, {.stream = 3, .weight = weight});
+        int const wanted = weight == 1 ? bits : std::bit_width(granularity * weight);
+        std::size_t const lanes = 5120;  // 4096 and 1024: the last transform is padded
+        code narrow(block_header_bytes + 2 * 4 + lanes / 8 * static_cast<std::size_t>(wanted)),
+            same(narrow.size()), back(block.size());
+        REQUIRE(codec.narrow_bytes(hcomp::load<block_header>(block.data())) == narrow.size());
+        codec.narrow_block(serial_group{}, block.data(), narrow.data());
+        codec.narrow_block(simd_group{}, block.data(), same.data());
+        CHECK(narrow == same);
+        if (codec.lane_bytes() == 1 && weight > 1) {  // the layout, bit by bit
+          std::size_t const row = lanes / 8, start = block_header_bytes + 2 * 4;
+          bool alike = true;
+          for (std::size_t i = 0; i < lanes; ++i)
+            for (std::size_t k = 0; k < static_cast<std::size_t>(wanted); ++k) {
+              std::size_t const bit = i / row * static_cast<std::size_t>(wanted) + k;
+              auto const byte = narrow[start + bit / 8 * row + i % row];
+              alike &= (block[start + i] >> k & std::byte{1}) == (byte >> bit % 8 & std::byte{1});
+            }
+          CHECK(alike);
+        }
+        codec.widen_block(serial_group{}, narrow.data(), back.data());
+        CHECK(back == block);
+        back.assign(back.size(), std::byte{0xa5});
+        codec.widen_block(simd_group{}, narrow.data(), back.data());
+        CHECK(back == block);
+      }
+}
+
+TEST_CASE("thc: golden bytes of what travels") {
+  auto const golden = [](auto const& codec, std::size_t n, std::uint32_t weight) {
+    vector const x = data::whole_numbers(n, 3);
+    auto const block = encode(codec, x, {.stream = 99, .rank = 5, .weight = weight, .index = 11});
+    code narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
+    codec.narrow_block(serial_group{}, block.data(), narrow.data());
+    return hcomp::fingerprint(serial_group{}, narrow.data(), narrow.size());
+  };
+  CHECK(golden(thc<>().fitted(4), 5000, 1) == 2512744538081924113u);
+  CHECK(golden(thc<>().fitted(4), 5000, 3) == 14397966091954899807u);
+  CHECK(golden(thc<>(paper(64)).fitted(20), 5000, 20) == 15497616733295039617u);
+}

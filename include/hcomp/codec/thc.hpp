@@ -288,8 +288,7 @@ template <class Codec, class T> class basic_thc {
         widen_lanes<Lane>(group, from, count, bits, to, numbers);
     };
     if (weight == 1 && table_.granularity >> bits != 0)
-      change(thc_level_numbers<Lane, Narrow>{table_.levels.data(), table_.size(),
-                                             cells_.entries.data()});
+      change(thc_level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(), cells_));
     else
       change(same_numbers{});
   }

@@ -271,38 +271,40 @@ HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int coun
 // ---- Lanes of one rank as numbers of levels, which need fewer bits
 
 /// A level of the table for its number, or the other way round, in lanes of narrow_lanes.
-template <class Lane, bool ToNumbers> struct thc_level_numbers {
-  std::uint8_t const* levels;
-  int size;  ///< of the table
-  std::uint32_t const* cells;
+template <class Lane, bool ToNumbers> class thc_level_numbers {
+ public:
+  /// @param levels  of which there are `size`, in memory for 256
+  HCOMP_HD thc_level_numbers(std::uint8_t const* levels, int size, thc_cells const& cells)
+      : levels_(levels), cells_(cells.entries.data()), size_(size) {
+    for (unsigned i = 0; i < 32; ++i)
+      few_[i] = static_cast<std::uint8_t>(ToNumbers ? number_of(i) : levels[i]);
+  }
 
   HCOMP_HD std::uint64_t word(std::uint64_t w) const {
     constexpr int bits = 8 * sizeof(Lane);
     std::uint64_t result = 0;
     for (int at = 0; at < 64; at += bits) {
-      auto const number = static_cast<std::uint32_t>(w >> at & 0xffu);
-      std::uint32_t const other = ToNumbers
-                                      ? (cells[number] >> 24) + (number >= levels[size - 1])
-                                      : levels[number < static_cast<unsigned>(size) ? number : 0];
+      auto const given = static_cast<std::uint32_t>(w >> at & 0xffu);
+      std::uint32_t const other =
+          ToNumbers ? number_of(given) : levels_[given < static_cast<unsigned>(size_) ? given : 0];
       result |= std::uint64_t{other} << at;
     }
     return result;
   }
 
-  /// With few levels comparing with all of them is quicker than looking up.
-  bool has_vectors() const { return size <= 16; }
-  template <class Vector> [[gnu::always_inline]] void vector(Vector& w) const {
-    using lanes = typename aligned_vector<Lane, sizeof(Vector) / sizeof(Lane)>::type;
-    lanes const given = (lanes)w;
-    lanes result{};
-    for (int k = 1; k < size; ++k)
-      if constexpr (ToNumbers)
-        result -= (lanes)(given >= levels[k]);
-      else
-        result +=
-            (lanes)(given >= static_cast<Lane>(k)) & static_cast<Lane>(levels[k] - levels[k - 1]);
-    w = (Vector)result;
+  /// Few enough for the processor's lookup in registers.
+  bool has_vectors() const { return size_ <= 16 && levels_[size_ - 1] < 32; }
+  template <class Vector> void vector(Vector& w) const;  // in thc_simd.hpp
+
+ private:
+  HCOMP_HD std::uint32_t number_of(std::uint32_t level) const {
+    return (cells_[level] >> 24) + (level >= levels_[size_ - 1]);
   }
+
+  std::uint8_t const* levels_;
+  std::uint32_t const* cells_;
+  int size_;
+  std::uint8_t few_[32];  ///< what 0 to 31 are exchanged for
 };
 
 // ---- Who works on which transform
