@@ -151,7 +151,10 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
  private:
   T& transport() const { return session_.transport(); }
   std::byte* code() const { return memory_.data(); }
-  std::byte* scratch() const { return memory_.data() + code_bytes_; }
+  detail::code_in_motion<C, T, E> motion(report& figures) {
+    return {codec(),       code(), memory_.data() + code_bytes_, transport(), *executor_,
+            options().tag, figures};
+  }
   block_range owned_blocks() const {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
   }
@@ -166,16 +169,13 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   void reduce(std::span<value_type const> x, F& feedback, call_options const& call,
               report& figures) {
     encoded_.assign(layout_.blocks(), 0);
-    moves_.reduce_scatter(
-        codec(), code(), scratch(), transport(), *executor_, options().tag, figures,
-        [&](block_range range) {
-          for (std::size_t b = range.first; b < range.end(); ++b) {
-            std::size_t const first = b;
-            while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
-            if (b > first)
-              encode({first, b - first}, x, feedback, call, figures, calibration_.words());
-          }
-        });
+    moves_.reduce_scatter(motion(figures), [&](block_range range) {
+      for (std::size_t b = range.first; b < range.end(); ++b) {
+        std::size_t const first = b;
+        while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
+        if (b > first) encode({first, b - first}, x, feedback, call, figures, calibration_.words());
+      }
+    });
   }
 
   /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
@@ -187,8 +187,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
 
   void spread(report& figures) {
     moves_.all_gather(
-        codec(), code(), scratch(), transport(), *executor_, options().tag, figures, [] {},
-        [](block_range) {});
+        motion(figures), [] {}, [](block_range) {});
   }
 
   /// The all-gather, decoding what has arrived. That the sum is sound is known before.
@@ -204,8 +203,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
         decode(blocks, x, feedback, call, figures);
     };
     moves_.all_gather(
-        codec(), code(), scratch(), transport(), *executor_, options().tag, figures,
-        [&] { decode_sound(owned_blocks()); }, decode_sound);
+        motion(figures), [&] { decode_sound(owned_blocks()); }, decode_sound);
     session_.finish(found, detail::findings::of_all, layout_, figures);
   }
 
@@ -262,7 +260,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   E* executor_;
   detail::calibration<C, E> calibration_;
   schedule schedule_;
-  detail::chunk_moves<C, T> moves_;
+  detail::chunk_moves<C, T, E> moves_;
   std::vector<char> encoded_;  ///< block by block
   std::size_t code_bytes_;
   typename E::buffer memory_;

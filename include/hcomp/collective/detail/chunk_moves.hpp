@@ -18,14 +18,27 @@
 
 namespace hcomp::detail {
 
+/// A code on its way, and what moves it.
+template <class C, class T, class E> struct code_in_motion {
+  C const& codec;
+  std::byte* code;     ///< of the whole vector
+  std::byte* scratch;  ///< chunk_moves::scratch_bytes() of it
+  T& transport;
+  E& executor;
+  tag_t tag;
+  report& figures;
+};
+
 /// Makes the hops of a schedule on one code. Chunks travel in segments, so that merging one
 /// overlaps the transfer of the next, and a segment that the next hop passes on leaves as soon as
 /// it is merged; blocks are encoded when they are first needed, while others are on their way. What
 /// a hop both sends and adds to is sent before it is added to. Narrowable blocks travel narrow, one
 /// behind the other, if that is wanted; what an all-gather passes on stays as it came.
 /// Keeps its request lists: after the first use nothing is allocated.
-template <HomomorphicSum C, Transport T> class chunk_moves {
+template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
  public:
+  using motion = code_in_motion<C, T, E>;
+
   chunk_moves(code_layout const& layout, schedule const& plan, std::size_t segment_bytes,
               bool narrow)
       : layout_(layout),
@@ -50,49 +63,45 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
   /// Add up the chunks; afterwards this rank holds its finished chunks in their places in `code`.
   /// @param encode  (blocks) called for blocks of this rank before they are sent or merged, for
   ///                every block at least once
-  template <Executor E, class Encode>
-  void reduce_scatter(C const& codec, std::byte* code, std::byte* scratch, T& transport,
-                      E& executor, tag_t tag, report& figures, Encode const& encode) {
+  template <class Encode> void reduce_scatter(motion const& m, Encode const& encode) {
     auto const place_in = [&](std::byte* chunks, std::size_t h, block_range range) {
       return chunks + (h % 2) * incoming_bytes_ +
              layout_.offset(range.first - blocks(schedule_->reduce[h].receive).first);
     };
     auto const place = [&](std::size_t h, block_range range) {
-      return place_in(scratch, h, range);
+      return place_in(m.scratch, h, range);
     };
     auto const inbox = [&](std::size_t h, block_range range) {
-      return place_in(is_narrow_ ? scratch + 2 * incoming_bytes_ : scratch, h, range);
+      return place_in(is_narrow_ ? m.scratch + 2 * incoming_bytes_ : m.scratch, h, range);
     };
     auto const merge = [&](std::size_t h, block_range range) {
       stopwatch watch;
-      std::byte* const mine = code + layout_.offset(range.first);
+      std::byte* const mine = m.code + layout_.offset(range.first);
       if (schedule_->reduce[h].adds)
-        executor.for_each_block(range.count,
-                                merge_blocks<C>{codec, mine, place(h, range), layout_.block_bytes});
+        m.executor.for_each_block(
+            range.count, merge_blocks<C>{m.codec, mine, place(h, range), layout_.block_bytes});
       else
-        executor.for_each_block(range.count,
-                                copy_blocks{layout_, range.first, mine, place(h, range)});
-      executor.synchronize();
-      watch.add_to(figures.seconds_merge);
+        m.executor.for_each_block(range.count,
+                                  copy_blocks{layout_, range.first, mine, place(h, range)});
+      m.executor.synchronize();
+      watch.add_to(m.figures.seconds_merge);
     };
     auto const nothing = [](block_range) {};
-    run(schedule_->reduce, reduces_at_once_, codec, code, outbox(scratch), transport, executor, tag,
-        figures, inbox, place, encode, encode, merge, nothing);
+    run(schedule_->reduce, reduces_at_once_, m, inbox, place, encode, encode, merge, nothing);
     encode(layout_.all());  // a rank alone makes no hops
   }
 
   /// Spread the finished chunks; afterwards every rank holds all of them.
   /// @param meanwhile  () called once, when this rank's own chunks are on their way
   /// @param arrived    (blocks) called for all others' chunks, segment by segment
-  template <Executor E, class Meanwhile, class Arrived>
-  void all_gather(C const& codec, std::byte* code, std::byte* scratch, T& transport, E& executor,
-                  tag_t tag, report& figures, Meanwhile const& meanwhile, Arrived const& arrived) {
+  template <class Meanwhile, class Arrived>
+  void all_gather(motion const& m, Meanwhile const& meanwhile, Arrived const& arrived) {
     bool first = true;
     auto const place = [&](std::size_t, block_range range) {
-      return code + layout_.offset(range.first);
+      return m.code + layout_.offset(range.first);
     };
     auto const inbox = [&](std::size_t, block_range range) {
-      return (is_narrow_ ? outbox(scratch) : code) + layout_.offset(range.first);
+      return (is_narrow_ ? outbox(m) : m.code) + layout_.offset(range.first);
     };
     auto const once = [&](block_range) {
       if (first) meanwhile();
@@ -100,8 +109,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     };
     auto const nothing = [](block_range) {};
     run(
-        schedule_->gather, gathers_at_once_, codec, code, outbox(scratch), transport, executor, tag,
-        figures, inbox, place, nothing, once, [](std::size_t, block_range) {}, arrived);
+        schedule_->gather, gathers_at_once_, m, inbox, place, nothing, once,
+        [](std::size_t, block_range) {}, arrived);
     if (first) meanwhile();
   }
 
@@ -112,7 +121,8 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
     std::size_t bytes = 0;
   };
 
-  std::byte* outbox(std::byte* scratch) const { return scratch + 4 * incoming_bytes_; }
+  /// Where blocks are narrow before they leave.
+  std::byte* outbox(motion const& m) const { return m.scratch + 4 * incoming_bytes_; }
   block_range blocks(block_range chunks) const {
     return schedule_->blocks_of(chunks, layout_.blocks());
   }
@@ -126,22 +136,20 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
 
   /// Moves all segments; the functions say what is done besides.
   /// @param at_once      no hop has to wait for another before it sends
-  /// @param out          where blocks are made narrow
   /// @param inbox        (hop, blocks) -> where these blocks are received
   /// @param place        (hop, blocks) -> where they go; another place if they are narrow
   /// @param before_send  (blocks)
   /// @param before_wait  (blocks) while they are on their way here
   /// @param arrived      (hop, blocks)
   /// @param passed_on    (blocks) when they are on their way to the next, if they go there
-  template <Executor E, class Inbox, class Place, class BeforeSend, class BeforeWait, class Arrived,
+  template <class Inbox, class Place, class BeforeSend, class BeforeWait, class Arrived,
             class PassedOn>
-  void run(std::vector<hop> const& hops, bool at_once, C const& codec, std::byte* code,
-           [[maybe_unused]] std::byte* out, T& transport, [[maybe_unused]] E& executor, tag_t tag,
-           report& figures, Inbox const& inbox, Place const& place, BeforeSend const& before_send,
-           BeforeWait const& before_wait, Arrived const& arrived, PassedOn const& passed_on) {
+  void run(std::vector<hop> const& hops, bool at_once, motion const& m, Inbox const& inbox,
+           Place const& place, BeforeSend const& before_send, BeforeWait const& before_wait,
+           Arrived const& arrived, PassedOn const& passed_on) {
     stopwatch watch;
     auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(m.figures.seconds_communicate);
       f(arguments...);
       watch.skip();
     };
@@ -149,35 +157,38 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       stopwatch own;
       if constexpr (Narrowable<C>)
         narrow_messages_[range.first] = {
-            range.count, narrow_.narrow(codec, executor, range, code + layout_.offset(range.first),
-                                        out + layout_.offset(range.first))};
-      own.add_to(figures.seconds_encode);
+            range.count,
+            narrow_.narrow(m.codec, m.executor, range, m.code + layout_.offset(range.first),
+                           outbox(m) + layout_.offset(range.first))};
+      own.add_to(m.figures.seconds_encode);
     };
     auto const widen = [&](std::size_t h, block_range range, std::size_t bytes) {
       stopwatch own;
       if constexpr (Narrowable<C>)
-        narrow_.widen(codec, executor, range, std::span<std::byte const>(inbox(h, range), bytes),
-                      place(h, range));
-      own.add_to(figures.seconds_decode);
+        narrow_.widen(m.codec, m.executor, range,
+                      std::span<std::byte const>(inbox(h, range), bytes), place(h, range));
+      own.add_to(m.figures.seconds_decode);
     };
-    bool const keeps = at_once || &hops == &schedule_->gather;  // what was made narrow stays good
+    bool const gathers = &hops == &schedule_->gather;
+    bool const stays_good = gathers || at_once;  // what was made narrow before
     auto const send = [&](std::size_t h, block_range range) {
       aside(before_send, range);
-      std::span<std::byte const> bytes(code + layout_.offset(range.first), layout_.bytes(range));
+      std::span<std::byte const> bytes(m.code + layout_.offset(range.first), layout_.bytes(range));
       if (is_narrow_) {
         auto const& made = narrow_messages_[range.first];
-        if (!keeps || made.blocks != range.count) aside(narrow, range);
-        bytes = {out + layout_.offset(range.first), made.bytes};
+        if (!stays_good || made.blocks != range.count) aside(narrow, range);
+        bytes = {outbox(m) + layout_.offset(range.first), made.bytes};
       }
-      (at_once ? early_sends_ : sends_[h % 2]).push_back(transport.isend(hops[h].to, tag, bytes));
+      (at_once ? early_sends_ : sends_[h % 2])
+          .push_back(m.transport.isend(hops[h].to, m.tag, bytes));
     };
     auto const send_all = [&](std::size_t h) {
       for_each_segment(hops[h].send, [&](block_range range) { send(h, range); });
     };
     auto const receive_all = [&](std::size_t h) {
       for_each_segment(hops[h].receive, [&](block_range range) {
-        receives_[h % 2].push_back(transport.irecv(
-            hops[h].from, tag, std::span<std::byte>(inbox(h, range), layout_.bytes(range))));
+        receives_[h % 2].push_back(m.transport.irecv(
+            hops[h].from, m.tag, std::span<std::byte>(inbox(h, range), layout_.bytes(range))));
       });
     };
 
@@ -197,30 +208,30 @@ template <HomomorphicSum C, Transport T> class chunk_moves {
       std::size_t next = 0;
       for_each_segment(hops[h].receive, [&](block_range range) {
         aside(before_wait, range);
-        std::size_t const came = transport.wait(receives_[h % 2][next++]);
+        std::size_t const came = m.transport.wait(receives_[h % 2][next++]);
         if (!is_narrow_ && came != layout_.bytes(range))
           throw wire_error("hop " + std::to_string(h) + ": rank " + std::to_string(hops[h].from) +
                            " sent " + std::to_string(came) + " bytes, " +
                            std::to_string(layout_.bytes(range)) + " were expected");
-        if (exchanges) transport.wait(sends_[h % 2][next - 1]);
+        if (exchanges) m.transport.wait(sends_[h % 2][next - 1]);
         if (is_narrow_) {
           aside(widen, h, range, came);
-          if (keeps) narrow_messages_[range.first] = {range.count, came};
+          if (gathers) narrow_messages_[range.first] = {range.count, came};
         }
         aside(arrived, h, range);
         if (passes_on) send(h + 1, range);
         aside(passed_on, range);
       });
       if (!exchanges)
-        for (auto& request : sends_[h % 2]) transport.wait(request);
-      if (blocks(hops[h].send).count > 0) ++figures.hops;
+        for (auto& request : sends_[h % 2]) m.transport.wait(request);
+      if (blocks(hops[h].send).count > 0) ++m.figures.hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
       if (more && !passes_on && !at_once) send_all(h + 1);
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(m.figures.seconds_communicate);
     }
-    for (auto& request : early_sends_) transport.wait(request);
-    watch.add_to(figures.seconds_communicate);
+    for (auto& request : early_sends_) m.transport.wait(request);
+    watch.add_to(m.figures.seconds_communicate);
   }
 
   /// True if no hop sends what an earlier one has changed, or changes itself what it sends: then
