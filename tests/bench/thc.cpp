@@ -5,6 +5,9 @@
 //   decode      time of reading as many values                      asked: at most 2.86 times
 //   measure     the norms: the same; encode needs them first
 //   merge       time of reading the 3 bytes per value that it reads and writes      at most 1.25
+//   narrow, widen   one rank's levels to 4 bits and a sum's to 7, and back, for the best level:
+//   time
+//               of reading as many bytes as they read and write
 //   transform   the 12 additions per value alone, in cache: what encode and decode cannot beat
 //   draws       16 random bits per value alone: what encode adds to that
 //
@@ -139,6 +142,48 @@ void add_merging(arrays const& a, way how) {
               }});
 }
 
+/// One rank's levels for numbers of 4 bits, or a sum's lanes in 7 bits, block by block.
+void add_narrowing(arrays const& a, bool sum) {
+  std::size_t const bits = sum ? 7 : 4;
+  auto const read = bench::fastest_read(a.x, nullptr, values);
+  auto const reading_both = [&a, read, bits](std::size_t first, std::size_t n, int) {
+    read(a.x + first, nullptr, n / 32 * (8 + bits));
+  };
+  auto const for_blocks = [](std::size_t first, std::size_t n, auto const& f) {
+    for (std::size_t at = first; at < first + n; at += block) f(at);
+  };
+  auto const levels = a.codec.levels();
+  int const size = static_cast<int>(levels.size());
+  bench::add(
+      {sum ? "narrow a sum" : "narrow one", "best", 0,
+       [&a, for_blocks, levels, size, sum](std::size_t first, std::size_t n, int) {
+         for_blocks(first, n, [&](std::size_t at) {
+           std::byte* const out = a.other + at;
+           if (sum)
+             kernels::narrow_lanes<std::uint8_t>(hcomp::simd_group{}, a.lanes + at, block, 7, out);
+           else
+             kernels::narrow_lanes<std::uint8_t>(
+                 hcomp::simd_group{}, a.lanes + at, block, 4, out,
+                 kernels::thc_level_numbers<std::uint8_t, true>(levels.data(), size, a.cells));
+         });
+       },
+       reading_both});
+  bench::add(
+      {sum ? "widen a sum" : "widen one", "best", 0,
+       [&a, for_blocks, levels, size, sum](std::size_t first, std::size_t n, int) {
+         for_blocks(first, n, [&](std::size_t at) {
+           std::byte* const out = a.lanes + at;
+           if (sum)
+             kernels::widen_lanes<std::uint8_t>(hcomp::simd_group{}, a.other + at, block, 7, out);
+           else
+             kernels::widen_lanes<std::uint8_t>(
+                 hcomp::simd_group{}, a.other + at, block, 4, out,
+                 kernels::thc_level_numbers<std::uint8_t, false>(levels.data(), size, a.cells));
+         });
+       },
+       reading_both});
+}
+
 struct transform_only {
   float const* x;
 
@@ -207,6 +252,8 @@ int main(int argc, char** argv) {
     add_transforming(a, how);
     add_drawing(a, how);
   }
+  add_narrowing(a, false);
+  add_narrowing(a, true);
   return bench::run(argc, argv,
                     "Time of THC's kernels / time of their memory accesses; values per second");
 }

@@ -17,8 +17,8 @@ struct plan_options {
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
   bool checksum = false;  ///< protect every block on its way
-  /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send and a
-  /// little more to do, which links of up to some 10 Gbit/s per thread pay back.
+  /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send, and for
+  /// a tenth of what encoding takes more to do.
   bool narrow = true;
   std::size_t segment_bytes = 256 * 1024;  ///< chunks travel in pieces of about this size
   /// An x of so many bytes is decoded while its last parts arrive. Not with checksums, which
