@@ -1,0 +1,93 @@
+#pragma once
+/// @file
+/// How the lanes of a group share one array: parts of their own, counts of those before, additions
+/// that nobody loses.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+/// *at += value, of several lanes at once; returns what was there. Integers only: of floats the
+/// result would depend on who comes first.
+template <class Group, class T>
+  requires std::is_unsigned_v<T> HCOMP_HD T fetch_add(Group, T* at, T value) {
+    if constexpr (Group::lanes == 1) {
+      T const old = *at;
+      *at = old + value;
+      return old;
+    } else {
+#if defined(__CUDA_ARCH__)
+      using word = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
+      return static_cast<T>(atomicAdd(reinterpret_cast<word*>(at), static_cast<word>(value)));
+#else
+      return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+#endif
+    }
+  }
+
+/// *at |= bits, of several lanes at once.
+template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uint64_t bits) {
+  if constexpr (Group::lanes == 1) {
+    *at |= bits;
+  } else {
+#if defined(__CUDA_ARCH__)
+    atomicOr(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(bits));
+#else
+    __atomic_fetch_or(at, bits, __ATOMIC_RELAXED);
+#endif
+  }
+}
+
+/// Consecutive items of one lane.
+struct lane_part {
+  std::size_t first, end;
+};
+
+template <class Group> HCOMP_HD lane_part part_of(Group group, std::size_t items) {
+  auto const lane = static_cast<std::size_t>(group.lane());
+  constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+  return {items * lane / lanes, items * (lane + 1) / lanes};
+}
+
+/// What the lanes before this one have counted, and all together.
+struct lane_counts {
+  std::uint64_t before, all;
+};
+
+/// @param shared  one word per lane, of all lanes; free again after the group's next sync
+template <class Group>
+HCOMP_HD lane_counts count_together(Group group, std::uint64_t mine, std::uint64_t* shared) {
+  if constexpr (Group::lanes == 1) {
+    return {0, mine};
+  } else {
+    shared[group.lane()] = mine;
+    group.sync();
+    lane_counts counts{0, 0};
+    for (int lane = 0; lane < Group::lanes; ++lane) {
+      if (lane == group.lane()) counts.before = counts.all;
+      counts.all += shared[lane];
+    }
+    return counts;
+  }
+}
+
+/// Number of bits that are 1, and of zeros below the lowest 1 of a word that has one.
+HCOMP_HD inline int ones(std::uint64_t word) {
+#if defined(__CUDA_ARCH__)
+  return __popcll(word);
+#else
+  return __builtin_popcountll(word);
+#endif
+}
+HCOMP_HD inline int lowest_one(std::uint64_t word) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(word)) - 1;
+#else
+  return __builtin_ctzll(word);
+#endif
+}
+
+}  // namespace hcomp::detail
