@@ -114,17 +114,18 @@ class experiment {
       result.predicted =
           hcomp::predicted_seconds(how, ranks, options_.values, cost, options_.link());
     }
-    check_hops_and_bytes(how, rank, hcomp::layout_of(codec, options_.values, ranks), report,
-                         result);
+    check_hops_and_bytes(codec, how, rank, report, result);
     bool const same = hcomp::digest(std::span(x), transport).same();
     if (rank == 0 && !same) result.faults.push_back("the ranks hold different bits");
     if (auto const fault = rank == 0 ? fault_of(codec, x, exact_, ranks) : ""; !fault.empty())
       result.faults.push_back(fault);
   }
 
-  void check_hops_and_bytes(hcomp::algorithm const& how, int rank, hcomp::code_layout const& layout,
+  template <class C>
+  void check_hops_and_bytes(C const& codec, hcomp::algorithm const& how, int rank,
                             hcomp::report const& report, outcome& result) const {
     int const ranks = options_.ranks;
+    auto const layout = hcomp::layout_of(codec, options_.values, how.sharers(ranks));
     bool const by_owner = how.kind == hcomp::algorithm_kind::owner;
     // owner selection sends to all others in one hop; its report counts the messages
     int const hops = by_owner ? ranks - 1 : hcomp::hops_of(how, ranks);
