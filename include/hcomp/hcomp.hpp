@@ -14,6 +14,7 @@
 #include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/codec/sparse_union.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation_layout.hpp>

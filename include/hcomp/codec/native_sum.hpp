@@ -41,4 +41,14 @@ concept CalibratedNativeSum = NativeSum<C> &&
   { c.calibrate(words) } -> std::same_as<void>;
 };
 
+/// One whose ranks agree first on which values are not zero: of the words that `mark` gives, the
+/// bitwise OR over all ranks is put in their place, and `unite` called, before anything is encoded.
+/// `lanes` depends on the union, not only on the number of values.
+template <class C>
+concept IndexedNativeSum = NativeSum<C> &&
+    requires(C c, std::span<typename C::value_type const> x, std::uint64_t stream) {
+  { c.mark(x) } -> std::same_as<std::span<std::uint64_t>>;
+  { c.unite(stream) } -> std::same_as<void>;
+};
+
 }  // namespace hcomp

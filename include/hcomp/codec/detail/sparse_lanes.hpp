@@ -1,0 +1,86 @@
+#pragma once
+/// @file
+/// What all sums of sparse vectors do alike: settings, checks, and packing the values of an index.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// Settings of sums of sparse vectors; equal on all ranks.
+struct sparse_options {
+  std::uint32_t ranks = 1;  ///< that are summed: fixed point leaves room for them
+  reduction result = reduction::sum;
+  /// Floats only. If not throw_error, values pass as they are, and NaN and infinity come out where
+  /// a plain sum has them. Fixed point cannot carry them and always throws.
+  nonfinite_policy nonfinite = nonfinite_policy::throw_error;
+};
+
+namespace detail {
+
+/// Marked values of a vector, and how many are marked before each word.
+struct marked_values {
+  std::span<std::uint64_t const> marks;
+  std::span<std::uint32_t const> ranks;
+};
+inline marked_values marked_by(sparse_index const& index) { return {index.marks(), index.ranks()}; }
+
+/// How values of this index become lanes.
+/// @throws nonfinite_error        by options.nonfinite; on all ranks alike
+/// @throws std::invalid_argument  no ranks
+template <class Lane>
+lhc_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
+                                 sparse_options const& options) {
+  if (options.ranks == 0)
+    throw std::invalid_argument(std::string(name) + ": 0 ranks to be summed, at least 1 is needed");
+  if (index.nonfinite() &&
+      (!lhc_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
+    throw nonfinite_error(std::string(name) + ": NaN or infinity on some rank; x is unchanged");
+  return {index.exponent(), options.ranks,
+          options.result == reduction::mean ? options.ranks : std::uint32_t{1}};
+}
+
+inline void require_lanes(char const* name, std::size_t values, std::size_t united,
+                          std::size_t given, std::size_t needed) {
+  if (values != united)
+    throw std::invalid_argument(std::string(name) + ": " + std::to_string(values) +
+                                " values, but the ranks' index is of " + std::to_string(united));
+  if (given != needed)
+    throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
+                                std::to_string(values) + " values, " + std::to_string(needed) +
+                                " are needed");
+}
+
+/// x[i] as a lane.
+/// @throws std::invalid_argument  larger than any value that was marked
+template <class Lane>
+Lane checked_lane(char const* name, lhc_numbers<Lane> const& numbers, float const* x,
+                  std::size_t i) {
+  if (!numbers.has_room_for(x[i]))
+    throw std::invalid_argument(std::string(name) + ": value " + std::to_string(i) + " is " +
+                                std::to_string(x[i]) +
+                                ", larger than all that were marked; has x changed since?");
+  return numbers.lane(x[i]);
+}
+
+/// The marked values, in their order.
+template <class Lane>
+void pack_values(char const* name, lhc_numbers<Lane> const& numbers, marked_values const& which,
+                 float const* x, Lane* out) {
+  for_marked(simd_group{}, which.marks.data(), which.marks.size(), which.ranks.data(),
+             [&](std::size_t value, std::size_t place) {
+               out[place] = checked_lane(name, numbers, x, value);
+             });
+}
+
+}  // namespace detail
+}  // namespace hcomp

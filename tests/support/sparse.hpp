@@ -1,0 +1,90 @@
+#pragma once
+/// @file
+/// Sparse vectors, and their sums over ranks that live in one program.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <support/data.hpp>
+#include <type_traits>
+#include <vector>
+
+namespace sparse {
+
+using vectors = std::vector<std::vector<float>>;
+
+/// Values in -1 .. 1, of which a share of `density` is not zero; the others are zeros of both
+/// signs.
+inline std::vector<float> values(std::size_t n, double density, data::source from) {
+  std::vector<float> x(n);
+  auto const limit = static_cast<std::uint64_t>(density * 0x1p53);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const draw = hcomp::mix(hcomp::mix(from.seed) + i * 0x9e3779b97f4a7c15u);
+    if (draw >> 11 < limit)
+      x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(draw)) | 1) * 0x1p-31f;
+    else if (draw & 1)
+      x[i] = -0.0f;
+  }
+  return x;
+}
+
+/// What `codec` makes of the sum of all ranks' vectors, the same on each of them; lanes are added
+/// in the order of the ranks.
+template <hcomp::IndexedNativeSum C>
+std::vector<float> sum(C& codec, vectors const& x, std::uint64_t stream = 1) {
+  std::vector<std::uint64_t> all(hcomp::sparse_index::words(x[0].size()));
+  for (auto const& mine : x) {
+    auto const words = codec.mark(mine);
+    for (std::size_t w = 0; w < all.size(); ++w) all[w] |= words[w];
+  }
+  std::copy(all.begin(), all.end(), codec.mark(x[0]).begin());
+  codec.unite(stream);
+  std::vector<typename C::lane_type> lanes(codec.lanes(x[0].size())), total(lanes.size());
+  for (auto const& mine : x) {
+    codec.encode_lanes(mine, lanes, stream);
+    for (std::size_t i = 0; i < lanes.size(); ++i) total[i] += lanes[i];
+  }
+  auto result = x.back();  // to be overwritten, everywhere
+  codec.decode_lanes(total, result, stream);
+  return result;
+}
+
+/// The sum in floats, in the order of the ranks.
+inline std::vector<float> plain_sum(vectors const& x) {
+  std::vector<float> total(x[0].size());
+  for (auto const& mine : x)
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += mine[i];
+  return total;
+}
+
+/// The sum in fixed point by the book: every value rounded to a multiple of the largest power of
+/// two of which sums cannot leave `Lane`'s signed twin, then added in integers.
+template <class Lane> std::vector<float> fixed_sum(vectors const& x) {
+  using number = std::make_signed_t<Lane>;
+  float largest = 0;
+  for (auto const& mine : x)
+    for (float const v : mine) largest = std::max(largest, std::fabs(v));
+  int up = largest < std::numeric_limits<float>::min() ? 126 : -std::ilogb(largest) - 1;
+  auto const most = static_cast<double>(
+      static_cast<std::uint64_t>(std::numeric_limits<number>::max()) / x.size());
+  for (double limit = 2; limit <= most; limit *= 2) ++up;
+  if (static_cast<std::uint64_t>(std::ldexp(1.0, std::ilogb(most))) * x.size() >
+      static_cast<std::uint64_t>(std::numeric_limits<number>::max()))
+    --up;  // `most` was rounded up
+  std::vector<float> total(x[0].size());
+  for (std::size_t i = 0; i < total.size(); ++i) {
+    number sum = 0;
+    for (auto const& mine : x)
+      sum += static_cast<number>(std::round(std::ldexp(static_cast<double>(mine[i]), up)));
+    total[i] = static_cast<float>(std::ldexp(static_cast<double>(sum), -up));
+  }
+  return total;
+}
+
+}  // namespace sparse
