@@ -5,11 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse_index.hpp>
-#include <hcomp/core/group.hpp>
 #include <span>
 
 namespace hcomp {
@@ -59,9 +57,7 @@ template <class Lane = float> class sparse_union {
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*stream*/ = 0) const {
     detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
-    detail::unpack_marked(simd_group{}, index_.marks().data(), x.size(), index_.ranks().data(),
-                          x.data(),
-                          [&](std::size_t place) { return numbers_.value(reduced[place]); });
+    detail::unpack_values(numbers_, detail::marked_by(index_), reduced.data(), x);
   }
 
  private:

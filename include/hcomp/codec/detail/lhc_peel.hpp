@@ -139,14 +139,15 @@ HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& g
 /// and in the cells that were claimed what was read there.
 /// @param cells  the sum of the ranks' sketches
 template <class Group, class Layout, class Lane, class Put>
-HCOMP_HD void recover(Group group, Layout const& layout, lhc_graph const& graph, std::size_t rounds,
-                      Lane* cells, Put const& put) {
+HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims,
+                      std::uint32_t const* claims_after, std::size_t rounds, Lane* cells,
+                      Put const& put) {
   lhc_share<Lane, Group> const mine(group);
   std::size_t begin = 0;
   for (std::size_t r = 0; r < rounds; ++r) {
-    std::size_t const end = graph.rounds[r];
+    std::size_t const end = claims_after[r];
     for (std::size_t k = begin + mine.first; k < end; k += mine.step) {
-      auto const [value, from] = graph.claims[k];
+      auto const [value, from] = claims[k];
       auto const row = layout.row_of(value);
       int of = 0;  // the table it is read from; nobody changes that cell in this round or later
       while (row.cell(of, value) != from) ++of;

@@ -82,5 +82,13 @@ void pack_values(char const* name, lhc_numbers<Lane> const& numbers, marked_valu
              });
 }
 
+/// And back: 0 elsewhere.
+template <class Lane>
+void unpack_values(lhc_numbers<Lane> const& numbers, marked_values const& which, Lane const* in,
+                   std::span<float> x) {
+  unpack_marked(simd_group{}, which.marks.data(), x.size(), which.ranks.data(), x.data(),
+                [&](std::size_t place) { return numbers.value(in[place]); });
+}
+
 }  // namespace detail
 }  // namespace hcomp

@@ -1,0 +1,123 @@
+#pragma once
+/// @file
+/// How one index is sketched and peeled: found out by all ranks alike, before values are sent.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/lhc_cells.hpp>
+#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/detail/lhc_peel.hpp>
+#include <hcomp/codec/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// A sketch whose values can be peeled, and what is to be sent beside it because it cannot.
+class lhc_plan {
+ public:
+  /// Cells of the first sketch that is tried: whole rows.
+  static std::size_t cells_for(std::size_t marked, double cells_per_value) {
+    auto const row = lhc_cells{}.size();
+    double const rows = cells_per_value * static_cast<double>(marked) / static_cast<double>(row);
+    return static_cast<std::size_t>(std::ceil(rows)) * row;
+  }
+
+  /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
+  /// until one peels. Of those tried it takes the one that makes fewest lanes; what that leaves is
+  /// sent beside. A sketch that gives no more than half of the values is left out.
+  /// @throws std::invalid_argument  more cells than 31 bits can count
+  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
+    std::size_t const marked = index.marked();
+    std::size_t const cells = cells_for(marked, cells_per_value);
+    if (cells > 0x7fffffff)
+      throw std::invalid_argument("lhc: " + std::to_string(marked) + " values in " +
+                                  std::to_string(cells_per_value) +
+                                  " cells each, 2^31 can be counted");
+    lhc_cells best;
+    std::size_t fewest = std::numeric_limits<std::size_t>::max();
+    lhc_cells tried{0, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
+    progress_ = {0, 0};
+    for (attempts_ = 0; attempts_ < attempts && (attempts_ == 0 || claims() < marked);
+         ++attempts_) {
+      if (attempts_ >= 4) tried.rows += (tried.rows + 9) / 10;
+      if (tried.size() > 0x7fffffff) break;
+      tried.seed = mix(stream + static_cast<std::uint64_t>(attempts_));
+      try_cells(index, tried);
+      if (std::size_t const lanes = tried.size() + marked - claims(); lanes < fewest) {
+        fewest = lanes;
+        best = tried;
+      }
+    }
+    if (best.seed != cells_.seed) try_cells(index, best);
+    if (claims() <= marked / 2) {
+      cells_.rows = 0;
+      progress_ = {0, 0};
+    }
+    separate(index);
+  }
+
+  lhc_cells const& cells() const { return cells_; }
+  int attempts() const { return attempts_; }
+  std::size_t rounds() const { return progress_.rounds; }
+  std::size_t claims() const { return progress_.claims; }
+  std::span<lhc_claim const> order() const { return std::span(claims_).first(claims()); }
+  /// Claims after each round.
+  std::uint32_t const* claims_after() const { return rounds_.data(); }
+
+  /// The values in the sketch, and those beside it.
+  std::span<std::uint64_t const> sketched(sparse_index const& index) const {
+    return left_count_ == 0 ? index.marks() : std::span<std::uint64_t const>(sketched_);
+  }
+  marked_values left() const { return {left_, left_ranks_}; }
+  std::size_t left_count() const { return left_count_; }
+
+ private:
+  void try_cells(sparse_index const& index, lhc_cells const& cells) {
+    cells_ = cells;
+    words_.resize(cells.size());
+    open_.resize((cells.size() + 63) / 64);
+    claims_.resize(index.marked());
+    rounds_.resize(lhc_most_rounds);
+    lhc_graph const graph{words_.data(), open_.data(), &shared_, claims_.data(), rounds_.data()};
+    begin_peeling(simd_group{}, cells, index.marks().data(), index.marks().size(), graph);
+    progress_ = peel(simd_group{}, cells, graph);
+  }
+  /// Marks what peels and what does not.
+  void separate(sparse_index const& index) {
+    left_count_ = index.marked() - claims();
+    left_.clear();
+    left_ranks_.clear();
+    if (left_count_ == 0) return;
+    left_.assign(index.marks().begin(), index.marks().end());
+    sketched_.assign(left_.size(), 0);
+    for (auto const& claim : order()) {
+      std::uint64_t const bit = std::uint64_t{1} << claim.value % 64;
+      left_[claim.value / 64] &= ~bit;
+      sketched_[claim.value / 64] |= bit;
+    }
+    left_ranks_.resize(left_.size());
+    count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared_);
+  }
+
+  lhc_cells cells_;
+  int attempts_ = 0;
+  lhc_progress progress_{0, 0};
+  std::vector<std::uint64_t> words_, open_;
+  std::uint64_t shared_ = 0;
+  std::vector<lhc_claim> claims_;
+  std::vector<std::uint32_t> rounds_;
+  std::vector<std::uint64_t> left_, sketched_;
+  std::vector<std::uint32_t> left_ranks_;
+  std::size_t left_count_ = 0;
+};
+
+}  // namespace hcomp::detail
