@@ -57,6 +57,7 @@
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
+#include <hcomp/op/sparse_sum.hpp>
 #include <hcomp/op/thc_lanes.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>

@@ -87,6 +87,7 @@ template <class Lane = float> class lhc {
     return detail::lhc_plan::cells_for(index_.marked(), cells_per_value());
   }
 
+  lhc_options const& options() const { return sketch_; }
   sparse_index const& index() const { return index_; }
   std::size_t cells() const { return plan_.cells().size(); }
   /// Values sent beside the sketch.

@@ -1,0 +1,161 @@
+#pragma once
+/// @file
+/// Sums of sparse vectors by whatever takes fewest bytes, decided when all ranks know the union.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/sparse_lanes.hpp>
+#include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace hcomp {
+
+/// How values travel once it is known which are not zero.
+enum class sparse_way {
+  dense,     ///< all of them
+  packed,    ///< as sparse_union
+  sketched,  ///< as lhc
+};
+inline char const* to_text(sparse_way way) {
+  return way == sparse_way::dense ? "dense" : way == sparse_way::packed ? "sparse_union" : "lhc";
+}
+
+/// Which ways may be chosen; equal on all ranks.
+struct sparse_ways {
+  bool dense = true, packed = true, sketched = true;
+  /// Packing has a price of its own: dense, unless another way takes less than this share of it.
+  double worthwhile = 0.8;
+};
+
+/// What was chosen, and why.
+struct sparse_choice {
+  sparse_way way = sparse_way::dense;
+  std::size_t values = 0, marked = 0;  ///< of the vector, and not zero on some rank
+  std::size_t index_bytes = 0;         ///< sent by a rank before the choice
+  std::size_t dense_bytes = 0, packed_bytes = 0, sketched_bytes = 0;  ///< after it, by each way
+
+  /// "sparse_union: 5000 of 100000 values are not zero on some rank; bytes: dense 400000,
+  /// sparse_union 20000, lhc 26112"
+  std::string text() const {
+    return std::string(to_text(way)) + ": " + std::to_string(marked) + " of " +
+           std::to_string(values) + " values are not zero on some rank; bytes: dense " +
+           std::to_string(dense_bytes) + ", sparse_union " + std::to_string(packed_bytes) +
+           ", lhc " + std::to_string(sketched_bytes);
+  }
+};
+
+/// sparse_union, lhc, or all values in lanes of the same kind, whichever is smallest.
+///
+///     hcomp::sparse_sum<> sum({.ranks = ranks});
+///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);
+///     sum.choice().text();
+///
+/// In two phases a sketch is never the smallest: lhc is chosen where others are not allowed.
+/// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
+template <class Lane = float> class sparse_sum {
+ public:
+  using value_type = float;
+  using lane_type = Lane;
+  static constexpr char const* name = "sparse_sum";
+  static constexpr native_operation operation = native_operation::sum;
+
+  /// @throws std::invalid_argument  no way is allowed
+  explicit sparse_sum(sparse_options const& options = {}, sparse_ways const& ways = {},
+                      lhc_options const& sketch = {})
+      : options_(options), ways_(ways), sketch_(options, sketch) {
+    if (!ways.dense && !ways.packed && !ways.sketched)
+      throw std::invalid_argument(
+          "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
+  }
+
+  std::span<std::uint64_t> mark(std::span<float const> x) { return sketch_.mark(x); }
+  /// @throws nonfinite_error  by options.nonfinite, always where lhc alone is allowed
+  void unite(std::uint64_t stream) {
+    sketch_.unite_index();
+    auto const& index = sketch_.index();
+    numbers_ = detail::agreed_numbers<Lane>(name, index, options_);
+    choice_ = {sparse_way::dense,
+               index.values(),
+               index.marked(),
+               sparse_index::words(index.values()) * sizeof(std::uint64_t),
+               index.values() * sizeof(Lane),
+               index.marked() * sizeof(Lane),
+               sketch_.likely_cells() * sizeof(Lane)};
+    double least = ways_.dense ? ways_.worthwhile * static_cast<double>(choice_.dense_bytes)
+                               : std::numeric_limits<double>::infinity();
+    auto const consider = [&](sparse_way way, bool allowed, std::size_t bytes) {
+      if (!allowed || static_cast<double>(bytes) >= least) return;
+      choice_.way = way;
+      least = static_cast<double>(bytes);
+    };
+    consider(sparse_way::packed, ways_.packed, choice_.packed_bytes);
+    bool const nothing_else = !ways_.dense && !ways_.packed;
+    consider(sparse_way::sketched, ways_.sketched && (nothing_else || !index.nonfinite()),
+             choice_.sketched_bytes);
+    if (choice_.way == sparse_way::sketched) {
+      sketch_.plan_for(stream);
+      choice_.sketched_bytes = sketch_.lanes(index.values()) * sizeof(Lane);
+    }
+  }
+
+  /// A number that differs where settings do: for ranks to compare.
+  std::uint64_t settings() const {
+    std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
+    auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
+    add(options_.ranks);
+    add(static_cast<std::uint64_t>(options_.result));
+    add(static_cast<std::uint64_t>(options_.nonfinite));
+    add(ways_.dense * 4u + ways_.packed * 2u + ways_.sketched);
+    add(same_bits<std::uint64_t>(ways_.worthwhile));
+    add(same_bits<std::uint64_t>(sketch_.options().cells_per_value));
+    add(static_cast<std::uint64_t>(sketch_.options().attempts));
+    return all;
+  }
+  sparse_options const& options() const { return options_; }
+
+  sparse_choice const& choice() const { return choice_; }
+  sparse_index const& index() const { return sketch_.index(); }
+
+  std::size_t lanes(std::size_t values) const {
+    if (choice_.way == sparse_way::sketched) return sketch_.lanes(values);
+    return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
+  }
+
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t stream = 0) const {
+    if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, stream);
+    detail::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
+    if (choice_.way == sparse_way::packed)
+      return detail::pack_values(name, numbers_, detail::marked_by(index()), x.data(), out.data());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      out[i] = detail::checked_lane(name, numbers_, x.data(), i);
+  }
+
+  void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
+                    std::uint64_t stream = 0) const {
+    if (choice_.way == sparse_way::sketched) return sketch_.decode_lanes(reduced, x, stream);
+    detail::require_lanes(name, x.size(), choice_.values, reduced.size(), lanes(x.size()));
+    if (choice_.way == sparse_way::packed)
+      return detail::unpack_values(numbers_, detail::marked_by(index()), reduced.data(), x);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = numbers_.value(reduced[i]);
+  }
+
+ private:
+  sparse_options options_;
+  sparse_ways ways_;
+  lhc<Lane> sketch_;  // has the index
+  detail::lhc_numbers<Lane> numbers_;
+  sparse_choice choice_;
+};
+
+static_assert(IndexedNativeSum<sparse_sum<>>);
+
+}  // namespace hcomp
