@@ -7,4 +7,5 @@
 #include <hcomp/mpi/native_sum.hpp>
 #include <hcomp/mpi/op.hpp>
 #include <hcomp/mpi/packets.hpp>
+#include <hcomp/mpi/sparse.hpp>
 #include <hcomp/mpi/transport.hpp>

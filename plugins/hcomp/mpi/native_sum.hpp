@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Codes of integer lanes through MPI's built-in reductions: no user op, so offload to network
-/// cards and switches stays possible.
+/// Codes of lanes through MPI's built-in reductions: no user op, so offload to network cards and
+/// switches stays possible.
 
 #include <mpi.h>
 #include <cstddef>
@@ -21,9 +21,11 @@ namespace hcomp::mpi {
 
 /// The MPI datatype of a lane.
 template <class Lane> MPI_Datatype lane_type() {
-  static_assert(std::is_same_v<Lane, std::uint64_t> || std::is_same_v<Lane, std::uint32_t> ||
-                    std::is_same_v<Lane, std::uint16_t> || std::is_same_v<Lane, std::uint8_t>,
-                "lanes are unsigned integers of 8 to 64 bits");
+  static_assert(std::is_same_v<Lane, float> || std::is_same_v<Lane, std::uint64_t> ||
+                    std::is_same_v<Lane, std::uint32_t> || std::is_same_v<Lane, std::uint16_t> ||
+                    std::is_same_v<Lane, std::uint8_t>,
+                "lanes are float, or unsigned integers of 8 to 64 bits");
+  if constexpr (std::is_same_v<Lane, float>) return MPI_FLOAT;
   if constexpr (std::is_same_v<Lane, std::uint64_t>) return MPI_UINT64_T;
   if constexpr (std::is_same_v<Lane, std::uint32_t>) return MPI_UINT32_T;
   if constexpr (std::is_same_v<Lane, std::uint16_t>) return MPI_UINT16_T;
@@ -34,7 +36,7 @@ inline MPI_Op handle_of(native_operation operation) {
   return operation == native_operation::bit_or ? MPI_BOR : MPI_SUM;
 }
 
-/// Reduce `x` over all ranks, in place, by plain MPI_Allreduce on integer lanes.
+/// Reduce `x` over all ranks, in place, by plain MPI_Allreduce on lanes.
 /// @param lanes  scratch; grows to codec.lanes(x.size()) once and is kept by the caller
 /// @throws std::invalid_argument  more lanes than an int can count, or as the codec
 /// @throws transport_error        if `comm` returns errors and MPI reports one
@@ -64,6 +66,20 @@ void all_reduce_native(C& codec, std::span<typename C::value_type> x, stream_key
                         MPI_MAX, comm),
           "MPI_Allreduce of the statistics");
   codec.calibrate(words);
+  all_reduce_native(std::as_const(codec), x, key, lanes, comm);
+}
+
+/// The same with a codec whose ranks first agree on which values are not zero: MPI_BOR of a bit per
+/// value, then the lanes of the values that are left.
+/// @throws nonfinite_error  NaN or infinity on some rank; on all ranks, and x is unchanged
+template <IndexedNativeSum C>
+void all_reduce_native(C& codec, std::span<typename C::value_type> x, stream_key const& key,
+                       std::vector<typename C::lane_type>& lanes, MPI_Comm comm) {
+  auto const words = codec.mark(x);
+  require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT64_T,
+                        MPI_BOR, comm),
+          "MPI_Allreduce of the index");
+  codec.unite(stream_of(key));
   all_reduce_native(std::as_const(codec), x, key, lanes, comm);
 }
 

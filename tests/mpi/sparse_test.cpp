@@ -1,0 +1,135 @@
+// timeout: 120
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <cstdint>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/data.hpp>
+#include <support/sparse.hpp>
+#include <vector>
+
+namespace {
+
+using namespace hcomp;
+
+/// All ranks' vectors, known to each of them; the second rank's is all zeros.
+sparse::vectors everybodys(std::size_t n, double density) {
+  sparse::vectors x;
+  for (int r = 0; r < mpi::size_of(MPI_COMM_WORLD); ++r)
+    x.push_back(sparse::values(n, r == 1 ? 0 : density, {.seed = 100 + static_cast<unsigned>(r)}));
+  return x;
+}
+std::vector<float> const& mine(sparse::vectors const& x) {
+  return x[static_cast<std::size_t>(mpi::rank_of(MPI_COMM_WORLD))];
+}
+sparse_options options() {
+  return {.ranks = static_cast<std::uint32_t>(mpi::size_of(MPI_COMM_WORLD))};
+}
+bool same_everywhere(std::vector<float> const& x) {
+  mpi::transport transport(MPI_COMM_WORLD);
+  return digest(std::span(x), transport).same();
+}
+
+std::vector<sparse_ways> const all_ways{{},
+                                        {.packed = false, .sketched = false},
+                                        {.dense = false, .sketched = false},
+                                        {.dense = false, .packed = false}};
+
+template <class Lane> void check_fixed() {
+  std::vector<Lane> lanes;
+  for (std::size_t const n : {0, 1, 64, 1000, 100'001})
+    for (double const density : {0.0, 0.01, 0.5, 1.0})
+      for (auto const& ways : all_ways) {
+        CAPTURE(n);
+        CAPTURE(density);
+        auto const all = everybodys(n, density);
+        auto x = mine(all);
+        sparse_sum<Lane> sum(options(), ways);
+        auto const choice =
+            mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
+        CAPTURE(choice.text());
+        CHECK(x == sparse::fixed_sum<Lane>(all));
+        CHECK(same_everywhere(x));
+        CHECK(choice.values == n);
+      }
+}
+
+}  // namespace
+
+TEST_CASE("mpi sparse: fixed point gives the exact sum by every way, on all ranks") {
+  check_fixed<std::uint32_t>();
+  check_fixed<std::uint64_t>();
+}
+
+TEST_CASE("mpi sparse: floats give nearly the sum by every way, the same bits on all ranks") {
+  std::vector<float> lanes;
+  for (double const density : {0.01, 0.9})
+    for (auto const& ways : all_ways) {
+      auto const all = everybodys(100'001, density);
+      auto x = mine(all);
+      sparse_sum<> sum(options(), ways);
+      auto const choice =
+          mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
+      CAPTURE(choice.text());
+      auto const expected = sparse::plain_sum(all);
+      double error = 0, energy = 1e-30;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        error += std::pow(static_cast<double>(x[i]) - expected[i], 2);
+        energy += std::pow(expected[i], 2);
+      }
+      CHECK(std::sqrt(error / energy) < 2e-6);
+      CHECK(same_everywhere(x));
+    }
+}
+
+TEST_CASE("mpi sparse: codecs by themselves go through all_reduce_native") {
+  auto const all = everybodys(20'000, 0.05);
+  std::vector<std::uint32_t> lanes;
+  auto x = mine(all), y = x;
+  sparse_union<std::uint32_t> packed(options());
+  mpi::all_reduce_native(packed, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
+  lhc<std::uint32_t> sketched(options());
+  mpi::all_reduce_native(sketched, std::span(y), {.seed = 3}, lanes, MPI_COMM_WORLD);
+  CHECK(x == sparse::fixed_sum<std::uint32_t>(all));
+  CHECK(x == y);
+}
+
+TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was") {
+  int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
+  std::vector<float> lanes;
+  auto const text_of = [&](std::vector<float>& x, stream_key const& key, sparse_sum<> sum) {
+    try {
+      mpi::all_reduce_sparse(sum, std::span(x), key, lanes, MPI_COMM_WORLD);
+    } catch (std::exception const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  auto x = sparse::values(1000, 0.1, {.seed = static_cast<unsigned>(rank)});
+  x[7] = rank == ranks - 1 ? data::nonfinite_specials<float>()[1] : 0;
+  auto const before = x;
+  CHECK(text_of(x, {.seed = 1}, sparse_sum<>(options())) ==
+        "sparse_sum: NaN or infinity on some rank; x is unchanged");
+  CHECK(x == before);
+  x[7] = 0;
+  auto one_more = options();
+  ++one_more.ranks;
+  CHECK(text_of(x, {.seed = 1}, sparse_sum<>(one_more)) ==
+        "all_reduce_sparse: the sum is for " + std::to_string(ranks + 1) +
+            " ranks, the communicator has " + std::to_string(ranks));
+  if (ranks == 1) return;
+  auto const unchanged = x;
+  CHECK(text_of(x, {.seed = 1, .step = rank == 0 ? 5u : 6u}, sparse_sum<>(options())) ==
+        "all_reduce_sparse: ranks disagree on the step: 5 on one, 6 on another");
+  CHECK(text_of(x, {.seed = 1}, sparse_sum<>(options(), {.dense = rank == 0}))
+            .starts_with("all_reduce_sparse: ranks disagree on the sum's settings: "));
+  CHECK(x == unchanged);
+  std::vector<float> shorter(rank == 0 ? 999 : 1000);
+  CHECK(text_of(shorter, {.seed = 1}, sparse_sum<>(options())) ==
+        "all_reduce_sparse: ranks disagree on the number of values: 999 on one, 1000 on another");
+}
