@@ -143,13 +143,17 @@ TEST_CASE("sparse index: NaN and infinity are seen by all") {
   CHECK(!united({std::numeric_limits<float>::max()}).nonfinite());
 }
 
-TEST_CASE("sparse index: counting by several lanes gives the counts of one") {
+TEST_CASE("sparse index: counting by SIMD and by several lanes gives the counts of one") {
   auto const words = data::words(1003, {.seed = 1});
   for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, words.size()}) {
     std::vector<std::uint32_t> expected(count), ranks(count);
     std::uint64_t none = 0, shared[5];
     auto const all =
         detail::count_marks(hcomp::serial_group{}, words.data(), count, expected.data(), &none);
+    CHECK(detail::count_marks(hcomp::simd_group{}, words.data(), count, ranks.data(), &none) ==
+          all);
+    CHECK(ranks == expected);
+    std::fill(ranks.begin(), ranks.end(), 0);
     lanes::run<5>([&](auto group) {
       auto const found = detail::count_marks(group, words.data(), count, ranks.data(), shared);
       if (found != all) throw std::logic_error("lanes count otherwise");

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lhc_cells.hpp>
-#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/detail/lhc_index_simd.hpp>
 #include <hcomp/codec/detail/lhc_peel.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/sparse_index.hpp>
