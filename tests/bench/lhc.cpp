@@ -1,0 +1,138 @@
+// Sums of sparse vectors on one thread, against the speed of memory. Times are divided by that of
+// reading the whole vector, zeros and all:
+//
+//   mark        the index of a vector                              asked: together with pack 1.67
+//   pack        its values that are not zero, and unpack: back, zeros and all
+//   plan        can the sketch be read? found out on the index; 1.3 cells per value
+//   sketch      values into cells; recover: and out of them
+//   merge       one rank's cells, or packed values, added to another's
+//
+// at densities of 0.1, 1 and 5 %. Last, what a rank hands to MPI by each way.
+//
+//   bench_lhc --benchmark_repetitions=5 --benchmark_min_time=0.05
+
+#include <cstdint>
+#include <cstdio>
+#include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/op/sparse_sum.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "memory_speed.hpp"
+#include "paired.hpp"
+
+namespace {
+
+/// Vectors are worked on a slice at a time, each a vector of its own.
+constexpr bench::extent slices{"memory", std::size_t{1} << 23, std::size_t{1} << 21, 1};
+
+template <class Lane> struct state {
+  double density;
+  std::vector<float> x = std::vector<float>(slices.values), y = x;
+  hcomp::sparse_union<Lane> packed{{.ranks = 4}}, marking = packed;
+  hcomp::lhc<Lane> sketched{{.ranks = 4}};
+  std::vector<Lane> values, cells, sum;
+
+  explicit state(double share) : density(share) {
+    auto const limit = static_cast<std::uint64_t>(density * 0x1p53);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (std::uint64_t const draw = hcomp::mix(i + 1); draw >> 11 < limit)
+        x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(draw)) | 1) * 0x1p-31f;
+    prepare();
+  }
+  std::span<float const> slice(std::size_t first) const {
+    return std::span(x).subspan(first, slices.slice);
+  }
+  std::span<float> result(std::size_t first) { return std::span(y).subspan(first, slices.slice); }
+  /// Everything for the first slice; others have nearly as many values.
+  void prepare() {
+    packed.mark(slice(0));
+    packed.unite();
+    sketched.mark(slice(0));
+    sketched.unite(1);
+    values.resize(packed.lanes(slices.slice));
+    cells.resize(sketched.lanes(slices.slice));
+    packed.encode_lanes(slice(0), values);
+    sketched.encode_lanes(slice(0), cells);
+    sum = cells;
+  }
+};
+
+template <class Lane> void add(double density, char const* lanes) {
+  auto const s = std::make_shared<state<Lane>>(density);
+  char level[16];
+  std::snprintf(level, sizeof level, "%g %%", 100 * density);
+  auto const read = bench::fastest_read(s->x.data(), nullptr, s->x.size());
+  auto const reading = [s, read](std::size_t first, std::size_t n, int) {
+    read(s->x.data() + first, nullptr, n);
+  };
+  auto const contest = [&](std::string const& figure, bench::work const& work, double asked = 0) {
+    bench::contest one{figure + " " + lanes, level, asked, work, reading};
+    one.extents = {slices};
+    bench::add(one);
+  };
+  contest("mark", [s](std::size_t first, std::size_t, int) {
+    auto const words = s->marking.mark(s->slice(first));
+    benchmark::DoNotOptimize(words.data());
+  });
+  contest(
+      "mark + pack",
+      [s](std::size_t first, std::size_t, int) {
+        s->marking.mark(s->slice(first));
+        s->marking.unite();
+        s->sum.resize(s->marking.lanes(slices.slice));
+        s->marking.encode_lanes(s->slice(first), s->sum);
+      },
+      std::is_same_v<Lane, float> && density == 0.05 ? 1 / 0.6 : 0);
+  contest("unpack", [s](std::size_t first, std::size_t, int) {
+    s->packed.decode_lanes(s->values, s->result(first));
+  });
+  contest("plan", [s](std::size_t, std::size_t, int) { s->sketched.plan_for(1); });
+  contest("sketch",
+          [s](std::size_t, std::size_t, int) { s->sketched.encode_lanes(s->slice(0), s->cells); });
+  contest("recover", [s](std::size_t first, std::size_t, int) {
+    s->sketched.decode_lanes(s->cells, s->result(first));
+  });
+  contest("merge cells", [s](std::size_t, std::size_t, int) {
+    s->sum.resize(s->cells.size());
+    for (std::size_t i = 0; i < s->cells.size(); ++i) s->sum[i] += s->cells[i];
+    benchmark::DoNotOptimize(s->sum.data());
+  });
+  contest("merge packed", [s](std::size_t, std::size_t, int) {
+    s->sum.resize(s->cells.size());
+    for (std::size_t i = 0; i < s->values.size(); ++i) s->sum[i] += s->values[i];
+    benchmark::DoNotOptimize(s->sum.data());
+  });
+}
+
+/// Bytes that a rank hands to MPI, by each way.
+void print_bytes() {
+  std::printf("\n%9s%12s%12s%14s%12s   bytes of %zu values on one rank, index included\n", "",
+              "dense", "index", "sparse_union", "lhc", slices.slice);
+  for (double const density : {0.001, 0.01, 0.05}) {
+    state<float> const s(density);
+    hcomp::sparse_sum<> sum;
+    sum.mark(s.slice(0));
+    sum.unite(1);
+    auto const& bytes = sum.choice();
+    std::printf("%7g %%%12zu%12zu%14zu%12zu   %s\n", 100 * density, bytes.dense_bytes,
+                bytes.index_bytes, bytes.index_bytes + bytes.packed_bytes,
+                bytes.index_bytes + bytes.sketched_bytes, hcomp::to_text(bytes.way));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (double const density : {0.001, 0.01, 0.05}) add<float>(density, "float");
+  add<std::uint32_t>(0.05, "fixed");
+  int const status = bench::run(
+      argc, argv, "Time / time of reading the whole vector; values (zeros too) per second");
+  print_bytes();
+  return status;
+}
