@@ -300,7 +300,8 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
   for (row const& r : {row{{1e-5, 1e-9, 0}, 1e-10},    // a fast network, latency counts
                        row{{5e-5, 8e-9, 1e-6}, 1e-9},  // gigabit
                        row{{1e-6, 1e-10, 0}, 2e-9},    // merging is slowest
-                       row{{1e-3, 1e-9, 0}, 0}})       // far away
+                       row{{1e-5, 8e-9, 1e-6, 2e-4, 1 << 15}, 1e-9},  // long messages are asked for
+                       row{{1e-3, 1e-9, 0}, 0}})                      // far away
     for (int const ranks : {1, 2, 3, 4, 6, 12})
       for (std::size_t const segment : {1u << 14, 1u << 18})
         for (auto const& how : {ring_way, torus_way, direct_way, doubling_way}) {

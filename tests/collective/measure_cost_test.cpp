@@ -19,10 +19,12 @@ namespace {
 measure_options const brief{.values = 70'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
 
 std::vector<double> figures_of(link_cost const& l) {
-  return {l.seconds_per_message, l.seconds_per_byte, l.seconds_between_messages};
+  return {l.seconds_per_message, l.seconds_per_byte, l.seconds_between_messages,
+          l.seconds_of_rendezvous};
 }
 std::vector<double> figures_of(codec_cost const& c) {
-  return {c.encode, c.merge, c.decode, c.call, c.pack, c.unpack};
+  return {c.encode, c.merge,      c.decode, c.call,      c.pack,
+          c.unpack, c.narrow_one, c.narrow, c.widen_one, c.widen};
 }
 void check_possible(std::vector<double> const& figures) {
   for (double const figure : figures) {

@@ -70,7 +70,8 @@ class virtual_transport {
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     auto const& link = network_->link();
-    link_is_free_ = std::max(link_is_free_, *now_) + link.seconds_between_messages +
+    double const asks = bytes.size() > link.eager_bytes ? link.seconds_of_rendezvous : 0;
+    link_is_free_ = std::max(link_is_free_, *now_ + asks) + link.seconds_between_messages +
                     static_cast<double>(bytes.size()) * link.seconds_per_byte;
     network_->sent(rank(), peer, link_is_free_ + link.seconds_per_message);
     return {inner_->isend(peer, tag, bytes), true, peer, 0};

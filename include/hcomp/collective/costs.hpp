@@ -21,13 +21,16 @@ namespace hcomp {
 /// What moving bytes between two ranks costs, if every rank sends and receives at the same time.
 ///
 /// A message of n bytes keeps its sender's link busy for seconds_between_messages + n *
-/// seconds_per_byte and arrives seconds_per_message after that.
-/// Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398 (alpha and beta); the gap after
-/// D. Culler et al., LogP, PPoPP 1993.
+/// seconds_per_byte and arrives seconds_per_message after that. MPI libraries ask the receiver
+/// before they send long messages: one of more than eager_bytes leaves seconds_of_rendezvous later,
+/// while others may have the link. Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398
+/// (alpha and beta); the gap after D. Culler et al., LogP, PPoPP 1993.
 struct link_cost {
   double seconds_per_message = 0;       ///< alpha: latency
   double seconds_per_byte = 0;          ///< beta: 1 / bandwidth
   double seconds_between_messages = 0;  ///< gap: what each of many messages at once adds
+  double seconds_of_rendezvous = 0;     ///< what a long message waits before it leaves
+  std::uint64_t eager_bytes = 0;        ///< of the longest message that does not
 };
 
 /// What a codec costs on one rank, and the size of its code.
@@ -139,6 +142,7 @@ inline void require_costs(char const* who, codec_cost const& codec, link_cost co
   require(link.seconds_per_message, "the link's cost per message");
   require(link.seconds_per_byte, "the link's cost per byte");
   require(link.seconds_between_messages, "the link's time between messages");
+  require(link.seconds_of_rendezvous, "the link's rendezvous");
   require(codec.encode, "encoding a value");
   require(codec.merge, "merging a value");
   require(codec.decode, "decoding a value");

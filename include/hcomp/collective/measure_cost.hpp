@@ -3,6 +3,7 @@
 /// What links and codecs cost on the machines at hand, measured while all ranks work.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -48,7 +49,9 @@ template <Transport T> class link_probe {
       batch = timed(rounds, count, bytes);
     }
     std::vector<double> batches{batch};
-    for (spent += batch; spent < seconds_ && batches.size() < 9; spent += batches.back())
+    // at least three: on a network that loses packets one may take a thousand times as long
+    for (spent += batch; batches.size() < 3 || (spent < seconds_ && batches.size() < 9);
+         spent += batches.back())
       batches.push_back(timed(rounds, count, bytes));
     return median(batches) / rounds;
   }
@@ -93,7 +96,7 @@ template <Transport T> class link_probe {
 ///
 /// Latency and the time between messages from small messages, one and many at once; bandwidth from
 /// messages of 256 KiB: by how much longer four times as many at once take, since what a burst
-/// costs besides, a stream of segments pays once.
+/// costs besides, a stream of segments pays once; rendezvous from single messages of 32 to 256 KiB.
 /// @param seconds  about so long; longer only where 256 KiB alone take longer
 template <Transport T>
 link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
@@ -127,11 +130,24 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
   link.seconds_per_byte = per_byte(round - few, 3 * count);
   if (link.seconds_per_byte <= 0)  // chance had it
     link.seconds_per_byte = per_byte(round, 4 * count);
+  // What single messages take longer than that is asking, if long ones do it and short ones do not.
+  double const alone = link.seconds_per_message + link.seconds_between_messages;
+  std::array<double, 4> waits;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    std::size_t const length = std::size_t{1} << (15 + i);
+    waits[i] = probe.round(1, length) - alone - static_cast<double>(length) * link.seconds_per_byte;
+  }
+  link.seconds_of_rendezvous = std::max(0.0, std::min(waits[2], waits[3]));
+  std::size_t asking = 0;  // the first of them that is asked for; limits are powers of two
+  while (asking + 1 < waits.size() && waits[asking] < link.seconds_of_rendezvous / 2) ++asking;
+  link.eager_bytes = (std::uint64_t{1} << (15 + asking)) - 1;
   // machines may calculate differently
   unite_records(transport, tag, link, [](link_cost& a, link_cost const& b) {
     a.seconds_per_message = std::max(a.seconds_per_message, b.seconds_per_message);
     a.seconds_per_byte = std::max(a.seconds_per_byte, b.seconds_per_byte);
     a.seconds_between_messages = std::max(a.seconds_between_messages, b.seconds_between_messages);
+    a.seconds_of_rendezvous = std::max(a.seconds_of_rendezvous, b.seconds_of_rendezvous);
+    a.eager_bytes = std::max(a.eager_bytes, b.eager_bytes);
   });
   return link;
 }

@@ -45,7 +45,8 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
   for (auto const& how : options.allowed.algorithms) add_name(mine.algorithms, how.name());
   if (options.costs) {
     auto const& link = options.costs->link;
-    add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages);
+    add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages,
+        link.seconds_of_rendezvous, link.eager_bytes);
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
       add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.narrow_one, c.narrow,

@@ -125,8 +125,9 @@ class rank_clock {
 
   /// When a message that leaves now has passed the link.
   double pass_link(double bytes) {
-    link_is_free_ = std::max(link_is_free_, now_) + link_.seconds_between_messages +
-                    bytes * link_.seconds_per_byte;
+    bool const asks = bytes > static_cast<double>(link_.eager_bytes);
+    link_is_free_ = std::max(link_is_free_, now_ + (asks ? link_.seconds_of_rendezvous : 0)) +
+                    link_.seconds_between_messages + bytes * link_.seconds_per_byte;
     return link_is_free_;
   }
   double bytes(std::size_t blocks, int ranks) const {
