@@ -142,17 +142,24 @@ std::vector<std::vector<curve>> by_codec(std::vector<curve> curves) {
 }  // namespace
 
 looks::looks(std::vector<network> const& all) {
-  std::size_t free = 0;
   for (auto const& n : all)
     for (auto const& c : n.curves()) {
       auto const is_known = [&](auto const& known) { return known.first == c.codec; };
       if (std::ranges::any_of(colors_, is_known)) continue;
       auto const* const fixed = std::ranges::find_if(fixed_colors, is_known);
-      colors_.emplace_back(c.codec, c.is_own() ? own_color
-                                    : fixed != fixed_colors.end()
-                                        ? fixed->second
-                                        : free_colors[free++ % free_colors.size()]);
+      colors_.emplace_back(c.codec, c.is_own()                    ? own_color
+                                    : fixed != fixed_colors.end() ? fixed->second
+                                                                  : "");
     }
+  // The others take what is left; if nothing is, they share.
+  std::size_t shared = 0;
+  for (auto& [codec, color] : colors_) {
+    if (!color.empty()) continue;
+    auto const* const unused = std::ranges::find_if(free_colors, [&](std::string_view one) {
+      return std::ranges::none_of(colors_, [&](auto const& known) { return known.second == one; });
+    });
+    color = unused != free_colors.end() ? *unused : free_colors[shared++ % free_colors.size()];
+  }
 }
 
 std::string looks::color(std::string_view codec) const {

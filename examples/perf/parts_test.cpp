@@ -463,6 +463,22 @@ TEST_CASE("charts: every algorithm has a mark of its own, as a point and as a ch
   CHECK(std::ranges::adjacent_find(symbols) == symbols.end());
 }
 
+TEST_CASE("charts: codecs share a colour only when there are more than colours") {
+  auto one = make_result("Open MPI 4.1.4", 1e9);
+  one.rows.push_back(make_row(4096, own, 1e-3));
+  for (std::string const name :
+       {"identity", "zfp:8", "sign", "thc", "automatic", "uniform_thc", "fp16"})
+    one.rows.push_back(make_row(4096, {name, "ring", "mpi"}, 1e-3));
+  std::vector<perf::result> const all{one};
+  perf::looks const colors(perf::networks_of(all));
+  std::vector<std::string> used;
+  for (auto const& r : one.rows) used.push_back(colors.color(r.name.codec));
+  std::ranges::sort(used);
+  auto const twice = std::ranges::unique(used);
+  used.erase(twice.begin(), twice.end());
+  CHECK(used.size() == 8);  // MPI's own is grey
+}
+
 TEST_CASE("report: a page has every way and size, names what loses, and every tag is closed") {
   if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
     MESSAGE("not tested, because gnuplot was not found");
