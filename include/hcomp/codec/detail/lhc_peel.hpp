@@ -50,17 +50,10 @@ HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t con
   }
   group.sync();
   for (auto w = static_cast<std::size_t>(group.lane()); w < count; w += Group::lanes)
-    for (std::uint32_t half = 0; half < 64; half += 32) {
-      auto marks = static_cast<std::uint32_t>(words[w] >> half);
-      if (marks == 0) continue;
-      auto const start = static_cast<std::uint32_t>(w * 64 + half);
-      auto const row = layout.row_of(start);
-      for (; marks != 0; marks &= marks - 1) {
-        std::uint32_t const value = start + static_cast<std::uint32_t>(lowest_one(marks));
-        for (int t = 0; t < lhc_hashes; ++t)
-          fetch_add(group, graph.cells + row.cell(t, value), lhc_one(value));
-      }
-    }
+    for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
+      for (int t = 0; t < lhc_hashes; ++t)
+        fetch_add(group, graph.cells + row.cell(t, value), lhc_one(value));
+    });
   group.sync();
 }
 

@@ -39,6 +39,20 @@ HCOMP_HD void add_to_cell(Group group, Lane* cells, std::uint32_t at, Lane value
     cells[at] += change;
 }
 
+/// Calls f(row, value) for the values that word w of the index marks.
+template <class Layout, class F>
+HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, std::size_t w,
+                            F const& f) {
+  for (std::uint32_t half = 0; half < 64; half += 32) {
+    auto marks = static_cast<std::uint32_t>(words[w] >> half);
+    if (marks == 0) continue;
+    auto const start = static_cast<std::uint32_t>(w * 64 + half);
+    auto const row = layout.row_of(start);
+    for (; marks != 0; marks &= marks - 1)
+      f(row, start + static_cast<std::uint32_t>(lowest_one(marks)));
+  }
+}
+
 /// cells = the sketch of the marked values.
 /// @param layout  lhc_cells, or what has its members
 /// @param get     get(value) gives what is added: a float, or an unsigned integer, which wraps
@@ -50,19 +64,12 @@ HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t con
   group.sync();
   lhc_share<Lane, Group> const mine(group);
   for (std::size_t w = mine.first; w < count; w += mine.step)
-    for (std::uint32_t half = 0; half < 64; half += 32) {
-      auto marks = static_cast<std::uint32_t>(words[w] >> half);
-      if (marks == 0) continue;
-      auto const start = static_cast<std::uint32_t>(w * 64 + half);
-      auto const row = layout.row_of(start);
-      for (; marks != 0; marks &= marks - 1) {
-        std::uint32_t const value = start + static_cast<std::uint32_t>(lowest_one(marks));
-        Lane const lane = get(value);
-        if (lane == 0) continue;  // marked by others
-        for (int t = mine.table; t < lhc_hashes; t += mine.table_step)
-          add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
-      }
-    }
+    for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
+      Lane const lane = get(value);
+      if (lane == 0) return;  // marked by others
+      for (int t = mine.table; t < lhc_hashes; t += mine.table_step)
+        add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
+    });
   group.sync();
 }
 
