@@ -393,7 +393,7 @@ void sum_in_lanes(Group group, Layout const& layout, marks const& words, peeling
       for (std::size_t c = 0; c < layout.size(); ++c) sketches[0][c] += sketches[w][c];
   group.sync();
   recover(group, layout, plan.claims.data(), plan.rounds.data(), plan.progress.rounds,
-          sketches[0].data(), [&](std::uint32_t value, Lane lane) { sum[value] = lane; });
+          sketches[0].data(), [&](std::size_t k, Lane lane) { sum[plan.claims[k].value] = lane; });
 }
 
 template <class Lane> std::vector<Lane> random_lanes(std::size_t n, std::uint64_t seed) {
@@ -458,7 +458,8 @@ TEST_CASE("lhc sketch: sums of integers are exact, whatever the cells wrap to") 
       for (std::size_t c = 0; c < cells.size(); ++c) cells[c] += mine[c];
     }
     recover(serial_group{}, layout, plan.claims.data(), plan.rounds.data(), plan.progress.rounds,
-            cells.data(), [&](std::uint32_t value, std::uint32_t lane) { sum[value] = lane; });
+            cells.data(),
+            [&](std::size_t k, std::uint32_t lane) { sum[plan.claims[k].value] = lane; });
     CHECK(sum == exact);
   }
 }
@@ -484,7 +485,7 @@ TEST_CASE("lhc sketch: sums of floats err as their neighbours in the cells round
       for (std::size_t c = 0; c < cells.size(); ++c) cells[c] += mine[c];
     }
     recover(serial_group{}, layout, plan.claims.data(), plan.rounds.data(), plan.progress.rounds,
-            cells.data(), [&](std::uint32_t value, float lane) { sum[value] = lane; });
+            cells.data(), [&](std::size_t k, float lane) { sum[plan.claims[k].value] = lane; });
     double error = 0, energy = 0;
     for_each_mark(words, [&](std::uint32_t value) {
       double exact = 0;

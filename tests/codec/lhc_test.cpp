@@ -119,9 +119,11 @@ TEST_CASE("lhc: cells that the index does not explain are an error") {
   std::vector<float> out(20'000);
   codec.encode_lanes(x[0], lanes);
   codec.decode_lanes(lanes, out);
+  auto const before = out;
   auto damaged = lanes;
   damaged[17] += 3;
   CHECK_THROWS_AS(codec.decode_lanes(damaged, out), hcomp::wire_error);
+  CHECK(out == before);
   // a rank whose vector is another one than it has marked
   auto other = over<std::uint32_t>(x);
   auto const y = ranks_of(2, 20'000, 0.05, 2);
@@ -131,6 +133,7 @@ TEST_CASE("lhc: cells that the index does not explain are an error") {
   strange.resize(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) strange[i] += lanes[i];
   CHECK_THROWS_AS(codec.decode_lanes(strange, out), hcomp::wire_error);
+  CHECK(out == before);
 }
 
 TEST_CASE("lhc: impossible settings and vectors are refused with their values") {

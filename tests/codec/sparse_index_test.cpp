@@ -89,8 +89,8 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
         CAPTURE(static_cast<int>(level));
         std::size_t const full = n / 64;
         word_vector some(full), plain(full);
-        auto const largest = detail::mark_function_at(level)(x.data(), full, some.data());
-        REQUIRE(largest == detail::mark_words_plain(x.data(), full, plain.data()));
+        auto const largest = run_at(level, detail::mark_vectors{x.data(), full, some.data()});
+        REQUIRE(largest == detail::mark_words(x.data(), full * 64, 0, full, plain.data()));
         REQUIRE(some == plain);
       }
       if (k % 8 == 0 && n <= 1000) {

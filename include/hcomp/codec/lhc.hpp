@@ -34,8 +34,7 @@ struct lhc_options {
 /// Two phases as for sparse_union, the index and then the lanes:
 ///
 ///     hcomp::lhc<std::uint32_t> sum({.ranks = ranks});
-///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR of u64, MPI_SUM of
-///     lanes
+///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
 ///
 /// The index alone tells what can be read back. So that is found out first, by other hashes if need
 /// be, and values that cannot are sent beside: **nothing is ever lost**. All ranks find the same.
@@ -112,21 +111,23 @@ template <class Lane = float> class lhc {
     detail::pack_values(name, numbers_, plan_.left(), x.data(), out.data() + cells());
   }
 
-  /// @throws wire_error  fixed point: cells hold more than the index says; x is spoilt
+  /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*stream*/ = 0) const {
     detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
+    auto const order = plan_.order();
+    std::vector<Lane> rest(reduced.begin(), reduced.begin() + static_cast<std::ptrdiff_t>(cells())),
+        sums(order.size());
+    detail::recover(simd_group{}, plan_.cells(), order.data(), plan_.claims_after(), plan_.rounds(),
+                    rest.data(), [&](std::size_t k, Lane lane) { sums[k] = lane; });
+    if constexpr (std::is_integral_v<Lane>) require_explained(rest);
     std::fill(x.begin(), x.end(), 0.0f);
-    std::vector<Lane> rest(reduced.begin(), reduced.begin() + static_cast<std::ptrdiff_t>(cells()));
-    detail::recover(simd_group{}, plan_.cells(), plan_.order().data(), plan_.claims_after(),
-                    plan_.rounds(), rest.data(),
-                    [&](std::uint32_t value, Lane lane) { x[value] = numbers_.value(lane); });
+    for (std::size_t k = 0; k < order.size(); ++k) x[order[k].value] = numbers_.value(sums[k]);
     auto const left = plan_.left();
     detail::for_marked(simd_group{}, left.marks.data(), left.marks.size(), left.ranks.data(),
                        [&](std::size_t value, std::size_t place) {
                          x[value] = numbers_.value(reduced[cells() + place]);
                        });
-    if constexpr (std::is_integral_v<Lane>) require_explained(rest);
   }
 
  private:

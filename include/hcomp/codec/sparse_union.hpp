@@ -15,8 +15,7 @@ namespace hcomp {
 /// One lane per value of the union; zeros are not sent. Two phases, each a built-in reduction:
 ///
 ///     hcomp::sparse_union<> sum({.ranks = ranks});
-///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR of u64, MPI_SUM of
-///     lanes
+///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
 ///
 /// With floats a value has the bits that a plain sum along the same tree gives it. With
 /// std::uint32_t or std::uint64_t values are rounded to multiples of a unit that the largest value

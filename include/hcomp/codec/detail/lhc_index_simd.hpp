@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/float_simd.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 
@@ -13,106 +16,81 @@
 
 namespace hcomp::detail {
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+// ---- Which of some values are not zero: the one step that needs instructions of its own
+
+#if defined(__x86_64__)
+inline unsigned nonzero_mask_sse2(std::uint32_t const* v) {
+  __m128i const four = _mm_loadu_si128(reinterpret_cast<__m128i const*>(v));
+  return ~static_cast<unsigned>(
+             _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(four, _mm_setzero_si128())))) &
+         0xfu;
+}
+[[gnu::target("avx2")]] inline unsigned nonzero_mask_avx2(std::uint32_t const* v) {
+  __m256i const eight = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(v));
+  return ~static_cast<unsigned>(_mm256_movemask_ps(
+             _mm256_castsi256_ps(_mm256_cmpeq_epi32(eight, _mm256_setzero_si256())))) &
+         0xffu;
+}
+[[gnu::target("avx512f")]] inline unsigned nonzero_mask_avx512(std::uint32_t const* v) {
+  __m512i const all = _mm512_loadu_si512(v);
+  return _mm512_test_epi32_mask(all, all);
+}
+#endif
+
+/// Bit i: v[i] is not zero. Through memory, which is gone once it is inlined.
+template <int Lanes, class Bits> [[gnu::always_inline]] inline unsigned nonzero_mask(Bits const& v) {
+  std::uint32_t in[Lanes];
+  std::memcpy(in, &v, sizeof(v));
+#if defined(__x86_64__)
+  if constexpr (Lanes == 16) return nonzero_mask_avx512(in);
+  if constexpr (Lanes == 8) return nonzero_mask_avx2(in);
+  if constexpr (Lanes == 4) return nonzero_mask_sse2(in);
+#endif
+  unsigned mask = 0;
+  for (int i = 0; i < Lanes; ++i) mask |= static_cast<unsigned>(in[i] != 0) << i;
+  return mask;
+}
+
 /// Marks of words 0 to words - 1, all full; returns the largest exponent, as it is stored.
-using mark_function = std::uint32_t (*)(float const* x, std::size_t words, std::uint64_t* out);
+struct mark_vectors {
+  float const* x;
+  std::size_t words;
+  std::uint64_t* out;
 
-inline std::uint32_t mark_words_plain(float const* x, std::size_t words, std::uint64_t* out) {
-  return mark_words(x, words * 64, 0, words, out);
-}
-
-#if defined(__x86_64__)
-
-inline std::uint32_t mark_words_sse2(float const* x, std::size_t words, std::uint64_t* out) {
-  __m128i const magnitude = _mm_set1_epi32(0x7fffffff), none = _mm_setzero_si128();
-  __m128i largest = none;  // of the exponents, in the upper halves
-  for (std::size_t w = 0; w < words; ++w) {
-    std::uint64_t zeros = 0;
-    for (int j = 0; j < 64; j += 16) {
-      auto const four = [&](int k) {
-        __m128i const v = _mm_and_si128(
-            _mm_castps_si128(_mm_loadu_ps(x + w * 64 + static_cast<std::size_t>(j + k))),
-            magnitude);
-        largest = _mm_max_epi16(largest, _mm_srli_epi32(v, 23));
-        return _mm_cmpeq_epi32(v, none);
-      };
-      auto const low = _mm_packs_epi32(four(0), four(4)), high = _mm_packs_epi32(four(8), four(12));
-      auto const mask = _mm_movemask_epi8(_mm_packs_epi16(low, high));
-      zeros |= static_cast<std::uint64_t>(static_cast<unsigned>(mask)) << j;
+  template <int Lanes> [[gnu::always_inline]] std::uint32_t run() const {
+    using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
+    using ints = typename aligned_vector<std::int32_t, Lanes>::type;
+    ints largest{};
+    for (std::size_t w = 0; w < words; ++w) {
+      std::uint64_t marks = 0;
+      HCOMP_UNROLL
+      for (int j = 0; j < 64; j += Lanes) {
+        bits v;
+        std::memcpy(&v, x + w * 64 + static_cast<std::size_t>(j), sizeof(v));
+        v &= 0x7fffffffu;
+        largest = (ints)v > largest ? (ints)v : largest;
+        marks |= static_cast<std::uint64_t>(nonzero_mask<Lanes>(v)) << j;
+      }
+      out[w] = marks;
     }
-    out[w] = ~zeros;
+    std::uint32_t lanes[Lanes], most = 0;
+    std::memcpy(lanes, &largest, sizeof(largest));
+    for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
+    return most >> 23;
   }
-  alignas(16) std::uint32_t lanes[4];
-  _mm_store_si128(reinterpret_cast<__m128i*>(lanes), largest);
-  std::uint32_t most = 0;
-  for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
-  return most;
-}
+};
 
-[[gnu::target("avx2")]] inline std::uint32_t mark_words_avx2(float const* x, std::size_t words,
-                                                             std::uint64_t* out) {
-  __m256i const magnitude = _mm256_set1_epi32(0x7fffffff), none = _mm256_setzero_si256();
-  __m256i largest = none;
-  for (std::size_t w = 0; w < words; ++w) {
-    std::uint64_t zeros = 0;
-    for (int j = 0; j < 64; j += 8) {
-      __m256i const v = _mm256_and_si256(
-          _mm256_castps_si256(_mm256_loadu_ps(x + w * 64 + static_cast<std::size_t>(j))),
-          magnitude);
-      largest = _mm256_max_epi32(largest, v);
-      auto const mask = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, none)));
-      zeros |= static_cast<std::uint64_t>(static_cast<unsigned>(mask)) << j;
-    }
-    out[w] = ~zeros;
-  }
-  alignas(32) std::uint32_t lanes[8];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), largest);
-  std::uint32_t most = 0;
-  for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
-  return most >> 23;
-}
-
-[[gnu::target("avx512f")]] inline std::uint32_t mark_words_avx512(float const* x, std::size_t words,
-                                                                  std::uint64_t* out) {
-  __m512i const magnitude = _mm512_set1_epi32(0x7fffffff);
-  __m512i largest = _mm512_setzero_si512();
-  for (std::size_t w = 0; w < words; ++w) {
-    std::uint64_t marks = 0;
-    for (int j = 0; j < 64; j += 16) {
-      __m512i const v =
-          _mm512_and_si512(_mm512_loadu_si512(x + w * 64 + static_cast<std::size_t>(j)), magnitude);
-      // masked, because g++ 12 warns of the other one's own header
-      largest = _mm512_mask_max_epi32(largest, 0xffff, largest, v);
-      marks |= static_cast<std::uint64_t>(_mm512_test_epi32_mask(v, v)) << j;
-    }
-    out[w] = marks;
-  }
-  alignas(64) std::uint32_t lanes[16];
-  _mm512_store_si512(lanes, largest);
-  std::uint32_t most = 0;
-  for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
-  return most >> 23;
-}
-
-#endif
-
-/// @param level  not above best_simd_level()
-inline mark_function mark_function_at([[maybe_unused]] simd_level level) {
-#if defined(__x86_64__)
-  if (level == simd_level::avx512) return mark_words_avx512;
-  if (level == simd_level::avx2) return mark_words_avx2;
-  return mark_words_sse2;
-#else
-  return mark_words_plain;
-#endif
-}
+#pragma GCC diagnostic pop
 
 /// The same as for other groups.
 inline void mark_nonzeros(simd_group, float const* x, std::size_t n, std::uint64_t* words) {
-  static mark_function const mark = mark_function_at(best_simd_level());
   std::uint64_t* const exponents = words + index_words(n);
   for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   std::size_t const full = n / 64;
-  std::uint32_t const most = mark(x, full, words);
+  std::uint32_t const most = run_at(best_simd_level(), mark_vectors{x, full, words});
   std::uint32_t const rest = mark_words(x, n, full, index_words(n), words);
   std::uint32_t const largest = most > rest ? most : rest;
   exponents[largest / 64] |= std::uint64_t{1} << largest % 64;

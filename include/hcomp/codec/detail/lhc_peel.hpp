@@ -128,8 +128,8 @@ HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& g
   return {claimed, round};
 }
 
-/// put(value, lane) for every claim, in its turn; in the end `cells` holds what stays unclaimed,
-/// and in the cells that were claimed what was read there.
+/// put(k, lane) for every claim k, in its turn, with what its value adds up to. In the end `cells`
+/// holds what stays unclaimed, and in the cells that were claimed what was read there.
 /// @param cells  the sum of the ranks' sketches
 template <class Group, class Layout, class Lane, class Put>
 HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims,
@@ -145,7 +145,7 @@ HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims
       int of = 0;  // the table it is read from; nobody changes that cell in this round or later
       while (row.cell(of, value) != from) ++of;
       Lane const lane = row.negative(of) ? -cells[from] : cells[from];
-      if (mine.table == 0) put(value, lane);
+      if (mine.table == 0) put(k, lane);
       for (int t = mine.table; t < lhc_hashes; t += mine.table_step)
         if (t != of) add_to_cell(group, cells, row.cell(t, value), lane, !row.negative(t));
     }
