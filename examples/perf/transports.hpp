@@ -27,7 +27,10 @@ class measured_costs {
     if (is_new) {
       at->second = hcomp::measure_link(transport);
       if (options_->rate) at->second.seconds_per_byte = 8 / *options_->rate * 1514 / 1448;
-      if (options_->latency) at->second.seconds_per_message = *options_->latency;
+      if (options_->latency) {
+        at->second.seconds_per_message = *options_->latency;
+        at->second.seconds_of_rendezvous = 2 * *options_->latency;  // there and back
+      }
     }
     return at->second;
   }

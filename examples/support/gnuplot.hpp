@@ -67,10 +67,12 @@ inline std::string gnuplot_svg(std::string const& id, std::string const& script)
   return svg;
 }
 
-/// @throws std::runtime_error  the file cannot be written; nothing in it is changed
+/// @throws std::runtime_error  the file cannot be written; it is as it was, and none if it was none
 inline void require_writable(std::string const& file) {
-  if (!file.empty() && !std::ofstream(file, std::ios::app))
-    throw std::runtime_error(file + " cannot be written");
+  if (file.empty()) return;
+  bool const is_new = !std::filesystem::exists(file);
+  if (!std::ofstream(file, std::ios::app)) throw std::runtime_error(file + " cannot be written");
+  if (is_new) std::filesystem::remove(file);
 }
 
 }  // namespace example

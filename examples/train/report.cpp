@@ -16,6 +16,11 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.2f} GB", bytes / 1e9);
 }
 
+/// A rank alone sends nothing, which has no ratio.
+std::string ratio_text(double ratio) {
+  return std::isfinite(ratio) ? fmt::format("{:.1f}", ratio) : "-";
+}
+
 std::string accuracy_text(spread const& s, std::size_t seeds) {
   return seeds > 1 ? fmt::format("{:.2f} ±{:.2f}", s.mean, s.deviation)
                    : fmt::format("{:.2f}", s.mean);
@@ -91,13 +96,13 @@ std::string table(comparison const& all) {
     double const encode = mean([](history const& r) { return r.seconds_encode; });
     double const communicate = mean([](history const& r) { return r.seconds_communicate; });
     text += fmt::format(
-        "{:<{}} {:>13} {:>10.4f} {:>11.4f} {:>11} {:>7.1f} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
+        "{:<{}} {:>13} {:>10.4f} {:>11.4f} {:>11} {:>7} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
         row.codec, width, accuracy_text(row.accuracy(), row.runs.size()),
         mean([](history const& r) { return r.end().test_loss; }),
         mean([](history const& r) { return r.end().train_loss; }),
         bytes_text(mean([](history const& r) { return r.bytes_per_step; })),
-        mean([&](history const& r) { return r.ratio(all.ranks); }), compute, encode, communicate,
-        compute + encode + communicate);
+        ratio_text(mean([&](history const& r) { return r.ratio(all.ranks); })), compute, encode,
+        communicate, compute + encode + communicate);
   }
   return text;
 }

@@ -18,10 +18,13 @@
 #include <span>
 #include <support/baselines.hpp>
 #include <support/mean_of_blocks.hpp>
+#include <support/norms.hpp>
 #include <vector>
 
 namespace {
 
+using hcomp::testing::distance;
+using hcomp::testing::energy;
 using vector = std::vector<float>;
 
 constexpr std::uint64_t seed = 42;
@@ -43,20 +46,8 @@ std::vector<vector> normal_vectors(int workers, std::size_t values, std::uint64_
   return all;
 }
 
-double energy(vector const& x) {
-  double sum = 0;
-  for (float const value : x) sum += static_cast<double>(value) * value;
-  return sum;
-}
 /// || x - y ||^2 / || x ||^2
-double error_of(vector const& x, vector const& y) {
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    double const difference = static_cast<double>(x[i]) - y[i];
-    sum += difference * difference;
-  }
-  return sum / energy(x);
-}
+double error_of(vector const& x, vector const& y) { return distance(x, y) / energy(x); }
 
 /// What one rank's x decodes to.
 vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::stream_key const& key,

@@ -20,6 +20,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/lane_group.hpp>
+#include <support/norms.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -34,6 +35,9 @@ using hcomp::simd_level;
 using hcomp::thc;
 using hcomp::thc_options;
 using hcomp::uniform_thc;
+using hcomp::testing::distance;
+using hcomp::testing::energy;
+using hcomp::testing::product;
 
 static_assert(hcomp::HomomorphicSum<thc<>> && hcomp::Calibrated<thc<>> && hcomp::FitsRanks<thc<>>);
 static_assert(hcomp::HomomorphicSum<uniform_thc<double>> && hcomp::Calibrated<uniform_thc<double>>);
@@ -86,22 +90,6 @@ std::vector<vector> workers(maker make, std::size_t count, std::size_t n, std::u
 
 // ---- Rounds ----
 
-double energy(vector const& x) {
-  double sum = 0;
-  for (float const v : x) sum += static_cast<double>(v) * v;
-  return sum;
-}
-double product(vector const& x, vector const& y) {
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(x[i]) * y[i];
-  return sum;
-}
-double distance(vector const& x, vector const& y) {
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    sum += (static_cast<double>(x[i]) - y[i]) * (static_cast<double>(x[i]) - y[i]);
-  return sum;
-}
 vector mean_of(std::vector<vector> const& all) {
   vector mean(all[0].size());
   for (std::size_t i = 0; i < mean.size(); ++i) {

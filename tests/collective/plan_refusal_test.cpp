@@ -74,6 +74,8 @@ std::vector<difference> differences() {
        "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore): rank 0 has 0, rank 2 has 2"},
       {[](auto& plan, auto&) { plan.checksum = true; },
        "the checksum (0 off, 1 on): rank 0 has 0, rank 2 has 1"},
+      {[](auto& plan, auto&) { plan.narrow = false; },
+       "narrow (0 off, 1 on): rank 0 has 1, rank 2 has 0"},
       {[](auto& plan, auto&) { plan.segment_bytes = 4096; },
        "segment_bytes: rank 0 has 262144, rank 2 has 4096"},
       {[](auto& plan, auto&) { plan.decode_on_arrival_bytes = 1; },

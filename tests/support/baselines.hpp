@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
-#include <numeric>
 #include <random>
+#include <support/norms.hpp>
 #include <vector>
 
 namespace baselines {
@@ -68,12 +68,9 @@ inline std::vector<vector> vectors(input which, int workers, std::size_t values,
 }
 
 // ---- Arithmetic
-// ----------------------------------------------------------------------------------
 
-inline double dot(vector const& a, vector const& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-inline double energy(vector const& x) { return dot(x, x); }
+using hcomp::testing::energy;
+using hcomp::testing::product;
 
 inline double largest_magnitude(vector const& x) {
   double largest = 0;
@@ -91,10 +88,8 @@ inline vector mean(std::vector<vector> const& all) {
 
 /// ||mean of the workers - estimate||^2 in units of the workers' mean ||x||^2.
 inline double nmse(std::vector<vector> const& workers, vector const& estimate) {
-  vector const exact = mean(workers);
-  double error = 0, scale = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i)
-    error += (exact[i] - estimate[i]) * (exact[i] - estimate[i]);
+  double const error = hcomp::testing::distance(mean(workers), estimate);
+  double scale = 0;
   for (vector const& x : workers) scale += energy(x);
   return error / (scale / static_cast<double>(workers.size()));
 }
@@ -212,7 +207,7 @@ inline vector eden(vector const& x, lloyd_max const& quantizer, randomness& rand
   vector code(x.size());
   if (unit == 0) return code;
   for (std::size_t i = 0; i < code.size(); ++i) code[i] = quantizer.nearest(rotated[i] / unit);
-  double const scale = energy(x) / dot(rotated, code);
+  double const scale = energy(x) / product(rotated, code);
   for (double& value : code) value *= scale;
   return rotate.back(std::move(code));
 }

@@ -77,12 +77,17 @@ concept Calibrated = Compressor<C> &&
 /// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
 /// for byte. A block marked block_is_damaged keeps only its header. Headers may say anything: no
 /// more is read or written than they, limited to a full block, have room for.
+/// A value has a lane of `lane_bytes()` in memory and of `narrow_bits(weight)` in a sum of that
+/// weight, to which no rank of weight 1 adds more than `granularity()`.
 template <class C>
 concept Narrowable = Compressor<C> &&
     requires(C const c, serial_group g, block_header header, std::byte const* in, std::byte* out) {
   { c.narrow_bytes(header) } -> std::same_as<std::size_t>;
   { c.narrow_block(g, in, out) } -> std::same_as<void>;
   { c.widen_block(g, in, out) } -> std::same_as<void>;
+  { c.lane_bytes() } -> std::same_as<int>;
+  { c.narrow_bits(header.weight) } -> std::same_as<int>;
+  { c.granularity() } -> std::same_as<int>;
 };
 
 /// Settings of a codec that depend on how many ranks are summed, where it has such settings.

@@ -166,10 +166,11 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// through groups of blocks: it selects all, which takes values * (encode + P pack), while P - 1
 /// messages of every group follow each other on the link, then puts back those that have arrived,
 /// values * P unpack, and decodes. Before all, ceil(log2 P) messages if `check` is on; as many more
-/// before an all-gather that decodes.
+/// before an all-gather that decodes. Narrowable blocks are made narrow before and wide after every
+/// hop. A message of more than link.eager_bytes leaves only when its receiver has been asked.
 ///
 /// @param codec          blocks travel narrow, where it says that they can; codec.wide(): they do
-/// not
+///                       not
 /// @param segment_bytes  as in plan_options, like the last two
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
 ///                                negative or not finite
@@ -209,7 +210,12 @@ inline prediction predict(
     bool const pairs_up = !detail::is_power_of_two(ranks);
     double const blocks = static_cast<double>(std::max<std::size_t>(1, layout.blocks()));
     clock.move(hops_of(how, ranks), layout.blocks(),
-               {true, true, all * codec.encode / blocks, 0, true, pairs_up, 1, 0, true});
+               {.passes_on = true,
+                .merges = true,
+                .encode_block = all * codec.encode / blocks,
+                .sends_all = true,
+                .pairs_up = pairs_up,
+                .doubles = true});
     if (ranks == 1) clock.work(codec.call + all * codec.encode);
     p.reduce_scatter = clock.now();
     return p;
@@ -228,10 +234,16 @@ inline prediction predict(
   int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
             columns = how.kind == algorithm_kind::torus ? shape.columns : ranks;
   clock.move(columns - 1, largest(columns),
-             {passes_on, true, of_block(codec.encode, columns), 0, false, false, 1, passes_on});
+             {.passes_on = passes_on,
+              .merges = true,
+              .encode_block = of_block(codec.encode, columns),
+              .more_ranks = passes_on});
   clock.move(rows - 1, largest(ranks),
-             {passes_on, true, columns > 1 ? 0 : of_block(codec.encode, ranks), 0, false, false,
-              columns, columns});
+             {.passes_on = passes_on,
+              .merges = true,
+              .encode_block = columns > 1 ? 0 : of_block(codec.encode, ranks),
+              .ranks = columns,
+              .more_ranks = columns});
   if (ranks == 1) clock.work(codec.call + all * codec.encode);
   p.reduce_scatter = clock.now();
   if (decodes) {
@@ -239,8 +251,10 @@ inline prediction predict(
     clock.work(agreement(static_cast<double>(detail::agreement_steps(ranks)) *
                          sizeof(detail::findings_summary)));
   }
-  double const decode_block = decodes ? of_block(codec.decode, ranks) : 0;
-  detail::rank_clock::manner const spread{passes_on, false, 0, decode_block, false, false, ranks};
+  detail::rank_clock::manner const spread{
+      .passes_on = passes_on,
+      .decode_block = decodes ? of_block(codec.decode, ranks) : 0,
+      .ranks = ranks};
   clock.move(rows - 1, largest(ranks), spread, rows > 1 ? largest(ranks) : 0);
   clock.move(columns - 1, largest(columns), spread, rows > 1 ? 0 : largest(ranks));
   p.all_gather = clock.now() - p.reduce_scatter;

@@ -44,8 +44,8 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
       : layout_(layout),
         schedule_(&plan),
         segment_blocks_(layout.blocks_per(segment_bytes)),
-        narrow_(layout, std::min(segment_blocks_, layout.blocks())),
         is_narrow_(Narrowable<C> && narrow && plan.size > 1),
+        narrow_(layout, is_narrow_ ? std::min(segment_blocks_, layout.blocks()) : 0),
         reduces_at_once_(sends_own_blocks_only(plan.reduce)),
         gathers_at_once_(sends_own_blocks_only(plan.gather)) {
     for (hop const& h : plan.reduce)
@@ -249,8 +249,8 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
   code_layout layout_;
   schedule const* schedule_;
   std::size_t segment_blocks_;
-  narrow_code<C> narrow_;
   bool is_narrow_;
+  narrow_code<C> narrow_;
   std::vector<message> narrow_messages_;  ///< by the first blocks of their segments
   bool reduces_at_once_;
   bool gathers_at_once_;

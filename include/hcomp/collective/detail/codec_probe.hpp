@@ -66,7 +66,8 @@ template <HomomorphicSum C, Executor E> class codec_probe {
     decoded_ = buffer(values * sizeof(value_type));
     code_ = buffer(layout_.bytes());
     other_ = buffer(layout_.bytes());
-    if constexpr (Narrowable<C>) narrow_ = buffer(layout_.bytes());
+    if constexpr (Narrowable<C> && E::space == memory_space::host)
+      narrow_ = buffer(layout_.bytes());
     statistics_ = buffer(statistics_words(codec, layout_) * sizeof(std::uint32_t));
   }
 
@@ -93,7 +94,7 @@ template <HomomorphicSum C, Executor E> class codec_probe {
         std::min<std::uint32_t>({4, codec_.max_summands() - 1, static_cast<unsigned>(ranks_) - 1});
     for (std::uint32_t weight = 1; weight <= most; ++weight)  // hop by hop it grows
       cost.merge += per_value(timed([&] { encode(code_, 0, weight); }, [&] { merge(); })) / most;
-    if constexpr (Narrowable<C>) {
+    if constexpr (Narrowable<C> && E::space == memory_space::host) {
       std::vector<std::size_t> places(layout_.blocks());
       for (std::size_t b = 0; b < places.size(); ++b) places[b] = layout_.offset(b);
       auto const change = [&](std::uint32_t weight, double& narrow, double& widen) {

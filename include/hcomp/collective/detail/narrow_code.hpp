@@ -28,6 +28,7 @@ template <Compressor C> class narrow_code {
   template <Executor E>
   std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
                      std::byte* out) {
+    static_assert(E::space == memory_space::host, "headers are read here");
     std::size_t end = 0;
     places_.clear();
     for (std::size_t i = 0; i < range.count; ++i) {
@@ -46,6 +47,7 @@ template <Compressor C> class narrow_code {
   template <Executor E>
   void widen(C const& codec, E& executor, block_range range, std::span<std::byte const> message,
              std::byte* blocks) {
+    static_assert(E::space == memory_space::host, "headers are read here");
     if (find_places(codec, range, message))
       executor.for_each_block(range.count, widen_blocks<C>{codec, message.data(), places_.data(),
                                                            blocks, layout_.block_bytes});
