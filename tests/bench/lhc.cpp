@@ -34,7 +34,7 @@ constexpr bench::extent slices{"memory", std::size_t{1} << 23, std::size_t{1} <<
 template <class Lane> struct state {
   double density;
   std::vector<float> x = std::vector<float>(slices.values), y = x;
-  hcomp::sparse_union<Lane> packed{{.ranks = 4}}, marking = packed;
+  hcomp::sparse_union<Lane> packed{{.ranks = 4}}, marking{{.ranks = 4}};
   hcomp::lhc<Lane> sketched{{.ranks = 4}};
   std::vector<Lane> values, cells, sum;
 

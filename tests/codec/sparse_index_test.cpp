@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/core/simd.hpp>
 #include <limits>
@@ -80,18 +81,20 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
       word_vector words(expected.size(), ~std::uint64_t{0});
       detail::mark_nonzeros(hcomp::serial_group{}, x.data(), n, words.data());
       REQUIRE(words == expected);
-      std::fill(words.begin(), words.end(), ~std::uint64_t{0});
-      detail::mark_nonzeros(hcomp::simd_group{}, x.data(), n, words.data());
-      REQUIRE(words == expected);
       for (auto const level :
            {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512}) {
         if (level > hcomp::best_simd_level()) continue;
         CAPTURE(static_cast<int>(level));
-        std::size_t const full = n / 64;
-        word_vector some(full), plain(full);
-        auto const largest = run_at(level, detail::mark_vectors{x.data(), full, some.data()});
-        REQUIRE(largest == detail::mark_words(x.data(), full * 64, 0, full, plain.data()));
-        REQUIRE(some == plain);
+        std::fill(words.begin(), words.end(), ~std::uint64_t{0});
+        std::vector<float> kept(n + detail::marking_slack);
+        kept.resize(detail::mark_and_keep(x.data(), n, words.data(), kept.data(), level));
+        REQUIRE(words == expected);
+        std::vector<float> values;
+        for (float const v : x)
+          if (v != 0) values.push_back(v);  // NaN among them
+        REQUIRE(kept.size() == values.size());
+        REQUIRE((values.empty() ||
+                 std::memcmp(kept.data(), values.data(), kept.size() * sizeof(float)) == 0));
       }
       if (k % 8 == 0 && n <= 1000) {
         std::fill(words.begin(), words.end(), ~std::uint64_t{0});
@@ -162,6 +165,51 @@ TEST_CASE("sparse index: counting by SIMD and by several lanes gives the counts 
   }
 }
 
+TEST_CASE("sparse index: a rank's values go to their places among those of all ranks") {
+  for (std::size_t const n : sizes)
+    for (double const density : {0.0, 0.02, 0.5, 1.0})
+      for (double const others : {0.0, 0.05, 1.0}) {
+        auto const x = sparse(n, density, n), y = sparse(n, others, n + 1);
+        CAPTURE(n);
+        CAPTURE(density);
+        CAPTURE(others);
+        std::vector<float> expected;
+        for (std::size_t i = 0; i < n; ++i)
+          if (x[i] != 0 || y[i] != 0) expected.push_back(x[i] == 0 ? 0.0f : x[i]);
+        sparse_index index;
+        auto const words = index.mark(x);
+        auto const theirs = expected_words(y);
+        for (std::size_t w = 0; w < words.size(); ++w) words[w] |= theirs[w];
+        index.unite();
+        REQUIRE(index.marked() == expected.size());
+        detail::own_values own;
+        word_vector mine(words.size());
+        own.mark(x, mine.data());
+        std::vector<float> kept(own.values().begin(), own.values().end());
+        kept.resize(kept.size() + detail::marking_slack);
+        for (auto const level :
+             {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512}) {
+          if (level > hcomp::best_simd_level()) continue;
+          std::vector<float> out(expected.size() + 1, 77);
+          detail::spread({index.marks().data(), index.ranks().data(), mine.data(), kept.data(),
+                          index.marks().size()},
+                         expected.size(), reinterpret_cast<std::byte*>(out.data()), level);
+          REQUIRE(out.back() == 77);
+          out.pop_back();
+          REQUIRE(out == expected);
+        }
+        auto const check_lanes = [&]<class Lane>(Lane) {
+          std::vector<Lane> out(expected.size(), 77);
+          own.spread(index.marks(), index.ranks(), std::span(out),
+                     [](float v) { return static_cast<Lane>(v * 1000 + 5000); });
+          for (std::size_t k = 0; k < out.size(); ++k)
+            REQUIRE(out[k] == static_cast<Lane>(expected[k] * 1000 + 5000));
+        };
+        check_lanes(std::uint32_t());
+        check_lanes(std::uint64_t());
+      }
+}
+
 TEST_CASE("sparse index: words that are no union are refused") {
   sparse_index index;
   auto const words = index.mark(std::vector<float>(100, 1.0f));
@@ -170,7 +218,14 @@ TEST_CASE("sparse index: words that are no union are refused") {
       index.unite(),
       "sparse_index: marks beyond its 100 values; were words of another vector mixed in?",
       hcomp::wire_error);
-  auto const zeroed = index.mark(std::vector<float>(100, 1.0f));
+  auto const lacking = index.mark(std::vector<float>(100, 1.0f));
+  lacking[1] &= ~std::uint64_t{2};
+  CHECK_THROWS_WITH_AS(
+      index.unite(),
+      "sparse_index: of values 64 to 99 some that this rank has marked are not; is "
+      "this a result of a bitwise OR?",
+      hcomp::wire_error);
+  auto const zeroed = index.mark(std::vector<float>(100, 0.0f));
   std::fill(zeroed.begin(), zeroed.end(), 0);
   CHECK_THROWS_WITH_AS(
       index.unite(),

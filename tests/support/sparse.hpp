@@ -47,6 +47,8 @@ std::vector<float> sum(C& codec, vectors const& x, std::uint64_t stream = 1) {
   codec.unite(stream);
   std::vector<typename C::lane_type> lanes(codec.lanes(x[0].size())), total(lanes.size());
   for (auto const& mine : x) {
+    auto const words = codec.mark(mine);  // what unite found in the union still holds
+    std::copy(all.begin(), all.end(), words.begin());
     codec.encode_lanes(mine, lanes, stream);
     for (std::size_t i = 0; i < lanes.size(); ++i) total[i] += lanes[i];
   }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_index_simd.hpp>
+#include <hcomp/codec/detail/own_values.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <limits>
@@ -25,8 +27,10 @@ namespace hcomp {
 ///     MPI_Allreduce(MPI_IN_PLACE, words.data(), words.size(), MPI_UINT64_T, MPI_BOR, comm);
 ///     index.unite();
 ///
-/// -0 counts as zero, NaN and infinity do not.
-/// Size: 1 bit per value, rounded up to 64, and 32 bytes.
+/// -0 counts as zero, NaN and infinity do not. It keeps the values that are not zero, for those who
+/// send them; it can be moved, not copied.
+/// Size: 1 bit per value, rounded up to 64, and 32 bytes. Memory besides: 1 bit and 4 bytes per
+/// 64 values, and 4 bytes per value that is not zero here.
 class sparse_index {
  public:
   /// Words of `values` values.
@@ -43,7 +47,7 @@ class sparse_index {
                                   std::to_string(std::numeric_limits<std::uint32_t>::max()));
     values_ = x.size();
     words_.resize(words(values_));
-    detail::mark_nonzeros(simd_group{}, x.data(), x.size(), words_.data());
+    own_.mark(x, words_.data());
     return words_;
   }
 
@@ -53,6 +57,12 @@ class sparse_index {
     if (values_ % 64 != 0 && marks().back() >> values_ % 64 != 0)
       throw wire_error("sparse_index: marks beyond its " + std::to_string(values_) +
                        " values; were words of another vector mixed in?");
+    for (std::size_t w = 0; w < marks().size(); ++w)
+      if ((own_.marks()[w] & ~marks()[w]) != 0)
+        throw wire_error("sparse_index: of values " + std::to_string(64 * w) + " to " +
+                         std::to_string(std::min(values_, 64 * w + 64) - 1) +
+                         " some that this rank has marked are not; is this a result of a bitwise "
+                         "OR?");
     exponent_ = -1;
     for (std::size_t i = 0; i < detail::exponent_words; ++i)
       if (auto const word = words_[words_.size() - detail::exponent_words + i]; word != 0)
@@ -77,14 +87,34 @@ class sparse_index {
   std::span<std::uint64_t const> marks() const {
     return std::span(words_).first(detail::index_words(values_));
   }
+  /// What this rank has marked, and the values.
+  detail::own_values const& own() const { return own_; }
   /// How many values are marked before each word.
   std::span<std::uint32_t const> ranks() const { return ranks_; }
+
+  /// A number that differs where settings do: for ranks to compare.
+  std::uint64_t settings() const { return 0; }
+
+ protected:
+  /// For indices that travel in another form: what mark() returned, to be overwritten before
+  /// unite().
+  std::span<std::uint64_t> own_words() { return words_; }
 
  private:
   std::size_t values_ = 0, marked_ = 0;
   int exponent_ = 0;
+  detail::own_values own_;
   std::vector<std::uint64_t> words_;
   std::vector<std::uint32_t> ranks_;
+};
+
+/// A sparse_index, or what becomes one in unite() though its words travel in another form.
+template <class I>
+concept SparseIndex = std::derived_from<I, sparse_index> &&
+    requires(I index, I const united, std::span<float const> x) {
+  { index.mark(x) } -> std::same_as<std::span<std::uint64_t>>;
+  { index.unite() } -> std::same_as<void>;
+  { united.settings() } -> std::same_as<std::uint64_t>;
 };
 
 }  // namespace hcomp

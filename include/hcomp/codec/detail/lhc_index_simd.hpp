@@ -3,6 +3,8 @@
 /// Marking values that are not zero, and counting them, for simd_group: as many values at a time as
 /// the processor's vectors have lanes. The same bits as lhc_index.hpp.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +20,9 @@ namespace hcomp::detail {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
+
+/// Values that may be read and written beyond those that are kept.
+inline constexpr std::size_t marking_slack = 16;
 
 // ---- Which of some values are not zero: the one step that needs instructions of its own
 
@@ -41,7 +46,8 @@ inline unsigned nonzero_mask_sse2(std::uint32_t const* v) {
 #endif
 
 /// Bit i: v[i] is not zero. Through memory, which is gone once it is inlined.
-template <int Lanes, class Bits> [[gnu::always_inline]] inline unsigned nonzero_mask(Bits const& v) {
+template <int Lanes, class Bits>
+[[gnu::always_inline]] inline unsigned nonzero_mask(Bits const& v) {
   std::uint32_t in[Lanes];
   std::memcpy(in, &v, sizeof(v));
 #if defined(__x86_64__)
@@ -54,46 +60,169 @@ template <int Lanes, class Bits> [[gnu::always_inline]] inline unsigned nonzero_
   return mask;
 }
 
-/// Marks of words 0 to words - 1, all full; returns the largest exponent, as it is stored.
+// ---- Those values, one behind the other
+
+/// For every mask of 8 values: the numbers of those it has, in bytes.
+inline constexpr auto chosen_of_8 = [] {
+  std::array<std::uint64_t, 256> all{};
+  for (unsigned mask = 0; mask < 256; ++mask)
+    for (unsigned i = 0, k = 0; i < 8; ++i)
+      if (mask >> i & 1) all[mask] |= std::uint64_t{i} << 8 * k++;
+  return all;
+}();
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] inline void keep_chosen_avx2(float const* v, unsigned mask, float* out) {
+  auto const from = _mm_loadl_epi64(reinterpret_cast<__m128i const*>(&chosen_of_8[mask]));
+  _mm256_storeu_ps(out, _mm256_permutevar8x32_ps(_mm256_loadu_ps(v), _mm256_cvtepu8_epi32(from)));
+}
+[[gnu::target("avx512f")]] inline void keep_chosen_avx512(float const* v, unsigned mask,
+                                                          float* out) {
+  _mm512_storeu_ps(out, _mm512_maskz_compress_ps(static_cast<__mmask16>(mask), _mm512_loadu_ps(v)));
+}
+#endif
+
+/// out[0], out[1], ... = those of Lanes values whose bits are set; writes all Lanes.
+template <int Lanes>
+[[gnu::always_inline]] inline void keep_chosen(float const* v, unsigned mask, float* out) {
+#if defined(__x86_64__)
+  if constexpr (Lanes == 16) return keep_chosen_avx512(v, mask, out);
+  if constexpr (Lanes == 8) return keep_chosen_avx2(v, mask, out);
+#endif
+  unsigned kept = 0;
+  for (int i = 0; i < Lanes; ++i) {
+    float const value = v[i];
+    out[kept] = value;
+    kept += mask >> i & 1;
+  }
+}
+
+/// What a rank found in its vector.
+struct marked_vector {
+  std::uint32_t largest;  ///< exponent, as floats store it
+  std::size_t kept;       ///< values that are not zero
+};
+
+/// Marks of words 0 to words - 1, all full, and the values that are marked.
 struct mark_vectors {
   float const* x;
   std::size_t words;
   std::uint64_t* out;
+  float* kept;  ///< room for all values and marking_slack more
 
-  template <int Lanes> [[gnu::always_inline]] std::uint32_t run() const {
+  template <int Lanes> [[gnu::always_inline]] marked_vector run() const {
     using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
     using ints = typename aligned_vector<std::int32_t, Lanes>::type;
     ints largest{};
+    float* end = kept;
     for (std::size_t w = 0; w < words; ++w) {
       std::uint64_t marks = 0;
       HCOMP_UNROLL
       for (int j = 0; j < 64; j += Lanes) {
+        float const* const here = x + w * 64 + static_cast<std::size_t>(j);
         bits v;
-        std::memcpy(&v, x + w * 64 + static_cast<std::size_t>(j), sizeof(v));
+        std::memcpy(&v, here, sizeof(v));
         v &= 0x7fffffffu;
         largest = (ints)v > largest ? (ints)v : largest;
-        marks |= static_cast<std::uint64_t>(nonzero_mask<Lanes>(v)) << j;
+        unsigned const mask = nonzero_mask<Lanes>(v);
+        keep_chosen<Lanes>(here, mask, end);
+        end += __builtin_popcount(mask);
+        marks |= static_cast<std::uint64_t>(mask) << j;
       }
       out[w] = marks;
     }
     std::uint32_t lanes[Lanes], most = 0;
     std::memcpy(lanes, &largest, sizeof(largest));
     for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
-    return most >> 23;
+    return {most >> 23, static_cast<std::size_t>(end - kept)};
   }
 };
 
 #pragma GCC diagnostic pop
 
-/// The same as for other groups.
-inline void mark_nonzeros(simd_group, float const* x, std::size_t n, std::uint64_t* words) {
+/// mark_nonzeros, and the values that are marked; returns how many.
+/// @param kept  room for n values and marking_slack more
+inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
+                                 simd_level level = best_simd_level()) {
   std::uint64_t* const exponents = words + index_words(n);
   for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   std::size_t const full = n / 64;
-  std::uint32_t const most = run_at(best_simd_level(), mark_vectors{x, full, words});
-  std::uint32_t const rest = mark_words(x, n, full, index_words(n), words);
-  std::uint32_t const largest = most > rest ? most : rest;
-  exponents[largest / 64] |= std::uint64_t{1} << largest % 64;
+  auto found = run_at(level, mark_vectors{x, full, words, kept});
+  if (full < index_words(n)) {
+    found.largest = std::max(found.largest, mark_words(x, n, full, full + 1, words));
+    for (std::uint64_t marks = words[full]; marks != 0; marks &= marks - 1)
+      kept[found.kept++] = x[full * 64 + static_cast<std::size_t>(lowest_one(marks))];
+  }
+  exponents[found.largest / 64] |= std::uint64_t{1} << found.largest % 64;
+  return found.kept;
+}
+
+// ---- Between the places of those values and the places of all ranks' values
+
+/// Values of a rank in the order of its marks, put where the marks of all ranks, of which its own
+/// are some, have them; 0 where it has none.
+struct spread_values {
+  std::uint64_t const* all;
+  std::uint32_t const* ranks;  ///< marks of `all` before each word
+  std::uint64_t const* own;
+  float const* kept;  ///< may be read marking_slack beyond its end
+  std::size_t words;
+};
+
+/// put(place, value) in the order of places; of words first to words - 1, whose first value here is
+/// the kept-th.
+template <class Put>
+void spread_words(spread_values const& s, std::size_t first, std::size_t kept, Put const& put) {
+  for (std::size_t w = first; w < s.words; ++w) {
+    std::uint64_t const own = s.own[w];
+    std::size_t place = s.all[w] == 0 ? 0 : s.ranks[w];
+    for (std::uint64_t marks = s.all[w]; marks != 0; marks &= marks - 1) {
+      bool const has = (own & marks & (~marks + 1)) != 0;
+      put(place++, has ? s.kept[kept] : 0.0f);
+      kept += has;
+    }
+  }
+}
+
+/// How far spreading vector by vector came.
+struct spread_part {
+  std::size_t words, kept;
+};
+
+#if defined(__x86_64__)
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,bmi2,popcnt")]] inline spread_part spread_avx512(
+    spread_values const& s, std::byte* out, std::size_t size) {
+  std::size_t w = 0, kept = 0;
+  for (; w < s.words; ++w) {
+    if (s.all[w] == 0) continue;
+    auto left = static_cast<int>(_mm_popcnt_u64(s.all[w]));
+    if (s.ranks[w] + static_cast<std::size_t>(left) + 15 > size) break;  // whole vectors are put
+    std::byte* here = out + s.ranks[w] * sizeof(float);
+    std::uint64_t chosen = _pext_u64(s.own[w], s.all[w]);
+    for (; left > 0; left -= 16) {
+      auto const mask = static_cast<__mmask16>(chosen);
+      _mm512_storeu_ps(here, _mm512_maskz_expand_ps(mask, _mm512_loadu_ps(s.kept + kept)));
+      kept += static_cast<std::size_t>(_mm_popcnt_u64(mask));
+      chosen >>= 16;
+      here += 16 * sizeof(float);
+    }
+  }
+  return {w, kept};
+}
+#endif
+
+/// The floats as they are.
+/// @param out    `size` of them, as many as `all` has marks
+/// @param level  not above best_simd_level()
+inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, std::byte* out,
+                   [[maybe_unused]] simd_level level = best_simd_level()) {
+  spread_part done{0, 0};
+#if defined(__x86_64__)
+  if (level == simd_level::avx512) done = spread_avx512(s, out, size);
+#endif
+  spread_words(s, done.words, done.kept, [out](std::size_t place, float value) {
+    std::memcpy(out + place * sizeof(value), &value, sizeof(value));
+  });
 }
 
 #if defined(__x86_64__)

@@ -72,6 +72,13 @@ Lane checked_lane(char const* name, lhc_numbers<Lane> const& numbers, float cons
   return numbers.lane(x[i]);
 }
 
+/// This rank's values as lanes at the places of the index's; 0 where only others have one.
+template <class Lane, class Index>
+void pack_own(lhc_numbers<Lane> const& numbers, Index const& index, std::span<Lane> out) {
+  index.own().spread(index.marks(), index.ranks(), out,
+                     [&](float value) { return numbers.lane(value); });
+}
+
 /// The marked values, in their order.
 template <class Lane>
 void pack_values(char const* name, lhc_numbers<Lane> const& numbers, marked_values const& which,
