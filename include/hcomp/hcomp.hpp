@@ -5,6 +5,7 @@
 #include <hcomp/core/version.hpp>
 
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/bloom_index.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/identity.hpp>

@@ -99,6 +99,28 @@ TEST_CASE("mpi sparse: codecs by themselves go through all_reduce_native") {
   CHECK(x == y);
 }
 
+TEST_CASE("mpi sparse: an index that is a Bloom filter gives the same sums") {
+  for (double const density : {0.0, 0.001, 0.2}) {
+    auto const all = everybodys(50'000, density);
+    std::vector<std::uint32_t> lanes;
+    for (auto const& ways : all_ways) {
+      auto x = mine(all);
+      sparse_sum<std::uint32_t, bloom_index> sum(options(), ways, {},
+                                                 bloom_index({.expected = 150}));
+      auto const choice =
+          mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
+      CAPTURE(choice.text());
+      CHECK(x == sparse::fixed_sum<std::uint32_t>(all));
+      CHECK(choice.index_bytes < sparse_index::words(50'000) * 8);
+    }
+    std::vector<float> floats;
+    auto y = mine(all);
+    sparse_union<float, bloom_index> packed(options());
+    mpi::all_reduce_native(packed, std::span(y), {.seed = 3}, floats, MPI_COMM_WORLD);
+    CHECK(same_everywhere(y));
+  }
+}
+
 TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   std::vector<float> lanes;
@@ -128,6 +150,11 @@ TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was")
         "all_reduce_sparse: ranks disagree on the step: 5 on one, 6 on another");
   CHECK(text_of(x, {.seed = 1}, sparse_sum<>(options(), {.dense = rank == 0}))
             .starts_with("all_reduce_sparse: ranks disagree on the sum's settings: "));
+  CHECK(x == unchanged);
+  sparse_sum<float, bloom_index> other(
+      options(), {}, {}, bloom_index({.expected = static_cast<std::size_t>(rank) + 1}));
+  CHECK_THROWS_AS(mpi::all_reduce_sparse(other, std::span(x), {.seed = 1}, lanes, MPI_COMM_WORLD),
+                  disagreement_error);
   CHECK(x == unchanged);
   std::vector<float> shorter(rank == 0 ? 999 : 1000);
   CHECK(text_of(shorter, {.seed = 1}, sparse_sum<>(options())) ==

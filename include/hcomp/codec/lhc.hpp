@@ -2,7 +2,6 @@
 /// @file
 /// LHC: lossless sums of sparse vectors in sketches, which anything that adds can sum.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lhc_plan.hpp>
@@ -16,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hcomp {
@@ -43,10 +43,13 @@ struct lhc_options {
 /// vector's norm with 1.3 cells per value, 1.2e-7 with 2.
 /// In two phases sparse_union is smaller, because a value takes one lane there; sketches are for
 /// whatever must add lanes at fixed places.
-/// @tparam Lane  float, std::uint32_t or std::uint64_t
-/// Size: 1 bit per value, and 1.3 to 1.4 lanes per value that is not zero on some rank.
+/// With a bloom_index a value that it marks wrongly comes out as 0 in fixed point. With floats the
+/// rounding of its neighbours may remain there.
+/// @tparam Lane   float, std::uint32_t or std::uint64_t
+/// @tparam Index  sparse_index, or bloom_index for very sparse vectors
+/// Size: the index (1 bit per value), and 1.3 to 1.4 lanes per value that it marks.
 /// Source: Li et al., arXiv 2402.07529.
-template <class Lane = float> class lhc {
+template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
  public:
   using value_type = float;
   using lane_type = Lane;
@@ -54,8 +57,9 @@ template <class Lane = float> class lhc {
   static constexpr native_operation operation = native_operation::sum;
 
   /// @throws std::invalid_argument  fewer cells than values, or no attempt
-  explicit lhc(sparse_options const& options = {}, lhc_options const& sketch = {})
-      : options_(options), sketch_(sketch) {
+  explicit lhc(sparse_options const& options = {}, lhc_options const& sketch = {},
+               Index index = Index{})
+      : options_(options), sketch_(sketch), index_(std::move(index)) {
     bool const by_itself = sketch.cells_per_value == 0;
     if (!(by_itself || (sketch.cells_per_value >= 1 && sketch.cells_per_value <= 100)) ||
         sketch.attempts < 1 || sketch.attempts > 50)
@@ -64,7 +68,7 @@ template <class Lane = float> class lhc {
                                   " attempts; there can be 1 to 100 (0: by itself) and 1 to 50");
   }
 
-  /// As sparse_index.
+  /// As the index.
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
   /// @param stream  stream_of(stream_key): the hashes are drawn from it
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, whatever the policy
@@ -87,7 +91,7 @@ template <class Lane = float> class lhc {
   }
 
   lhc_options const& options() const { return sketch_; }
-  sparse_index const& index() const { return index_; }
+  Index const& index() const { return index_; }
   std::size_t cells() const { return plan_.cells().size(); }
   /// Values sent beside the sketch.
   std::size_t beside() const { return plan_.left_count(); }
@@ -115,39 +119,21 @@ template <class Lane = float> class lhc {
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*stream*/ = 0) const {
     detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
-    auto const order = plan_.order();
-    std::vector<Lane> rest(reduced.begin(), reduced.begin() + static_cast<std::ptrdiff_t>(cells())),
-        sums(order.size());
-    detail::recover(simd_group{}, plan_.cells(), order.data(), plan_.claims_after(), plan_.rounds(),
-                    rest.data(), [&](std::size_t k, Lane lane) { sums[k] = lane; });
-    if constexpr (std::is_integral_v<Lane>) require_explained(rest);
-    std::fill(x.begin(), x.end(), 0.0f);
-    for (std::size_t k = 0; k < order.size(); ++k) x[order[k].value] = numbers_.value(sums[k]);
-    auto const left = plan_.left();
-    detail::for_marked(simd_group{}, left.marks.data(), left.marks.size(), left.ranks.data(),
-                       [&](std::size_t value, std::size_t place) {
-                         x[value] = numbers_.value(reduced[cells() + place]);
-                       });
+    std::vector<Lane> sketch(reduced.begin(),
+                             reduced.begin() + static_cast<std::ptrdiff_t>(cells()));
+    auto const sums = plan_.read(std::span(sketch));
+    if constexpr (std::is_integral_v<Lane>) detail::require_empty<Lane>(name, sketch);
+    plan_.write<decltype(numbers_), Lane>(numbers_, sums, reduced.subspan(cells()), x);
   }
 
  private:
   double cells_per_value() const {
-    if (sketch_.cells_per_value > 0) return sketch_.cells_per_value;
-    return index_.marked() < 2000 ? 1.4 : 1.3;
-  }
-  /// After all values are taken out, nothing must be left.
-  void require_explained(std::vector<Lane>& rest) const {
-    for (auto const& claim : plan_.order()) rest[claim.cell] = 0;
-    auto const zeros = std::count(rest.begin(), rest.end(), Lane{0});
-    if (auto const strange = rest.size() - static_cast<std::size_t>(zeros); strange > 0)
-      throw wire_error("lhc: " + std::to_string(strange) + " of " + std::to_string(rest.size()) +
-                       " cells hold what the index does not explain; did all ranks encode what "
-                       "they marked, by the same settings and step?");
+    return detail::lhc_plan::cells_per_value(index_.marked(), sketch_.cells_per_value);
   }
 
   sparse_options options_;
   lhc_options sketch_;
-  sparse_index index_;
+  Index index_;
   detail::lhc_numbers<Lane> numbers_;
   detail::lhc_plan plan_;
 };

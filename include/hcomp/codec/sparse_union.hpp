@@ -9,6 +9,7 @@
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <span>
+#include <utility>
 
 namespace hcomp {
 
@@ -21,18 +22,20 @@ namespace hcomp {
 /// std::uint32_t or std::uint64_t values are rounded to multiples of a unit that the largest value
 /// of all ranks decides (off by 2^-22 of it at most, or 2^-54, on up to 256 ranks); sums are exact,
 /// the same bits in any order and on any number of ranks.
-/// @tparam Lane  float, std::uint32_t or std::uint64_t
-/// Size: 1 bit per value, and one lane per value that is not zero on some rank.
-template <class Lane = float> class sparse_union {
+/// @tparam Lane   float, std::uint32_t or std::uint64_t
+/// @tparam Index  sparse_index, or bloom_index for very sparse vectors
+/// Size: the index (1 bit per value), and one lane per value that it marks.
+template <class Lane = float, SparseIndex Index = sparse_index> class sparse_union {
  public:
   using value_type = float;
   using lane_type = Lane;
   static constexpr char const* name = "sparse_union";
   static constexpr native_operation operation = native_operation::sum;
 
-  explicit sparse_union(sparse_options const& options = {}) : options_(options) {}
+  explicit sparse_union(sparse_options const& options = {}, Index index = Index{})
+      : options_(options), index_(std::move(index)) {}
 
-  /// As sparse_index.
+  /// As the index.
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
   /// @throws wire_error       not a union of indices
@@ -41,16 +44,16 @@ template <class Lane = float> class sparse_union {
     numbers_ = detail::agreed_numbers<Lane>(name, index_, options_);
   }
 
-  sparse_index const& index() const { return index_; }
+  Index const& index() const { return index_; }
 
   /// Of the index's values.
   std::size_t lanes(std::size_t /*values*/) const { return index_.marked(); }
 
-  /// @param x  what was marked
+  /// @param x  what was marked, of which what is not zero was kept: it is not read again
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
                     std::uint64_t /*stream*/ = 0) const {
     detail::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
-    detail::pack_values(name, numbers_, detail::marked_by(index_), x.data(), out.data());
+    detail::pack_own(numbers_, index_, out);
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
@@ -61,7 +64,7 @@ template <class Lane = float> class sparse_union {
 
  private:
   sparse_options options_;
-  sparse_index index_;
+  Index index_;
   detail::lhc_numbers<Lane> numbers_;
 };
 

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace hcomp {
 
@@ -60,8 +61,9 @@ struct sparse_choice {
 ///     sum.choice().text();
 ///
 /// In two phases a sketch is never the smallest: lhc is chosen where others are not allowed.
-/// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
-template <class Lane = float> class sparse_sum {
+/// @tparam Lane   float, std::uint32_t or std::uint64_t, as for sparse_union
+/// @tparam Index  sparse_index, or bloom_index for very sparse vectors
+template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum {
  public:
   using value_type = float;
   using lane_type = Lane;
@@ -70,14 +72,18 @@ template <class Lane = float> class sparse_sum {
 
   /// @throws std::invalid_argument  no way is allowed
   explicit sparse_sum(sparse_options const& options = {}, sparse_ways const& ways = {},
-                      lhc_options const& sketch = {})
-      : options_(options), ways_(ways), sketch_(options, sketch) {
+                      lhc_options const& sketch = {}, Index index = Index{})
+      : options_(options), ways_(ways), sketch_(options, sketch, std::move(index)) {
     if (!ways.dense && !ways.packed && !ways.sketched)
       throw std::invalid_argument(
           "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   }
 
-  std::span<std::uint64_t> mark(std::span<float const> x) { return sketch_.mark(x); }
+  std::span<std::uint64_t> mark(std::span<float const> x) {
+    auto const words = sketch_.mark(x);
+    choice_.index_bytes = words.size_bytes();
+    return words;
+  }
   /// @throws nonfinite_error  by options.nonfinite, always where lhc alone is allowed
   void unite(std::uint64_t stream) {
     sketch_.unite_index();
@@ -86,7 +92,7 @@ template <class Lane = float> class sparse_sum {
     choice_ = {sparse_way::dense,
                index.values(),
                index.marked(),
-               sparse_index::words(index.values()) * sizeof(std::uint64_t),
+               choice_.index_bytes,
                index.values() * sizeof(Lane),
                index.marked() * sizeof(Lane),
                sketch_.likely_cells() * sizeof(Lane)};
@@ -118,12 +124,13 @@ template <class Lane = float> class sparse_sum {
     add(same_bits<std::uint64_t>(ways_.worthwhile));
     add(same_bits<std::uint64_t>(sketch_.options().cells_per_value));
     add(static_cast<std::uint64_t>(sketch_.options().attempts));
+    add(index().settings());
     return all;
   }
   sparse_options const& options() const { return options_; }
 
   sparse_choice const& choice() const { return choice_; }
-  sparse_index const& index() const { return sketch_.index(); }
+  Index const& index() const { return sketch_.index(); }
 
   std::size_t lanes(std::size_t values) const {
     if (choice_.way == sparse_way::sketched) return sketch_.lanes(values);
@@ -133,8 +140,7 @@ template <class Lane = float> class sparse_sum {
   void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t stream = 0) const {
     if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, stream);
     detail::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
-    if (choice_.way == sparse_way::packed)
-      return detail::pack_values(name, numbers_, detail::marked_by(index()), x.data(), out.data());
+    if (choice_.way == sparse_way::packed) return detail::pack_own(numbers_, index(), out);
     for (std::size_t i = 0; i < x.size(); ++i)
       out[i] = detail::checked_lane(name, numbers_, x.data(), i);
   }
@@ -151,7 +157,7 @@ template <class Lane = float> class sparse_sum {
  private:
   sparse_options options_;
   sparse_ways ways_;
-  lhc<Lane> sketch_;  // has the index
+  lhc<Lane, Index> sketch_;  // has the index
   detail::lhc_numbers<Lane> numbers_;
   sparse_choice choice_;
 };

@@ -53,10 +53,10 @@ void require_agreement(char const* call, std::array<std::uint64_t, Words> const&
 /// @throws nonfinite_error        NaN or infinity on some rank; on all ranks, and x is unchanged
 /// @throws std::invalid_argument  `sum` is for another number of ranks; lanes beyond MPI's counts
 /// @throws transport_error        if `comm` returns errors and MPI reports one
-/// Cost: three MPI_Allreduce: 80 bytes, 1 bit per value, and what the choice says.
-template <class Lane>
-sparse_choice all_reduce_sparse(sparse_sum<Lane>& sum, std::span<float> x, stream_key const& key,
-                                std::vector<Lane>& lanes, MPI_Comm comm) {
+/// Cost: three MPI_Allreduce: 80 bytes, the index (1 bit per value), and what the choice says.
+template <class Lane, class Index>
+sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x,
+                                stream_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
   detail::require_agreement<5>(
       "all_reduce_sparse", {x.size(), sum.settings(), key.seed, key.step, key.tensor},
       {"the number of values", "the sum's settings", "the seed", "the step", "the tensor"}, comm);

@@ -11,6 +11,7 @@
 #include <hcomp/codec/detail/lhc_peel.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
@@ -31,20 +32,30 @@ class lhc_plan {
     return static_cast<std::size_t>(std::ceil(rows)) * row;
   }
 
+  /// By itself (`asked` 0): few values need more cells, because chance matters.
+  static double cells_per_value(std::size_t marked, double asked) {
+    return asked > 0 ? asked : marked < 2000 ? 1.4 : 1.3;
+  }
+  /// A sketch of so many cells, by the hashes of `seed`.
+  /// @throws std::invalid_argument  more cells than 31 bits can count
+  static lhc_cells layout_for(char const* name, std::size_t marked, double cells_per_value,
+                              std::uint64_t seed) {
+    std::size_t const cells = cells_for(marked, cells_per_value);
+    if (cells > 0x7fffffff)
+      throw std::invalid_argument(std::string(name) + ": " + std::to_string(marked) +
+                                  " values in " + std::to_string(cells_per_value) +
+                                  " cells each, 2^31 can be counted");
+    return {seed, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
+  }
+
   /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
   /// until one peels. Of those tried it takes the one that makes fewest lanes; what that leaves is
   /// sent beside. A sketch that gives no more than half of the values is left out.
   /// @throws std::invalid_argument  more cells than 31 bits can count
   void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
     std::size_t const marked = index.marked();
-    std::size_t const cells = cells_for(marked, cells_per_value);
-    if (cells > 0x7fffffff)
-      throw std::invalid_argument("lhc: " + std::to_string(marked) + " values in " +
-                                  std::to_string(cells_per_value) +
-                                  " cells each, 2^31 can be counted");
-    lhc_cells best;
+    lhc_cells best, tried = layout_for("lhc", marked, cells_per_value, 0);
     std::size_t fewest = std::numeric_limits<std::size_t>::max();
-    lhc_cells tried{0, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
     progress_ = {0, 0};
     for (attempts_ = 0; attempts_ < attempts && (attempts_ == 0 || claims() < marked);
          ++attempts_) {
@@ -63,6 +74,36 @@ class lhc_plan {
       progress_ = {0, 0};
     }
     separate(index);
+  }
+
+  /// Takes a sketch that was made before the index was known. What it cannot give is left.
+  void take(sparse_index const& index, lhc_cells const& cells) {
+    attempts_ = 1;
+    cells_ = cells;
+    progress_ = {0, 0};
+    if (cells.rows > 0) try_cells(index, cells);
+    separate(index);
+  }
+
+  /// What the values of order() add up to, read from the sum of the ranks' sketches; in `sketch`
+  /// stays what they do not explain.
+  template <class Lane> std::vector<Lane> read(std::span<Lane> sketch) const {
+    std::vector<Lane> sums(claims());
+    recover(simd_group{}, cells_, order().data(), claims_after(), rounds(), sketch.data(),
+            [&](std::size_t k, Lane lane) { sums[k] = lane; });
+    for (auto const& claim : order()) sketch[claim.cell] = 0;
+    return sums;
+  }
+
+  /// x = the values of order() and those that are left; 0 elsewhere.
+  template <class Numbers, class Lane>
+  void write(Numbers const& numbers, std::span<Lane const> read, std::span<Lane const> beside,
+             std::span<float> x) const {
+    std::fill(x.begin(), x.end(), 0.0f);
+    for (std::size_t k = 0; k < claims(); ++k) x[claims_[k].value] = numbers.value(read[k]);
+    for_marked(
+        simd_group{}, left_.data(), left_.size(), left_ranks_.data(),
+        [&](std::size_t value, std::size_t place) { x[value] = numbers.value(beside[place]); });
   }
 
   lhc_cells const& cells() const { return cells_; }
@@ -108,7 +149,7 @@ class lhc_plan {
     count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared_);
   }
 
-  lhc_cells cells_;
+  lhc_cells cells_{0, 0};
   int attempts_ = 0;
   lhc_progress progress_{0, 0};
   std::vector<std::uint64_t> words_, open_;
@@ -119,5 +160,16 @@ class lhc_plan {
   std::vector<std::uint32_t> left_ranks_;
   std::size_t left_count_ = 0;
 };
+
+/// @param sketch  fixed point: after all values were taken out
+/// @throws wire_error  something is left in it
+template <class Lane> void require_empty(char const* name, std::span<Lane const> sketch) {
+  auto const zeros = std::count(sketch.begin(), sketch.end(), Lane{0});
+  if (auto const strange = sketch.size() - static_cast<std::size_t>(zeros); strange > 0)
+    throw wire_error(std::string(name) + ": " + std::to_string(strange) + " of " +
+                     std::to_string(sketch.size()) +
+                     " cells hold what the index does not explain; did all ranks encode what "
+                     "they marked, by the same settings and step?");
+}
 
 }  // namespace hcomp::detail
