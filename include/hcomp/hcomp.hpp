@@ -55,6 +55,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/feedback/sparsifier.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
