@@ -8,6 +8,7 @@
 #include <hcomp/codec/bloom_index.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/iblt.hpp>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/native_sum.hpp>

@@ -121,6 +121,21 @@ TEST_CASE("mpi sparse: an index that is a Bloom filter gives the same sums") {
   }
 }
 
+TEST_CASE("mpi sparse: without an index, one pass gives the exact sum or an error on all ranks") {
+  auto const all = everybodys(50'000, 0.005);
+  std::vector<std::uint32_t> lanes;
+  auto x = mine(all);
+  iblt sum(options());
+  mpi::all_reduce_native(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
+  CHECK(x == sparse::fixed_sum<std::uint32_t>(all));
+  CHECK(same_everywhere(x));
+  iblt small(options(), {.expected = 50});
+  x = mine(all);
+  CHECK_THROWS_AS(mpi::all_reduce_native(small, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD),
+                  incomplete_error);
+  CHECK(x == mine(all));
+}
+
 TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   std::vector<float> lanes;
