@@ -1,5 +1,5 @@
 /// @file
-/// Trains one classifier with several ways to agree on its updates, and compares them.
+/// Trains one model with several ways to agree on its updates, and compares them.
 ///
 ///     mpirun -n 4 train --codec fp32,marsit --epochs 5 --plot train.svg
 
@@ -8,12 +8,14 @@
 
 #include <fstream>
 #include <hcomp/exec/host_executor.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "../support/gnuplot.hpp"
 #include "../support/npy.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
+#include "classification.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
 #include "plot.hpp"
@@ -52,15 +54,14 @@ void dump(std::span<float const> gradient, std::string const& file) {
 }
 
 void run(options const& o) {
-  data_split data;
+  std::unique_ptr<task> learnt;
   together([&] {
-    data = load_data(o.data, o.seed);
+    learnt = std::make_unique<classification>(load_data(o.data, o.seed), o.hidden);
     if (rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
     for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
   });
-  say("{} ranks, {} training and {} test images of {} pixels in {} classes\n", ranks(),
-      data.train.size(), data.test.size(), data.train.features, data.train.classes);
+  say("{} ranks, {}\n", ranks(), learnt->text());
 
   comparison all{o, ranks(), {}};
   gradient_observer dump_once;
@@ -74,7 +75,7 @@ void run(options const& o) {
       dump(gradient, o.dump);
       say("  gradients of step {} in {}\n", step, o.dump);
     };
-  trainer const train{o, data, comm, print_progress, dump_once};
+  trainer const train{o, *learnt, comm, print_progress, dump_once};
   hcomp::host_executor executor(o.threads);
   {
     auto unpaced = example::make_transport(o.transport);

@@ -47,7 +47,7 @@ score mlp::forward(batch const& images) {
     input = &l.activation;
   }
 
-  score result;
+  score result{.count = static_cast<double>(images.labels.size())};
   auto& last = layers_.back();
   last.delta = last.activation;
   for (Eigen::Index i = 0; i < last.delta.cols(); ++i) {

@@ -8,14 +8,9 @@
 #include <vector>
 
 #include "data.hpp"
+#include "task.hpp"
 
 namespace train {
-
-/// What a classifier makes of some images.
-struct score {
-  double loss = 0;  ///< cross entropy in nats, summed over the images
-  int correct = 0;  ///< images whose class got the largest output
-};
 
 /// Dense layers with ReLU between them, softmax cross entropy at the end.
 ///

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "mlp.hpp"
+#include "data.hpp"
 #include "sgd.hpp"
 
 namespace train {
@@ -26,19 +26,15 @@ std::array<double, N> sum_over_ranks(std::array<double, N> values, MPI_Comm comm
 }
 
 /// Every rank looks at its part of the test set.
-score evaluate(mlp& network, dataset const& test, int rank, int ranks) {
-  constexpr int most_images = 250;
-  auto const at = [&](int r) { return static_cast<int>(std::int64_t{test.size()} * r / ranks); };
+score evaluate(model& trained, int test_size, int rank, int ranks) {
+  constexpr int most_examples = 250;
+  auto const at = [&](int r) { return static_cast<int>(std::int64_t{test_size} * r / ranks); };
   score total;
-  batch images;
   std::vector<std::uint32_t> numbers;
-  for (int first = at(rank), end = at(rank + 1); first < end; first += most_images) {
-    numbers.resize(static_cast<std::size_t>(std::min(most_images, end - first)));
+  for (int first = at(rank), end = at(rank + 1); first < end; first += most_examples) {
+    numbers.resize(static_cast<std::size_t>(std::min(most_examples, end - first)));
     std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(first));
-    gather(test, numbers, images);
-    auto const part = network.evaluate(images);
-    total.loss += part.loss;
-    total.correct += part.correct;
+    total += trained.evaluate(numbers);
   }
   return total;
 }
@@ -87,12 +83,9 @@ history trainer::operator()(
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
 
-  std::vector<int> widths{data.train.features};
-  widths.insert(widths.end(), settings.hidden.begin(), settings.hidden.end());
-  widths.push_back(data.train.classes);
-  mlp network(widths, seed);
-  auto const parameters = network.parameters();
-  sampler samples(data.train.size(), settings.batch, rank, ranks, seed);
+  auto const trained = learnt.make_model(seed);
+  auto const parameters = trained->parameters();
+  sampler samples(learnt.train_size(), settings.batch, rank, ranks, seed);
   auto const steps_in = [&](double epochs) {
     return static_cast<std::uint64_t>(
         std::llround(epochs * static_cast<double>(samples.steps_per_epoch())));
@@ -114,37 +107,36 @@ history trainer::operator()(
   auto const synchronize = make(parameters.size());
 
   hcomp::report sent;
-  double seconds = 0, loss = 0, images = 0;
+  double seconds = 0;
+  score learning;  // since the last observation
   auto const observe_now = [&](std::uint64_t step) {
-    auto const part = evaluate(network, data.test, rank, ranks);
-    auto const total = sum_over_ranks<6>(
-        {loss, images, part.loss, double(part.correct), double(sent.bytes_sent), seconds}, comm);
-    loss = images = 0;
-    double const tests = data.test.size();
+    auto const part = evaluate(*trained, learnt.test_size(), rank, ranks);
+    auto const total = sum_over_ranks<7>({learning.loss, learning.count, part.loss, part.count,
+                                          double(part.correct), double(sent.bytes_sent), seconds},
+                                         comm);
+    learning = {};
+    double const test_loss = total[2] / total[3];
     run.curve.push_back({.step = step,
                          .epoch = double(step) / double(samples.steps_per_epoch()),
-                         .bytes = total[4] / ranks,
-                         .seconds = total[5] / ranks,
-                         .train_loss = (step == 0 ? total[2] / tests : total[0] / total[1]),
-                         .test_loss = total[2] / tests,
-                         .accuracy = 100 * total[3] / tests});
+                         .bytes = total[5] / ranks,
+                         .seconds = total[6] / ranks,
+                         .train_loss = (step == 0 ? test_loss : total[0] / total[1]),
+                         .test_loss = test_loss,
+                         .accuracy = 100 * total[4] / total[3]});
     observe(run, run.curve.back());
   };
 
-  batch mini_batch;
   observe_now(0);
   stopwatch watch;
   for (std::uint64_t step = 0; step < steps; ++step) {
     float const now = schedule(step, steps);
-    gather(data.train, samples(step), mini_batch);
-    loss += network.learn(mini_batch).loss;
-    images += settings.batch;
+    learning += trained->learn(samples(step));
     if (gradient) {
       run.seconds_compute += watch();
-      gradient(run, network.gradient(), step + 1);
+      gradient(run, trained->gradient(), step + 1);
       watch();
     }
-    optimiser(network.gradient(), now * static_cast<float>(run.rate), update);
+    optimiser(trained->gradient(), now * static_cast<float>(run.rate), update);
     run.seconds_compute += watch();
 
     auto const synchronized = [&](auto const& call) {

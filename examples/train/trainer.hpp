@@ -10,10 +10,10 @@
 #include <memory>
 #include <span>
 
-#include "data.hpp"
 #include "history.hpp"
 #include "options.hpp"
 #include "synchronizer.hpp"
+#include "task.hpp"
 #include "trial.hpp"
 
 namespace train {
@@ -25,12 +25,12 @@ using gradient_observer =
 /// What every run of a program has in common.
 struct trainer {
   options const& settings;
-  data_split const& data;
+  task const& learnt;
   MPI_Comm comm;
   observer observe;            ///< called on every rank at every observation
   gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
-  /// Collective. Trains a new classifier with `seed`; `make` gives the synchronizer for a number of
+  /// Collective. Trains a new model with `seed`; `make` gives the synchronizer for a number of
   /// parameters.
   /// @throws std::runtime_error  the ranks ended with different parameters
   history operator()(
