@@ -11,6 +11,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/sparse.hpp>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -174,4 +175,80 @@ TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was")
   std::vector<float> shorter(rank == 0 ? 999 : 1000);
   CHECK(text_of(shorter, {.seed = 1}, sparse_sum<>(options())) ==
         "all_reduce_sparse: ranks disagree on the number of values: 999 on one, 1000 on another");
+}
+
+namespace {
+
+/// Multiples of 2^-10, whose sums are exact in every unit that rounds take here.
+sparse::vectors whole_numbers(std::size_t n, double density) {
+  auto x = everybodys(n, density);
+  for (auto& one : x)
+    for (float& v : one) v = std::round(v * 1024) / 1024;
+  return x;
+}
+
+template <class Lane> void check_one_phase(mpi::ranks_agree agreement) {
+  lhc_one_phase<Lane> sum(options());
+  std::uint64_t step = 0;
+  for (double const density : {0.01, 0.011, 0.1, 0.09, 0.0, 1.0, 0.5}) {
+    CAPTURE(density);
+    auto const all = whole_numbers(50'001, density);
+    auto x = mine(all);
+    auto const report = mpi::all_reduce_one_phase(sum, std::span(x), {.seed = 3, .step = step},
+                                                  MPI_COMM_WORLD, agreement);
+    CAPTURE(report.text());
+    if (std::is_integral_v<Lane>) CHECK(x == sparse::plain_sum(all));
+    CHECK(same_everywhere(x));
+    bool const grows = density == 0.01 || density == 0.1 || density == 1.0;
+    CHECK((report.afterwards > 0) == grows);
+    ++step;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("mpi sparse: one phase gives the exact sum, and a second one where unions grow") {
+  check_one_phase<std::uint32_t>(mpi::ranks_agree::checked);
+  check_one_phase<std::uint64_t>(mpi::ranks_agree::assumed);
+  check_one_phase<float>(mpi::ranks_agree::checked);
+}
+
+TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stays as it was") {
+  int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
+  auto const text_of = [&](std::vector<float>& x, stream_key const& key, lhc_one_phase<>& sum) {
+    try {
+      mpi::all_reduce_one_phase(sum, std::span(x), key, MPI_COMM_WORLD);
+    } catch (std::exception const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  auto x = sparse::values(1000, 0.1, {.seed = static_cast<unsigned>(rank)});
+  auto const before = x;
+  lhc_one_phase<> sum(options());
+  auto y = x;
+  CHECK(text_of(y, {.seed = 1}, sum).empty());
+  x[7] = rank == ranks - 1 ? data::nonfinite_specials<float>()[1] : before[7];
+  CHECK(text_of(x, {.seed = 1}, sum) ==
+        "lhc_one_phase: NaN or infinity on some rank; x is unchanged");
+  x[7] = before[7];
+  CHECK(x == before);
+  auto one_more = options();
+  ++one_more.ranks;
+  lhc_one_phase<> other(one_more);
+  CHECK(text_of(x, {.seed = 1}, other) ==
+        "all_reduce_one_phase: the sum is for " + std::to_string(ranks + 1) +
+            " ranks, the communicator has " + std::to_string(ranks));
+  if (ranks == 1) return;
+  CHECK(text_of(x, {.seed = 1, .step = rank == 0 ? 5u : 6u}, sum) ==
+        "all_reduce_one_phase: ranks disagree on the step: 5 on one, 6 on another");
+  lhc_one_phase<> fresh(options());  // of a rank that does not know of the round before
+  CHECK(text_of(x, {.seed = 1}, rank == 0 ? fresh : sum)
+            .starts_with("all_reduce_one_phase: ranks disagree on the sum's settings or rounds "
+                         "before: "));
+  CHECK(x == before);
+  std::vector<float> shorter(rank == 0 ? 999 : 1000);
+  CHECK(text_of(shorter, {.seed = 1}, sum) ==
+        "all_reduce_one_phase: ranks disagree on the number of values: 999 on one, 1000 on "
+        "another");
 }

@@ -55,11 +55,11 @@ class incomplete_error : public std::runtime_error {
 /// a multiple of a unit that the largest of all ranks decides, as in sparse_union<std::uint32_t>.
 /// There is nothing to fall back to: if too many values meet, decode_lanes says so on all ranks,
 /// and x is unchanged, so that it can be summed in another way. That happens where more values come
-/// than were expected; else up to twice in a hundred times below 1000 values or, as 32 neighbours
-/// are hashed together, below 1000 such rows if whole rows are not zero. Size: 16 bytes per cell,
-/// so 21 per expected value. A bitmap and a sketch take more only where fewer than 0.8 % of the
-/// values are not zero. Source: Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton
-/// 2011.
+/// than were expected; below 1000 values also up to twice in a hundred times, and as 32 neighbours
+/// are hashed together, below 1000 such rows where whole rows are not zero.
+/// Size: 16 bytes per cell, 21 per expected value: less than a bitmap and a sketch where fewer than
+/// 0.8 % of the values are not zero.
+/// Source: Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 class iblt {
  public:
   using value_type = float;
