@@ -53,7 +53,8 @@ template <class Lane> struct ranks_that_sum {
       auto out = x[r];
       sums[r].finish(out);
       if (r == 0) first = out;
-      REQUIRE(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
+      REQUIRE(
+          (out.empty() || std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0));
       REQUIRE(sums[r].settings() == sums[0].settings());
     }
     return first;
