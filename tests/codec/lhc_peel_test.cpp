@@ -499,3 +499,50 @@ TEST_CASE("lhc sketch: sums of floats err as their neighbours in the cells round
     CHECK(std::sqrt(error / energy) > 1e-8);  // not exact: fp32 is no fixed point
   }
 }
+
+TEST_CASE(
+    "lhc sketch: the medians of a sketch that is much too small are worse than nothing") {  // C10
+  // Error of the sum relative to its energy if what does not peel is taken as the median of its
+  // cells, as in the original, or as 0: 0.39 and 0.49 at 1.20 cells, then 0.87/0.78, 1.49/0.94,
+  // 2.49/0.99. Normal-like values; ours sends them beside the sketch.
+  auto const words = about(100'000, 12);
+  std::size_t const n = words.size() * 64;
+  std::vector<double> exact(n);
+  for (std::uint64_t term = 0; term < 6; ++term) {
+    auto const more = data::uniform<double>(n, -1, 1, {.seed = 70 + term});
+    for (std::size_t i = 0; i < n; ++i) exact[i] += more[i];
+  }
+  struct {
+    double cells, median, nothing;
+  } const cases[] = {
+      {1.20, 0.386, 0.486}, {1.0, 0.867, 0.784}, {0.75, 1.49, 0.94}, {0.5, 2.49, 0.99}};
+  for (auto const& one : cases) {
+    CAPTURE(one.cells);
+    auto const layout = cells_for(words, one.cells, 3);
+    peeling const plan(layout, words);
+    std::vector<bool> read(n);
+    for (std::size_t k = 0; k < plan.progress.claims; ++k) read[plan.claims[k].value] = true;
+    std::vector<double> cells(layout.size());  // what stays when all that peels is taken out
+    for_each_mark(words, [&](std::uint32_t value) {
+      auto const row = layout.row_of(value);
+      if (!read[value])
+        for (int t = 0; t < 3; ++t)
+          cells[row.cell(t, value)] += row.negative(t) ? -exact[value] : exact[value];
+    });
+    double median = 0, nothing = 0, energy = 0;
+    for_each_mark(words, [&](std::uint32_t value) {
+      energy += exact[value] * exact[value];
+      if (read[value]) return;
+      auto const row = layout.row_of(value);
+      double guess[3];
+      for (int t = 0; t < 3; ++t)
+        guess[t] = row.negative(t) ? -cells[row.cell(t, value)] : cells[row.cell(t, value)];
+      std::sort(guess, guess + 3);
+      median += (guess[1] - exact[value]) * (guess[1] - exact[value]);
+      nothing += exact[value] * exact[value];
+    });
+    CHECK(median / energy == doctest::Approx(one.median).epsilon(0.06));
+    CHECK(nothing / energy == doctest::Approx(one.nothing).epsilon(0.03));
+    CHECK((median > nothing) == (one.cells < 1.05));
+  }
+}
