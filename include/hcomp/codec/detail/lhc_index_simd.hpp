@@ -193,19 +193,19 @@ struct spread_part {
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,bmi2,popcnt")]] inline spread_part spread_avx512(
     spread_values const& s, std::byte* out, std::size_t size) {
   std::size_t w = 0, kept = 0;
-  for (; w < s.words; ++w) {
-    if (s.all[w] == 0) continue;
+  for (; w < s.words; ++w) {  // no branch but those that are always taken alike: words are random
     auto left = static_cast<int>(_mm_popcnt_u64(s.all[w]));
-    if (s.ranks[w] + static_cast<std::size_t>(left) + 15 > size) break;  // whole vectors are put
+    if (s.ranks[w] + static_cast<std::size_t>(left) + 16 > size) break;  // whole vectors are put
     std::byte* here = out + s.ranks[w] * sizeof(float);
     std::uint64_t chosen = _pext_u64(s.own[w], s.all[w]);
-    for (; left > 0; left -= 16) {
+    do {
       auto const mask = static_cast<__mmask16>(chosen);
       _mm512_storeu_ps(here, _mm512_maskz_expand_ps(mask, _mm512_loadu_ps(s.kept + kept)));
       kept += static_cast<std::size_t>(_mm_popcnt_u64(mask));
       chosen >>= 16;
       here += 16 * sizeof(float);
-    }
+      left -= 16;
+    } while (left > 0);
   }
   return {w, kept};
 }

@@ -64,7 +64,8 @@ class lhc_numbers<Lane> {
   }
   HCOMP_HD Lane lane(float x) const {
     double const units = x * scale_;  // has 24 bits, so that half a unit is added exactly
-    return static_cast<Lane>(static_cast<number>(units < 0 ? units - 0.5 : units + 0.5));
+    // without a branch, which signs would mislead
+    return static_cast<Lane>(static_cast<number>(units + std::copysign(0.5, units)));
   }
   HCOMP_HD float value(Lane lane) const {
     return static_cast<float>(static_cast<double>(static_cast<number>(lane)) * unit_ / parts_);
