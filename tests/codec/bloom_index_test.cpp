@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/bloom_index.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <support/data.hpp>
@@ -184,6 +187,14 @@ TEST_CASE("bloom index: supports of all kinds have the rate of false positives t
       CHECK(bits < -std::log2(rate) / std::log(2.0) * 1.02 + 0.1);
     }
   }
+}
+
+TEST_CASE("bloom index: golden words") {
+  // Part of the wire format: raise wire_version together with these.
+  bloom_index index({.expected = 100});
+  auto const words = index.mark(sparse::values(10'000, 0.01, {.seed = 1}));
+  CHECK(hcomp::fingerprint(hcomp::serial_group{}, reinterpret_cast<std::byte const*>(words.data()),
+                           words.size_bytes()) == 15818655367635659016u);
 }
 
 TEST_CASE("bloom index: sums are those with a bitmap") {

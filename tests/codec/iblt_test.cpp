@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/iblt_cells.hpp>
 #include <hcomp/codec/iblt.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
 #include <stdexcept>
@@ -138,6 +141,15 @@ TEST_CASE("iblt: sums are exact for all supports, sizes and ranks, in any order"
         std::reverse(x.begin(), x.end());
         CHECK(sum(codec, x) == found);
       }
+}
+
+TEST_CASE("iblt: golden lanes") {
+  // Part of the wire format: raise wire_version together with these.
+  auto const x = ranks_of(2, 10'000, 0.01);
+  auto codec = over(x);
+  auto const lanes = reduced(codec, x, 5);
+  CHECK(hcomp::fingerprint(hcomp::serial_group{}, reinterpret_cast<std::byte const*>(lanes.data()),
+                           lanes.size() * sizeof(lanes[0])) == 4708417962320662107u);
 }
 
 TEST_CASE("iblt: small tables fail seldom, and then say so") {
