@@ -12,6 +12,7 @@
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/lhc_one_phase.hpp>
+#include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign.hpp>
