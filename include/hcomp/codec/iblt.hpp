@@ -126,7 +126,7 @@ class iblt {
         std::uint32_t const lane = detail::checked_lane(name, numbers_, x.data(), value);
         if (lane == 0) return;  // less than half a unit
         std::uint32_t const mine[] = {1, value, detail::iblt_check(layout.seed, value), lane};
-        for (int t = 0; t < detail::lhc_hashes; ++t) {
+        for (int t = 0; t < detail::lhc_cells::hashes; ++t) {
           std::uint32_t* const cell = out.data() + row.cell(t, value) * detail::iblt_lanes;
           for (std::size_t i = 0; i < detail::iblt_lanes; ++i) cell[i] += mine[i];
         }

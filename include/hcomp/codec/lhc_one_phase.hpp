@@ -222,7 +222,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
                        [&](std::size_t place, std::size_t k) {
                          auto const value = static_cast<std::uint32_t>(place);
                          auto const row = layout_.row_of(value);
-                         for (int t = 0; t < detail::lhc_hashes; ++t)
+                         for (int t = 0; t < detail::lhc_cells::hashes; ++t)
                            detail::add_to_cell(simd_group{}, sketch_.data(), row.cell(t, value),
                                                rest_[k], !row.negative(t));
                        });

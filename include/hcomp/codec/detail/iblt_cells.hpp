@@ -38,7 +38,7 @@ inline std::uint32_t iblt_check(std::uint64_t seed, std::uint32_t value) {
 /// f(value's cells) for all three tables.
 template <class F> void for_each_cell(lhc_cells const& layout, std::uint32_t value, F const& f) {
   auto const row = layout.row_of(value);
-  for (int t = 0; t < lhc_hashes; ++t) f(row.cell(t, value));
+  for (int t = 0; t < lhc_cells::hashes; ++t) f(row.cell(t, value));
 }
 
 /// What a value adds up to over the ranks.
@@ -62,7 +62,7 @@ iblt_progress iblt_peel(lhc_cells const& layout, std::size_t values, std::uint32
                         std::span<iblt_cell> cells, std::vector<iblt_claim>& claims) {
   claims.clear();
   std::uint64_t all = 0;
-  for (std::size_t c = 0; c < cells.size() / lhc_hashes; ++c) all += cells[c].count;
+  for (std::size_t c = 0; c < cells.size() / lhc_cells::hashes; ++c) all += cells[c].count;
   std::uint64_t left = all;
   std::vector<std::uint32_t> open;
   for (std::uint32_t start = 0; start < cells.size(); ++start) {

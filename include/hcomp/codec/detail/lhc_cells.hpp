@@ -9,10 +9,6 @@
 
 namespace hcomp::detail {
 
-/// Hashes per value. With three, fewest cells are needed: 1.2218 per value.
-/// Source: Dietzfelbinger and Walzer, Dense peelable random uniform hypergraphs, ESA 2019.
-inline constexpr int lhc_hashes = 3;
-
 /// Values are hashed in rows of 32 neighbours, which lie in neighbouring cells, so that one hash
 /// and one cache line or two serve them all. Each row is turned by a draw of its own in each table:
 /// otherwise the 32 columns would be 32 small sketches, the smaller the likelier to fail.
@@ -22,16 +18,19 @@ inline constexpr int lhc_hashes = 3;
 ///
 /// Source: Li et al., arXiv 2402.07529, where tables are not apart and rows not turned.
 struct lhc_cells {
+  /// Per value, and as many tables. With three, fewest cells are needed: 1.2218 per value.
+  /// Source: Dietzfelbinger and Walzer, Dense peelable random uniform hypergraphs, ESA 2019.
+  static constexpr int hashes = 3;
   static constexpr std::uint32_t width = 32;  ///< values of a row
 
   std::uint64_t seed = 0;
   std::uint32_t rows = 1;  ///< of cells, in one table
 
-  HCOMP_HD constexpr std::size_t size() const { return std::size_t{lhc_hashes} * rows * width; }
+  HCOMP_HD constexpr std::size_t size() const { return std::size_t{hashes} * rows * width; }
 
   /// The places of the values of one row.
   struct row {
-    std::uint32_t first[lhc_hashes];
+    std::uint32_t first[hashes];
     std::uint32_t draws;  ///< 5 bits for the turn in each table, 1 for the sign in each
 
     HCOMP_HD std::uint32_t cell(int table, std::uint32_t value) const {

@@ -51,7 +51,7 @@ HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t con
   group.sync();
   for (auto w = static_cast<std::size_t>(group.lane()); w < count; w += Group::lanes)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
-      for (int t = 0; t < lhc_hashes; ++t)
+      for (int t = 0; t < Layout::hashes; ++t)
         fetch_add(group, graph.cells + row.cell(t, value), lhc_one(value));
     });
   group.sync();
@@ -64,7 +64,7 @@ HCOMP_HD bool lhc_claims(Layout const& layout, lhc_graph const& graph, std::uint
   if (!lhc_is_alone(word)) return false;
   auto const value = static_cast<std::uint32_t>(word);
   auto const row = layout.row_of(value);
-  for (int t = 0; t < lhc_hashes; ++t) {
+  for (int t = 0; t < Layout::hashes; ++t) {
     std::uint32_t const other = row.cell(t, value);
     if (other == cell) return true;
     if (lhc_is_alone(graph.cells[other])) return false;
@@ -113,7 +113,7 @@ HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& g
     for (auto k = claimed + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes) {
       auto const value = graph.claims[k].value;
       auto const row = layout.row_of(value);
-      for (int t = 0; t < lhc_hashes; ++t) {
+      for (int t = 0; t < Layout::hashes; ++t) {
         std::uint32_t const cell = row.cell(t, value);
         std::uint64_t const left =
             fetch_add(group, graph.cells + cell, ~lhc_one(value) + 1) - lhc_one(value);
@@ -146,7 +146,7 @@ HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims
       while (row.cell(of, value) != from) ++of;
       Lane const lane = row.negative(of) ? -cells[from] : cells[from];
       if (mine.table == 0) put(k, lane);
-      for (int t = mine.table; t < lhc_hashes; t += mine.table_step)
+      for (int t = mine.table; t < Layout::hashes; t += mine.table_step)
         if (t != of) add_to_cell(group, cells, row.cell(t, value), lane, !row.negative(t));
     }
     begin = end;

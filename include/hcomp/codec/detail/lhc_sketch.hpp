@@ -67,7 +67,7 @@ HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t con
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       Lane const lane = get(value);
       if (lane == 0) return;  // marked by others
-      for (int t = mine.table; t < lhc_hashes; t += mine.table_step)
+      for (int t = mine.table; t < Layout::hashes; t += mine.table_step)
         add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
     });
   group.sync();
