@@ -43,6 +43,7 @@
 #include <hcomp/collective/ring.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/collective/serve_aggregation.hpp>
+#include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>

@@ -1,0 +1,281 @@
+#pragma once
+/// @file
+/// Sums of sparse vectors by hcomp's own collectives: what is zero on all ranks does not travel.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/sparse_lanes.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/shard_exchange.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/sparse_sum.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp {
+
+/// Settings of a sparse_plan; equal on all ranks.
+struct sparse_plan_options {
+  sparse_ways ways = {};    ///< of which sketches serve all_reduce alone
+  lhc_options sketch = {};  ///< if it comes to that
+  plan_options plan = {};   ///< nonfinite as for sparse_options; narrow means nothing here
+};
+
+namespace detail {
+
+/// What the ranks of a sparse_plan must agree on, as plans compare codecs. Encodes nothing.
+template <class Lane> struct sparse_terms : identity<float> {
+  static constexpr char const* name = "sparse_plan";
+  static constexpr std::uint8_t tag = std::is_same_v<Lane, float> ? 23
+                                      : sizeof(Lane) == 4         ? 24
+                                                                  : 25;
+
+  sparse_ways ways;
+  lhc_options sketch;
+
+  std::array<double, 4> parameters() const {
+    return {ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched, ways.worthwhile,
+            sketch.cells_per_value, static_cast<double>(sketch.attempts)};
+  }
+};
+
+/// What all ranks' unions of indices have in common.
+struct union_summary {
+  std::uint64_t lowest, highest;  ///< fingerprint
+  std::uint64_t damaged;          ///< 1: some rank met damage
+
+  void unite(union_summary const& other) {
+    lowest = std::min(lowest, other.lowest);
+    highest = std::max(highest, other.highest);
+    damaged |= other.damaged;
+  }
+};
+
+}  // namespace detail
+
+/// Everything that sums sparse vectors of one size over one transport, as `plan` does dense ones.
+///
+///     hcomp::sparse_plan<std::uint32_t, hcomp::loopback, hcomp::host_executor> sum(
+///         gradient.size(), transport, executor);
+///     sum.all_reduce(gradient);   // and sum.choice().text() tells how
+///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's
+///
+/// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
+/// way and order, from all_reduce and reduce_scatter alike. Floats are added as plans add them:
+/// the same bits on all ranks, but whose values are added first depends on where the packed array
+/// is cut. With algorithm doubling it does not, and sums equal those of plan<identity<float>>. A
+/// shard of reduce_scatter is added up in the order of the ranks.
+///
+/// Transport and executor are used, not owned, and must outlive the plan. One call at a time; host
+/// memory only. Weights must be 1.
+/// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
+/// Memory: an index for each kind of call, the lanes of one call, and a plan for as many. That plan
+/// is made anew when their number changes; nothing else is allocated after the first call.
+/// reduce_scatter takes another 2 lanes per value, of which only what travels is touched.
+template <class Lane, Transport T, Executor E> class sparse_plan {
+  static_assert(E::space == memory_space::host, "sparse_plan works in host memory");
+
+ public:
+  using value_type = float;
+  using lane_type = Lane;
+
+  /// @param values  of every vector to be summed, below 2^32
+  /// @throws std::invalid_argument  too many values, no way is allowed, or as plan and lhc
+  sparse_plan(std::size_t values, T& transport, E& executor,
+              sparse_plan_options const& options = {})
+      : options_(options),
+        executor_(&executor),
+        session_({{}, options.ways, options.sketch}, checked(values), transport, options.plan,
+                 E::space),
+        sums_{sum_with(reduction::sum), sum_with(reduction::mean)},
+        index_(sparse_index::words(values), {}, transport, executor, inner_options()),
+        layout_{values, 64, 0, 0},
+        shards_(values, transport, options.ways, options.plan) {}
+  sparse_plan(sparse_plan const&) = delete;
+  sparse_plan& operator=(sparse_plan const&) = delete;
+
+  std::size_t values() const { return layout_.values; }
+  sparse_plan_options const& options() const { return options_; }
+  /// Of the last all_reduce: what was sent, and why.
+  sparse_choice const& choice() const { return choice_; }
+
+  /// The values of which this rank holds the sum after `reduce_scatter`: as many as others have, in
+  /// whole words of 64.
+  value_range shard() const {
+    auto const mine = shards_.shard();
+    return {mine.first, mine.count};
+  }
+
+  /// Sum `x` over all ranks, in place: the index of what is not zero on some rank, then the values
+  /// by the way that takes fewest bytes.
+  ///
+  /// @param x  values() values; on return the same bits on all ranks
+  /// Errors and cost as for plan::all_reduce, of a bit per value and of the lanes that choice()
+  /// tells; 24 bytes and what log2 P messages take besides. Where that throws on some ranks only,
+  /// x is still unchanged. nonfinite_error comes as sparse_options says, and with floats also if a
+  /// sum overflows.
+  report all_reduce(std::span<float> x, call_options const& call = {}) {
+    auto figures = start(detail::operation::all_reduce, x, call);
+    auto& sum = sums_[call.result == reduction::mean];
+    detail::stopwatch watch;
+    auto const words = sum.mark(x);
+    watch.add_to(figures.seconds_encode);
+    unite(words, call, figures);
+    watch.skip();
+    sum.unite(session_.stream());
+    choice_ = sum.choice();
+    lanes_.resize(sum.lanes(x.size()));
+    sum.encode_lanes(x, lanes_, session_.stream());
+    if (!lane_plan_ || lane_plan_->values() != lanes_.size())
+      lane_plan_.emplace(lanes_.size(), lane_sum<Lane>{}, session_.transport(), *executor_,
+                         inner_options());
+    watch.add_to(figures.seconds_encode);
+    figures += lane_plan_->all_reduce(std::span(lanes_), inner_call(call));
+    watch.skip();
+    sum.decode_lanes(lanes_, x, session_.stream());
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+  /// Sum over all ranks, but leave each rank only the sum of its `shard()` in x; the rest of x
+  /// keeps its values. What a sharded optimizer needs.
+  ///
+  /// Every rank sends every other what it has of its shard: a bit per value and the values that are
+  /// not zero here, or all values where that takes less. No union is needed, and no sketch.
+  /// Errors as for all_reduce, on all ranks alike.
+  /// Cost: P - 1 messages straight to their owners, 32 bytes each besides; (P - 1) / P of this
+  /// rank's index and of its values that are not zero.
+  report reduce_scatter(std::span<float> x, call_options const& call = {}) {
+    auto figures = start(detail::operation::reduce_scatter, x, call);
+    auto const numbers = agree_on_units(x, call, figures);
+    auto const found = shards_.add_up(numbers, own_, x, session_.stream(), figures);
+    session_.finish(found, detail::findings::of_parts, layout_, figures);
+    detail::stopwatch watch;
+    float* out = x.data() + shard().first;
+    for (Lane const sum : shards_.sums()) *out++ = numbers.value(sum);
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+ private:
+  static constexpr char const* name = "sparse_plan";
+
+  static std::size_t checked(std::size_t values) {
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    if (values > most)
+      throw std::invalid_argument("sparse_plan: " + std::to_string(values) +
+                                  " values, there is room for " + std::to_string(most));
+    return values;
+  }
+  sparse_options options_for(reduction result) const {
+    return {static_cast<std::uint32_t>(ranks()), result, options_.plan.nonfinite};
+  }
+  sparse_sum<Lane> sum_with(reduction result) const {
+    return sparse_sum<Lane>(options_for(result), options_.ways, options_.sketch);
+  }
+  /// Of the plans in here: what they would compare is compared before.
+  plan_options inner_options() const {
+    auto inner = options_.plan;
+    inner.check = false;
+    return inner;
+  }
+  static call_options inner_call(call_options call) {
+    call.result = reduction::sum;
+    return call;
+  }
+
+  T& transport() const { return session_.transport(); }
+  tag_t tag() const { return options_.plan.tag; }
+  int ranks() const { return transport().size(); }
+
+  report start(detail::operation what, std::span<float> x, call_options const& call) {
+    auto const figures = session_.start(what, x, no_feedback<float>(x.size()), call);
+    for (int r = 0; r < ranks(); ++r)
+      if (auto const weight = session_.weight_of(r); weight != 1)
+        throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(r) +
+                                    " has weight " + std::to_string(weight) +
+                                    ", sums of sparse vectors know only 1");
+    return figures;
+  }
+
+  /// The union of all ranks' words in their place. Then a rank that has met damage in the index, or
+  /// has another one than the others, must not go on without them, nor they without it.
+  void unite(std::span<std::uint64_t> words, call_options const& call, report& figures) {
+    std::string damage;
+    try {
+      figures += index_.all_reduce(words, inner_call(call));
+    } catch (wire_error const& error) {
+      damage = error.what();
+    }
+    if (options_.plan.check && ranks() > 1) {
+      detail::stopwatch watch;
+      auto const bytes = std::as_bytes(words);
+      auto const print = fingerprint(simd_group{}, bytes.data(), bytes.size());
+      detail::union_summary all{print, print, damage.empty() ? 0u : 1u};
+      unite_records(transport(), tag(), all,
+                    [](auto& a, detail::union_summary const& b) { a.unite(b); });
+      if (damage.empty() && (all.damaged || all.lowest != all.highest))
+        damage = std::string(name) + ": the index of " + std::to_string(values()) +
+                 " values was damaged on its way to some rank";
+      watch.add_to(figures.seconds_communicate);
+    }
+    if (!damage.empty()) throw wire_error(damage);
+  }
+
+  /// Marks what is not zero here; what lanes are depends on all ranks.
+  detail::lhc_numbers<Lane> agree_on_units(std::span<float const> x, call_options const& call,
+                                           report& figures) {
+    detail::stopwatch watch;
+    auto const words = own_.mark(x);
+    watch.add_to(figures.seconds_encode);
+    auto const last = words.last(detail::exponent_words);
+    std::array<std::uint64_t, detail::exponent_words> exponents;
+    std::copy(last.begin(), last.end(), exponents.begin());
+    unite_records(transport(), tag(), exponents, [](auto& a, auto const& b) {
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+    });
+    std::copy(exponents.begin(), exponents.end(), last.begin());
+    watch.add_to(figures.seconds_communicate);
+    own_.unite();
+    auto const numbers = detail::agreed_numbers<Lane>(name, own_, options_for(call.result));
+    watch.add_to(figures.seconds_encode);
+    return numbers;
+  }
+
+  sparse_plan_options options_;
+  E* executor_;
+  detail::call_session<detail::sparse_terms<Lane>, T> session_;
+  sparse_sum<Lane> sums_[2];  ///< sum and mean
+  plan<native_lanes<std::uint64_t, native_operation::bit_or>, T, E> index_;
+  std::optional<plan<lane_sum<Lane>, T, E>> lane_plan_;
+  std::vector<Lane> lanes_;
+  sparse_choice choice_;
+
+  code_layout layout_;  ///< in words of the index, for messages about a shard
+  sparse_index own_;
+  detail::shard_exchange<Lane, T, E> shards_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,619 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/collective/detail/shard_message.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/data.hpp>
+#include <support/sparse.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+template <class Lane, class T = loopback> using plan_of = sparse_plan<Lane, T, host_executor>;
+
+std::vector<std::string> const algorithms{"ring", "torus", "direct", "doubling"};
+constexpr int rank_counts[] = {1, 2, 3, 4, 7};
+
+/// Vectors of all ranks; the second rank's is all zeros.
+sparse::vectors vectors(int ranks, std::size_t n, double density) {
+  sparse::vectors x;
+  for (int r = 0; r < ranks; ++r)
+    x.push_back(sparse::values(n, r == 1 ? 0 : density, {.seed = 100 + static_cast<unsigned>(r)}));
+  return x;
+}
+
+/// Calls `body(plan, x)` on all ranks; every rank's x afterwards.
+template <class Lane, class F>
+sparse::vectors on_plans(sparse::vectors const& x, sparse_plan_options const& options,
+                         F const& body) {
+  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    host_executor executor;
+    plan_of<Lane> sum(mine.size(), transport, executor, options);
+    body(sum, std::span(mine));
+  });
+}
+template <class Lane>
+sparse::vectors all_reduced(sparse::vectors const& x, sparse_plan_options const& options = {},
+                            call_options const& call = {.seed = 3}) {
+  return on_plans<Lane>(x, options, [&](auto& sum, auto mine) { sum.all_reduce(mine, call); });
+}
+
+/// Every rank's is `expected`, as numbers; and all have the same bits.
+bool all_are(sparse::vectors const& all, std::vector<float> const& expected) {
+  for (auto const& one : all)
+    if (one != expected || first_difference(one, all[0]) != nowhere) return false;
+  return true;
+}
+
+template <class Lane> void check_exact(std::vector<std::size_t> const& sizes) {
+  for (int const ranks : rank_counts)
+    for (std::size_t const n : sizes)
+      for (double const density : {0.0, 0.01, 0.5, 1.0}) {
+        auto const x = vectors(ranks, n, density);
+        auto const expected = sparse::fixed_sum<Lane>(x);
+        for (auto const& how : algorithms) {
+          CAPTURE(ranks);
+          CAPTURE(n);
+          CAPTURE(density);
+          CAPTURE(how);
+          CHECK(all_are(all_reduced<Lane>(x, {.plan = {.how = algorithm::from(how)}}), expected));
+        }
+      }
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan: fixed point gives the exact sum by every algorithm, on all ranks") {
+  check_exact<std::uint32_t>({0, 1, 64, 10'001});
+  check_exact<std::uint64_t>({1000});
+}
+
+TEST_CASE("sparse plan: one dense word among zeros, and one value, arrive where they were") {
+  for (std::size_t const at : {0, 64, 3968}) {
+    auto x = vectors(3, 4000, 0);
+    for (std::size_t i = at; i < std::min<std::size_t>(at + 64, 4000); ++i) x[1][i] = 0.5f;
+    x[2][at] = 0.25f;
+    CHECK(all_are(all_reduced<std::uint32_t>(x), sparse::plain_sum(x)));
+    CHECK(all_are(all_reduced<float>(x), sparse::plain_sum(x)));
+  }
+}
+
+TEST_CASE("sparse plan: floats by doubling equal those of a dense plan, others nearly") {
+  for (int const ranks : rank_counts)
+    for (double const density : {0.01, 0.9})
+      for (auto const& how : algorithms) {
+        CAPTURE(ranks);
+        CAPTURE(density);
+        CAPTURE(how);
+        plan_options const options{.how = algorithm::from(how)};
+        auto const x = vectors(ranks, 10'001, density);
+        auto const found = all_reduced<float>(x, {.plan = options});
+        auto const dense = on_ranks(x, [&](loopback& transport, auto& mine) {
+          host_executor executor;
+          plan sum(mine.size(), identity<>{}, transport, executor, options);
+          sum.all_reduce(std::span(mine));
+        });
+        CHECK(all_are(found, found[0]));
+        if (how == "doubling") CHECK(found[0] == dense[0]);
+        // P values of at most 1: every addition is off by half a unit of a sum up to P
+        double const bound = ranks * data::half_unit<float>(ranks) * 2;
+        double most = 0;
+        for (std::size_t i = 0; i < dense[0].size(); ++i)
+          most = std::max(most, std::fabs(static_cast<double>(found[0][i]) - dense[0][i]));
+        CHECK(most <= bound);
+      }
+}
+
+TEST_CASE("sparse plan: every way gives the same bits, and means are sums divided") {
+  auto const x = vectors(4, 5000, 0.2);
+  auto const expected = sparse::fixed_sum<std::uint32_t>(x);
+  for (auto const& ways : {sparse_ways{}, sparse_ways{.packed = false, .sketched = false},
+                           sparse_ways{.dense = false, .sketched = false},
+                           sparse_ways{.dense = false, .packed = false}}) {
+    CHECK(all_are(all_reduced<std::uint32_t>(x, {.ways = ways}), expected));
+    auto const means = all_reduced<std::uint32_t>(x, {.ways = ways}, {.result = reduction::mean});
+    auto quarter = expected;  // of four ranks: exact
+    for (float& value : quarter) value /= 4;
+    CHECK(all_are(means, quarter));
+  }
+}
+
+TEST_CASE("sparse plan: one plan sums vectors of any density, one after the other") {
+  std::vector<sparse::vectors> steps;
+  for (double const density : {0.3, 0.01, 0.01, 1.0, 0.0, 0.05})
+    steps.push_back(vectors(3, 3000, density));
+  auto results = steps, shards = steps;
+  std::vector<value_range> owned(3);
+  std::vector<std::vector<std::string>> texts(3);
+  run_ranks(3, [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    host_executor executor;
+    plan_of<std::uint32_t> sum(3000, transport, executor);
+    owned[rank] = sum.shard();
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      sum.all_reduce(std::span(results[s][rank]), {.step = s});
+      texts[rank].push_back(sum.choice().text());
+      sum.reduce_scatter(std::span(shards[s][rank]), {.step = s});
+    }
+  });
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    CAPTURE(s);
+    auto const expected = sparse::fixed_sum<std::uint32_t>(steps[s]);
+    CHECK(all_are(results[s], expected));
+    for (std::size_t r = 0; r < 3; ++r)
+      for (std::size_t i = owned[r].first; i < owned[r].first + owned[r].count; ++i)
+        steps[s][r][i] = expected[i];
+    CHECK(shards[s] == steps[s]);
+  }
+  CHECK(texts[1] == texts[0]);
+  CHECK(texts[2] == texts[0]);
+  CHECK(texts[0][3].starts_with("dense: 3000 of 3000 values"));
+  CHECK(texts[0][4].starts_with("sparse_union: 0 of 3000 values"));
+}
+
+TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left over") {
+  for (int const ranks : rank_counts)
+    for (std::size_t const n : {0, 1, 64, 65, 1000, 20'001}) {
+      CAPTURE(ranks);
+      CAPTURE(n);
+      std::vector<value_range> shards(static_cast<std::size_t>(ranks));
+      run_ranks(ranks, [&](loopback& transport) {
+        host_executor executor;
+        plan_of<float> const sum(n, transport, executor);
+        shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
+      });
+      std::size_t next = 0, least = n, most = 0;
+      for (auto const& shard : shards) {
+        CHECK(shard.first == next);
+        next += shard.count;
+        CHECK((next % 64 == 0 || next == n));
+        least = std::min(least, shard.count);
+        most = std::max(most, shard.count);
+      }
+      CHECK(next == n);
+      CHECK(most <= least + 127);  // one word more, and a last one that is not full
+    }
+}
+
+TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest as it was") {
+  for (int const ranks : rank_counts)
+    for (std::size_t const n : {0, 64, 10'001})
+      for (double const density : {0.0, 0.01, 0.5, 1.0})
+        for (auto const result : {reduction::sum, reduction::mean})
+          for (bool const checksum : {false, true}) {
+            if ((checksum || result == reduction::mean) && density != 0.5) continue;  // for time
+            CAPTURE(ranks);
+            CAPTURE(n);
+            CAPTURE(density);
+            CAPTURE(checksum);
+            auto const x = vectors(ranks, n, density);
+            sparse_plan_options const options{.plan = {.checksum = checksum}};
+            auto expected = x, plainly = x;
+            std::vector<value_range> shards(x.size());
+            auto const whole =
+                all_reduced<std::uint32_t>(x, options, {.seed = 3, .result = result});
+            auto plain = sparse::plain_sum(x);
+            if (result == reduction::mean)
+              for (float& value : plain) value /= static_cast<float>(ranks);
+            auto const fixed = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+              host_executor executor;
+              plan_of<std::uint32_t> sum(n, transport, executor, options);
+              shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
+              sum.reduce_scatter(std::span(mine), {.seed = 3, .result = result});
+            });
+            auto const floats = on_plans<float>(x, options, [&](auto& sum, auto mine) {
+              sum.reduce_scatter(mine, {.seed = 3, .result = result});
+            });
+            for (std::size_t r = 0; r < x.size(); ++r)
+              for (std::size_t i = shards[r].first; i < shards[r].first + shards[r].count; ++i) {
+                expected[r][i] = whole[r][i];
+                plainly[r][i] = plain[i];  // added in the order of the ranks, as shards are
+              }
+            CHECK(fixed == expected);
+            CHECK(floats == plainly);
+          }
+}
+
+TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that are allowed") {
+  auto x = vectors(3, 6400, 0.02);
+  auto const expected = sparse::fixed_sum<std::uint32_t>(x);
+  for (auto const& ways : {sparse_ways{}, sparse_ways{.packed = false, .sketched = false},
+                           sparse_ways{.dense = false, .packed = false}}) {
+    std::vector<std::uint64_t> sent(3);
+    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      host_executor executor;
+      plan_of<std::uint32_t> sum(mine.size(), transport, executor, {.ways = ways});
+      auto const report = sum.reduce_scatter(std::span(mine));
+      sent[static_cast<std::size_t>(transport.rank())] = report.bytes_sent;
+      CHECK(report.hops == 2);
+      CHECK(report.weight == 3);
+    });
+    bool const packs = ways.packed || ways.sketched;
+    for (std::size_t r = 0; r < 3; ++r) {
+      CHECK((sent[r] > 16'000) == !packs);
+      for (std::size_t i = 6400 * r / 3 / 64 * 64 + 64; i < 6400 * (r + 1) / 3 / 64 * 64; ++i)
+        if (found[r][i] != expected[i]) FAIL("value " << i << " of rank " << r);
+    }
+  }
+}
+
+TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
+  constexpr int ranks = 4;
+  constexpr std::size_t n = 1'000'000;
+  auto const x = vectors(ranks, n, 0.01);
+  std::size_t marked = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    bool any = false;
+    for (auto const& one : x) any |= one[i] != 0;
+    marked += any;
+  }
+  std::vector<std::uint64_t> summed(ranks), scattered(ranks);
+  for (std::string const how : {"ring", "torus"}) {
+    CAPTURE(how);
+    run_ranks(ranks, [&](loopback& transport) {
+      auto const rank = static_cast<std::size_t>(transport.rank());
+      host_executor executor;
+      plan_of<std::uint32_t> sum(n, transport, executor, {.plan = {.how = algorithm::from(how)}});
+      auto mine = x[rank], other = x[rank];
+      std::uint64_t const before = transport.bytes_sent();
+      auto const report = sum.all_reduce(std::span(mine));
+      summed[rank] = report.bytes_sent;
+      CHECK(report.bytes_sent == transport.bytes_sent() - before);
+      CHECK(report.weight == ranks);
+      CHECK(sum.choice().marked == marked);
+      CHECK(sum.choice().way == sparse_way::packed);
+      scattered[rank] = sum.reduce_scatter(std::span(other)).bytes_sent;
+    });
+    for (std::size_t r = 0; r < ranks; ++r) {
+      // 32 bytes per block of at most 16 KiB and at least 4; chunks differ by a block
+      double const sum = 2 * 0.75 * (n / 8.0 + 4.0 * static_cast<double>(marked));
+      CHECK(static_cast<double>(summed[r]) > 0.95 * sum);
+      CHECK(static_cast<double>(summed[r]) < 1.05 * sum);
+      auto const own = static_cast<double>(
+          std::count_if(x[r].begin(), x[r].end(), [](float v) { return v != 0; }));
+      double const part = 0.75 * (n / 8.0 + 4 * own);
+      CHECK(static_cast<double>(scattered[r]) > 0.98 * part);
+      CHECK(static_cast<double>(scattered[r]) < 1.02 * part + 1000);
+    }
+  }
+}
+
+namespace {
+
+/// How all ranks end that call `call(transport, executor, x)`, and whether x kept every bit.
+struct ending {
+  std::vector<outcome> outcomes;
+  bool unchanged = true;
+};
+template <class F> ending ending_of(sparse::vectors x, F const& call) {
+  auto const before = x;
+  ending result;
+  result.outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& transport) {
+    host_executor executor;
+    call(transport, executor, std::span(x[static_cast<std::size_t>(transport.rank())]));
+  });
+  for (std::size_t r = 0; r < x.size(); ++r)
+    result.unchanged &= first_difference(x[r], before[r]) == nowhere;
+  return result;
+}
+void check_ending(ending const& found, std::string const& what, std::string const& text) {
+  CAPTURE(to_text(found.outcomes));
+  CHECK(all_ended_alike(found.outcomes, what));
+  CHECK(found.outcomes[0].text == text);
+  CHECK(found.unchanged);
+}
+
+/// One call of either kind.
+template <class Sum>
+report sum_up(Sum& sum, bool scatters, std::span<float> x, call_options const& call = {}) {
+  return scatters ? sum.reduce_scatter(x, call) : sum.all_reduce(x, call);
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is unchanged") {
+  struct {
+    std::function<void(sparse_plan_options&, call_options&)> make;
+    std::string text;
+  } const cases[] = {
+      {[](auto& o, auto&) { o.ways.packed = false; },
+       "parameter 1 of the codec: rank 0 has 7, rank 2 has 5"},
+      {[](auto& o, auto&) { o.ways.worthwhile = 0.7; },
+       "parameter 2 of the codec: rank 0 has 0.8, rank 2 has 0.7"},
+      {[](auto& o, auto&) { o.sketch.cells_per_value = 1.5; },
+       "parameter 3 of the codec: rank 0 has 0, rank 2 has 1.5"},
+      {[](auto& o, auto&) { o.sketch.attempts = 3; },
+       "parameter 4 of the codec: rank 0 has 12, rank 2 has 3"},
+      {[](auto& o, auto&) { o.plan.how = algorithm::from("direct"); },
+       "the algorithm: rank 0 has ring, rank 2 has direct"},
+      {[](auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
+      {[](auto&, auto& c) { c.seed = 6; }, "the seed: rank 0 has 0, rank 2 has 6"},
+      {[](auto&, auto& c) { c.result = reduction::mean; },
+       "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
+  };
+  auto const x = vectors(4, 1000, 0.1);
+  for (bool const scatters : {false, true}) {
+    std::string const name = scatters ? "reduce_scatter" : "all_reduce";
+    for (auto const& one : cases)
+      check_ending(ending_of(x,
+                             [&](loopback& transport, auto& executor, auto mine) {
+                               sparse_plan_options options;
+                               call_options call;
+                               if (transport.rank() == 2) one.make(options, call);
+                               plan_of<float> sum(1000, transport, executor, options);
+                               sum_up(sum, scatters, mine, call);
+                             }),
+                   "disagreement_error", name + ": ranks disagree on " + one.text);
+    check_ending(
+        ending_of(x,
+                  [&](loopback& transport, auto& executor, auto mine) {
+                    std::size_t const n = transport.rank() == 1 ? 999 : 1000;
+                    plan_of<float> sum(n, transport, executor);
+                    sum_up(sum, scatters, mine.first(n));
+                  }),
+        "disagreement_error",
+        name + ": ranks disagree on the number of values: rank 0 has 1000, rank 1 has 999");
+    check_ending(ending_of(x,
+                           [&](loopback& transport, auto& executor, auto mine) {
+                             plan_of<std::uint32_t> fixed(1000, transport, executor);
+                             plan_of<std::uint64_t> wide(1000, transport, executor);
+                             if (transport.rank() == 3)
+                               sum_up(wide, scatters, mine);
+                             else
+                               sum_up(fixed, scatters, mine);
+                           }),
+                 "disagreement_error",
+                 name + ": ranks disagree on the codec (its tag): rank 0 has 24, rank 3 has 25");
+    check_ending(
+        ending_of(x,
+                  [&](loopback& transport, auto& executor, auto mine) {
+                    plan_of<float> sum(1000, transport, executor);
+                    sum_up(sum, scatters, mine, {.weight = transport.rank() == 1 ? 2u : 1u});
+                  }),
+        "invalid_argument", "sparse_plan: rank 1 has weight 2, sums of sparse vectors know only 1");
+    check_ending(ending_of(x,
+                           [&](loopback& transport, auto& executor, auto mine) {
+                             plan_of<float> sum(1001, transport, executor);
+                             sum_up(sum, scatters, mine);
+                           }),
+                 "invalid_argument",
+                 name +
+                     ": on rank 0 x has not the number of values of the plan (x has 1000 values, "
+                     "the plan 1001, the weight is 1)");
+  }
+  check_ending(ending_of(x,
+                         [&](loopback& transport, auto& executor, auto mine) {
+                           plan_of<float> sum(1000, transport, executor);
+                           sum_up(sum, transport.rank() == 1, mine);
+                         }),
+               "disagreement_error",
+               "all_reduce: ranks disagree on the collective: rank 0 has all_reduce, rank 1 has "
+               "reduce_scatter");
+}
+
+TEST_CASE("sparse plan: what it cannot be made for is refused") {
+  loopback_world world(1);
+  loopback transport(world, 0);
+  host_executor executor;
+  auto const text_of = [&](std::size_t values, sparse_plan_options const& options) {
+    return outcome_of([&] { plan_of<float>(values, transport, executor, options); }).text;
+  };
+  CHECK(text_of(std::size_t{1} << 32, {}) ==
+        "sparse_plan: 4294967296 values, there is room for 4294967295");
+  CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
+        "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
+  CHECK(text_of(10, {.plan = {.how = algorithm::from("owner")}})
+            .starts_with("make_schedule: algorithm 'owner'"));
+}
+
+TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to their places") {
+  for (float const special :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (bool const scatters : {false, true}) {
+      auto x = vectors(3, 1000, 0.1);
+      x[2][500] = special;
+      auto const strict = [&]<class Lane>(nonfinite_policy policy) {
+        return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+          plan_of<Lane> sum(1000, transport, executor, {.plan = {.nonfinite = policy}});
+          sum_up(sum, scatters, mine);
+        });
+      };
+      std::string const text = std::string(scatters ? "sparse_plan" : "sparse_sum") +
+                               ": NaN or infinity on some rank; x is unchanged";
+      check_ending(strict.operator()<float>(nonfinite_policy::throw_error), "nonfinite_error",
+                   text);
+      check_ending(strict.operator()<std::uint32_t>(nonfinite_policy::propagate), "nonfinite_error",
+                   text);
+      auto const passed =
+          on_plans<float>(x, {.plan = {.nonfinite = nonfinite_policy::propagate}},
+                          [&](auto& sum, auto mine) { sum_up(sum, scatters, mine); });
+      // of 16 words the second of three ranks has words 5 to 9
+      auto const& mine = passed[1];
+      CHECK(std::isfinite(mine[499]));
+      CHECK((std::isnan(special) ? std::isnan(mine[500]) : mine[500] == special));
+      CHECK(std::isfinite(mine[501]));
+    }
+}
+
+TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
+  sparse::vectors x(2, std::vector<float>(1000));
+  for (auto& one : x) one[700] = std::numeric_limits<float>::max();
+  for (bool const scatters : {false, true}) {
+    auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+      plan_of<float> sum(1000, transport, executor);
+      sum_up(sum, scatters, mine);
+    });
+    CAPTURE(to_text(found.outcomes));
+    CHECK(all_ended_alike(found.outcomes, "nonfinite_error"));
+    CHECK(found.unchanged);
+    if (scatters)
+      CHECK(found.outcomes[0].text ==
+            "reduce_scatter: NaN or infinity on some rank, first in block 10 (values 640 to 703) "
+            "of 1000 values, 1 blocks concerned; x is unchanged");
+  }
+}
+
+namespace {
+
+/// Rank 0 flips one bit of its message number `message` with blocks or shards.
+struct flipped_run {
+  ending found;
+  bool applied = false;
+};
+flipped_run run_with_flip(bool scatters, std::size_t n, plan_options const& options, int message,
+                          std::size_t byte) {
+  flipped_run run;
+  std::atomic<bool> applied = false;
+  run.found = ending_of(vectors(3, n, 0.1), [&](loopback& inner, auto& executor, auto mine) {
+    int sent = 0;
+    tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+      bool const has_blocks = bytes.size() >= block_header_bytes &&
+                              load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+      if (inner.rank() != 0 || !has_blocks || sent++ != message) return;
+      bytes[byte % bytes.size()] ^= std::byte{4};
+      applied = true;
+    });
+    plan_of<std::uint32_t, tampered_transport> sum(n, transport, executor, {.plan = options});
+    sum_up(sum, scatters, mine);
+  });
+  run.applied = applied;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and x is unchanged") {
+  for (bool const scatters : {false, true})
+    for (std::string const how : {"ring", "doubling"})
+      for (int message = 0; message < 8; ++message)
+        for (std::size_t const byte : {4, 20, 40, 300}) {
+          CAPTURE(scatters);
+          CAPTURE(how);
+          CAPTURE(message);
+          CAPTURE(byte);
+          auto const run = run_with_flip(
+              scatters, 9000, {.how = algorithm::from(how), .checksum = true}, message, byte);
+          if (!run.applied) continue;
+          CAPTURE(to_text(run.found.outcomes));
+          CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
+          CHECK(run.found.unchanged);
+        }
+}
+
+TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also without checksums") {
+  // On the ring of three ranks messages 0 and 1 add up the index, 2 and 3 spread it: these meet
+  // nobody who could contradict them.
+  for (int const message : {2, 3}) {
+    auto const run = run_with_flip(false, 100'000, {}, message, 40);
+    CHECK(run.applied);
+    CAPTURE(to_text(run.found.outcomes));
+    for (auto const& one : run.found.outcomes) {
+      CHECK(one.what == "wire_error");
+      CHECK(one.text ==
+            "sparse_plan: the index of 100000 values was damaged on its way to some rank");
+    }
+    CHECK(run.found.unchanged);
+    auto const header = run_with_flip(false, 100'000, {}, message, 16);  // place of the block
+    CHECK(header.applied);
+    for (auto const& one : header.found.outcomes) CHECK(one.what == "wire_error");
+    CHECK(header.found.unchanged);
+  }
+}
+
+TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {
+  // bytes of a header: version, values, weight, rank, owner, stream; then marks
+  for (std::size_t const byte : {2, 4, 8, 12, 16, 24, 32}) {
+    CAPTURE(byte);
+    auto const run = run_with_flip(true, 9000, {}, 0, byte);
+    CHECK(run.applied);
+    CAPTURE(to_text(run.found.outcomes));
+    CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
+    CHECK(run.found.unchanged);
+  }
+}
+
+TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
+  using message = detail::shard_message<std::uint32_t>;
+  detail::lhc_numbers<std::uint32_t> const numbers(130, 2, 1);
+  std::vector<std::uint64_t> const marks{1, 32};  // of 70 values the last word has 6
+  std::vector<float> const marked{1, 2};
+  block_origin const from{.stream = 5, .rank = 1, .index = 0};
+  std::vector<std::byte> good(message::packed_bytes(70, 2));
+  CHECK(message::write_packed(numbers, marks, marked, 70, from, false, good.data()) == good.size());
+  std::vector<std::uint32_t> sums(70);
+  auto const fault_of = [&](std::vector<std::byte> const& bytes) {
+    return message::add(bytes, 70, from, sums.data());
+  };
+  CHECK(fault_of(good) == block_fault::none);
+  CHECK(sums[0] == numbers.lane(1));
+  CHECK(sums[69] == numbers.lane(2));
+  auto const with_marks = [&](std::uint64_t first, std::uint64_t last) {
+    auto bytes = good;
+    store(bytes.data() + block_header_bytes, 0, first);
+    store(bytes.data() + block_header_bytes, 1, last);
+    return bytes;
+  };
+  CHECK(fault_of(with_marks(1, 64)) == block_fault::length);  // beyond the values
+  CHECK(fault_of(with_marks(3, 32)) == block_fault::length);  // more than there are lanes
+  CHECK(fault_of(with_marks(0, 32)) == block_fault::length);  // fewer
+  CHECK(fault_of(with_marks(~0ull, 63)) == block_fault::length);
+  for (std::size_t const size : {0, 31, 32, 47, 48, 52, 55}) {
+    CAPTURE(size);
+    auto bytes = good;
+    bytes.resize(size);
+    CHECK(fault_of(bytes) == block_fault::length);
+  }
+  std::vector<std::byte> dense(message::dense_bytes(70));
+  std::vector<float> const all(70, 1.0f);
+  CHECK(message::write_dense(numbers, all, from, true, dense.data()) == dense.size());
+  CHECK(fault_of(dense) == block_fault::none);
+  dense.back() ^= std::byte{1};
+  CHECK(fault_of(dense) == block_fault::checksum);
+}
+
+TEST_CASE("native lanes: plans OR and add them by every algorithm") {
+  for (int const ranks : {1, 3, 4})
+    for (auto const& how : algorithms) {
+      CAPTURE(ranks);
+      CAPTURE(how);
+      std::vector<std::vector<std::uint64_t>> x;
+      std::vector<std::uint64_t> all(9000), total(9000);
+      for (int r = 0; r < ranks; ++r) {
+        x.push_back(data::words(9000, {.seed = 7 + static_cast<unsigned>(r)}));
+        for (std::size_t i = 0; i < 9000; ++i) {
+          all[i] |= x.back()[i];
+          total[i] += x.back()[i];
+        }
+      }
+      auto const with = [&](auto const& codec) {
+        return on_ranks(x, [&](loopback& transport, auto& mine) {
+          host_executor executor;
+          plan sum(mine.size(), codec, transport, executor, {.how = algorithm::from(how)});
+          sum.all_reduce(std::span(mine));
+        });
+      };
+      for (auto const& one : with(native_lanes<std::uint64_t, native_operation::bit_or>{}))
+        CHECK(one == all);
+      for (auto const& one : with(native_lanes<std::uint64_t>{})) CHECK(one == total);
+    }
+}
