@@ -14,6 +14,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/sparse_sum.hpp>
@@ -57,7 +58,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
       stopwatch watch;
       auto fault = block_fault::none;
       if (r == rank()) {
-        add_own(numbers, x);
+        add_own(numbers, index);
       } else {
         std::size_t const came = transport_->wait(receives_[next++]);
         watch.add_to(figures.seconds_communicate);
@@ -159,9 +160,11 @@ template <class Lane, Transport T, class E> class shard_exchange {
     }
   }
 
-  void add_own(lhc_numbers<Lane> const& numbers, std::span<float const> x) {
-    float const* const mine = x.data() + shard().first;
-    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += numbers.lane(mine[i]);
+  void add_own(lhc_numbers<Lane> const& numbers, sparse_index const& index) {
+    auto const [first, count] = shard().words;
+    float const* const own = index.own().values().data();
+    for_marked(simd_group{}, index.marks().data() + first, count, index.ranks().data() + first,
+               [&](std::size_t i, std::size_t place) { sums_[i] += numbers.lane(own[place]); });
   }
 
   /// Inputs are known to be finite where this matters.
