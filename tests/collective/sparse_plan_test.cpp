@@ -138,6 +138,25 @@ TEST_CASE("sparse plan: every way gives the same bits, and means are sums divide
   }
 }
 
+TEST_CASE("sparse plan: sums are the same without checks, in small segments, by two threads") {
+  auto const x = vectors(4, 50'000, 0.3);
+  auto const expected = sparse::fixed_sum<std::uint64_t>(x);
+  auto shards = x;
+  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    host_executor executor(2);
+    plan_of<std::uint64_t> sum(
+        mine.size(), transport, executor,
+        {.plan = {.check = false, .segment_bytes = 1, .decode_on_arrival_bytes = 1, .tag = 7}});
+    sum.all_reduce(std::span(mine));
+    auto& other = shards[static_cast<std::size_t>(transport.rank())];
+    sum.reduce_scatter(std::span(other));
+    auto const shard = sum.shard();
+    for (std::size_t i = shard.first; i < shard.first + shard.count; ++i)
+      if (other[i] != expected[i]) FAIL("value " << i << " of rank " << transport.rank());
+  });
+  CHECK(all_are(found, expected));
+}
+
 TEST_CASE("sparse plan: one plan sums vectors of any density, one after the other") {
   std::vector<sparse::vectors> steps;
   for (double const density : {0.3, 0.01, 0.01, 1.0, 0.0, 0.05})

@@ -83,10 +83,10 @@ struct union_summary {
 ///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's
 ///
 /// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
-/// way and order, from all_reduce and reduce_scatter alike. Floats are added as plans add them:
-/// the same bits on all ranks, but whose values are added first depends on where the packed array
-/// is cut. With algorithm doubling it does not, and sums equal those of plan<identity<float>>. A
-/// shard of reduce_scatter is added up in the order of the ranks.
+/// way and order, from all_reduce and reduce_scatter alike. Floats are added as plans add them: the
+/// same bits on all ranks, but whose value comes first depends on where the packed array is cut.
+/// With algorithm doubling it does not, and without sketches sums equal those of
+/// plan<identity<float>>. A shard of reduce_scatter is added up in the order of the ranks.
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time; host
 /// memory only. Weights must be 1.
@@ -132,10 +132,19 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// by the way that takes fewest bytes.
   ///
   /// @param x  values() values; on return the same bits on all ranks
-  /// Errors and cost as for plan::all_reduce, of a bit per value and of the lanes that choice()
-  /// tells; 24 bytes and what log2 P messages take besides. Where that throws on some ranks only,
-  /// x is still unchanged. nonfinite_error comes as sparse_options says, and with floats also if a
-  /// sum overflows.
+  /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1
+  /// @throws disagreement_error     ranks passed different sizes, settings, lanes, steps, ...
+  /// @throws nonfinite_error        NaN or infinity on some rank, as sparse_options says, or with
+  ///                                floats and throw_error a sum that overflows
+  /// @throws wire_error             damaged or contradicting messages met
+  /// @throws transport_error        a peer failed; the transport must not be used again
+  /// All but the last come on all ranks alike, and then x is unchanged. Only damage to the lanes on
+  /// their last way is noticed by its receivers alone, unless options.plan.checksum is on; their x
+  /// is unchanged. With options.plan.check off a wrong argument, or a damaged index, is noticed
+  /// only by the rank that has it, and others may wait for it.
+  ///
+  /// Cost: two all_reduce of plans, of a bit per value and of the lanes that choice() tells, and a
+  /// small message to and from log2 P ranks between them.
   report all_reduce(std::span<float> x, call_options const& call = {}) {
     auto figures = start(detail::operation::all_reduce, x, call);
     auto& sum = sums_[call.result == reduction::mean];
@@ -162,11 +171,12 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// Sum over all ranks, but leave each rank only the sum of its `shard()` in x; the rest of x
   /// keeps its values. What a sharded optimizer needs.
   ///
-  /// Every rank sends every other what it has of its shard: a bit per value and the values that are
-  /// not zero here, or all values where that takes less. No union is needed, and no sketch.
-  /// Errors as for all_reduce, on all ranks alike.
-  /// Cost: P - 1 messages straight to their owners, 32 bytes each besides; (P - 1) / P of this
-  /// rank's index and of its values that are not zero.
+  /// Every rank sends every owner what it has of the owner's shard: a bit per value and the values
+  /// that are not zero here, or all values where that takes less. That needs no union, no sketch
+  /// and no algorithm.
+  /// Errors as for all_reduce, those of damage too on all ranks alike.
+  /// Cost: P - 1 messages straight to their owners, together (P - 1) / P of this rank's bits and
+  /// values and 32 bytes each; and log2 P small messages before and after.
   report reduce_scatter(std::span<float> x, call_options const& call = {}) {
     auto figures = start(detail::operation::reduce_scatter, x, call);
     auto const numbers = agree_on_units(x, call, figures);
