@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs the main job: training on four ranks, compared over codecs.
 #
-#   examples/run.sh [<arguments for train>]     e.g. --seeds 3, or --help
+#   examples/run.sh [<arguments for train>]     e.g. --seeds 3, --model embedding, or --help
 #
 # RANKS=8 changes the number of ranks.
 set -euo pipefail

@@ -1,8 +1,13 @@
 # One run per codec and seed, with numbers that are finite, in which the loss fell.
 string(JSON runs LENGTH "${json}" runs)
 math(EXPR last "${runs} - 1")
+set(of_model test_accuracy)
+string(JSON model GET "${json}" model)
+if(model STREQUAL "embedding")
+  set(of_model "")
+endif()
 foreach(i RANGE ${last})
-  foreach(figure test_accuracy test_loss train_loss bytes_sent_per_step compression_ratio
+  foreach(figure ${of_model} test_loss train_loss bytes_sent_per_step compression_ratio
       seconds_compute seconds_encode seconds_communicate)
     string(JSON value GET "${json}" runs ${i} ${figure})  # NaN and infinity are null in JSON
     if(NOT value MATCHES "^[0-9]+(\\.[0-9]*)?(e[-+]?[0-9]+)?$")

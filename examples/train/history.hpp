@@ -19,7 +19,7 @@ struct observation {
   /// test set, which nothing has been learnt about either.
   double train_loss = 0;
   double test_loss = 0;  ///< mean over the test set, nats
-  double accuracy = 0;   ///< on the test set, percent
+  double accuracy = 0;   ///< on the test set, percent; of a model that has one
 };
 
 /// Shares of what went by way of aggregators: of all sums, those that came here without this rank's

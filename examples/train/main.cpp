@@ -20,6 +20,7 @@
 #include "paced_transport.hpp"
 #include "plot.hpp"
 #include "report.hpp"
+#include "skip_gram.hpp"
 #include "trainer.hpp"
 
 namespace train {
@@ -31,15 +32,24 @@ using example::ranks;
 using example::say;
 using example::together;
 
-void print_progress(history const& run, observation const& now) {
+std::unique_ptr<task> load_task(options const& o) {
+  if (o.model->name == "embedding")
+    return std::make_unique<embedding>(corpus(load_text(o.data, o.seed), o.words, o.seed),
+                                       o.vectors);
+  return std::make_unique<classification>(load_data(o.data, o.seed), o.hidden);
+}
+
+void print_progress(model_kind const& model, history const& run, observation const& now) {
   if (now.step == 0)
     say("\n{}, seed {}: learning rate {}{}{}\n", run.codec, run.seed, run.rate,
         run.momentum > 0 ? fmt::format(", momentum {}", run.momentum) : "",
         run.sign_step > 0 ? fmt::format(", sign step {}", run.sign_step) : "");
   else
-    say("  epoch {:5.2f}  step {:5}  training loss {:7.4f}  test accuracy {:5.2f} %  {:8.4f} GB  "
-        "{:6.1f} s\n",
-        now.epoch, now.step, now.train_loss, now.accuracy, now.bytes / 1e9, now.seconds);
+    say("  epoch {:5.2f}  step {:5}  training loss {:7.4f}  {}  {:8.4f} GB  {:6.1f} s\n", now.epoch,
+        now.step, now.train_loss,
+        model.has_accuracy ? fmt::format("test accuracy {:5.2f} %", now.accuracy)
+                           : fmt::format("test loss {:7.4f}", now.test_loss),
+        now.bytes / 1e9, now.seconds);
 }
 
 /// Writes all ranks' gradients to one file. Collective.
@@ -56,7 +66,7 @@ void dump(std::span<float const> gradient, std::string const& file) {
 void run(options const& o) {
   std::unique_ptr<task> learnt;
   together([&] {
-    learnt = std::make_unique<classification>(load_data(o.data, o.seed), o.hidden);
+    learnt = load_task(o);
     if (rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
     for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
@@ -75,7 +85,10 @@ void run(options const& o) {
       dump(gradient, o.dump);
       say("  gradients of step {} in {}\n", step, o.dump);
     };
-  trainer const train{o, *learnt, comm, print_progress, dump_once};
+  auto const observe = [&](history const& run, observation const& now) {
+    print_progress(*o.model, run, now);
+  };
+  trainer const train{o, *learnt, comm, observe, dump_once};
   hcomp::host_executor executor(o.threads);
   {
     auto unpaced = example::make_transport(o.transport);

@@ -19,6 +19,7 @@ struct method {
   double momentum;          ///< of each rank's own gradient, before anything is sent
   double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
   bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
+  bool sparsified = false;  ///< sends a share of the values, with :share
 };
 
 inline constexpr std::array methods{
@@ -30,6 +31,11 @@ inline constexpr std::array methods{
     method{"ef_sign", "EF-signSGD: scaled signs with error feedback", 0.02, 0.9, 0},
     method{"thc", "THC: sums of 4-bit table indices, with error feedback", 0.02, 0.9, 0, true},
     method{"uniform_thc", "the same with equidistant levels", 0.02, 0.9, 0, true},
+    method{"sparse", "sums of what is not 0 on some rank", 0.02, 0.9, 0},
+    method{"sparse_fixed", "the same in fixed point, with exact sums", 0.02, 0.9, 0},
+    method{"fixed", "all values in the same fixed point", 0.02, 0.9, 0},
+    method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", 0.02, 0.9, 0,
+           false, true},
     method{"marsit", "one bit per value, full precision every --period steps", 0.1, 0, 1e-3},
     method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
 };

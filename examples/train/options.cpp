@@ -19,6 +19,20 @@ std::string known_methods() {
   return text;
 }
 
+std::string known_models() {
+  std::string text;
+  for (auto const& m : models)
+    text += fmt::format("  {:<15}{}; from {}, {:g} epochs, {} {} per rank and step\n", m.name,
+                        m.what, m.data_name, m.epochs, m.batch, m.examples);
+  return text;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (auto const& m : models) names.emplace_back(m.name);
+  return names;
+}
+
 /// Refuses what `read` throws for.
 template <class Read> CLI::Validator readable(char const* name, Read const& read) {
   return {[=](std::string const& text) {
@@ -46,22 +60,34 @@ void add_mishaps(std::vector<trial>& trials, std::optional<double> late,
   }
 }
 
+/// Signs move every parameter.
+void require_sparse_updates(options const& o) {
+  for (auto const& one : o.trials)
+    if (o.model->is_sparse && one.how->sign_step > 0)
+      throw example::usage{
+          fmt::format(
+              "--model {}: {} would move all parameters in every step, and most are to stay\n",
+              o.model->name, one.how->name),
+          1};
+}
+
 }  // namespace
 
 options parse(int argc, char const* const* argv) {
   options o;
-  std::vector<std::string> codecs{"fp32", "majority_vote",          "ef_sign",
-                                  "thc",  "thc:late=0.1:lost=0.01", "marsit"};
-  std::optional<std::string> late, lost;
+  std::vector<std::string> codecs;
+  std::string model(o.model->name);
+  std::optional<std::string> late, lost, data;
+  std::optional<double> epochs;
+  std::optional<int> batch;
   std::string algorithm = "ring";
-  CLI::App app(
-      "Trains a fully connected classifier with data parallelism, once per codec, and "
-      "compares what that took.",
-      "train");
+  CLI::App app("Trains a model with data parallelism, once per codec, and compares what that took.",
+               "train");
   app.footer(
-      "Codecs:\n" + known_methods() +
-      "Each codec has a learning rate, momentum and sign step found for it; --lr, --momentum "
-      "and\n--sign-step replace them for all.\n\n"
+      "Models:\n" + known_models() + "\nCodecs:\n" + known_methods() +
+      "Each codec has a learning rate, momentum and sign step found for it with mlp. With\n"
+      "embedding all have one learning rate, found for it, and no momentum. --lr, --momentum and\n"
+      "--sign-step replace them for all.\n\n"
       "Late and lost: with :late=SHARE or :lost=SHARE after a codec's name, or with --late or\n"
       "--lost, ranks send indices to aggregators and get sums back. Each rank runs the aggregator\n"
       "of its share of the chunks, in a thread of its own.\n"
@@ -79,7 +105,14 @@ options parse(int argc, char const* const* argv) {
       "What the simulation took is in the table; the picture leaves it out.");
   app.option_defaults()->always_capture_default()->take_last();  // a script's options come first
 
-  app.add_option("--codec", codecs, "What is sent; several are trained one after the other")
+  app.add_option("--model", model, "What is trained; see below")
+      ->check(CLI::IsMember(model_names()));
+  app.add_option(
+         "--codec", codecs,
+         fmt::format(
+             "What is sent; several are trained one after the other. Unless said otherwise,\n"
+             "with mlp {}\nand with embedding {}",
+             models[0].codecs, models[1].codecs))
       ->delimiter(',')
       ->take_all()
       ->check(readable("CODEC", trial_from));
@@ -103,15 +136,22 @@ options parse(int argc, char const* const* argv) {
   app.add_option("--threads", o.threads, "Threads per rank that encode and decode")
       ->check(CLI::Range(1, 1024));
 
-  app.add_option("--data", o.data,
-                 "Folder with the IDX files of (Fashion-)MNIST, or 'synthetic' for a small set");
-  app.add_option("--hidden", o.hidden, "Widths of the hidden layers")
+  app.add_option("--data", data,
+                 "mlp: folder with the IDX files of (Fashion-)MNIST; embedding: file with text,\n"
+                 "plain or compressed by gzip or dictzip; or 'synthetic' for a small set");
+  app.add_option("--hidden", o.hidden, "mlp: widths of the hidden layers")
       ->delimiter(',')
       ->take_all()
       ->check(CLI::Range(1, 1 << 16));
-  app.add_option("--epochs", o.epochs, "Passes over the training set; fractions are allowed")
+  app.add_option("--vocabulary", o.words.vocabulary,
+                 "embedding: how many words have vectors, at most; the most frequent ones")
+      ->check(CLI::Range(2, 1 << 22));
+  app.add_option("--dimension", o.vectors.dimension, "embedding: numbers in a vector")
+      ->check(CLI::Range(1, 1 << 12));
+  app.add_option("--epochs", epochs, "Passes over the training set; fractions are allowed")
       ->check(example::above_zero());
-  app.add_option("--batch", o.batch, "Images per rank and step")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--batch", batch, "Images or words per rank and step")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--lr", o.rate, "Learning rate at the start; it goes linearly to 0")
       ->check(example::above_zero());
   app.add_option("--momentum", o.momentum, "Momentum of each rank's own gradient")
@@ -138,15 +178,26 @@ options parse(int argc, char const* const* argv) {
       "--input reads them; of the first codec and seed");
   app.add_option("--dump-step", o.dump_step, "Which step that is, counted from 1")
       ->check(example::above_zero());
-  app.add_flag("--check", o.check, "Fail unless every training loss is finite and fell");
+  app.add_flag(
+      "--check", o.check,
+      "Fail unless every training loss is finite and fell, losses of sparse_fixed are those of\n"
+      "fixed, bit for bit, and with embedding those of sparse within 1e-5 those of fp32");
   app.add_option("--within", o.within,
                  "Fail unless marsit ends at most so many percentage points below fp32")
       ->check(example::from_zero());
 
   example::parse(app, argc, argv);
+  o.model = find_model(model);
+  if (codecs.empty()) codecs = CLI::detail::split(std::string(o.model->codecs), ',');
+  o.data = data.value_or(std::string(o.model->data));
+  o.epochs = epochs.value_or(o.model->epochs);
+  o.batch = batch.value_or(o.model->batch);
+  if (!o.rate) o.rate = o.model->rate;
+  if (!o.momentum) o.momentum = o.model->momentum;
   std::ranges::transform(codecs, std::back_inserter(o.trials), trial_from);
   add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
               lost ? std::optional(share_from(*lost)) : std::nullopt);
+  require_sparse_updates(o);
   auto const is_trained = [&](std::string const& name) {
     return std::ranges::find(o.trials, name, &trial::name) != o.trials.end();
   };

@@ -8,22 +8,27 @@
 #include <string>
 #include <vector>
 
-#include "data.hpp"
+#include "models.hpp"
+#include "skip_gram.hpp"
+#include "text.hpp"
 #include "trial.hpp"
 
 namespace train {
 
 struct options {
+  model_kind const* model = &models.front();
   std::vector<trial> trials;
   hcomp::algorithm algorithm;
   std::string transport = "mpi";
   double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can
   int threads = 1;
 
-  std::string data = fashion_mnist_folder;
-  std::vector<int> hidden{500, 500, 500, 500};
-  double epochs = 5;
-  int batch = 25;                                   ///< per rank
+  std::string data;
+  std::vector<int> hidden{500, 500, 500, 500};  ///< of mlp
+  corpus_settings words;                        ///< of embedding
+  skip_gram_settings vectors;                   ///< of embedding
+  double epochs = 0;
+  int batch = 0;                                    ///< per rank
   std::optional<double> rate, momentum, sign_step;  ///< for all methods, instead of their own
   std::uint64_t period = 100;                       ///< of marsit
   std::uint64_t warm_up = 20;                       ///< of marsit and marsit_inf

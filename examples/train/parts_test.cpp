@@ -26,7 +26,9 @@
 #include "random.hpp"
 #include "report.hpp"
 #include "sgd.hpp"
+#include "skip_gram.hpp"
 #include "synchronizer.hpp"
+#include "text.hpp"
 #include "trial.hpp"
 
 namespace {
@@ -124,6 +126,141 @@ TEST_CASE("mlp: the gradient is what the loss does when a parameter moves") {
   }
 }
 
+TEST_CASE("text: words are letters in lower case, without notes of dictionaries") {
+  auto const words = [](std::string_view text) {
+    std::vector<std::string> all;
+    train::for_each_word(text, [&](std::string_view word) { all.emplace_back(word); });
+    return all;
+  };
+  using list = std::vector<std::string>;
+  CHECK(words("") == list{});
+  CHECK(words("To ABATE; to put-an end 2nd.") ==
+        list{"to", "abate", "to", "put", "an", "end", "nd"});
+  CHECK(words("Aard \\Aard\"vark`\\, n. [D., earth pig.] {Zool.} the") ==
+        list{"aard", "zool", "the"});
+  CHECK(words("an [open note " + std::string(400, '.') + "] goes on") ==
+        list{"an", "open", "note", "goes", "on"});
+  CHECK(words("back\\") == list{"back"});
+}
+
+TEST_CASE("corpus: the most frequent words, every 25th block of 1000 to test with") {
+  std::string text;  // aa 3 of 6, bb 2 of 6, cc 1 of 6, one rare word
+  for (int i = 0; i < 10000; ++i) text += "aa bb aa cc aa bb\n";
+  text += "rare";
+  train::corpus const all(text, {.vocabulary = 10, .min_count = 5, .thin_above = 0}, 1);
+  CHECK(all.words == std::vector<std::string>{"aa", "bb", "cc"});
+  CHECK(all.test.size() == 2000);  // blocks 12 and 37 of 60
+  CHECK(all.test_places.size() == 2000);
+  CHECK(all.test_places[1999] == 1999);
+  CHECK(all.train.size() == 58000);
+  CHECK(all.counts[0] + all.counts[1] + all.counts[2] == 58000);
+  CHECK(static_cast<std::size_t>(std::ranges::count(all.train, 1u)) == all.counts[1]);
+  CHECK(std::vector(all.train.begin(), all.train.begin() + 6) ==
+        std::vector<std::uint32_t>{0, 1, 0, 2, 0, 1});
+
+  train::corpus const few(text, {.vocabulary = 2, .min_count = 5, .thin_above = 0}, 1);
+  CHECK(few.words == std::vector<std::string>{"aa", "bb"});
+  CHECK(few.train.size() == all.counts[0] + all.counts[1]);
+
+  // of a word with a share of f, sqrt(t / f) + t / f stay: here 0.2 + 0.04 of half of the text
+  train::corpus const thin(text, {.vocabulary = 10, .min_count = 5, .thin_above = 0.02}, 1);
+  CHECK(static_cast<double>(std::ranges::count(thin.train, 0u)) ==
+        doctest::Approx(0.24 * 29000).epsilon(4 * std::sqrt(0.76 / 0.24 / 29000)));
+  CHECK_THROWS_WITH_AS(train::corpus("one two one", {}, 1),
+                       doctest::Contains("a text of 3 words is too short: 0 words of them"),
+                       std::runtime_error);
+}
+
+TEST_CASE("text: a file may be compressed; one that is missing is named with the package") {
+  auto const file = (std::filesystem::temp_directory_path() / "hcomp_train_text_test").string();
+  std::ofstream(file) << "some words";
+  CHECK(train::load_text(file, 1) == "some words");
+  // the same by gzip, cut after half of it
+  std::array<unsigned char, 15> const cut{0x1f, 0x8b, 8,    0,    0,    0,    0,   0,
+                                          0,    3,    0x2b, 0xce, 0xcf, 0x4d, 0x55};
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<char const*>(cut.data()), std::ssize(cut));
+  CHECK_THROWS_WITH_AS(train::load_text(file, 1), doctest::Contains("is damaged: no more after"),
+                       std::runtime_error);
+  std::filesystem::remove(file);
+  CHECK_THROWS_WITH_AS(train::load_text(file, 1), doctest::Contains("apt install dict-gcide"),
+                       std::runtime_error);
+}
+
+TEST_CASE("skip-gram: the gradient is what the loss does when a parameter moves") {
+  train::corpus const text(train::load_text("synthetic", 1), {.thin_above = 0}, 1);
+  train::skip_gram fresh(text, {.dimension = 6, .drawn = 16}, 3);
+  train::generator random(4);
+  for (float& x : fresh.parameters()) x = 2 * train::uniform(random) - 1;
+  std::vector<std::uint32_t> places(20);
+  std::iota(places.begin(), places.end(), 95u);
+  // draws are those of the first lesson: every time of a new copy
+  auto const learn = [&](train::skip_gram one) { return one.learn(places); };
+  auto taught = fresh;
+  double const pairs = taught.learn(places).count;
+  CHECK(pairs > 20 * 2);
+  CHECK(pairs <= 20 * 10);
+  auto const gradient = taught.gradient();
+  std::size_t moved = 0;
+  float const h = 1e-2f;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    if (gradient[i] == 0 && i % 11 != 0) continue;  // some of the many that nothing depends on
+    CAPTURE(i);
+    auto up = fresh, down = fresh;
+    up.parameters()[i] += h;
+    down.parameters()[i] -= h;
+    double const slope = (learn(up).loss - learn(down).loss) / (2.0 * h) / pairs;
+    // h^2 / 6 of the third derivative, below 0.1; 1e-7 * 5 / h of rounding
+    REQUIRE(std::abs(slope - double{gradient[i]}) < 1e-4);
+    moved += gradient[i] != 0;
+  }
+  CHECK(moved > 6 * 20);
+
+  // and where no word of the next lesson is, it is 0 again
+  std::vector<std::uint32_t> const other{20000};
+  taught.learn(other);
+  auto alone = fresh;
+  alone.learn(places);  // as many lessons
+  std::ranges::copy(fresh.parameters(), alone.parameters().begin());
+  alone.learn(other);
+  CHECK(std::ranges::equal(taught.gradient(), alone.gradient()));
+  auto const zeros = std::ranges::count(taught.gradient(), 0.0f);
+  CHECK(zeros >= std::ssize(taught.gradient()) - 6 * (1 + 10 + 16));
+}
+
+TEST_CASE("skip-gram: neighbours are within reach, negatives as frequent as counts to the 3/4") {
+  train::corpus const text(train::load_text("synthetic", 1), {.thin_above = 0}, 1);
+  train::skip_gram model(text, {.window = 3, .drawn = 100000}, 1);
+  std::vector<std::uint32_t> const line{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  std::vector<int> reaches(4);
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    auto const& drawn = model.draw(line, std::vector{5u}, seed << 8);
+    auto const reach = drawn.neighbours.size() / 2;
+    REQUIRE((reach >= 1 && reach <= 3));
+    ++reaches[reach];
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t i = 5 - static_cast<std::uint32_t>(reach); i <= 5 + reach; ++i)
+      if (i != 5) expected.push_back(i);
+    REQUIRE(drawn.neighbours == expected);
+    if (seed == 10) model = train::skip_gram(text, {.window = 3, .drawn = 1}, 1);
+  }
+  for (int reach : {1, 2, 3})  // five standard deviations
+    CHECK(std::abs(reaches[static_cast<std::size_t>(reach)] - 1000) < 5 * 26);
+  CHECK(model.draw(line, std::vector{0u, 9u}, 1).neighbours.size() <=
+        6);  // nothing beyond the ends
+
+  train::skip_gram often(text, {.drawn = 100000}, 1);
+  auto const negatives = often.draw(line, std::vector{5u}, 7).negatives;
+  double all = 0;
+  for (auto const count : text.counts) all += std::pow(static_cast<double>(count), 0.75);
+  for (std::uint32_t word = 0; word < text.words.size(); word += 9) {
+    double const mean = 1e5 * std::pow(static_cast<double>(text.counts[word]), 0.75) / all;
+    CAPTURE(word);
+    CHECK(std::abs(static_cast<double>(std::ranges::count(negatives, word)) - mean) <
+          5 * std::sqrt(mean));
+  }
+}
+
 TEST_CASE("sampler: in an epoch the ranks together see every image once") {
   constexpr int images = 120, batch = 5;
   for (int ranks : {1, 2, 3, 4}) {
@@ -192,11 +329,68 @@ TEST_CASE("report: figures of several seeds become mean and deviation") {
         doctest::Approx(std::sqrt(2.0)));
 }
 
+TEST_CASE("report: twins are compared at every observation") {
+  train::comparison all;
+  all.settings.check = true;
+  auto const add = [&](char const* codec, double loss) {
+    train::history run;
+    run.codec = codec;
+    run.curve.resize(3);
+    run.curve[0].train_loss = 4;
+    run.curve[1].test_loss = loss;
+    all.add(run);
+  };
+  add("fixed", 2);
+  add("sparse_fixed", 2);
+  CHECK(train::complaints(all).empty());
+  CHECK(train::table(all).ends_with(
+      "All losses of sparse_fixed and fixed are the same, bit for bit.\n"));
+  all.rows.pop_back();
+  add("sparse_fixed", std::nextafter(2.0, 3.0));
+  CHECK(train::complaints(all) ==
+        "check: losses of sparse_fixed and fixed differ by 2.22e-16 of their size, 0 is allowed\n");
+  // as vectors of words, floats may be rounded differently, but not more
+  all.rows.clear();
+  add("fp32", 2);
+  add("sparse", 2 + 4e-5);
+  CHECK(train::complaints(all).empty());
+  all.settings.model = train::find_model("embedding");
+  CHECK(train::complaints(all) ==
+        "check: losses of sparse and fp32 differ by 2.00e-05 of their size, 1e-05 is allowed\n");
+  all.rows.pop_back();
+  add("sparse", 2 + 1e-5);
+  CHECK(train::complaints(all).empty());
+}
+
+TEST_CASE("top_k: sends the largest means, sums of a step miss what a residual has") {
+  constexpr int ranks = 3;
+  constexpr std::size_t values = 1000;
+  auto const x = random_vectors(ranks, values, 3);  // the same in every step
+  auto const one_step = trained(ranks, "top_k:share=0.1", values, 7, 1);
+  for (auto const& parameters : one_step) CHECK(parameters == one_step.front());
+  auto const moved =
+      static_cast<double>(values) - static_cast<double>(std::ranges::count(one_step[0], 0.0f));
+  CHECK(moved >= 100);
+  CHECK(moved <= 300);
+  // What is sent has added up to 5: a tenth of the values carries all of them, 0.5 on the mean. So
+  // has what is missing after many steps, at most.
+  constexpr int steps = 200;
+  auto const many = trained(ranks, "top_k:share=0.1", values, 7, steps);
+  for (std::size_t i = 0; i < values; ++i) {
+    double const mean = (double{x[0][i]} + x[1][i] + x[2][i]) / ranks;
+    REQUIRE(std::abs(many[0][i] + steps * mean) < 8);
+  }
+}
+
 TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with its value") {
   CHECK(train::trial_from("thc").name() == "thc");
   CHECK(train::trial_from("thc:late=0.1:lost=0.01").name() == "thc, 10 % late, 1 % lost");
   CHECK(train::trial_from("uniform_thc:lost=0.07").name() == "uniform_thc, 7 % lost");
   CHECK(train::trial_from("thc:late=0").name() == "thc, aggregated");
+  CHECK(train::trial_from("top_k").name() == "top_k, 1 %");
+  CHECK(train::trial_from("top_k:share=0.05").name() == "top_k, 5 %");
+  CHECK_THROWS_WITH(train::trial_from("thc:share=0.1"),
+                    "thc:share=0.1: thc sends all values; shares are for: top_k");
   CHECK_FALSE(train::trial_from("marsit").by_aggregators);
   CHECK_THROWS_WITH(train::trial_from("thc:late=1.5"), "'1.5' is no share from 0 to below 1");
   for (auto const* share : {"1", "-0.1", "nan", "", "0.1x"}) {
@@ -206,7 +400,8 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
   CHECK_THROWS_WITH(train::trial_from("marsit:lost=0.1"),
                     "marsit:lost=0.1: marsit has no aggregator; these have: thc, uniform_thc");
   CHECK_THROWS_WITH(train::trial_from("thc:slow=0.1"),
-                    "thc:slow=0.1: 'slow=0.1' is neither late=SHARE nor lost=SHARE");
+                    "thc:slow=0.1: 'slow=0.1' is none of late=SHARE, "
+                    "lost=SHARE and share=SHARE");
 }
 
 TEST_CASE("aggregators: when nothing goes wrong, updates are those of the ring, bit by bit") {

@@ -17,11 +17,12 @@ namespace {
 struct look {
   char const *codec, *color;
 };
-constexpr std::array looks{look{"fp32", "#444444"},   look{"fp16", "#999999"},
-                           look{"bf16", "#56B4E9"},   look{"majority_vote", "#D55E00"},
-                           look{"signum", "#E69F00"}, look{"ef_sign", "#CC79A7"},
-                           look{"thc", "#882255"},    look{"uniform_thc", "#AA4499"},
-                           look{"marsit", "#009E73"}, look{"marsit_inf", "#0072B2"}};
+constexpr std::array looks{
+    look{"fp32", "#444444"},          look{"fp16", "#999999"},        look{"bf16", "#56B4E9"},
+    look{"majority_vote", "#D55E00"}, look{"signum", "#E69F00"},      look{"ef_sign", "#CC79A7"},
+    look{"thc", "#882255"},           look{"uniform_thc", "#AA4499"}, look{"sparse", "#332288"},
+    look{"sparse_fixed", "#44AA99"},  look{"fixed", "#DDAA33"},       look{"top_k", "#661100"},
+    look{"marsit", "#009E73"},        look{"marsit_inf", "#0072B2"}};
 
 std::string_view method_of(comparison_row const& row) {
   return std::string_view(row.codec).substr(0, row.codec.find(','));
@@ -42,8 +43,9 @@ int order_of(comparison const& all, std::size_t row) {
 int line_of(comparison const& all, std::size_t row) { return 1 + order_of(all, row); }
 int point_of(comparison const& all, std::size_t row) { return std::max(1, 7 - order_of(all, row)); }
 
-/// One line per observation: GB sent, seconds, then mean, least and most of accuracy and of loss.
-std::string data_block(comparison_row const& row) {
+/// One line per observation: GB sent, seconds, then mean, least and most of the figure of the test
+/// set and of the training loss.
+std::string data_block(comparison_row const& row, double observation::*of_tests) {
   std::string text;
   auto const& curve = row.runs.front().curve;
   for (std::size_t i = 1; i < curve.size(); ++i) {  // the first has sent nothing
@@ -53,11 +55,11 @@ std::string data_block(comparison_row const& row) {
       auto const [least, most] = std::ranges::minmax(values);
       return std::array{comparison_row::spread_of(values).mean, least, most};
     };
-    auto const accuracy = figures(&observation::accuracy);
+    auto const test = figures(of_tests);
     auto const loss = figures(&observation::train_loss);
     text += fmt::format("{} {} {} {} {} {} {} {}\n", figures(&observation::bytes)[0] / 1e9,
-                        figures(&observation::seconds)[0], accuracy[0], accuracy[1], accuracy[2],
-                        loss[0], loss[1], loss[2]);
+                        figures(&observation::seconds)[0], test[0], test[1], test[2], loss[0],
+                        loss[1], loss[2]);
   }
   return text;
 }
@@ -109,26 +111,56 @@ std::string key(comparison const& all) {
 
 /// The axes show what the last nine tenths of the runs look like, not how they all start.
 struct window {
-  double least_accuracy = 100, most_accuracy = 0, least_loss = 1e9, most_loss = 0;
+  double least = 1e9, most = 0;
 
-  explicit window(comparison const& all) {
+  window(comparison const& all, double observation::*figure) {
     for (auto const& row : all.rows)
       for (auto const& run : row.runs)
         for (auto const& now : run.curve) {
           if (now.step * 10 < run.steps) continue;
-          least_accuracy = std::min(least_accuracy, now.accuracy);
-          most_accuracy = std::max(most_accuracy, now.accuracy);
-          least_loss = std::min(least_loss, now.train_loss);
-          most_loss = std::max(most_loss, now.train_loss);
+          least = std::min(least, now.*figure);
+          most = std::max(most, now.*figure);
         }
   }
 };
 
+std::string accuracy_axis(comparison const& all) {
+  window const shown(all, &observation::accuracy);
+  return fmt::format(
+      "unset logscale y\nset ytics autofreq\nset ylabel 'test "
+      "accuracy, %'\nset yrange [{}:{}]\n",
+      std::floor(shown.least - 2), std::min(100.0, std::ceil(shown.most + 0.5)));
+}
+
+/// Of a loss that may fall by orders of magnitude.
+std::string log_loss_axis(comparison const& all) {
+  window const shown(all, &observation::train_loss);
+  return fmt::format(
+      "set logscale y\nset ytics (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, "
+      "0.5, 0.7, 1, 2, 3, "
+      "5)\n"
+      "set ylabel 'training loss, nats (log scale)'\nset yrange [{}:{}]\n",
+      shown.least / 1.1, shown.most * 1.3);
+}
+
+/// Of one that does not.
+std::string loss_axis(comparison const& all, char const* name, double observation::*loss) {
+  window const shown(all, loss);
+  double const margin = 0.05 * (shown.most - shown.least);
+  return fmt::format(
+      "unset logscale y\nset ytics autofreq\nset ylabel '{}, "
+      "nats'\nset yrange [{}:{}]\n",
+      name, shown.least - margin, shown.most + margin);
+}
+
 std::string script(comparison const& all, std::string const& file) {
+  auto const& o = all.settings;
+  auto const& model = *o.model;
   std::string text;
   for (std::size_t i = 0; i < all.rows.size(); ++i)
-    text += fmt::format("$data{} << EOD\n{}EOD\n", i, data_block(all.rows[i]));
-  auto const& o = all.settings;
+    text += fmt::format("$data{} << EOD\n{}EOD\n", i,
+                        data_block(all.rows[i], model.has_accuracy ? &observation::accuracy
+                                                                   : &observation::test_loss));
   auto const& run = all.rows.front().runs.front();
   auto const seeds = all.rows.front().runs.size();
   text += fmt::format(
@@ -136,7 +168,7 @@ std::string script(comparison const& all, std::string const& file) {
       "set output '{}'\n"
       "set multiplot layout 2,2 margins 0.07,0.98,0.085,0.855 spacing 0.085,0.13 "
       "title \"{} ranks learn {:.3g} million parameters from {}\" font ',19' offset 0,-0.3\n"
-      "set label '{:.3g} epochs, {} images per rank and step, {}{}' at screen 0.5,0.94 center "
+      "set label '{:.3g} epochs, {} {} per rank and step, {}{}' at screen 0.5,0.94 center "
       "textcolor rgb '#666666'\n"
       "set grid back lc rgb '#e2e2e2' lw 1 lt 1\n"
       "set border 3 lc rgb '#666666' lw 1\n"
@@ -145,27 +177,26 @@ std::string script(comparison const& all, std::string const& file) {
       "set xlabel offset 0,0.3\nset ylabel offset 0.8,0\n"
       "set format '%g'\n",
       file, all.ranks, static_cast<double>(run.parameters) / 1e6,
-      o.data == "synthetic" ? "synthetic images" : "Fashion-MNIST", o.epochs, o.batch,
+      o.data == "synthetic"  ? fmt::format("synthetic {}", model.examples)
+      : o.data == model.data ? std::string(model.data_name)
+                             : "other data",
+      o.epochs, o.batch, model.examples,
       seeds == 1 ? "one seed" : fmt::format("mean and range of {} seeds", seeds),
       o.link > 0 ? fmt::format(", ranks send at {:g} Gbit/s", o.link) : "");
   text += key(all);
-  window const shown(all);
-  auto const accuracy_axis = fmt::format(
-      "unset logscale y\nset ytics autofreq\nset ylabel 'test accuracy, %'\nset yrange [{}:{}]\n",
-      std::floor(shown.least_accuracy - 2), std::min(100.0, std::ceil(shown.most_accuracy + 0.5)));
-  auto const loss_axis = fmt::format(
-      "set logscale y\nset ytics (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 2, 3, "
-      "5)\n"
-      "set ylabel 'training loss, nats (log scale)'\nset yrange [{}:{}]\n",
-      shown.least_loss / 1.1, shown.most_loss * 1.3);
+  auto const above = model.has_accuracy ? accuracy_axis(all)
+                                        : loss_axis(all, "held-out loss", &observation::test_loss);
+  auto const beneath = model.has_accuracy
+                           ? log_loss_axis(all)
+                           : loss_axis(all, "training loss", &observation::train_loss);
   std::string const bytes_axis =
       "set logscale x\nset xlabel 'sent by one rank, GB (log scale)'\n"
       "set xrange [*:*]\nset autoscale xfix\n";
   std::string const time_axis =
       "unset logscale x\nset xlabel 'training time, s'\nset xrange [0:*]\n";
-  text += accuracy_axis + bytes_axis + panel(all, 1, 3) + "unset label\n";
+  text += above + bytes_axis + panel(all, 1, 3) + "unset label\n";
   text += time_axis + panel(all, 2, 3);
-  text += loss_axis + bytes_axis + panel(all, 1, 6);
+  text += beneath + bytes_axis + panel(all, 1, 6);
   text += time_axis + panel(all, 2, 6);
   return text + "unset multiplot\n";
 }

@@ -8,8 +8,8 @@
 
 namespace train {
 
-/// Accuracy and training loss against bytes sent and against time: mean over the seeds as a line,
-/// smallest to largest as a band.
+/// Accuracy, or else held-out loss, and training loss against bytes sent and against time: mean
+/// over the seeds as a line, smallest to largest as a band.
 /// Against time without what goes by way of aggregators, whose packets travel in simulated time.
 /// @param file  an SVG file, overwritten
 /// @throws std::runtime_error  gnuplot is missing or fails

@@ -44,8 +44,12 @@ struct comparison {
   comparison_row const* find(std::string_view codec) const;
 };
 
+/// Figures by codec, and how far those that ought to give the same losses do.
 std::string table(comparison const& all);
 nlohmann::ordered_json to_json(comparison const& all);
+
+/// Largest difference of any loss of two codecs at any time, as a share of it.
+double largest_difference(comparison_row const& a, comparison_row const& b);
 
 /// What --check and --within find wrong, one line each; empty if nothing.
 std::string complaints(comparison const& all);

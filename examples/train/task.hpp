@@ -12,8 +12,8 @@ namespace train {
 /// What a model makes of some examples.
 struct score {
   double loss = 0;   ///< cross entropy in nats, summed over
-  double count = 0;  ///< so many images
-  int correct = 0;   ///< images whose class got the largest output
+  double count = 0;  ///< so many images, or pairs of words
+  int correct = 0;   ///< images whose class got the largest output; of pairs none
 
   score& operator+=(score const& other) {
     loss += other.loss;

@@ -45,20 +45,30 @@ trial trial_from(std::string const& text) {
     end = text.find(':', first);
     auto const part = text.substr(first, end == std::string::npos ? end : end - first);
     auto const what = part.substr(0, part.find('='));
-    if ((what != "late" && what != "lost") || what == part)
+    if ((what != "late" && what != "lost" && what != "share") || what == part)
       throw std::invalid_argument(
-          fmt::format("{}: '{}' is neither late=SHARE nor lost=SHARE", text, part));
+          fmt::format("{}: '{}' is none of late=SHARE, lost=SHARE and share=SHARE", text, part));
+    double const share = share_from(part.substr(what.size() + 1));
+    if (what == "share") {
+      if (!made.how->sparsified)
+        throw std::invalid_argument(
+            fmt::format("{}: {} sends all values; shares are for: {}", text, name,
+                        names_of([](method const& m) { return m.sparsified; })));
+      made.share = share;
+      continue;
+    }
     if (!made.how->aggregated)
       throw std::invalid_argument(fmt::format("{}: {} has no aggregator; these have: {}", text,
                                               name, names_of_aggregated()));
     auto& how = made.by_aggregators ? *made.by_aggregators : made.by_aggregators.emplace();
-    (what == "late" ? how.late : how.lost) = share_from(part.substr(what.size() + 1));
+    (what == "late" ? how.late : how.lost) = share;
   }
   return made;
 }
 
 std::string trial::name() const {
   std::string text(how->name);
+  if (how->sparsified) text += fmt::format(", {:g} %", 100 * share);
   if (!by_aggregators) return text;
   if (by_aggregators->late > 0) text += fmt::format(", {:g} % late", 100 * by_aggregators->late);
   if (by_aggregators->lost > 0) text += fmt::format(", {:g} % lost", 100 * by_aggregators->lost);

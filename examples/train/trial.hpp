@@ -18,13 +18,17 @@ struct mishaps {
 struct trial {
   method const* how;
   std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
+  double share = 0.01;                         ///< of the values that a sparsified method sends
 
-  /// For tables and pictures, such as "thc, 10 % late, 1 % lost".
+  /// For tables and pictures, such as "thc, 10 % late, 1 % lost" or "top_k, 1
+  /// %".
   std::string name() const;
 };
 
-/// From a name of --codec: that of a method, after which :late=SHARE and :lost=SHARE may follow.
-/// @throws std::invalid_argument  no such method, or it has no aggregator, or no such share
+/// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE and :share=SHARE
+/// may follow.
+/// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
+/// share
 trial trial_from(std::string const& text);
 
 /// @throws std::invalid_argument  no number from 0 to below 1
