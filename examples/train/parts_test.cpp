@@ -190,12 +190,15 @@ TEST_CASE("text: a file may be compressed; one that is missing is named with the
 TEST_CASE("skip-gram: the gradient is what the loss does when a parameter moves") {
   train::corpus const text(train::load_text("synthetic", 1), {.thin_above = 0}, 1);
   train::skip_gram fresh(text, {.dimension = 6, .drawn = 16}, 3);
-  train::generator random(4);
-  for (float& x : fresh.parameters()) x = 2 * train::uniform(random) - 1;
   std::vector<std::uint32_t> places(20);
   std::iota(places.begin(), places.end(), 95u);
   // draws are those of the first lesson: every time of a new copy
   auto const learn = [&](train::skip_gram one) { return one.learn(places); };
+  auto const unlearnt = learn(fresh);  // a pair and 5 negatives, of which it knows nothing
+  CHECK(unlearnt.loss / unlearnt.count == doctest::Approx(6 * std::log(2.0)).epsilon(1e-6));
+
+  train::generator random(4);
+  for (float& x : fresh.parameters()) x = 2 * train::uniform(random) - 1;
   auto taught = fresh;
   double const pairs = taught.learn(places).count;
   CHECK(pairs > 20 * 2);
