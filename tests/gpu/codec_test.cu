@@ -2,12 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/registry.hpp>
-#include <hcomp/exec/executor.hpp>
-#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
-#include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/hcomp.hpp>  // all of it: what device code cannot compile must be kept from it
 #include <vector>
 
 static_assert(hcomp::Executor<hcomp::gpu::stream_executor>);

@@ -79,7 +79,7 @@ inline std::size_t count_bits_plain(std::byte const* words, int count) {
   return bits;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 [[gnu::target("popcnt")]] inline std::size_t count_bits_popcnt(std::byte const* words, int count) {
   std::size_t bits = 0;
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w)
@@ -109,7 +109,7 @@ inline std::size_t count_bits_plain(std::byte const* words, int count) {
 
 /// Bits that are 1 in `count` words.
 inline std::size_t count_bits(std::byte const* words, int count) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (best_simd_level() >= simd_level::avx2) return count_bits_popcnt(words, count);
 #endif
   return count_bits_plain(words, count);
@@ -117,7 +117,7 @@ inline std::size_t count_bits(std::byte const* words, int count) {
 /// Append the bits of `count` words that their masks choose.
 inline void gather_bits(std::byte const* words, std::byte const* masks, int count,
                         bit_writer& out) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (best_simd_level() >= simd_level::avx2) return gather_bits_bmi2(words, masks, count, out);
 #endif
   gather_bits_plain(words, masks, count, out);
@@ -126,7 +126,7 @@ inline void gather_bits(std::byte const* words, std::byte const* masks, int coun
 /// the place of the next bit.
 inline std::size_t scatter_bits(std::byte const* stream, std::size_t at, std::byte const* masks,
                                 int count, std::byte* words) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (best_simd_level() >= simd_level::avx2)
     return scatter_bits_bmi2(stream, at, masks, count, words);
 #endif

@@ -14,15 +14,52 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 
-#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
-
 namespace hcomp::detail {
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"
 
 /// Values that may be read and written beyond those that are kept.
 inline constexpr std::size_t marking_slack = 16;
+
+/// Values of a rank in the order of its marks, put where the marks of all ranks, of which its own
+/// are some, have them; 0 where it has none.
+struct spread_values {
+  std::uint64_t const* all;
+  std::uint32_t const* ranks;  ///< marks of `all` before each word
+  std::uint64_t const* own;
+  float const* kept;  ///< may be read marking_slack beyond its end
+  std::size_t words;
+};
+
+/// put(place, value) in the order of places; of words first to words - 1, whose first value here is
+/// the kept-th.
+template <class Put>
+void spread_words(spread_values const& s, std::size_t first, std::size_t kept, Put const& put) {
+  for (std::size_t w = first; w < s.words; ++w) {
+    std::uint64_t const own = s.own[w];
+    std::size_t place = s.all[w] == 0 ? 0 : s.ranks[w];
+    for (std::uint64_t marks = s.all[w]; marks != 0; marks &= marks - 1) {
+      bool const has = (own & marks & (~marks + 1)) != 0;
+      put(place++, has ? s.kept[kept] : 0.0f);
+      kept += has;
+    }
+  }
+}
+
+/// mark_nonzeros, and the values that are marked; returns how many.
+/// @param kept   room for n values and marking_slack more
+/// @param level  not above best_simd_level()
+inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
+                                 simd_level level = best_simd_level());
+
+/// The floats as they are.
+/// @param out    `size` of them, as many as `all` has marks
+/// @param level  not above best_simd_level()
+inline void spread(spread_values const& s, std::size_t size, std::byte* out,
+                   simd_level level = best_simd_level());
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 
 // ---- Which of some values are not zero: the one step that needs instructions of its own
 
@@ -140,10 +177,8 @@ struct mark_vectors {
 
 #pragma GCC diagnostic pop
 
-/// mark_nonzeros, and the values that are marked; returns how many.
-/// @param kept  room for n values and marking_slack more
 inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
-                                 simd_level level = best_simd_level()) {
+                                 simd_level level) {
   std::uint64_t* const exponents = words + index_words(n);
   for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   std::size_t const full = n / 64;
@@ -158,31 +193,6 @@ inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* w
 }
 
 // ---- Between the places of those values and the places of all ranks' values
-
-/// Values of a rank in the order of its marks, put where the marks of all ranks, of which its own
-/// are some, have them; 0 where it has none.
-struct spread_values {
-  std::uint64_t const* all;
-  std::uint32_t const* ranks;  ///< marks of `all` before each word
-  std::uint64_t const* own;
-  float const* kept;  ///< may be read marking_slack beyond its end
-  std::size_t words;
-};
-
-/// put(place, value) in the order of places; of words first to words - 1, whose first value here is
-/// the kept-th.
-template <class Put>
-void spread_words(spread_values const& s, std::size_t first, std::size_t kept, Put const& put) {
-  for (std::size_t w = first; w < s.words; ++w) {
-    std::uint64_t const own = s.own[w];
-    std::size_t place = s.all[w] == 0 ? 0 : s.ranks[w];
-    for (std::uint64_t marks = s.all[w]; marks != 0; marks &= marks - 1) {
-      bool const has = (own & marks & (~marks + 1)) != 0;
-      put(place++, has ? s.kept[kept] : 0.0f);
-      kept += has;
-    }
-  }
-}
 
 /// How far spreading vector by vector came.
 struct spread_part {
@@ -211,11 +221,8 @@ struct spread_part {
 }
 #endif
 
-/// The floats as they are.
-/// @param out    `size` of them, as many as `all` has marks
-/// @param level  not above best_simd_level()
 inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, std::byte* out,
-                   [[maybe_unused]] simd_level level = best_simd_level()) {
+                   [[maybe_unused]] simd_level level) {
   spread_part done{0, 0};
 #if defined(__x86_64__)
   if (level == simd_level::avx512) done = spread_avx512(s, out, size);
@@ -247,6 +254,6 @@ inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::si
   return count_marks(serial_group{}, words, count, ranks, shared);
 }
 
-}  // namespace hcomp::detail
-
 #endif
+
+}  // namespace hcomp::detail
