@@ -44,18 +44,6 @@ void spread_words(spread_values const& s, std::size_t first, std::size_t kept, P
   }
 }
 
-/// mark_nonzeros, and the values that are marked; returns how many.
-/// @param kept   room for n values and marking_slack more
-/// @param level  not above best_simd_level()
-inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
-                                 simd_level level = best_simd_level());
-
-/// The floats as they are.
-/// @param out    `size` of them, as many as `all` has marks
-/// @param level  not above best_simd_level()
-inline void spread(spread_values const& s, std::size_t size, std::byte* out,
-                   simd_level level = best_simd_level());
-
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
 
 #pragma GCC diagnostic push
@@ -177,8 +165,11 @@ struct mark_vectors {
 
 #pragma GCC diagnostic pop
 
+/// mark_nonzeros, and the values that are marked; returns how many.
+/// @param kept   room for n values and marking_slack more
+/// @param level  not above best_simd_level()
 inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
-                                 simd_level level) {
+                                 simd_level level = best_simd_level()) {
   std::uint64_t* const exponents = words + index_words(n);
   for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   std::size_t const full = n / 64;
@@ -221,8 +212,11 @@ struct spread_part {
 }
 #endif
 
+/// The floats as they are.
+/// @param out    `size` of them, as many as `all` has marks
+/// @param level  not above best_simd_level()
 inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, std::byte* out,
-                   [[maybe_unused]] simd_level level) {
+                   [[maybe_unused]] simd_level level = best_simd_level()) {
   spread_part done{0, 0};
 #if defined(__x86_64__)
   if (level == simd_level::avx512) done = spread_avx512(s, out, size);
@@ -253,6 +247,12 @@ inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::si
 #endif
   return count_marks(serial_group{}, words, count, ranks, shared);
 }
+
+#else
+
+// Host code is looked at in the device pass as well, and never called there.
+inline std::size_t mark_and_keep(float const*, std::size_t, std::uint64_t*, float*) { return 0; }
+inline void spread(spread_values const&, std::size_t, std::byte*) {}
 
 #endif
 
