@@ -68,10 +68,12 @@ template <class T> void measure_all(options const& o, input const& data, result&
                       values, sizeof(T), std::numeric_limits<int>::max()));
     auto list = make_contenders<T>({o, values, typical, by});
     auto rows = measure(o, data, values, list, by.at("mpi"));
+    std::string said;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
       example::say("{}", line(all, rows[i]));
-      if (!list[i]->remark.empty()) example::say("# {}\n", list[i]->remark);
+      if (auto const& remark = list[i]->remark; !remark.empty() && remark != said)
+        example::say("# {}\n", said = remark);
       all.rows.push_back(std::move(rows[i]));
     }
   }

@@ -13,6 +13,7 @@
 #include "named_codec.hpp"
 #include "plans.hpp"
 #include "raw_sum.hpp"
+#include "sparse_contenders.hpp"
 
 namespace perf {
 
@@ -107,7 +108,11 @@ template <class T> contender_list<T> make_contenders(job const& it) {
   for (auto const& name : it.o.codecs)
     for (auto const& transport : it.o.transports) {
       if (name == "raw") continue;
-      if (name == "automatic") {
+      if (auto const sparse = sparse_name::from(name)) {
+        if constexpr (std::is_same_v<T, float>)  // options know no others
+          sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, name, transport)
+                              : add_sparse<float>(list, it, name, transport);
+      } else if (name == "automatic") {
         if (transport != "op") add_automatic(list, it, transport);
       } else if (transport == "op") {
         add_op(list, it, name);

@@ -100,8 +100,8 @@ inline std::vector<std::string> codecs_to_choose_from(options const& o) {
   std::vector<std::string> names{"identity"};
   for (auto const& asked : o.codecs) {
     auto const name = registry_name(asked);
-    bool const is_ours = name != "raw" && name != "automatic" && !name.starts_with("zfp:");
-    if (is_ours && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (is_registered(asked) && std::ranges::find(names, name) == names.end())
+      names.push_back(name);
   }
   return names;
 }

@@ -21,15 +21,32 @@ bool is_owner(hcomp::algorithm const& how) { return how.kind == hcomp::algorithm
 
 /// Refuses a name that is no codec's of any type of values.
 template <class Refuse> void require_codec(std::string const& name, Refuse const& refuse) {
-  if (name == "raw" || name == "automatic" || name.starts_with("zfp:")) return;
+  if (!is_registered(name)) return;
   try {
     hcomp::builtin_codecs<float>::with(registry_name(name), []<class C>() {});
   } catch (std::invalid_argument const& e) {
-    refuse(std::string(e.what()) + "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw");
+    refuse(
+        std::string(e.what()) +
+        "; hcomp_perf also: fp16, bf16, zfp:BITS, sparse_sum, sparse_union, lhc, automatic, raw");
   }
 }
 
 }  // namespace
+
+std::optional<sparse_name> sparse_name::from(std::string_view codec) {
+  constexpr std::string_view suffix = ":u32";
+  bool const fixed_point = codec.ends_with(suffix);
+  if (fixed_point) codec.remove_suffix(suffix.size());
+  if (codec == "sparse_sum") return sparse_name{{}, fixed_point};
+  if (codec == "sparse_union") return sparse_name{{.dense = false, .sketched = false}, fixed_point};
+  if (codec == "lhc") return sparse_name{{.dense = false, .packed = false}, fixed_point};
+  return {};
+}
+
+bool is_registered(std::string const& codec) {
+  return codec != "raw" && codec != "automatic" && !codec.starts_with("zfp:") &&
+         !sparse_name::from(codec);
+}
 
 std::string registry_name(std::string const& codec) {
   if (codec == "fp16" || codec == "bf16") return "float_cast:" + codec;
@@ -97,7 +114,9 @@ options parse(int argc, char const* const* argv) {
   auto* const how = app.add_option_group("How");
   how->add_option("--codec", o.codecs,
                   "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
-                  "(decompress, add, recompress on our ring), or automatic; 'raw' is always there")
+                  "(decompress, add, recompress on our ring), for floats that are mostly zeros "
+                  "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), or automatic; "
+                  "'raw' is always there")
       ->delimiter(',')
       ->take_all();
   how->add_option("--algorithm", algorithms,
@@ -170,6 +189,8 @@ options parse(int argc, char const* const* argv) {
     std::ranges::replace(o.codecs, cast, "identity");
   for (auto const& codec : o.codecs) {
     require_codec(codec, refuse);
+    if (sparse_name::from(codec) && o.type != "float")
+      refuse(fmt::format("--codec {}: sparse sums are of floats, --type is {}", codec, o.type));
     if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
         codec != "automatic")
       refuse(fmt::format("--codec {} has no algorithm: owner goes with codec sign only", codec));

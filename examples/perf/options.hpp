@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <hcomp/collective/algorithm.hpp>
+#include <hcomp/op/sparse_sum.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perf {
@@ -48,6 +50,19 @@ options parse(int argc, char const* const* argv);
 
 /// Every size from `min_bytes` to `max_bytes`, in values of `value_bytes` bytes.
 std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes);
+
+/// A sum of sparse vectors, as --codec calls it: sparse_sum, sparse_union or lhc, with :u32 after
+/// it in fixed point.
+struct sparse_name {
+  hcomp::sparse_ways ways;
+  bool fixed_point;
+
+  /// Nothing if `codec` is no such name.
+  static std::optional<sparse_name> from(std::string_view codec);
+};
+
+/// Whether `codec` is one of hcomp's registry, not of this program alone.
+bool is_registered(std::string const& codec);
 
 /// The codec's name in hcomp's registry: "fp16" and "bf16" are short for the casts.
 std::string registry_name(std::string const& codec);

@@ -342,6 +342,10 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(o.algorithms.size() == 1);
   CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
   CHECK(perf::registry_name("fp16") == "float_cast:fp16");
+  CHECK(perf::sparse_name::from("lhc:u32")->fixed_point);
+  CHECK_FALSE(perf::sparse_name::from("lhc:u32")->ways.packed);
+  CHECK_FALSE(perf::sparse_name::from("sparse_sum")->fixed_point);
+  CHECK_FALSE(perf::sparse_name::from("sparse_sum:u64"));
   // a cast of values to their own type is identity
   std::vector<std::string> const halves{"identity", "bf16", "sign"};
   CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
@@ -370,6 +374,10 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
   says({"--codec", "fp16", "--algorithm", "owner"},
        "--codec fp16 has no algorithm: owner goes with codec sign only");
+  says({"--codec", "lhc:u32", "--type", "double"},
+       "--codec lhc:u32: sparse sums are of floats, --type is double");
+  says({"--codec", "sparse_union", "--algorithm", "owner"},
+       "--codec sparse_union has no algorithm: owner goes with codec sign only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");
