@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
@@ -12,6 +13,7 @@
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
@@ -276,6 +278,76 @@ TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that a
   }
 }
 
+namespace {
+
+/// All ranks' vectors cut to the ranks' shards: what all_gather makes of them.
+std::vector<float> patchwork(sparse::vectors const& x, std::vector<value_range> const& shards) {
+  auto whole = x[0];
+  for (std::size_t r = 0; r < x.size(); ++r)
+    for (std::size_t i = shards[r].first; i < shards[r].first + shards[r].count; ++i)
+      whole[i] = x[r][i];
+  return whole;
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
+  for (int const ranks : {1, 2, 3, 5})
+    for (std::size_t const n : {0, 1, 63, 64, 65, 1000, 100'003})
+      for (bool const checksum : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(n);
+        CAPTURE(checksum);
+        auto x = vectors(ranks, n, 0.5);  // with zeros of both signs
+        if (n > 500) x.back()[n - 1] = std::bit_cast<float>(0x7fc12345u);  // a NaN of its own
+        std::vector<value_range> shards(x.size());
+        auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+          auto const rank = static_cast<std::size_t>(transport.rank());
+          host_executor executor;
+          plan_of<std::uint32_t> sum(
+              n, transport, executor,
+              {.plan = {.nonfinite = nonfinite_policy::propagate, .checksum = checksum}});
+          shards[rank] = sum.shard();
+          auto const report = sum.all_gather(std::span(mine), {.step = 4});
+          bool const sends = ranks > 1 && shards[rank].count > 0;
+          CHECK(report.hops == (sends ? ranks - 1 : 0));
+          CHECK(report.weight == (n > 0 ? 1 : ranks));
+        });
+        auto const expected = patchwork(x, shards);
+        for (auto const& one : found) CHECK(first_difference(one, expected) == nowhere);
+      }
+}
+
+TEST_CASE("sparse plan: reduce_scatter and all_gather are all_reduce, in fixed point bit for bit") {
+  for (int const ranks : {1, 2, 3, 5})
+    for (std::size_t const n : {0, 1, 63, 64, 65, 1000, 100'003}) {
+      CAPTURE(ranks);
+      CAPTURE(n);
+      auto const x = vectors(ranks, n, 0.05);
+      auto const both = on_plans<std::uint32_t>(x, {}, [](auto& sum, auto mine) {
+        for (std::uint64_t step = 0; step < 2; ++step) {  // the second of what the first gave
+          sum.reduce_scatter(mine, {.step = step});
+          sum.all_gather(mine, {.step = step});
+        }
+      });
+      auto const once = all_reduced<std::uint32_t>(all_reduced<std::uint32_t>(x));
+      for (auto const& one : both) CHECK(first_difference(one, once[0]) == nowhere);
+    }
+}
+
+TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the others") {
+  run_ranks(4, [&](loopback& transport) {
+    host_executor executor;
+    plan_of<std::uint64_t> sum(64'000, transport, executor);
+    std::vector<float> x(64'000);
+    std::uint64_t const before = transport.bytes_sent();
+    auto const report = sum.all_gather(std::span(x));
+    CHECK(report.bytes_sent == transport.bytes_sent() - before);
+    CHECK(report.bytes_sent >= 3 * (16'000 * 4 + 32));
+    CHECK(report.bytes_sent < 3 * (16'000 * 4 + 32) + 1000);  // and what ranks agree on
+  });
+}
+
 TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 1'000'000;
@@ -342,10 +414,18 @@ void check_ending(ending const& found, std::string const& what, std::string cons
   CHECK(found.unchanged);
 }
 
-/// One call of either kind.
+/// One call of any kind.
+using detail::operation;
+constexpr operation operations[] = {operation::all_reduce, operation::reduce_scatter,
+                                    operation::all_gather};
 template <class Sum>
-report sum_up(Sum& sum, bool scatters, std::span<float> x, call_options const& call = {}) {
-  return scatters ? sum.reduce_scatter(x, call) : sum.all_reduce(x, call);
+report perform(operation what, Sum& sum, std::span<float> x, call_options const& call = {}) {
+  return what == operation::all_reduce       ? sum.all_reduce(x, call)
+         : what == operation::reduce_scatter ? sum.reduce_scatter(x, call)
+                                             : sum.all_gather(x, call);
+}
+template <class Sum> report sum_up(Sum& sum, bool scatters, std::span<float> x) {
+  return perform(scatters ? operation::reduce_scatter : operation::all_reduce, sum, x);
 }
 
 }  // namespace
@@ -371,8 +451,8 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
        "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
   };
   auto const x = vectors(4, 1000, 0.1);
-  for (bool const scatters : {false, true}) {
-    std::string const name = scatters ? "reduce_scatter" : "all_reduce";
+  for (auto const what : operations) {
+    std::string const name = detail::to_text(what);
     for (auto const& one : cases)
       check_ending(ending_of(x,
                              [&](loopback& transport, auto& executor, auto mine) {
@@ -380,7 +460,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                                call_options call;
                                if (transport.rank() == 2) one.make(options, call);
                                plan_of<float> sum(1000, transport, executor, options);
-                               sum_up(sum, scatters, mine, call);
+                               perform(what, sum, mine, call);
                              }),
                    "disagreement_error", name + ": ranks disagree on " + one.text);
     check_ending(
@@ -388,7 +468,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                   [&](loopback& transport, auto& executor, auto mine) {
                     std::size_t const n = transport.rank() == 1 ? 999 : 1000;
                     plan_of<float> sum(n, transport, executor);
-                    sum_up(sum, scatters, mine.first(n));
+                    perform(what, sum, mine.first(n));
                   }),
         "disagreement_error",
         name + ": ranks disagree on the number of values: rank 0 has 1000, rank 1 has 999");
@@ -397,9 +477,9 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                              plan_of<std::uint32_t> fixed(1000, transport, executor);
                              plan_of<std::uint64_t> wide(1000, transport, executor);
                              if (transport.rank() == 3)
-                               sum_up(wide, scatters, mine);
+                               perform(what, wide, mine);
                              else
-                               sum_up(fixed, scatters, mine);
+                               perform(what, fixed, mine);
                            }),
                  "disagreement_error",
                  name + ": ranks disagree on the codec (its tag): rank 0 has 24, rank 3 has 25");
@@ -407,13 +487,17 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
         ending_of(x,
                   [&](loopback& transport, auto& executor, auto mine) {
                     plan_of<float> sum(1000, transport, executor);
-                    sum_up(sum, scatters, mine, {.weight = transport.rank() == 1 ? 2u : 1u});
+                    perform(what, sum, mine, {.weight = transport.rank() == 1 ? 2u : 1u});
                   }),
-        "invalid_argument", "sparse_plan: rank 1 has weight 2, sums of sparse vectors know only 1");
+        "invalid_argument",
+        what == operation::all_gather
+            ? "all_gather: on rank 1 the weight is 0, or not 1 in all_gather (x has 1000 values, "
+              "the plan 1000, the weight is 2)"
+            : "sparse_plan: rank 1 has weight 2, sums of sparse vectors know only 1");
     check_ending(ending_of(x,
                            [&](loopback& transport, auto& executor, auto mine) {
                              plan_of<float> sum(1001, transport, executor);
-                             sum_up(sum, scatters, mine);
+                             perform(what, sum, mine);
                            }),
                  "invalid_argument",
                  name +
@@ -423,7 +507,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
   check_ending(ending_of(x,
                          [&](loopback& transport, auto& executor, auto mine) {
                            plan_of<float> sum(1000, transport, executor);
-                           sum_up(sum, transport.rank() == 1, mine);
+                           sum_up(sum, /*scatters=*/transport.rank() == 1, mine);
                          }),
                "disagreement_error",
                "all_reduce: ranks disagree on the collective: rank 0 has all_reduce, rank 1 has "
@@ -474,6 +558,24 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
     }
 }
 
+TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks") {
+  for (std::size_t const n : {1000, 100}) {  // 100: the first of three ranks has no values
+    auto x = vectors(3, n, 0.1);
+    x[2][n - 1] = x[2][n - 2] = std::numeric_limits<float>::quiet_NaN();
+    x[0][n - 1] = std::numeric_limits<float>::infinity();  // not in its shard: does not travel
+    auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+      plan_of<std::uint32_t> sum(n, transport, executor);
+      sum.all_gather(mine);
+    });
+    check_ending(found, "nonfinite_error",
+                 n == 1000
+                     ? "all_gather: NaN or infinity on some rank, first in block 15 (values 960 to "
+                       "999) of 1000 values, 1 blocks concerned; x is unchanged"
+                     : "all_gather: NaN or infinity on some rank, first in block 1 (values 64 to "
+                       "99) of 100 values, 1 blocks concerned; x is unchanged");
+  }
+}
+
 TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
   sparse::vectors x(2, std::vector<float>(1000));
   for (auto& one : x) one[700] = std::numeric_limits<float>::max();
@@ -499,7 +601,7 @@ struct flipped_run {
   ending found;
   bool applied = false;
 };
-flipped_run run_with_flip(bool scatters, std::size_t n, plan_options const& options, int message,
+flipped_run run_with_flip(operation what, std::size_t n, plan_options const& options, int message,
                           std::size_t byte) {
   flipped_run run;
   std::atomic<bool> applied = false;
@@ -513,7 +615,7 @@ flipped_run run_with_flip(bool scatters, std::size_t n, plan_options const& opti
       applied = true;
     });
     plan_of<std::uint32_t, tampered_transport> sum(n, transport, executor, {.plan = options});
-    sum_up(sum, scatters, mine);
+    perform(what, sum, mine);
   });
   run.applied = applied;
   return run;
@@ -522,16 +624,16 @@ flipped_run run_with_flip(bool scatters, std::size_t n, plan_options const& opti
 }  // namespace
 
 TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and x is unchanged") {
-  for (bool const scatters : {false, true})
+  for (auto const what : operations)
     for (std::string const how : {"ring", "doubling"})
       for (int message = 0; message < 8; ++message)
         for (std::size_t const byte : {4, 20, 40, 300}) {
-          CAPTURE(scatters);
+          CAPTURE(detail::to_text(what));
           CAPTURE(how);
           CAPTURE(message);
           CAPTURE(byte);
           auto const run = run_with_flip(
-              scatters, 9000, {.how = algorithm::from(how), .checksum = true}, message, byte);
+              what, 9000, {.how = algorithm::from(how), .checksum = true}, message, byte);
           if (!run.applied) continue;
           CAPTURE(to_text(run.found.outcomes));
           CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
@@ -543,7 +645,7 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
   // On the ring of three ranks messages 0 and 1 add up the index, 2 and 3 spread it: these meet
   // nobody who could contradict them.
   for (int const message : {2, 3}) {
-    auto const run = run_with_flip(false, 100'000, {}, message, 40);
+    auto const run = run_with_flip(operation::all_reduce, 100'000, {}, message, 40);
     CHECK(run.applied);
     CAPTURE(to_text(run.found.outcomes));
     for (auto const& one : run.found.outcomes) {
@@ -552,7 +654,8 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
             "sparse_plan: the index of 100000 values was damaged on its way to some rank");
     }
     CHECK(run.found.unchanged);
-    auto const header = run_with_flip(false, 100'000, {}, message, 16);  // place of the block
+    auto const header =
+        run_with_flip(operation::all_reduce, 100'000, {}, message, 16);  // place of the block
     CHECK(header.applied);
     for (auto const& one : header.found.outcomes) CHECK(one.what == "wire_error");
     CHECK(header.found.unchanged);
@@ -560,15 +663,18 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
 }
 
 TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {
-  // bytes of a header: version, values, weight, rank, owner, stream; then marks
-  for (std::size_t const byte : {2, 4, 8, 12, 16, 24, 32}) {
-    CAPTURE(byte);
-    auto const run = run_with_flip(true, 9000, {}, 0, byte);
-    CHECK(run.applied);
-    CAPTURE(to_text(run.found.outcomes));
-    CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
-    CHECK(run.found.unchanged);
-  }
+  // bytes of a header: version, codec, values, weight, rank, owner, stream; then marks
+  for (auto const what : {operation::reduce_scatter, operation::all_gather})
+    for (std::size_t const byte : {2, 3, 4, 8, 12, 16, 24, 32}) {
+      if (byte == 32 && what == operation::all_gather) continue;  // a value; it has no marks
+      CAPTURE(detail::to_text(what));
+      CAPTURE(byte);
+      auto const run = run_with_flip(what, 9000, {}, 0, byte);
+      CHECK(run.applied);
+      CAPTURE(to_text(run.found.outcomes));
+      CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
+      CHECK(run.found.unchanged);
+    }
 }
 
 TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {

@@ -80,7 +80,8 @@ struct union_summary {
 ///     hcomp::sparse_plan<std::uint32_t, hcomp::loopback, hcomp::host_executor> sum(
 ///         gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient);   // and sum.choice().text() tells how
-///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's
+///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's,
+///     sum.all_gather(other);      // until all ranks have all shards
 ///
 /// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
 /// way and order, from all_reduce and reduce_scatter alike. Floats are added as plans add them: the
@@ -93,7 +94,8 @@ struct union_summary {
 /// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
 /// Memory: an index for each kind of call, the lanes of one call, and a plan for as many. That plan
 /// is made anew when their number changes; nothing else is allocated after the first call.
-/// reduce_scatter takes another 2 lanes per value, of which only what travels is touched.
+/// reduce_scatter and all_gather share another 2 lanes per value, of which only what travels is
+/// touched.
 template <class Lane, Transport T, Executor E> class sparse_plan {
   static_assert(E::space == memory_space::host, "sparse_plan works in host memory");
 
@@ -121,8 +123,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// Of the last all_reduce: what was sent, and why.
   sparse_choice const& choice() const { return choice_; }
 
-  /// The values of which this rank holds the sum after `reduce_scatter`: as many as others have, in
-  /// whole words of 64.
+  /// The values of which this rank holds the sum after `reduce_scatter`, and that it gives in
+  /// `all_gather`: as many as others have, in whole words of 64.
   value_range shard() const {
     auto const mine = shards_.shard();
     return {mine.first, mine.count};
@@ -185,6 +187,23 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     detail::stopwatch watch;
     float* out = x.data() + shard().first;
     for (Lane const sum : shards_.sums()) *out++ = numbers.value(sum);
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+  /// Give every rank all ranks' `shard()` of x, as they are, bit for bit: what an optimizer made of
+  /// the sums of reduce_scatter. Zeros travel too, since parameters are not sparse.
+  ///
+  /// Errors as for reduce_scatter; but NaN and infinity are refused only if
+  /// options.plan.nonfinite is throw_error, whatever the lanes, and only where they would travel.
+  /// Cost: P - 1 messages straight to the others, each of this rank's shard and 32 bytes; and
+  /// log2 P small messages before and after.
+  report all_gather(std::span<float> x, call_options const& call = {}) {
+    auto figures = start(detail::operation::all_gather, x, call);
+    auto const found = shards_.gather(x, session_.stream(), figures);
+    session_.finish(found, detail::findings::of_parts, layout_, figures);
+    detail::stopwatch watch;
+    shards_.read(x);
     watch.add_to(figures.seconds_decode);
     return session_.done(figures);
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
 /// Sums of the shards of a sparse vector: every rank sends every owner what it has of its shard.
+/// And back: every owner sends its shard to all ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,8 +33,8 @@ struct sparse_shard {
   std::size_t count = 0;  ///< of values
 };
 
-/// Shards of vectors of one size, and the memory to sum them. It is allocated in the first sum and
-/// has room for the longest messages there can be.
+/// Shards of vectors of one size, and the memory to move them. It is allocated in the first call
+/// and has room for the longest messages there can be.
 template <class Lane, Transport T, class E> class shard_exchange {
  public:
   shard_exchange(std::size_t values, T& transport, sparse_ways const& ways,
@@ -49,6 +50,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
   /// Returns what is wrong, by words of the index. After a fault sums() are of no use.
   code_findings add_up(lhc_numbers<Lane> const& numbers, sparse_index const& index,
                        std::span<float const> x, std::uint64_t stream, report& figures) {
+    sums_.assign(shard().count, Lane{});
     make_room();
     receive();
     send(numbers, index, x, stream, figures);
@@ -65,19 +67,61 @@ template <class Lane, Transport T, class E> class shard_exchange {
         fault = message::add(place_of(r).first(came), sums_.size(), origin(stream, r, rank()),
                              sums_.data());
       }
-      if (fault != block_fault::none && found.damaged == code_findings::nowhere) {
-        found.damaged = shard().words.first;
-        found.fault = static_cast<std::uint64_t>(fault);
-      }
+      note(fault, shard(), found);
       watch.add_to(figures.seconds_merge);
     }
+    wait_for_sends(figures);
     stopwatch watch;
-    for (auto& request : sends_) transport_->wait(request);
-    watch.add_to(figures.seconds_communicate);
-    find_overflow(found);
+    if constexpr (std::is_same_v<Lane, float>)  // other inputs are known to be finite
+      find_nonfinite(sums(), found);
     found.weight = static_cast<std::uint64_t>(ranks());
     watch.add_to(figures.seconds_merge);
     return found;
+  }
+
+  /// This rank's shard of x to all others, and theirs into memory, until `read` takes them.
+  /// Returns what is wrong, by words of the index.
+  code_findings gather(std::span<float const> x, std::uint64_t stream, report& figures) {
+    make_room();
+    receives_.clear();
+    for_shards([&](int owner, sparse_shard const&, std::span<std::byte> place) {
+      if (owner != rank()) receives_.push_back(transport_->irecv(owner, options_.tag, place));
+    });
+    sends_.clear();
+    code_findings found;
+    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
+      if (owner != rank()) return;
+      stopwatch watch;
+      auto const mine = x.subspan(shard.first, shard.count);
+      find_nonfinite(mine, found);
+      if (ranks() == 1) return;
+      std::size_t const bytes = message::write_values(mine, origin(stream, owner, owner),
+                                                      options_.checksum, place.data());
+      watch.add_to(figures.seconds_encode);
+      for (int h = 1; h < ranks(); ++h, ++figures.hops)
+        sends_.push_back(
+            transport_->isend((rank() + h) % ranks(), options_.tag, place.first(bytes)));
+      watch.add_to(figures.seconds_communicate);
+    });
+    std::size_t next = 0;
+    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
+      if (owner == rank()) return;
+      stopwatch watch;
+      std::size_t const came = transport_->wait(receives_[next++]);
+      watch.add_to(figures.seconds_communicate);
+      note(message::fault_of_values(place.first(came), shard.count, origin(stream, owner, owner)),
+           shard, found);
+      watch.add_to(figures.seconds_decode);
+    });
+    wait_for_sends(figures);
+    found.weight = 1;
+    return found;
+  }
+  /// Into x what `gather` brought, if nothing is wrong with it on any rank.
+  void read(std::span<float> x) const {
+    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
+      if (owner != rank()) message::read_values(place, x.subspan(shard.first, shard.count));
+    });
   }
 
  private:
@@ -101,7 +145,6 @@ template <class Lane, Transport T, class E> class shard_exchange {
     return (message::packed_bytes(values, values) + 63) / 64 * 64;
   }
   void make_room() {
-    sums_.assign(shard().count, Lane{});
     if (inbox_.size() > 0 || ranks() == 1) return;
     std::size_t bytes = 0;
     for (int r = 0; r < ranks(); ++r) bytes += room_for(shard_of(r).count);
@@ -111,6 +154,28 @@ template <class Lane, Transport T, class E> class shard_exchange {
   std::span<std::byte> place_of(int sender) const {
     std::size_t const room = room_for(shard().count);
     return {inbox_.data() + room * static_cast<std::size_t>(sender), room};
+  }
+  /// Calls `body(owner, shard, place)` for every shard that has values; each has a place in the
+  /// outbox, but not on one rank alone, who sends nothing.
+  template <class F> void for_shards(F const& body) const {
+    std::byte* place = outbox_.data();
+    for (int owner = 0; owner < ranks(); ++owner) {
+      auto const shard = shard_of(owner);
+      std::size_t const room = ranks() > 1 ? room_for(shard.count) : 0;
+      if (shard.count > 0) body(owner, shard, std::span(place, room));
+      place += room;
+    }
+  }
+
+  static void note(block_fault fault, sparse_shard const& where, code_findings& found) {
+    if (fault == block_fault::none || found.damaged != code_findings::nowhere) return;
+    found.damaged = where.words.first;
+    found.fault = static_cast<std::uint64_t>(fault);
+  }
+  void wait_for_sends(report& figures) {
+    stopwatch watch;
+    for (auto& request : sends_) transport_->wait(request);
+    watch.add_to(figures.seconds_communicate);
   }
 
   void receive() {
@@ -167,18 +232,16 @@ template <class Lane, Transport T, class E> class shard_exchange {
                [&](std::size_t i, std::size_t place) { sums_[i] += numbers.lane(own[place]); });
   }
 
-  /// Inputs are known to be finite where this matters.
-  void find_overflow(code_findings& found) const {
-    if constexpr (std::is_same_v<Lane, float>) {
-      if (options_.nonfinite != nonfinite_policy::throw_error) return;
-      std::size_t last = code_findings::nowhere;
-      for (std::size_t i = 0; i < sums_.size(); ++i)
-        if (!is_finite(sums_[i]) && i / 64 != last) {
-          last = i / 64;
-          found.nonfinite = std::min<std::uint64_t>(found.nonfinite, shard().words.first + last);
-          ++found.nonfinite_blocks;
-        }
-    }
+  /// In this rank's shard, where that is an error.
+  void find_nonfinite(std::span<float const> values, code_findings& found) const {
+    if (options_.nonfinite != nonfinite_policy::throw_error) return;
+    std::size_t last = code_findings::nowhere;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!is_finite(values[i]) && i / 64 != last) {
+        last = i / 64;
+        found.nonfinite = std::min<std::uint64_t>(found.nonfinite, shard().words.first + last);
+        ++found.nonfinite_blocks;
+      }
   }
 
   std::size_t values_;

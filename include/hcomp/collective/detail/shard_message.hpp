@@ -17,16 +17,20 @@
 namespace hcomp::detail {
 
 /// A header like a block's, then the marks and the lanes of what is marked, or without marks all
-/// lanes.
+/// lanes; or the shard's values as they are.
 template <class Lane> class shard_message {
  public:
-  static constexpr std::uint8_t packed_tag = 21, dense_tag = 22;  ///< in place of a codec's
+  /// In place of a codec's.
+  static constexpr std::uint8_t packed_tag = 21, dense_tag = 22, values_tag = 26;
 
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
     return block_header_bytes + index_words(values) * sizeof(std::uint64_t) + marked * sizeof(Lane);
   }
   static constexpr std::size_t dense_bytes(std::size_t values) {
     return block_header_bytes + values * sizeof(Lane);
+  }
+  static constexpr std::size_t values_bytes(std::size_t values) {
+    return block_header_bytes + values * sizeof(float);
   }
 
   /// @param marks   of the shard's values
@@ -47,27 +51,55 @@ template <class Lane> class shard_message {
     return finish(numbers, values, dense_bytes(values.size()), checksum, out);
   }
 
+  /// @param origin  the owner, who sends it to all others
+  static std::size_t write_values(std::span<float const> values, block_origin const& origin,
+                                  bool checksum, std::byte* out) {
+    std::size_t const bytes = values_bytes(values.size());
+    store(out, 0, header_of(values_tag, values.size(), origin));
+    std::memcpy(out + block_header_bytes, values.data(), values.size_bytes());
+    if (checksum) seal(serial_group{}, out, bytes);
+    return bytes;
+  }
+  /// What is wrong with a message of `values` values as they are.
+  static block_fault fault_of_values(std::span<std::byte const> message, std::size_t values,
+                                     block_origin const& origin) {
+    if (message.size() != values_bytes(values)) return block_fault::length;
+    return fault_of(message, values_tag, values, origin);
+  }
+  /// Of a message without a fault.
+  static void read_values(std::span<std::byte const> message, std::span<float> values) {
+    std::memcpy(values.data(), message.data() + block_header_bytes, values.size_bytes());
+  }
+
   /// sums += what the message says. After a fault sums hold anything.
   /// @param origin  that it must have
   static block_fault add(std::span<std::byte const> message, std::size_t values,
                          block_origin const& origin, Lane* sums) {
     if (message.size() < block_header_bytes) return block_fault::length;
+    bool const dense = load<block_header>(message.data()).codec == dense_tag;
+    if (auto const fault = fault_of(message, dense ? dense_tag : packed_tag, values, origin);
+        fault != block_fault::none)
+      return fault;
+    return dense ? add_all(message, values, sums) : add_marked(message, values, sums);
+  }
+
+ private:
+  static block_header header_of(std::uint8_t tag, std::size_t values, block_origin const& origin) {
+    return make_header(tag, static_cast<int>(values & 0xffff), false, origin);
+  }
+  /// Of the header and the checksum; the message has a header.
+  static block_fault fault_of(std::span<std::byte const> message, std::uint8_t tag,
+                              std::size_t values, block_origin const& origin) {
     auto const header = load<block_header>(message.data());
-    auto expected = header_of(header.codec == dense_tag ? dense_tag : packed_tag, values, origin);
+    auto expected = header_of(tag, values, origin);
     expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
     if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
         fault != block_fault::none)
       return fault;
     if (header.lowest_rank != origin.rank) return block_fault::ranks;
     if (header.weight != origin.weight) return block_fault::weight;
-    if (!is_intact(serial_group{}, message.data(), message.size())) return block_fault::checksum;
-    return header.codec == dense_tag ? add_all(message, values, sums)
-                                     : add_marked(message, values, sums);
-  }
-
- private:
-  static block_header header_of(std::uint8_t tag, std::size_t values, block_origin const& origin) {
-    return make_header(tag, static_cast<int>(values & 0xffff), false, origin);
+    return is_intact(serial_group{}, message.data(), message.size()) ? block_fault::none
+                                                                     : block_fault::checksum;
   }
 
   /// With lanes at the end of its `bytes` bytes.
