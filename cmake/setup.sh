@@ -9,7 +9,7 @@ main=(
   g++ cmake ninja-build pkg-config              # build
   libopenmpi-dev openmpi-bin libucx-dev         # communication
   libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzfp-dev  # the examples
-  gnuplot-nox dataset-fashion-mnist dict-gcide  # what the main job draws and learns
+  gnuplot-nox dataset-fashion-mnist             # what the main job draws and learns
 )
 tests=(
   clang-14 libclang-rt-14-dev                   # the second compiler

@@ -28,6 +28,23 @@ quietly cmake -S "$top" -B "$build" -G Ninja -DHCOMP_WITH_MPI=ON -DHCOMP_WITH_GP
   -DHCOMP_BUILD_TESTS=OFF -DHCOMP_BUILD_BENCHMARKS=OFF
 quietly cmake --build "$build" --target train -j "$(nproc)"
 
+name=train
+data=()
+if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
+  name=embedding
+  # The text it learns is only unpacked: installed, its package brings a server along.
+  text=usr/share/dictd/gcide.dict.dz
+  if [[ ! -e /$text ]]; then
+    if [[ ! -e $build/$text ]]; then
+      cd "$build"
+      quietly apt-get download dict-gcide
+      quietly dpkg-deb -x dict-gcide_*.deb .
+      cd "$OLDPWD"
+    fi
+    data=(--data "$build/$text")
+  fi
+fi
+
 # The launcher of the MPI that the program was built with. The variables let Open MPI run as root in a
 # container and with more ranks than cores; MPICH does not read them.
 launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
@@ -35,4 +52,4 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 exec "$launcher" -n "$ranks" "$build/examples/train/train" \
-  --json "$results/train.json" --plot "$results/train.svg" "$@"
+  --json "$results/$name.json" --plot "$results/$name.svg" "${data[@]}" "$@"
