@@ -18,11 +18,12 @@
 # A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
 
 set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
+option(HCOMP_TEST_FEW_TYPES "Tests of every value type take two of the four" OFF)
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/ that are left out, e.g. mpi;ucx")
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
-set(HCOMP_TEST_SLOWDOWN 1)
+set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
 set(HCOMP_SANITIZER_ENVIRONMENT "")
 if(HCOMP_SANITIZE)
   set(HCOMP_TEST_SLOWDOWN 4)

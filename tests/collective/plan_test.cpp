@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/value_types.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -134,9 +135,7 @@ TEST_CASE("all_reduce: the same for double, float16 and bfloat16 values") {
           }
       });
   };
-  check(double{});
-  check(float16{});
-  check(bfloat16{});
+  for_each_other_type(check);
 }
 
 TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integers") {

@@ -25,6 +25,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/lane_group.hpp>
+#include <support/value_types.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -97,9 +98,7 @@ template <class T> struct stated<hcomp::uniform_thc<T>> : stated_rotation {};
 /// Calls f.template operator()<C>() for every codec of every value type.
 template <class F> void for_each_codec(F const& f) {
   hcomp::builtin_codecs<float>::for_each(f);
-  hcomp::builtin_codecs<double>::for_each(f);
-  hcomp::builtin_codecs<hcomp::float16>::for_each(f);
-  hcomp::builtin_codecs<hcomp::bfloat16>::for_each(f);
+  hcomp::testing::for_each_other_type([&]<class T>(T) { hcomp::builtin_codecs<T>::for_each(f); });
 }
 
 template <class T> char const* type_name() {

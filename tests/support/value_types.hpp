@@ -1,0 +1,18 @@
+#pragma once
+/// @file
+/// The types that values may have.
+
+#include <hcomp/core/half.hpp>
+
+namespace hcomp::testing {
+
+/// f(T{}) for the value types besides float; in builds that look for other things, for one of them.
+template <class F> void for_each_other_type(F const& f) {
+#if !defined(HCOMP_TEST_FEW_TYPES)
+  f(double{});
+  f(float16{});
+#endif
+  f(bfloat16{});
+}
+
+}  // namespace hcomp::testing
