@@ -27,7 +27,7 @@ endif()
 # HCOMP_UNTIMED: compile options, after all others, for what nobody times. -O3 takes twice as long to
 # compile. Sanitized builds say themselves how they optimise.
 set(HCOMP_UNTIMED "")
-if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT HCOMP_SANITIZE)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES "-O[23]")
   set(HCOMP_UNTIMED "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
 endif()
 
