@@ -25,7 +25,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
 endif()
 
 # HCOMP_UNTIMED: compile options, after all others, for what nobody times. -O3 takes twice as long to
-# compile. Sanitized builds say themselves how they optimise.
+# compile. Builds below -O2, by clang or with sanitizers, say themselves how they optimise.
 set(HCOMP_UNTIMED "")
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES "-O[23]")
   set(HCOMP_UNTIMED "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
