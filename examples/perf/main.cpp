@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <hcomp/core/half.hpp>
 #include <limits>
@@ -122,11 +123,24 @@ void write(result const& all, options const& o) {
   example::say("report in {}\n", o.plot);
 }
 
+/// How far the cost model is off, in the median over all rows that it has predicted.
+void say_model_error(std::vector<result> const& all) {
+  std::vector<double> errors;
+  for (auto const& one : all)
+    for (auto const& r : one.rows)
+      if (r.predicted && r.name.codec != "raw")
+        errors.push_back(std::abs(*r.predicted / r.seconds.median - 1));
+  if (!errors.empty())
+    example::say("the model is off by {:.0f} % in the median of {} rows\n",
+                 100 * spread::of(errors).median, errors.size());
+}
+
 /// What was measured before, as a page. Rank 0 only.
 void report_from(std::vector<std::string> const& files, std::string const& page) {
   std::vector<result> all;
   for (auto const& file : files) all.push_back(read_json(file));
   write_report(all, page);
+  say_model_error(all);
   example::say("report in {}\n", page);
 }
 

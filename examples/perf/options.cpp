@@ -25,9 +25,9 @@ template <class Refuse> void require_codec(std::string const& name, Refuse const
   try {
     hcomp::builtin_codecs<float>::with(registry_name(name), []<class C>() {});
   } catch (std::invalid_argument const& e) {
-    refuse(
-        std::string(e.what()) +
-        "; hcomp_perf also: fp16, bf16, zfp:BITS, sparse_sum, sparse_union, lhc, automatic, raw");
+    refuse(std::string(e.what()) +
+           "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw, and sparse_sum, sparse_union, "
+           "lhc, each with :u32 after it or not");
   }
 }
 
