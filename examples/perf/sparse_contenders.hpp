@@ -46,7 +46,10 @@ template <class Lane> class sparse_plan_contender final : public contender<float
   }
   hcomp::report run(std::span<float> x, hcomp::call_options const& call) override {
     auto const figures = sum_.all_reduce(x, call);
-    this->bytes_to_send = bytes_of(sum_.choice());
+    // by direct there is no index of a bit per value that all must send
+    this->bytes_to_send = sum_.options().plan.how.kind == hcomp::algorithm_kind::direct
+                              ? static_cast<double>(figures.bytes_sent)
+                              : bytes_of(sum_.choice());
     this->remark = sum_.choice().text();
     return figures;
   }

@@ -87,7 +87,10 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
         CAPTURE(static_cast<int>(level));
         std::fill(words.begin(), words.end(), ~std::uint64_t{0});
         std::vector<float> kept(n + detail::marking_slack);
-        kept.resize(detail::mark_and_keep(x.data(), n, words.data(), kept.data(), level));
+        auto const found = detail::mark_and_keep(x.data(), n, words.data(), kept.data(), level);
+        kept.resize(found.kept);
+        REQUIRE(found.negative_zeros ==
+                std::any_of(x.begin(), x.end(), [](float v) { return v == 0 && std::signbit(v); }));
         REQUIRE(words == expected);
         std::vector<float> values;
         for (float const v : x)

@@ -348,6 +348,45 @@ TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the oth
   });
 }
 
+TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of its places") {
+  constexpr int ranks = 4;
+  constexpr std::size_t n = 1'000'000;
+  for (double const density : {0.001, 0.02, 0.3}) {
+    CAPTURE(density);
+    auto const x = vectors(ranks, n, density);
+    auto const count = [](std::vector<float> const& values) {
+      return static_cast<double>(
+          std::count_if(values.begin(), values.end(), [](float v) { return v != 0; }));
+    };
+    double const marked = count(sparse::plain_sum(x));  // of random values none cancel
+    auto const bytes = [](double values) {
+      return std::min(n / 8.0, n / 256.0 + values) + 4 * values;
+    };
+    run_ranks(ranks, [&](loopback& transport) {
+      auto const rank = static_cast<std::size_t>(transport.rank());
+      host_executor executor;
+      plan_of<float> sum(n, transport, executor);
+      auto mine = x[rank];
+      auto const report = sum.all_reduce(std::span(mine));
+      CHECK(report.hops == 2 * (ranks - 1));
+      CHECK(static_cast<double>(sum.choice().marked) == marked);
+      CHECK(sum.choice().way == sparse_way::packed);
+      double const expected = 0.75 * (bytes(count(x[rank])) + bytes(marked));
+      CHECK(static_cast<double>(report.bytes_sent) > 0.97 * expected);  // shards vary
+      CHECK(static_cast<double>(report.bytes_sent) < 1.03 * expected + 2000);
+    });
+  }
+}
+
+TEST_CASE("sparse plan: by direct, -0 that nobody marks becomes 0 on all ranks") {
+  auto x = vectors(3, 20'000, 0.001);
+  auto const expected = sparse::plain_sum(x);
+  for (std::size_t i = 0; i < 20'000; i += 3)
+    if (x[2][i] == 0) x[2][i] = -0.0f;
+  CHECK(all_are(all_reduced<float>(x), expected));
+  for (auto const& one : all_reduced<float>(x)) CHECK(first_difference(one, expected) == nowhere);
+}
+
 TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 1'000'000;
@@ -382,7 +421,7 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
       CHECK(static_cast<double>(summed[r]) < 1.05 * sum);
       auto const own = static_cast<double>(
           std::count_if(x[r].begin(), x[r].end(), [](float v) { return v != 0; }));
-      double const part = 0.75 * (n / 8.0 + 4 * own);
+      double const part = 0.75 * (n / 256.0 + 5 * own);  // few enough for a list of their places
       CHECK(static_cast<double>(scattered[r]) > 0.98 * part);
       CHECK(static_cast<double>(scattered[r]) < 1.02 * part + 1000);
     }
@@ -443,8 +482,8 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 1.5"},
       {[](auto& o, auto&) { o.sketch.attempts = 3; },
        "parameter 4 of the codec: rank 0 has 12, rank 2 has 3"},
-      {[](auto& o, auto&) { o.plan.how = algorithm::from("direct"); },
-       "the algorithm: rank 0 has ring, rank 2 has direct"},
+      {[](auto& o, auto&) { o.plan.how = algorithm::from("ring"); },
+       "the algorithm: rank 0 has direct, rank 2 has ring"},
       {[](auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto& c) { c.seed = 6; }, "the seed: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto& c) { c.result = reduction::mean; },
@@ -532,23 +571,35 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
 TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to their places") {
   for (float const special :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
-    for (bool const scatters : {false, true}) {
+    for (int kind = 0; kind < 3; ++kind) {
+      bool const scatters = kind == 2;
+      std::string const how = kind == 1 ? "direct" : "ring";
+      CAPTURE(scatters);
+      CAPTURE(how);
       auto x = vectors(3, 1000, 0.1);
       x[2][500] = special;
+      auto const options_with = [&](nonfinite_policy policy) {
+        return sparse_plan_options{.plan = {.how = algorithm::from(how), .nonfinite = policy}};
+      };
       auto const strict = [&]<class Lane>(nonfinite_policy policy) {
         return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
-          plan_of<Lane> sum(1000, transport, executor, {.plan = {.nonfinite = policy}});
+          plan_of<Lane> sum(1000, transport, executor, options_with(policy));
           sum_up(sum, scatters, mine);
         });
       };
-      std::string const text = std::string(scatters ? "sparse_plan" : "sparse_sum") +
-                               ": NaN or infinity on some rank; x is unchanged";
+      bool const by_index = !scatters && how == "ring";
+      std::string const what = scatters ? "reduce_scatter" : "all_reduce";
+      std::string const text = ": NaN or infinity on some rank; x is unchanged";
       check_ending(strict.operator()<float>(nonfinite_policy::throw_error), "nonfinite_error",
-                   text);
+                   by_index ? "sparse_sum" + text
+                            : what +
+                                  ": NaN or infinity on some rank, first in block 7 (values "
+                                  "448 to 511) of 1000 values, 1 blocks concerned; x is "
+                                  "unchanged");
       check_ending(strict.operator()<std::uint32_t>(nonfinite_policy::propagate), "nonfinite_error",
-                   text);
+                   (by_index ? "sparse_sum" : "sparse_plan") + text);
       auto const passed =
-          on_plans<float>(x, {.plan = {.nonfinite = nonfinite_policy::propagate}},
+          on_plans<float>(x, options_with(nonfinite_policy::propagate),
                           [&](auto& sum, auto mine) { sum_up(sum, scatters, mine); });
       // of 16 words the second of three ranks has words 5 to 9
       auto const& mine = passed[1];
@@ -579,7 +630,7 @@ TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks
 TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
   sparse::vectors x(2, std::vector<float>(1000));
   for (auto& one : x) one[700] = std::numeric_limits<float>::max();
-  for (bool const scatters : {false, true}) {
+  for (bool const scatters : {false, true}) {  // by direct
     auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
       plan_of<float> sum(1000, transport, executor);
       sum_up(sum, scatters, mine);
@@ -625,7 +676,7 @@ flipped_run run_with_flip(operation what, std::size_t n, plan_options const& opt
 
 TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and x is unchanged") {
   for (auto const what : operations)
-    for (std::string const how : {"ring", "doubling"})
+    for (std::string const how : {"ring", "doubling", "direct"})
       for (int message = 0; message < 8; ++message)
         for (std::size_t const byte : {4, 20, 40, 300}) {
           CAPTURE(detail::to_text(what));
@@ -663,57 +714,106 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
 }
 
 TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {
-  // bytes of a header: version, codec, values, weight, rank, owner, stream; then marks
-  for (auto const what : {operation::reduce_scatter, operation::all_gather})
-    for (std::size_t const byte : {2, 3, 4, 8, 12, 16, 24, 32}) {
-      if (byte == 32 && what == operation::all_gather) continue;  // a value; it has no marks
-      CAPTURE(detail::to_text(what));
-      CAPTURE(byte);
-      auto const run = run_with_flip(what, 9000, {}, 0, byte);
-      CHECK(run.applied);
-      CAPTURE(to_text(run.found.outcomes));
-      CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
-      CHECK(run.found.unchanged);
+  // bytes of a header: version, codec, values, weight, rank, owner, stream; then counts of marks
+  plan_options const direct{.how = algorithm::from("direct")};
+  for (auto const what : operations)
+    for (int const message : {0, 3}) {  // to an owner, and from one
+      if (message == 3 && what != operation::all_reduce) continue;
+      for (std::size_t const byte : {2, 3, 4, 8, 12, 16, 24, 32}) {
+        if (byte == 32 && what == operation::all_gather) continue;  // a value; it has no marks
+        CAPTURE(detail::to_text(what));
+        CAPTURE(message);
+        CAPTURE(byte);
+        auto const run = run_with_flip(what, 9000, direct, message, byte);
+        CHECK(run.applied);
+        CAPTURE(to_text(run.found.outcomes));
+        CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
+        CHECK(run.found.unchanged);
+      }
     }
 }
 
 TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
   using message = detail::shard_message<std::uint32_t>;
   detail::lhc_numbers<std::uint32_t> const numbers(130, 2, 1);
-  std::vector<std::uint64_t> const marks{1, 32};  // of 70 values the last word has 6
-  std::vector<float> const marked{1, 2};
   block_origin const from{.stream = 5, .rank = 1, .index = 0};
-  std::vector<std::byte> good(message::packed_bytes(70, 2));
-  CHECK(message::write_packed(numbers, marks, marked, 70, from, false, good.data()) == good.size());
-  std::vector<std::uint32_t> sums(70);
-  auto const fault_of = [&](std::vector<std::byte> const& bytes) {
-    return message::add(bytes, 70, from, sums.data());
+  std::vector<std::uint64_t> words(5);
+  std::vector<std::byte> good;
+  message::content content;
+  auto const write = [&](std::vector<std::uint64_t> const& marks, std::size_t marked,
+                         std::size_t values) {
+    good.resize(message::most_bytes(values));
+    std::vector<float> const ones(marked, 1.0f);
+    good.resize(message::write_packed(numbers, marks, ones, values, from, false, good.data()));
   };
-  CHECK(fault_of(good) == block_fault::none);
-  CHECK(sums[0] == numbers.lane(1));
-  CHECK(sums[69] == numbers.lane(2));
-  auto const with_marks = [&](std::uint64_t first, std::uint64_t last) {
-    auto bytes = good;
-    store(bytes.data() + block_header_bytes, 0, first);
-    store(bytes.data() + block_header_bytes, 1, last);
-    return bytes;
+  auto const fault_of = [&](std::vector<std::byte> const& bytes, std::size_t values) {
+    content = message::read(bytes, values, from, words.data());
+    return content.fault;
   };
-  CHECK(fault_of(with_marks(1, 64)) == block_fault::length);  // beyond the values
-  CHECK(fault_of(with_marks(3, 32)) == block_fault::length);  // more than there are lanes
-  CHECK(fault_of(with_marks(0, 32)) == block_fault::length);  // fewer
-  CHECK(fault_of(with_marks(~0ull, 63)) == block_fault::length);
-  for (std::size_t const size : {0, 31, 32, 47, 48, 52, 55}) {
-    CAPTURE(size);
+  auto const all_cuts_fail = [&](std::size_t values) {
+    for (std::size_t size = 0; size < good.size(); ++size) {
+      CAPTURE(size);
+      auto bytes = good;
+      bytes.resize(size);
+      CHECK(fault_of(bytes, values) == block_fault::length);
+    }
+    auto longer = good;
+    longer.resize(good.size() + 4);
+    CHECK(fault_of(longer, values) == block_fault::length);
+  };
+  auto const with_byte = [&](std::size_t at, unsigned value) {
     auto bytes = good;
-    bytes.resize(size);
-    CHECK(fault_of(bytes) == block_fault::length);
-  }
+    bytes[block_header_bytes + at] = static_cast<std::byte>(value);
+    return fault_of(bytes, 70);
+  };
+
+  write({0x5555555555555555, 32}, 33, 70);  // so many that a bit each takes less
+  CHECK(good.size() == 32 + 16 + 33 * 4);
+  CHECK(fault_of(good, 70) == block_fault::none);
+  CHECK(words[0] == 0x5555555555555555);
+  CHECK(words[1] == 32);
+  CHECK(load<std::uint32_t>(content.lanes, 32) == numbers.lane(1));
+  all_cuts_fail(70);
+  CHECK(with_byte(8, 33) == block_fault::length);  // one more
+  CHECK(with_byte(8, 0) == block_fault::length);   // one fewer
+  CHECK(with_byte(8, 64) == block_fault::length);  // beyond the values
+  CHECK(with_byte(15, 128) == block_fault::length);
+
+  write({1, 32}, 2, 70);
+  CHECK(good.size() == 32 + 1 + 2 + 2 * 4);
+  CHECK(fault_of(good, 70) == block_fault::none);
+  CHECK(words[0] == 1);
+  CHECK(words[1] == 32);
+  all_cuts_fail(70);
+  CHECK(with_byte(0, 1) == block_fault::length);   // lanes are left
+  CHECK(with_byte(0, 3) == block_fault::length);   // of 3 places the last is the first lane's byte
+  CHECK(with_byte(1, 69) == block_fault::length);  // the same place twice
+  CHECK(with_byte(2, 0) == block_fault::length);   // twice, and not in order
+  CHECK(with_byte(2, 70) == block_fault::length);  // beyond the values
+  CHECK(with_byte(2, 68) == block_fault::none);
+
+  // 256 marks of 256 values have no count of a byte, however few there are elsewhere
+  std::vector<std::uint64_t> marks(1000);
+  std::fill_n(marks.begin() + 8, 4, ~std::uint64_t{0});
+  words.resize(1000);
+  write(marks, 256, 64'000);
+  CHECK(good.size() == 32 + 8000 + 256 * 4);
+  CHECK(fault_of(good, 64'000) == block_fault::none);
+  CHECK(words == marks);
+  marks[9] = 1;
+  write(marks, 193, 64'000);
+  CHECK(good.size() == 32 + 250 + 193 + 193 * 4);
+  CHECK(fault_of(good, 64'000) == block_fault::none);
+  CHECK(words == marks);
+
   std::vector<std::byte> dense(message::dense_bytes(70));
   std::vector<float> const all(70, 1.0f);
   CHECK(message::write_dense(numbers, all, from, true, dense.data()) == dense.size());
-  CHECK(fault_of(dense) == block_fault::none);
+  CHECK(fault_of(dense, 70) == block_fault::none);
+  CHECK(words[0] == ~std::uint64_t{0});
+  CHECK(words[1] == 63);
   dense.back() ^= std::byte{1};
-  CHECK(fault_of(dense) == block_fault::checksum);
+  CHECK(fault_of(dense, 70) == block_fault::checksum);
 }
 
 TEST_CASE("native lanes: plans OR and add them by every algorithm") {

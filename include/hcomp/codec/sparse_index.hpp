@@ -3,7 +3,6 @@
 /// Which values of a vector are not zero on some rank: what sums of sparse vectors agree on first.
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -63,10 +62,7 @@ class sparse_index {
                          std::to_string(std::min(values_, 64 * w + 64) - 1) +
                          " some that this rank has marked are not; is this a result of a bitwise "
                          "OR?");
-    exponent_ = -1;
-    for (std::size_t i = 0; i < detail::exponent_words; ++i)
-      if (auto const word = words_[words_.size() - detail::exponent_words + i]; word != 0)
-        exponent_ = static_cast<int>(64 * i) + std::bit_width(word) - 1;
+    exponent_ = detail::largest_of(words_.data() + marks().size());
     if (exponent_ < 0)
       throw wire_error("sparse_index: no exponent of its " + std::to_string(values_) +
                        " values; is this a result of a bitwise OR?");

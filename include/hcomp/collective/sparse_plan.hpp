@@ -38,9 +38,11 @@ namespace hcomp {
 
 /// Settings of a sparse_plan; equal on all ranks.
 struct sparse_plan_options {
-  sparse_ways ways = {};    ///< of which sketches serve all_reduce alone
+  sparse_ways ways = {};    ///< of which sketches serve all_reduce alone, and not by `direct`
   lhc_options sketch = {};  ///< if it comes to that
-  plan_options plan = {};   ///< nonfinite as for sparse_options; narrow means nothing here
+  /// Here `direct`, which sends least; in a plan_options of your own name it too. nonfinite is as
+  /// for sparse_options; narrow means nothing here.
+  plan_options plan = {.how = {algorithm_kind::direct}};
 };
 
 namespace detail {
@@ -83,19 +85,23 @@ struct union_summary {
 ///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's,
 ///     sum.all_gather(other);      // until all ranks have all shards
 ///
+/// Algorithm direct: ranks send the owner of every shard what they have of it, and owners send the
+/// sums to all, each time the values that are not zero and where they are, in as few bytes as that
+/// takes. Others: two all_reduce of a plan, first of an index of a bit per value, then of the
+/// values that are not zero on some rank.
+///
 /// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
-/// way and order, from all_reduce and reduce_scatter alike. Floats are added as plans add them: the
-/// same bits on all ranks, but whose value comes first depends on where the packed array is cut.
-/// With algorithm doubling it does not, and without sketches sums equal those of
-/// plan<identity<float>>. A shard of reduce_scatter is added up in the order of the ranks.
+/// way and order, from all_reduce and reduce_scatter alike. Floats have the same bits on all ranks:
+/// by direct, and in shards of reduce_scatter, added up in the order of the ranks; by others as
+/// plans add them, but whose value comes first depends on where the packed array is cut. With
+/// algorithm doubling it does not, and without sketches sums equal those of plan<identity<float>>.
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time; host
 /// memory only. Weights must be 1.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
-/// Memory: an index for each kind of call, the lanes of one call, and a plan for as many. That plan
-/// is made anew when their number changes; nothing else is allocated after the first call.
-/// reduce_scatter and all_gather share another 2 lanes per value, of which only what travels is
-/// touched.
+/// Memory: by direct 2 lanes and 2 floats per value, of which only what is not zero is touched, and
+/// some bits; by others an index, the lanes of one call, and a plan for as many, which is made anew
+/// when their number changes. Nothing else is allocated after the first call.
 template <class Lane, Transport T, Executor E> class sparse_plan {
   static_assert(E::space == memory_space::host, "sparse_plan works in host memory");
 
@@ -140,14 +146,18 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   ///                                floats and throw_error a sum that overflows
   /// @throws wire_error             damaged or contradicting messages met
   /// @throws transport_error        a peer failed; the transport must not be used again
-  /// All but the last come on all ranks alike, and then x is unchanged. Only damage to the lanes on
-  /// their last way is noticed by its receivers alone, unless options.plan.checksum is on; their x
-  /// is unchanged. With options.plan.check off a wrong argument, or a damaged index, is noticed
-  /// only by the rank that has it, and others may wait for it.
+  /// All but the last come on all ranks alike, and then x is unchanged. Only by algorithms other
+  /// than direct damage to the lanes on their last way is noticed by its receivers alone, unless
+  /// options.plan.checksum is on; their x is unchanged. With options.plan.check off a wrong
+  /// argument, or by other algorithms a damaged index, is noticed only by the rank that has it, and
+  /// others may wait for it.
   ///
-  /// Cost: two all_reduce of plans, of a bit per value and of the lanes that choice() tells, and a
-  /// small message to and from log2 P ranks between them.
+  /// Cost: direct: 2 (P - 1) messages; of a shard they have a byte, or 4 with the value, per value
+  /// that is not zero and 1 / 32 bit per value, or at most one bit per value; and log2 P small
+  /// messages before and after, with fixed point another time. Others: two all_reduce of plans, of
+  /// a bit per value and of the lanes that choice() tells, and log2 P small messages between them.
   report all_reduce(std::span<float> x, call_options const& call = {}) {
+    if (by_shards()) return all_reduce_by_shards(x, call);
     auto figures = start(detail::operation::all_reduce, x, call);
     auto& sum = sums_[call.result == reduction::mean];
     detail::stopwatch watch;
@@ -182,11 +192,10 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   report reduce_scatter(std::span<float> x, call_options const& call = {}) {
     auto figures = start(detail::operation::reduce_scatter, x, call);
     auto const numbers = agree_on_units(x, call, figures);
-    auto const found = shards_.add_up(numbers, own_, x, session_.stream(), figures);
+    auto const found = shards_.add_up(numbers, x, session_.stream(), false, figures);
     session_.finish(found, detail::findings::of_parts, layout_, figures);
     detail::stopwatch watch;
-    float* out = x.data() + shard().first;
-    for (Lane const sum : shards_.sums()) *out++ = numbers.value(sum);
+    shards_.read_sums(numbers, x);
     watch.add_to(figures.seconds_decode);
     return session_.done(figures);
   }
@@ -273,24 +282,45 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     if (!damage.empty()) throw wire_error(damage);
   }
 
-  /// Marks what is not zero here; what lanes are depends on all ranks.
+  bool by_shards() const {
+    return options_.plan.how.kind == algorithm_kind::direct &&
+           (options_.ways.dense || options_.ways.packed);
+  }
+  report all_reduce_by_shards(std::span<float> x, call_options const& call) {
+    auto figures = start(detail::operation::all_reduce, x, call);
+    auto const numbers = agree_on_units(x, call, figures);
+    auto found = shards_.add_up(numbers, x, session_.stream(), true, figures);
+    found.merge(shards_.give_sums(numbers, session_.stream(), figures));
+    session_.finish(found, detail::findings::of_parts, layout_, figures);
+    detail::stopwatch watch;
+    shards_.write(x);
+    watch.add_to(figures.seconds_decode);
+    choice_ = {.way = shards_.packed() ? sparse_way::packed : sparse_way::dense,
+               .values = values(),
+               .marked = shards_.marked(),
+               .index_bytes = detail::mark_map_bytes(values()),
+               .dense_bytes = values() * sizeof(float),
+               .packed_bytes = shards_.marked() * sizeof(float)};
+    return session_.done(figures);
+  }
+
+  /// What lanes are; depends on all ranks, unless they are floats.
   detail::lhc_numbers<Lane> agree_on_units(std::span<float const> x, call_options const& call,
                                            report& figures) {
-    detail::stopwatch watch;
-    auto const words = own_.mark(x);
-    watch.add_to(figures.seconds_encode);
-    auto const last = words.last(detail::exponent_words);
-    std::array<std::uint64_t, detail::exponent_words> exponents;
-    std::copy(last.begin(), last.end(), exponents.begin());
-    unite_records(transport(), tag(), exponents, [](auto& a, auto const& b) {
-      for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
-    });
-    std::copy(exponents.begin(), exponents.end(), last.begin());
-    watch.add_to(figures.seconds_communicate);
-    own_.unite();
-    auto const numbers = detail::agreed_numbers<Lane>(name, own_, options_for(call.result));
-    watch.add_to(figures.seconds_encode);
-    return numbers;
+    if constexpr (std::is_same_v<Lane, float>) {
+      return detail::agreed_numbers<Lane>(name, 0, options_for(call.result));
+    } else {
+      detail::stopwatch watch;
+      auto exponents = shards_.mark(x);
+      watch.add_to(figures.seconds_encode);
+      unite_records(transport(), tag(), exponents, [](auto& a, auto const& b) {
+        for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+      });
+      watch.add_to(figures.seconds_communicate);
+      return detail::agreed_numbers<Lane>(
+          name, static_cast<std::uint32_t>(detail::largest_of(exponents.data())),
+          options_for(call.result));
+    }
   }
 
   sparse_plan_options options_;
@@ -303,7 +333,6 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   sparse_choice choice_;
 
   code_layout layout_;  ///< in words of the index, for messages about a shard
-  sparse_index own_;
   detail::shard_exchange<Lane, T, E> shards_;
 };
 

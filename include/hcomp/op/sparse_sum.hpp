@@ -45,12 +45,12 @@ struct sparse_choice {
   std::size_t dense_bytes = 0, packed_bytes = 0, sketched_bytes = 0;  ///< after it, by each way
 
   /// "sparse_union: 5000 of 100000 values are not zero on some rank; bytes: dense 400000,
-  /// sparse_union 20000, lhc 26112"
+  /// sparse_union 20000, lhc 26112"; without lhc where that was no choice.
   std::string text() const {
     return std::string(to_text(way)) + ": " + std::to_string(marked) + " of " +
            std::to_string(values) + " values are not zero on some rank; bytes: dense " +
            std::to_string(dense_bytes) + ", sparse_union " + std::to_string(packed_bytes) +
-           ", lhc " + std::to_string(sketched_bytes);
+           (sketched_bytes > 0 ? ", lhc " + std::to_string(sketched_bytes) : "");
   }
 };
 

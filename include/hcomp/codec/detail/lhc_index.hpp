@@ -43,6 +43,14 @@ HCOMP_HD inline std::uint32_t mark_words(float const* x, std::size_t n, std::siz
   return largest >> 23;
 }
 
+/// The largest of the exponents; -1 if there is none.
+HCOMP_HD inline int largest_of(std::uint64_t const* exponents) {
+  for (std::size_t i = exponent_words; i-- > 0;)
+    for (int bit = 64; bit-- > 0;)
+      if (exponents[i] >> bit & 1) return static_cast<int>(64 * i) + bit;
+  return -1;
+}
+
 /// Only the highest of the exponents stays.
 HCOMP_HD inline void keep_largest(std::uint64_t* exponents) {
   bool found = false;

@@ -29,6 +29,13 @@ struct spread_values {
   std::size_t words;
 };
 
+/// What a rank found in its vector.
+struct marked_vector {
+  std::uint32_t largest;  ///< exponent, as floats store it
+  std::size_t kept;       ///< values that are not zero
+  bool negative_zeros;
+};
+
 /// put(place, value) in the order of places; of words first to words - 1, whose first value here is
 /// the kept-th.
 template <class Put>
@@ -122,12 +129,6 @@ template <int Lanes>
   }
 }
 
-/// What a rank found in its vector.
-struct marked_vector {
-  std::uint32_t largest;  ///< exponent, as floats store it
-  std::size_t kept;       ///< values that are not zero
-};
-
 /// Marks of words 0 to words - 1, all full, and the values that are marked.
 struct mark_vectors {
   float const* x;
@@ -140,6 +141,7 @@ struct mark_vectors {
     using ints = typename aligned_vector<std::int32_t, Lanes>::type;
     ints largest{};
     float* end = kept;
+    unsigned negative_zeros = 0;
     for (std::size_t w = 0; w < words; ++w) {
       std::uint64_t marks = 0;
       HCOMP_UNROLL
@@ -147,9 +149,11 @@ struct mark_vectors {
         float const* const here = x + w * 64 + static_cast<std::size_t>(j);
         bits v;
         std::memcpy(&v, here, sizeof(v));
+        unsigned const any_bits = nonzero_mask<Lanes>(v);
         v &= 0x7fffffffu;
         largest = (ints)v > largest ? (ints)v : largest;
         unsigned const mask = nonzero_mask<Lanes>(v);
+        negative_zeros |= any_bits ^ mask;
         keep_chosen<Lanes>(here, mask, end);
         end += __builtin_popcount(mask);
         marks |= static_cast<std::uint64_t>(mask) << j;
@@ -159,17 +163,17 @@ struct mark_vectors {
     std::uint32_t lanes[Lanes], most = 0;
     std::memcpy(lanes, &largest, sizeof(largest));
     for (std::uint32_t const lane : lanes) most = lane > most ? lane : most;
-    return {most >> 23, static_cast<std::size_t>(end - kept)};
+    return {most >> 23, static_cast<std::size_t>(end - kept), negative_zeros != 0};
   }
 };
 
 #pragma GCC diagnostic pop
 
-/// mark_nonzeros, and the values that are marked; returns how many.
+/// mark_nonzeros, and the values that are marked.
 /// @param kept   room for n values and marking_slack more
 /// @param level  not above best_simd_level()
-inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
-                                 simd_level level = best_simd_level()) {
+inline marked_vector mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
+                                   simd_level level = best_simd_level()) {
   std::uint64_t* const exponents = words + index_words(n);
   for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   std::size_t const full = n / 64;
@@ -178,9 +182,11 @@ inline std::size_t mark_and_keep(float const* x, std::size_t n, std::uint64_t* w
     found.largest = std::max(found.largest, mark_words(x, n, full, full + 1, words));
     for (std::uint64_t marks = words[full]; marks != 0; marks &= marks - 1)
       kept[found.kept++] = x[full * 64 + static_cast<std::size_t>(lowest_one(marks))];
+    for (std::size_t i = full * 64; i < n; ++i)
+      found.negative_zeros |= same_bits<std::uint32_t>(x[i]) == 0x80000000u;
   }
   exponents[found.largest / 64] |= std::uint64_t{1} << found.largest % 64;
-  return found.kept;
+  return found;
 }
 
 // ---- Between the places of those values and the places of all ranks' values
@@ -251,7 +257,7 @@ inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::si
 #else
 
 // Host code is looked at in the device pass as well, and never called there.
-inline std::size_t mark_and_keep(float const*, std::size_t, std::uint64_t*, float*) { return 0; }
+inline marked_vector mark_and_keep(float const*, std::size_t, std::uint64_t*, float*) { return {}; }
 inline void spread(spread_values const&, std::size_t, std::byte*) {}
 
 #endif

@@ -24,12 +24,16 @@ class own_values {
       kept_ = std::make_unique_for_overwrite<float[]>(x.size() + marking_slack);
       room_ = x.size();
     }
-    count_ = mark_and_keep(x.data(), x.size(), words, kept_.get());
+    auto const found = mark_and_keep(x.data(), x.size(), words, kept_.get());
+    count_ = found.kept;
+    negative_zeros_ = found.negative_zeros;
     marks_.assign(words, words + index_words(x.size()));
   }
 
   std::span<std::uint64_t const> marks() const { return marks_; }
   std::span<float const> values() const { return {kept_.get(), count_}; }
+  /// Not all of what is not marked has the bits of 0.
+  bool negative_zeros() const { return negative_zeros_; }
 
   /// out[place] = lane(value) where the union of all ranks has the value, and lane(0) where only
   /// others have one.
@@ -52,6 +56,7 @@ class own_values {
  private:
   std::unique_ptr<float[]> kept_ = std::make_unique_for_overwrite<float[]>(marking_slack);
   std::size_t room_ = 0, count_ = 0;
+  bool negative_zeros_ = false;
   std::vector<std::uint64_t> marks_;
 };
 

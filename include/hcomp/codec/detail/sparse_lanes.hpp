@@ -34,19 +34,25 @@ struct marked_values {
 };
 inline marked_values marked_by(sparse_index const& index) { return {index.marks(), index.ranks()}; }
 
-/// How values of this index become lanes.
+/// How values become lanes.
+/// @param exponent  the largest of all ranks
 /// @throws nonfinite_error        by options.nonfinite; on all ranks alike
 /// @throws std::invalid_argument  no ranks
 template <class Lane>
-lhc_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
+lhc_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
                                  sparse_options const& options) {
   if (options.ranks == 0)
     throw std::invalid_argument(std::string(name) + ": 0 ranks to be summed, at least 1 is needed");
-  if (index.nonfinite() &&
+  if (exponent == nonfinite_exponent &&
       (!lhc_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
     throw nonfinite_error(std::string(name) + ": NaN or infinity on some rank; x is unchanged");
-  return {index.exponent(), options.ranks,
+  return {exponent, options.ranks,
           options.result == reduction::mean ? options.ranks : std::uint32_t{1}};
+}
+template <class Lane>
+lhc_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
+                                 sparse_options const& options) {
+  return agreed_numbers<Lane>(name, index.exponent(), options);
 }
 
 inline void require_lanes(char const* name, std::size_t values, std::size_t united,

@@ -1,21 +1,22 @@
 #pragma once
 /// @file
-/// Sums of the shards of a sparse vector: every rank sends every owner what it has of its shard.
-/// And back: every owner sends its shard to all ranks.
+/// Sums of sparse vectors by shards: every rank sends every owner what it has of the owner's shard,
+/// owners add up, and send the sums to all ranks.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/codec/detail/own_values.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/group.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/sparse_sum.hpp>
@@ -34,83 +35,136 @@ struct sparse_shard {
 };
 
 /// Shards of vectors of one size, and the memory to move them. It is allocated in the first call
-/// and has room for the longest messages there can be.
+/// and has room for the longest messages there can be; only what travels is touched.
 template <class Lane, Transport T, class E> class shard_exchange {
  public:
+  using exponents = std::array<std::uint64_t, exponent_words>;
+
   shard_exchange(std::size_t values, T& transport, sparse_ways const& ways,
                  plan_options const& options)
       : values_(values), transport_(&transport), ways_(ways), options_(options) {}
 
   sparse_shard shard() const { return shard_of(rank()); }
-  /// Of this rank's shard, after add_up.
-  std::span<Lane const> sums() const { return sums_; }
 
-  /// @param index   marks what is not zero here
-  /// @param stream  of the call
-  /// Returns what is wrong, by words of the index. After a fault sums() are of no use.
-  code_findings add_up(lhc_numbers<Lane> const& numbers, sparse_index const& index,
-                       std::span<float const> x, std::uint64_t stream, report& figures) {
-    sums_.assign(shard().count, Lane{});
+  /// Marks what is not zero in x, for add_up. Where lanes are floats, which need no common unit,
+  /// add_up does it itself, shard by shard, so that some travel while others are marked.
+  exponents mark(std::span<float const> x) requires(!std::is_same_v<Lane, float>) {
     make_room();
-    receive();
-    send(numbers, index, x, stream, figures);
+    exponents all{};
+    for (auto& s : shards_) {
+      auto const found = mark_shard(s, x);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] |= found[i];
+    }
+    return all;
+  }
+
+  /// Adds up what all ranks have of this rank's shard. Returns what is wrong, by words of the
+  /// index.
+  /// @param stream        of the call
+  /// @param sums_follow   give_sums is called next
+  code_findings add_up(lhc_numbers<Lane> const& numbers, std::span<float const> x,
+                       std::uint64_t stream, bool sums_follow, report& figures) {
+    make_room();
+    forget_sums();
+    receives_.clear();
+    for (int r = 0; r < ranks() && mine().count > 0; ++r)
+      if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
+    if (sums_follow) receive_from_owners();
+    send_parts(numbers, x, stream, figures);
     code_findings found;
-    std::size_t next = 0;
-    for (int r = 0; r < ranks() && !sums_.empty(); ++r) {  // in this order, whoever comes first
+    next_ = 0;
+    for (int r = 0; r < ranks() && mine().count > 0; ++r) {  // in this order, whoever comes first
       stopwatch watch;
       auto fault = block_fault::none;
       if (r == rank()) {
-        add_own(numbers, index);
+        add_own(numbers);
       } else {
-        std::size_t const came = transport_->wait(receives_[next++]);
+        std::size_t const came = transport_->wait(receives_[next_++]);
         watch.add_to(figures.seconds_communicate);
-        fault = message::add(place_of(r).first(came), sums_.size(), origin(stream, r, rank()),
-                             sums_.data());
+        auto const part = part_message::read(inbox_of(r).first(came), mine().count,
+                                             origin(stream, r, rank()), part_marks_.data());
+        fault = part.fault;
+        if (fault == block_fault::none) add_part(part.lanes);
       }
-      note(fault, shard(), found);
+      note(fault, mine(), found);
       watch.add_to(figures.seconds_merge);
     }
     wait_for_sends(figures);
     stopwatch watch;
     if constexpr (std::is_same_v<Lane, float>)  // other inputs are known to be finite
-      find_nonfinite(sums(), found);
+      find_nonfinite(sums_, sum_marks_.data(), found);
     found.weight = static_cast<std::uint64_t>(ranks());
     watch.add_to(figures.seconds_merge);
     return found;
   }
+  /// The sums to this rank's shard of x.
+  void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) const {
+    float* out = x.data() + mine().first;
+    for (Lane const sum : sums_) *out++ = numbers.value(sum);
+  }
 
-  /// This rank's shard of x to all others, and theirs into memory, until `read` takes them.
-  /// Returns what is wrong, by words of the index.
+  /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
+  /// what is wrong, by words of the index.
+  code_findings give_sums(lhc_numbers<Lane> const& numbers, std::uint64_t stream, report& figures) {
+    if (mine().count > 0) {
+      stopwatch watch;
+      std::size_t const bytes = write_sums(numbers, origin(stream, rank(), rank()));
+      watch.add_to(figures.seconds_encode);
+      send_to_others(bytes, figures);
+    }
+    marked_ = 0;
+    packed_ = false;
+    code_findings found;
+    for_shards([&](int owner, shard_state& s) {
+      stopwatch watch;
+      if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
+      watch.add_to(figures.seconds_communicate);
+      note(take_sums(s, origin(stream, owner, owner)), s, found);
+      watch.add_to(figures.seconds_decode);
+    });
+    wait_for_sends(figures);
+    return found;
+  }
+  /// Into x, which is as it was when it was marked, what give_sums brought.
+  void write(std::span<float> x) {
+    for_shards([&](int, shard_state& s) {
+      float* const here = x.data() + s.first;
+      // All that this rank has marked is marked in the sum. The rest is 0 already, or -0.
+      if (s.own.negative_zeros()) std::fill_n(here, s.count, 0.0f);
+      for_lanes<float>(marks_of(s), s.lanes, [here](std::size_t i, float sum) { here[i] = sum; });
+    });
+  }
+  /// Values that are not zero on some rank, after give_sums.
+  std::size_t marked() const { return marked_; }
+  /// Some sums did not travel as all values of a shard.
+  bool packed() const { return packed_; }
+
+  /// This rank's shard of x, as it is, to all others, and theirs into memory, until `read` takes
+  /// them. Returns what is wrong, by words of the index.
   code_findings gather(std::span<float const> x, std::uint64_t stream, report& figures) {
     make_room();
     receives_.clear();
-    for_shards([&](int owner, sparse_shard const&, std::span<std::byte> place) {
-      if (owner != rank()) receives_.push_back(transport_->irecv(owner, options_.tag, place));
-    });
-    sends_.clear();
+    receive_from_owners();
     code_findings found;
-    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
-      if (owner != rank()) return;
+    if (mine().count > 0) {
       stopwatch watch;
-      auto const mine = x.subspan(shard.first, shard.count);
-      find_nonfinite(mine, found);
-      if (ranks() == 1) return;
-      std::size_t const bytes = message::write_values(mine, origin(stream, owner, owner),
-                                                      options_.checksum, place.data());
+      auto const values = x.subspan(mine().first, mine().count);
+      find_nonfinite(values, nullptr, found);
+      std::size_t const bytes =
+          sum_message::write_dense({}, values, origin(stream, rank(), rank()), options_.checksum,
+                                   mine().sums.data(), sum_message::values_tag);
       watch.add_to(figures.seconds_encode);
-      for (int h = 1; h < ranks(); ++h, ++figures.hops)
-        sends_.push_back(
-            transport_->isend((rank() + h) % ranks(), options_.tag, place.first(bytes)));
-      watch.add_to(figures.seconds_communicate);
-    });
-    std::size_t next = 0;
-    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
+      send_to_others(bytes, figures);
+    }
+    next_ = 0;
+    for_shards([&](int owner, shard_state& s) {
       if (owner == rank()) return;
       stopwatch watch;
-      std::size_t const came = transport_->wait(receives_[next++]);
+      s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
-      note(message::fault_of_values(place.first(came), shard.count, origin(stream, owner, owner)),
-           shard, found);
+      note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(stream, owner, owner),
+                                       sum_message::values_tag),
+           s, found);
       watch.add_to(figures.seconds_decode);
     });
     wait_for_sends(figures);
@@ -118,17 +172,30 @@ template <class Lane, Transport T, class E> class shard_exchange {
     return found;
   }
   /// Into x what `gather` brought, if nothing is wrong with it on any rank.
-  void read(std::span<float> x) const {
-    for_shards([&](int owner, sparse_shard const& shard, std::span<std::byte> place) {
-      if (owner != rank()) message::read_values(place, x.subspan(shard.first, shard.count));
+  void read(std::span<float> x) {
+    for_shards([&](int owner, shard_state& s) {
+      if (owner != rank())
+        std::memcpy(x.data() + s.first, s.sums.data() + block_header_bytes,
+                    s.count * sizeof(float));
     });
   }
 
  private:
-  using message = shard_message<Lane>;
+  using part_message = shard_message<Lane>;  ///< to owners
+  using sum_message = shard_message<float>;  ///< from them
+
+  struct shard_state : sparse_shard {
+    own_values own;             ///< what this rank has of it
+    std::span<std::byte> part;  ///< room for that as a message; of its own shard none
+    std::span<std::byte> sums;  ///< and for what the owner sends
+    std::size_t came = 0;       ///< of that
+    std::byte const* lanes = nullptr;
+  };
 
   int rank() const { return transport_->rank(); }
   int ranks() const { return transport_->size(); }
+  shard_state& mine() { return shards_[static_cast<std::size_t>(rank())]; }
+  shard_state const& mine() const { return shards_[static_cast<std::size_t>(rank())]; }
   sparse_shard shard_of(int owner) const {
     auto const word = [&](int r) {
       return index_words(values_) * static_cast<std::size_t>(r) / static_cast<std::size_t>(ranks());
@@ -137,34 +204,51 @@ template <class Lane, Transport T, class E> class shard_exchange {
                       first = std::min(begin * 64, values_);
     return {{begin, end - begin}, first, std::min(end * 64, values_) - first};
   }
+  /// Calls `body(owner, shard)` for every shard that has values.
+  template <class F> void for_shards(F const& body) {
+    for (int owner = 0; owner < ranks(); ++owner)
+      if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
+  }
   static block_origin origin(std::uint64_t stream, int sender, int owner) {
     return {stream, static_cast<std::uint32_t>(sender), 1, static_cast<std::uint32_t>(owner)};
   }
 
-  static std::size_t room_for(std::size_t values) {
-    return (message::packed_bytes(values, values) + 63) / 64 * 64;
+  template <class Message> static std::size_t room_for(std::size_t values) {
+    return (Message::most_bytes(values) + 63) / 64 * 64;
   }
   void make_room() {
-    if (inbox_.size() > 0 || ranks() == 1) return;
-    std::size_t bytes = 0;
-    for (int r = 0; r < ranks(); ++r) bytes += room_for(shard_of(r).count);
-    outbox_ = typename E::buffer(bytes);
-    inbox_ = typename E::buffer(room_for(shard().count) * static_cast<std::size_t>(ranks()));
-  }
-  std::span<std::byte> place_of(int sender) const {
-    std::size_t const room = room_for(shard().count);
-    return {inbox_.data() + room * static_cast<std::size_t>(sender), room};
-  }
-  /// Calls `body(owner, shard, place)` for every shard that has values; each has a place in the
-  /// outbox, but not on one rank alone, who sends nothing.
-  template <class F> void for_shards(F const& body) const {
-    std::byte* place = outbox_.data();
+    if (!shards_.empty()) return;
+    shards_.resize(static_cast<std::size_t>(ranks()));
+    std::size_t parts = 0, sums = 0;
     for (int owner = 0; owner < ranks(); ++owner) {
-      auto const shard = shard_of(owner);
-      std::size_t const room = ranks() > 1 ? room_for(shard.count) : 0;
-      if (shard.count > 0) body(owner, shard, std::span(place, room));
-      place += room;
+      auto& s = shards_[static_cast<std::size_t>(owner)];
+      static_cast<sparse_shard&>(s) = shard_of(owner);
+      if (owner != rank()) parts += room_for<part_message>(s.count);
+      sums += room_for<sum_message>(s.count);
     }
+    parts_ = typename E::buffer(parts);
+    inbox_ = typename E::buffer(room_for<part_message>(mine().count) * (shards_.size() - 1));
+    sums_of_all_ = typename E::buffer(sums);
+    parts = sums = 0;
+    for (int owner = 0; owner < ranks(); ++owner) {
+      auto& s = shards_[static_cast<std::size_t>(owner)];
+      if (owner != rank()) s.part = {parts_.data() + parts, room_for<part_message>(s.count)};
+      s.sums = {sums_of_all_.data() + sums, room_for<sum_message>(s.count)};
+      parts += s.part.size();
+      sums += s.sums.size();
+    }
+    words_.resize(index_words(values_) + exponent_words);
+    part_marks_.resize(mine().words.count);
+    sum_marks_.resize(mine().words.count);
+    sums_.resize(mine().count);
+  }
+  std::span<std::byte> inbox_of(int sender) const {
+    std::size_t const room = room_for<part_message>(mine().count);
+    return {inbox_.data() + room * static_cast<std::size_t>(sender - (sender > rank())), room};
+  }
+  /// Of the sums, after give_sums.
+  std::span<std::uint64_t> marks_of(sparse_shard const& s) {
+    return std::span(words_).subspan(s.words.first, s.words.count);
   }
 
   static void note(block_fault fault, sparse_shard const& where, code_findings& found) {
@@ -172,85 +256,152 @@ template <class Lane, Transport T, class E> class shard_exchange {
     found.damaged = where.words.first;
     found.fault = static_cast<std::uint64_t>(fault);
   }
-  void wait_for_sends(report& figures) {
-    stopwatch watch;
-    for (auto& request : sends_) transport_->wait(request);
-    watch.add_to(figures.seconds_communicate);
-  }
 
-  void receive() {
-    receives_.clear();
-    for (int r = 0; r < ranks() && !sums_.empty(); ++r)
-      if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, place_of(r)));
-  }
+  // ---- Parts, from every rank to the owners
 
-  /// What is not zero here, of a shard.
-  static std::span<float const> marked_in(sparse_index const& index, block_range words) {
-    auto const before = [&](std::size_t word) {
-      return word < index.ranks().size() ? index.ranks()[word] : index.marked();
-    };
-    return index.own().values().subspan(before(words.first),
-                                        before(words.end()) - before(words.first));
+  exponents mark_shard(shard_state& s, std::span<float const> x) {
+    s.own.mark(x.subspan(s.first, s.count), words_.data());
+    exponents found;
+    std::copy_n(words_.begin() + static_cast<std::ptrdiff_t>(s.words.count), exponent_words,
+                found.begin());
+    return found;
   }
-  bool sends_all(std::size_t values, std::size_t marked) const {
+  template <class Message> bool sends_all(std::size_t values, std::size_t marked) const {
     if (!ways_.dense || !(ways_.packed || ways_.sketched)) return ways_.dense;
-    return static_cast<double>(message::packed_bytes(values, marked)) >=
-           ways_.worthwhile * static_cast<double>(message::dense_bytes(values));
+    return static_cast<double>(Message::packed_bytes(values, marked)) >=
+           ways_.worthwhile * static_cast<double>(Message::dense_bytes(values));
   }
-
   /// To the next rank first, so that not all send to one.
-  void send(lhc_numbers<Lane> const& numbers, sparse_index const& index, std::span<float const> x,
-            std::uint64_t stream, report& figures) {
+  void send_parts(lhc_numbers<Lane> const& numbers, std::span<float const> x, std::uint64_t stream,
+                  report& figures) {
     sends_.clear();
-    std::byte* out = outbox_.data();
-    for (int h = 1; h < ranks(); ++h) {
+    for (int h = 1; h <= ranks(); ++h) {  // its own last
       int const owner = (rank() + h) % ranks();
-      auto const shard = shard_of(owner);
-      if (shard.count == 0) continue;
+      auto& s = shards_[static_cast<std::size_t>(owner)];
+      if (s.count == 0) continue;
       stopwatch watch;
-      auto const marked = marked_in(index, shard.words);
+      if constexpr (std::is_same_v<Lane, float>) mark_shard(s, x);
+      if (owner == rank()) {
+        watch.add_to(figures.seconds_encode);
+        break;
+      }
       auto const from = origin(stream, rank(), owner);
+      auto const values = s.own.values();
       std::size_t const bytes =
-          sends_all(shard.count, marked.size())
-              ? message::write_dense(numbers, x.subspan(shard.first, shard.count), from,
-                                     options_.checksum, out)
-              : message::write_packed(numbers,
-                                      index.marks().subspan(shard.words.first, shard.words.count),
-                                      marked, shard.count, from, options_.checksum, out);
+          sends_all<part_message>(s.count, values.size())
+              ? part_message::write_dense(numbers, x.subspan(s.first, s.count), from,
+                                          options_.checksum, s.part.data())
+              : part_message::write_packed(numbers, s.own.marks(), values, s.count, from,
+                                           options_.checksum, s.part.data());
       watch.add_to(figures.seconds_encode);
-      sends_.push_back(transport_->isend(owner, options_.tag, {out, bytes}));
+      sends_.push_back(transport_->isend(owner, options_.tag, s.part.first(bytes)));
       ++figures.hops;
-      out += room_for(shard.count);
       watch.add_to(figures.seconds_communicate);
     }
   }
+  /// Only what is marked may not be 0.
+  void forget_sums() {
+    for (std::size_t w = 0; w < sum_marks_.size(); ++w)
+      if (sum_marks_[w] != 0)
+        std::fill_n(sums_.data() + w * 64, std::min<std::size_t>(64, sums_.size() - w * 64),
+                    Lane{});
+    std::fill(sum_marks_.begin(), sum_marks_.end(), std::uint64_t{0});
+  }
+  void add_own(lhc_numbers<Lane> const& numbers) {
+    float const* next = mine().own.values().data();
+    auto const marks = mine().own.marks();
+    for (std::size_t w = 0; w < marks.size(); ++w) {
+      sum_marks_[w] |= marks[w];
+      for (auto word = marks[w]; word != 0; word &= word - 1)
+        sums_[w * 64 + static_cast<std::size_t>(lowest_one(word))] += numbers.lane(*next++);
+    }
+  }
+  void add_part(std::byte const* lanes) {
+    for (std::size_t w = 0; w < part_marks_.size(); ++w) sum_marks_[w] |= part_marks_[w];
+    Lane* const sums = sums_.data();
+    for_lanes<Lane>(part_marks_, lanes, [sums](std::size_t i, Lane lane) { sums[i] += lane; });
+  }
+  void wait_for_sends(report& figures) {
+    stopwatch watch;
+    for (auto& request : sends_) transport_->wait(request);
+    sends_.clear();
+    watch.add_to(figures.seconds_communicate);
+  }
 
-  void add_own(lhc_numbers<Lane> const& numbers, sparse_index const& index) {
-    auto const [first, count] = shard().words;
-    float const* const own = index.own().values().data();
-    for_marked(simd_group{}, index.marks().data() + first, count, index.ranks().data() + first,
-               [&](std::size_t i, std::size_t place) { sums_[i] += numbers.lane(own[place]); });
+  // ---- Sums, from every owner to all ranks
+
+  void receive_from_owners() {
+    for_shards([&](int owner, shard_state& s) {
+      if (owner != rank()) receives_.push_back(transport_->irecv(owner, options_.tag, s.sums));
+    });
+  }
+  void send_to_others(std::size_t bytes, report& figures) {
+    stopwatch watch;
+    mine().came = bytes;
+    for (int h = 1; h < ranks(); ++h, ++figures.hops)
+      sends_.push_back(
+          transport_->isend((rank() + h) % ranks(), options_.tag, mine().sums.first(bytes)));
+    watch.add_to(figures.seconds_communicate);
+  }
+  std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& from) {
+    std::size_t marked = 0;
+    for (auto const word : sum_marks_) marked += static_cast<std::size_t>(ones(word));
+    values_to_send_.clear();
+    if (sends_all<sum_message>(mine().count, marked)) {
+      for (Lane const sum : sums_) values_to_send_.push_back(numbers.value(sum));
+      return sum_message::write_dense({}, values_to_send_, from, options_.checksum,
+                                      mine().sums.data());
+    }
+    for (std::size_t w = 0; w < sum_marks_.size(); ++w)
+      for (auto word = sum_marks_[w]; word != 0; word &= word - 1)
+        values_to_send_.push_back(
+            numbers.value(sums_[w * 64 + static_cast<std::size_t>(lowest_one(word))]));
+    return sum_message::write_packed({}, sum_marks_, values_to_send_, mine().count, from,
+                                     options_.checksum, mine().sums.data());
+  }
+  block_fault take_sums(shard_state& s, block_origin const& from) {
+    auto const marks = marks_of(s);
+    auto const came = sum_message::read(s.sums.first(s.came), s.count, from, marks.data());
+    if (came.fault != block_fault::none) return came.fault;
+    s.lanes = came.lanes;
+    auto const own = s.own.marks();
+    for (std::size_t w = 0; w < marks.size(); ++w) {
+      if ((own[w] & ~marks[w]) != 0) return block_fault::ranks;  // the owner has it from this rank
+      marked_ += static_cast<std::size_t>(ones(marks[w]));
+    }
+    packed_ = packed_ || load<block_header>(s.sums.data()).codec != sum_message::dense_tag;
+    return block_fault::none;
   }
 
   /// In this rank's shard, where that is an error.
-  void find_nonfinite(std::span<float const> values, code_findings& found) const {
+  /// @param marks  of the values that may not be 0; null if all may
+  void find_nonfinite(std::span<float const> values, std::uint64_t const* marks,
+                      code_findings& found) const {
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
-    std::size_t last = code_findings::nowhere;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (!is_finite(values[i]) && i / 64 != last) {
-        last = i / 64;
-        found.nonfinite = std::min<std::uint64_t>(found.nonfinite, shard().words.first + last);
-        ++found.nonfinite_blocks;
-      }
+    for (std::size_t w = 0; w < mine().words.count; ++w) {
+      if (marks != nullptr && marks[w] == 0) continue;
+      auto const word = values.subspan(w * 64, std::min<std::size_t>(64, values.size() - w * 64));
+      if (std::all_of(word.begin(), word.end(), [](float value) { return is_finite(value); }))
+        continue;
+      found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + w);
+      ++found.nonfinite_blocks;
+    }
   }
 
   std::size_t values_;
   T* transport_;
   sparse_ways ways_;
   plan_options options_;
-  typename E::buffer outbox_, inbox_;
-  std::vector<Lane> sums_;
+  std::vector<shard_state> shards_;
+  typename E::buffer parts_, inbox_, sums_of_all_;
+  std::vector<Lane> sums_;                             ///< of this rank's shard
+  std::vector<std::uint64_t> sum_marks_, part_marks_;  ///< of them, and of the message at hand
+  std::vector<std::uint64_t> words_;
+  std::vector<float> values_to_send_;
+  std::size_t marked_ = 0;
+  bool packed_ = false;
   std::vector<typename T::request> sends_, receives_;
+  std::size_t next_ = 0;  ///< of receives_ to wait for
 };
 
 }  // namespace hcomp::detail

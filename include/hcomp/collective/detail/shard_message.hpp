@@ -1,36 +1,54 @@
 #pragma once
 /// @file
-/// What one rank has of one shard of a sparse vector, as a message to the shard's owner.
+/// One shard of a sparse vector as a message: what a rank has of it to its owner, or its sum from
+/// the owner to all.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
-#include <hcomp/codec/detail/lhc_lanes.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <span>
+#include <type_traits>
 
 namespace hcomp::detail {
 
-/// A header like a block's, then the marks and the lanes of what is marked, or without marks all
-/// lanes; or the shard's values as they are.
+/// f(value, lane) for every marked value, in their order.
+template <class Lane, class F>
+void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F const& f) {
+  for (std::size_t w = 0; w < marks.size(); ++w) {
+    if (marks[w] == ~std::uint64_t{0}) {
+      for (std::size_t i = 0; i < 64; ++i) f(w * 64 + i, load<Lane>(lanes, i));
+      lanes += 64 * sizeof(Lane);
+    } else {
+      for (auto word = marks[w]; word != 0; word &= word - 1, lanes += sizeof(Lane))
+        f(w * 64 + static_cast<std::size_t>(lowest_one(word)), load<Lane>(lanes, 0));
+    }
+  }
+}
+
+/// A header like a block's, then the marks, as bits or as a list, and the lanes of what is marked;
+/// or without marks all lanes.
 template <class Lane> class shard_message {
  public:
   /// In place of a codec's.
-  static constexpr std::uint8_t packed_tag = 21, dense_tag = 22, values_tag = 26;
+  static constexpr std::uint8_t mapped_tag = 21, dense_tag = 22, values_tag = 26, listed_tag = 27;
 
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
-    return block_header_bytes + index_words(values) * sizeof(std::uint64_t) + marked * sizeof(Lane);
+    return block_header_bytes + std::min(mark_map_bytes(values), mark_list_bytes(values, marked)) +
+           marked * sizeof(Lane);
   }
   static constexpr std::size_t dense_bytes(std::size_t values) {
     return block_header_bytes + values * sizeof(Lane);
   }
-  static constexpr std::size_t values_bytes(std::size_t values) {
-    return block_header_bytes + values * sizeof(float);
+  static constexpr std::size_t most_bytes(std::size_t values) {
+    return dense_bytes(values) + mark_map_bytes(values);
   }
 
   /// @param marks   of the shard's values
@@ -41,46 +59,66 @@ template <class Lane> class shard_message {
                                   std::span<std::uint64_t const> marks,
                                   std::span<float const> marked, std::size_t values,
                                   block_origin const& origin, bool checksum, std::byte* out) {
-    store(out, 0, header_of(packed_tag, values, origin));
-    if (!marks.empty()) std::memcpy(out + block_header_bytes, marks.data(), marks.size_bytes());
-    return finish(numbers, marked, packed_bytes(values, marked.size()), checksum, out);
+    bool const listed = worth_listing(marks, values, marked.size());
+    store(out, 0, header_of(listed ? listed_tag : mapped_tag, values, origin));
+    if (listed) {
+      write_mark_list(marks, values, out + block_header_bytes);
+    } else if (!marks.empty()) {
+      std::memcpy(out + block_header_bytes, marks.data(), marks.size_bytes());
+    }
+    std::size_t const index =
+        listed ? mark_list_bytes(values, marked.size()) : mark_map_bytes(values);
+    return finish(numbers, marked, block_header_bytes + index, checksum, out);
   }
   static std::size_t write_dense(lhc_numbers<Lane> const& numbers, std::span<float const> values,
-                                 block_origin const& origin, bool checksum, std::byte* out) {
-    store(out, 0, header_of(dense_tag, values.size(), origin));
-    return finish(numbers, values, dense_bytes(values.size()), checksum, out);
+                                 block_origin const& origin, bool checksum, std::byte* out,
+                                 std::uint8_t tag = dense_tag) {
+    store(out, 0, header_of(tag, values.size(), origin));
+    return finish(numbers, values, block_header_bytes, checksum, out);
   }
 
-  /// @param origin  the owner, who sends it to all others
-  static std::size_t write_values(std::span<float const> values, block_origin const& origin,
-                                  bool checksum, std::byte* out) {
-    std::size_t const bytes = values_bytes(values.size());
-    store(out, 0, header_of(values_tag, values.size(), origin));
-    std::memcpy(out + block_header_bytes, values.data(), values.size_bytes());
-    if (checksum) seal(serial_group{}, out, bytes);
-    return bytes;
-  }
-  /// What is wrong with a message of `values` values as they are.
-  static block_fault fault_of_values(std::span<std::byte const> message, std::size_t values,
-                                     block_origin const& origin) {
-    if (message.size() != values_bytes(values)) return block_fault::length;
-    return fault_of(message, values_tag, values, origin);
-  }
-  /// Of a message without a fault.
-  static void read_values(std::span<std::byte const> message, std::span<float> values) {
-    std::memcpy(values.data(), message.data() + block_header_bytes, values.size_bytes());
-  }
-
-  /// sums += what the message says. After a fault sums hold anything.
+  /// What came.
+  struct content {
+    block_fault fault = block_fault::none;
+    std::byte const* lanes = nullptr;  ///< of what is marked
+  };
   /// @param origin  that it must have
-  static block_fault add(std::span<std::byte const> message, std::size_t values,
-                         block_origin const& origin, Lane* sums) {
-    if (message.size() < block_header_bytes) return block_fault::length;
-    bool const dense = load<block_header>(message.data()).codec == dense_tag;
-    if (auto const fault = fault_of(message, dense ? dense_tag : packed_tag, values, origin);
+  /// @param marks   index_words(values) of them, to be filled; after a fault they hold anything
+  static content read(std::span<std::byte const> message, std::size_t values,
+                      block_origin const& origin, std::uint64_t* marks) {
+    if (message.size() < block_header_bytes) return {block_fault::length};
+    auto const tag = load<block_header>(message.data()).codec;
+    bool const known = tag == listed_tag || tag == dense_tag;
+    if (auto const fault = fault_of(message, known ? tag : mapped_tag, values, origin);
         fault != block_fault::none)
-      return fault;
-    return dense ? add_all(message, values, sums) : add_marked(message, values, sums);
+      return {fault};
+    auto const body = message.subspan(block_header_bytes);
+    std::size_t const words = index_words(values);
+    std::size_t index = 0;
+    if (tag == dense_tag) {
+      std::fill_n(marks, words, ~std::uint64_t{0});
+      if (values % 64 != 0) marks[words - 1] >>= 64 - values % 64;
+    } else if (tag == listed_tag) {
+      auto const bytes = read_mark_list(body, values, marks);
+      if (!bytes) return {block_fault::length};
+      index = *bytes;
+    } else {
+      index = mark_map_bytes(values);
+      if (body.size() < index) return {block_fault::length};
+      if (words > 0) std::memcpy(marks, body.data(), index);
+      if (values % 64 != 0 && marks[words - 1] >> values % 64 != 0) return {block_fault::length};
+    }
+    std::size_t marked = 0;
+    for (std::size_t w = 0; w < words; ++w) marked += static_cast<std::size_t>(ones(marks[w]));
+    if (body.size() != index + marked * sizeof(Lane)) return {block_fault::length};
+    return {block_fault::none, body.data() + index};
+  }
+
+  /// What is wrong with a message of all values by write_dense with this tag.
+  static block_fault fault_of_dense(std::span<std::byte const> message, std::size_t values,
+                                    block_origin const& origin, std::uint8_t tag) {
+    if (message.size() != dense_bytes(values)) return block_fault::length;
+    return fault_of(message, tag, values, origin);
   }
 
  private:
@@ -102,39 +140,18 @@ template <class Lane> class shard_message {
                                                                      : block_fault::checksum;
   }
 
-  /// With lanes at the end of its `bytes` bytes.
+  /// Puts the lanes behind `bytes` bytes; returns how many it is then.
   static std::size_t finish(lhc_numbers<Lane> const& numbers, std::span<float const> values,
                             std::size_t bytes, bool checksum, std::byte* out) {
-    std::byte* const lanes = out + bytes - values.size() * sizeof(Lane);
-    for (std::size_t i = 0; i < values.size(); ++i) store(lanes, i, numbers.lane(values[i]));
+    if constexpr (std::is_same_v<Lane, float>) {  // lanes are the values
+      if (!values.empty()) std::memcpy(out + bytes, values.data(), values.size_bytes());
+    } else {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        store(out + bytes, i, numbers.lane(values[i]));
+    }
+    bytes += values.size() * sizeof(Lane);
     if (checksum) seal(serial_group{}, out, bytes);
     return bytes;
-  }
-
-  static block_fault add_all(std::span<std::byte const> message, std::size_t values, Lane* sums) {
-    if (message.size() != dense_bytes(values)) return block_fault::length;
-    for (std::size_t i = 0; i < values; ++i)
-      sums[i] += load<Lane>(message.data() + block_header_bytes, i);
-    return block_fault::none;
-  }
-
-  static block_fault add_marked(std::span<std::byte const> message, std::size_t values,
-                                Lane* sums) {
-    if (message.size() < packed_bytes(values, 0)) return block_fault::length;
-    std::size_t const words = index_words(values),
-                      lanes = (message.size() - packed_bytes(values, 0)) / sizeof(Lane);
-    std::byte const* const marks = message.data() + block_header_bytes;
-    std::byte const* const first = message.data() + packed_bytes(values, 0);
-    std::size_t place = 0;
-    for (std::size_t w = 0; w < words; ++w) {
-      auto word = load<std::uint64_t>(marks, w);
-      bool const too_far = w + 1 == words && values % 64 != 0 && word >> values % 64 != 0;
-      if (too_far || place + static_cast<std::size_t>(ones(word)) > lanes)
-        return block_fault::length;
-      for (; word != 0; word &= word - 1)
-        sums[w * 64 + static_cast<std::size_t>(lowest_one(word))] += load<Lane>(first, place++);
-    }
-    return message.size() == packed_bytes(values, place) ? block_fault::none : block_fault::length;
   }
 };
 
