@@ -26,12 +26,6 @@ namespace detail = hcomp::detail;
 
 namespace {
 
-sparse::vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::uint64_t seed = 1) {
-  sparse::vectors x;
-  for (std::size_t r = 0; r < ranks; ++r)
-    x.push_back(sparse::values(n, density, {.seed = seed * 1000 + r}));
-  return x;
-}
 std::size_t union_of(sparse::vectors const& x) {
   std::size_t marked = 0;
   for (std::size_t i = 0; i < x[0].size(); ++i)
@@ -77,7 +71,7 @@ TEST_CASE("iblt: one worker's values are read from 1.25 cells each, and half of 
   std::size_t const n = 1 << 20;  // C7: 20.8 thousand values, 49 % missing at 1.20
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
-    auto const x = ranks_of(1, n, 0.0198, seed);
+    auto const x = sparse::ranks_of(1, n, 0.0198, seed);
     auto const values = union_of(x);
     for (double const cells : {1.25, 1.3, 1.5}) {
       CAPTURE(cells);
@@ -103,7 +97,7 @@ TEST_CASE("iblt: values of 8 workers are read rightly by check sums, and often w
   int const runs = 6;
   for (std::uint64_t seed = 1; seed <= runs; ++seed) {
     CAPTURE(seed);
-    auto const x = ranks_of(8, n, 0.005, seed);
+    auto const x = sparse::ranks_of(8, n, 0.005, seed);
     auto const values = union_of(x);
     auto const expected = sparse::fixed_sum<std::uint32_t>(x);
     auto codec = over(x, {.expected = values, .cells_per_value = seed % 2 ? 1.25 : 1.3});
@@ -133,7 +127,7 @@ TEST_CASE("iblt: sums are exact for all supports, sizes and ranks, in any order"
         CAPTURE(n);
         CAPTURE(ranks);
         CAPTURE(density);
-        auto x = ranks_of(ranks, n, density, n + 3);
+        auto x = sparse::ranks_of(ranks, n, density, n + 3);
         if (n > 2) x[0][n / 2] = -x[ranks - 1][n / 2];  // may cancel
         auto codec = over(x, {.cells_per_value = 3});
         auto const found = sum(codec, x);
@@ -145,7 +139,7 @@ TEST_CASE("iblt: sums are exact for all supports, sizes and ranks, in any order"
 
 TEST_CASE("iblt: golden lanes") {
   // Part of the wire format: raise wire_version together with these.
-  auto const x = ranks_of(2, 10'000, 0.01);
+  auto const x = sparse::ranks_of(2, 10'000, 0.01);
   auto codec = over(x);
   auto const lanes = reduced(codec, x, 5);
   CHECK(hcomp::fingerprint(hcomp::serial_group{}, reinterpret_cast<std::byte const*>(lanes.data()),
@@ -175,7 +169,7 @@ TEST_CASE("iblt: small tables fail seldom, and then say so") {
 }
 
 TEST_CASE("iblt: the mean is the sum divided by the ranks") {
-  auto const x = ranks_of(4, 2000, 0.05);
+  auto const x = sparse::ranks_of(4, 2000, 0.05);
   auto codec = over(x, {.cells_per_value = 3});
   iblt mean({.ranks = 4, .result = hcomp::reduction::mean}, {.cells_per_value = 3});
   auto expected = sum(codec, x);
@@ -184,7 +178,7 @@ TEST_CASE("iblt: the mean is the sum divided by the ranks") {
 }
 
 TEST_CASE("iblt: too many values are an error with the numbers, and x stays as it was") {
-  auto const x = ranks_of(2, 20'000, 0.05);
+  auto const x = sparse::ranks_of(2, 20'000, 0.05);
   auto codec = over(x, {.expected = 500});
   auto const lanes = reduced(codec, x, 1);
   auto out = x[0];
@@ -206,7 +200,7 @@ TEST_CASE("iblt: too many values are an error with the numbers, and x stays as i
 }
 
 TEST_CASE("iblt: cells that are damaged, and words that are none, are refused") {
-  auto const x = ranks_of(2, 20'000, 0.05);
+  auto const x = sparse::ranks_of(2, 20'000, 0.05);
   auto codec = over(x);
   auto lanes = reduced(codec, x, 1);
   auto out = x[0];
@@ -229,7 +223,7 @@ TEST_CASE("iblt: cells that are damaged, and words that are none, are refused") 
 
 TEST_CASE("iblt: NaN and impossible settings are refused with their values") {
   for (float const special : data::nonfinite_specials<float>()) {
-    auto x = ranks_of(3, 500, 0.1);
+    auto x = sparse::ranks_of(3, 500, 0.1);
     x[2][100] = special;
     auto codec = over(x);
     CHECK_THROWS_WITH_AS(sum(codec, x), "iblt: NaN or infinity on some rank; x is unchanged",

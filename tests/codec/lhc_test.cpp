@@ -21,12 +21,6 @@ using hcomp::mix;
 
 namespace {
 
-sparse::vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::uint64_t seed = 1) {
-  sparse::vectors x;
-  for (std::size_t r = 0; r < ranks; ++r)
-    x.push_back(sparse::values(n, density, {.seed = seed * 1000 + r}));
-  return x;
-}
 template <class Lane> lhc<Lane> over(sparse::vectors const& x, lhc_options const& options = {}) {
   return lhc<Lane>({.ranks = static_cast<std::uint32_t>(x.size())}, options);
 }
@@ -45,7 +39,7 @@ double relative_error(std::vector<float> const& found, sparse::vectors const& x)
 }  // namespace
 
 TEST_CASE("lhc: sums of 8 workers are exact in fixed point, and near in floats") {  // C5, C6, C12
-  auto x = ranks_of(8, 400'000, 0.05);
+  auto x = sparse::ranks_of(8, 400'000, 0.05);
   auto narrow = over<std::uint32_t>(x);
   auto wide = over<std::uint64_t>(x);
   auto const sum = sparse::sum(narrow, x);
@@ -64,7 +58,7 @@ TEST_CASE("lhc: sums of 8 workers are exact in fixed point, and near in floats")
 TEST_CASE("lhc: the sketch is sized by the union, which grows with the ranks") {  // C11
   for (std::size_t const ranks : {1, 4, 8, 16}) {
     CAPTURE(ranks);
-    auto const x = ranks_of(ranks, 200'000, 0.01);
+    auto const x = sparse::ranks_of(ranks, 200'000, 0.01);
     auto codec = over<std::uint32_t>(x);
     sparse::sum(codec, x);
     double const density = 1 - std::pow(0.99, static_cast<double>(ranks));
@@ -76,7 +70,7 @@ TEST_CASE("lhc: the sketch is sized by the union, which grows with the ranks") {
 }
 
 TEST_CASE("lhc: what a sketch is too small for is sent beside it") {
-  auto const x = ranks_of(3, 100'000, 0.05);
+  auto const x = sparse::ranks_of(3, 100'000, 0.05);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
   // At 1.15 cells six of ten are lost, so there is no sketch; at 1.2 half, a little less.
   auto none = over<std::uint32_t>(x, {.cells_per_value = 1.15, .attempts = 2});
@@ -97,7 +91,7 @@ TEST_CASE("lhc: what a sketch is too small for is sent beside it") {
 }
 
 TEST_CASE("lhc: other steps have other hashes, and the same step the same") {
-  auto const x = ranks_of(2, 50'000, 0.05);
+  auto const x = sparse::ranks_of(2, 50'000, 0.05);
   auto codec = over<std::uint32_t>(x);
   auto const lanes_of = [&](std::uint64_t stream) {
     sparse::sum(codec, x, stream);
@@ -112,7 +106,7 @@ TEST_CASE("lhc: other steps have other hashes, and the same step the same") {
 }
 
 TEST_CASE("lhc: cells that the index does not explain are an error") {
-  auto const x = ranks_of(2, 20'000, 0.05);
+  auto const x = sparse::ranks_of(2, 20'000, 0.05);
   auto codec = over<std::uint32_t>(x);
   sparse::sum(codec, x);
   std::vector<std::uint32_t> lanes(codec.lanes(20'000));
@@ -126,7 +120,7 @@ TEST_CASE("lhc: cells that the index does not explain are an error") {
   CHECK(out == before);
   // a rank whose vector is another one than it has marked
   auto other = over<std::uint32_t>(x);
-  auto const y = ranks_of(2, 20'000, 0.05, 2);
+  auto const y = sparse::ranks_of(2, 20'000, 0.05, 2);
   sparse::sum(other, y);
   std::vector<std::uint32_t> strange(other.lanes(20'000));
   other.encode_lanes(y[0], strange);
@@ -143,7 +137,7 @@ TEST_CASE("lhc: impossible settings and vectors are refused with their values") 
                        std::invalid_argument);
   CHECK_THROWS_AS(lhc<>({}, {.attempts = 0}), std::invalid_argument);
   for (float const special : data::nonfinite_specials<float>()) {
-    auto x = ranks_of(3, 500, 0.1);
+    auto x = sparse::ranks_of(3, 500, 0.1);
     x[2][100] = special;
     lhc<> plain({.ranks = 3, .nonfinite = hcomp::nonfinite_policy::propagate});
     CHECK_THROWS_WITH_AS(sparse::sum(plain, x), "lhc: NaN or infinity on some rank; x is unchanged",

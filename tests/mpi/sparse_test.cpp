@@ -11,6 +11,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/sparse.hpp>
+#include <support/sparse_plan.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -255,25 +256,6 @@ TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stay
 
 TEST_CASE("mpi sparse plan: whole and in shards, sums of a hundredth of the values are exact") {
   mpi::transport transport(MPI_COMM_WORLD);
-  host_executor executor;
-  auto all = everybodys(100'001, 0.01);
-  for (auto& one : all)
-    for (float& v : one) v = std::round(v * 1024) / 1024;  // so that sums of floats are exact, too
-  auto const expected = sparse::plain_sum(all);
-  auto const check = [&]<class Lane>(Lane) {
-    sparse_plan<Lane, mpi::transport, host_executor> sum(expected.size(), transport, executor);
-    auto x = mine(all), y = x;
-    sum.all_reduce(std::span(x));
-    CHECK(x == expected);
-    CHECK(same_everywhere(x));
-    sum.reduce_scatter(std::span(y));
-    auto const shard = sum.shard();
-    for (std::size_t i = 0; i < y.size(); ++i)
-      if (i < shard.first || i >= shard.first + shard.count) y[i] = -1;  // only shards travel
-    sum.all_gather(std::span(y));
-    CHECK(y == expected);
-    CHECK(same_everywhere(y));
-  };
-  check(float{});
-  check(std::uint32_t{});
+  sparse::check_plan<float>(transport);
+  sparse::check_plan<std::uint32_t>(transport);
 }

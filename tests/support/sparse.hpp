@@ -34,6 +34,14 @@ inline std::vector<float> values(std::size_t n, double density, data::source fro
   return x;
 }
 
+/// Every rank's.
+inline vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::uint64_t seed = 1) {
+  vectors x;
+  for (std::size_t r = 0; r < ranks; ++r)
+    x.push_back(values(n, density, {.seed = seed * 1000 + r}));
+  return x;
+}
+
 /// What `codec` makes of the sum of all ranks' vectors, the same on each of them; lanes are added
 /// in the order of the ranks.
 template <hcomp::IndexedNativeSum C>

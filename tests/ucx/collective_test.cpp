@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +12,7 @@
 #include <hcomp/ucx/transport.hpp>
 #include <span>
 #include <support/data.hpp>
-#include <support/sparse.hpp>
+#include <support/sparse_plan.hpp>
 #include <vector>
 
 namespace {
@@ -84,28 +83,6 @@ TEST_CASE("ucx: Marsit runs a hundred rounds and all ranks hold the same bits") 
 
 TEST_CASE("ucx sparse plan: whole and in shards, sums of a hundredth of the values are exact") {
   auto transport = make_transport();
-  host_executor executor;
-  sparse::vectors all;
-  for (int r = 0; r < transport.size(); ++r) {
-    all.push_back(sparse::values(100'001, 0.01, {.seed = 100 + static_cast<unsigned>(r)}));
-    for (float& v : all.back())
-      v = std::round(v * 1024) / 1024;  // so that sums of floats are exact
-  }
-  auto const expected = sparse::plain_sum(all);
-  auto const check = [&]<class Lane>(Lane) {
-    sparse_plan<Lane, ucx::transport, host_executor> sum(expected.size(), transport, executor);
-    auto x = all[static_cast<std::size_t>(transport.rank())], y = x;
-    sum.all_reduce(std::span(x));
-    CHECK(x == expected);
-    CHECK(digest(std::span(x), transport).same());
-    sum.reduce_scatter(std::span(y));
-    auto const shard = sum.shard();
-    for (std::size_t i = 0; i < y.size(); ++i)
-      if (i < shard.first || i >= shard.first + shard.count) y[i] = -1;  // only shards travel
-    sum.all_gather(std::span(y));
-    CHECK(y == expected);
-    CHECK(digest(std::span(y), transport).same());
-  };
-  check(float{});
-  check(std::uint32_t{});
+  sparse::check_plan<float>(transport);
+  sparse::check_plan<std::uint32_t>(transport);
 }
