@@ -10,6 +10,7 @@
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/iblt.hpp>
 #include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/inceptionn_bursts.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/inceptionn_stream.hpp>
 #include <hcomp/codec/lhc.hpp>
