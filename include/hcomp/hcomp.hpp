@@ -7,6 +7,8 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/bloom_index.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/error_bounded_options.hpp>
+#include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/iblt.hpp>
 #include <hcomp/codec/identity.hpp>

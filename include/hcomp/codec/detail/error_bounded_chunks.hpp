@@ -1,0 +1,268 @@
+#pragma once
+/// @file
+/// A chunk of error_bounded_stream: the integer before the first, a byte per block of 32 values,
+/// then the blocks' payloads.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <hcomp/codec/detail/error_bounded_blocks.hpp>
+#include <hcomp/codec/detail/error_bounded_grid.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <string>
+
+namespace hcomp::detail {
+
+inline constexpr std::size_t error_bounded_chunk_values = 4096;
+
+constexpr std::size_t error_bounded_blocks(std::size_t values) {
+  return (values + error_bounded_block_values - 1) / error_bounded_block_values;
+}
+/// Bytes in front of the payloads of a chunk.
+constexpr std::size_t error_bounded_front(std::size_t values) {
+  return sizeof(std::int32_t) + error_bounded_blocks(values);
+}
+
+/// A block of up to 32 values; behind them, zeros.
+struct error_bounded_values {
+  enum class state { zeros, integers, words };
+
+  state is = state::zeros;                                 ///< zeros: q is not set
+  alignas(64) std::int32_t q[error_bounded_block_values];  ///< integers, or words
+
+  std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
+  void set_word(std::size_t i, std::uint32_t word) { q[i] = static_cast<std::int32_t>(word); }
+  void make_words() {
+    for (auto& value : q)
+      value = is == state::zeros ? 0 : static_cast<std::int32_t>(error_bounded_word(value));
+    is = state::words;
+  }
+  /// Integers, if no word is a float.
+  void simplify(error_bounded_grid const& grid) {
+    for (std::size_t i = 0; i < error_bounded_block_values; ++i)
+      if (!is_integer(grid, word(i))) return;
+    for (auto& value : q) value = integer_of(static_cast<std::uint32_t>(value));
+    is = state::integers;
+  }
+};
+
+struct error_bounded_coder {
+  error_bounded_grid grid;
+  error_bounded_kernels kernels;
+
+  /// x as a block.
+  /// @param error  becomes the largest error seen, in steps, where it is less
+  [[gnu::always_inline]] void quantize(float const* x, std::size_t n, error_bounded_values& v,
+                                       double& error) const {
+    float padded[error_bounded_block_values];
+    if (n < error_bounded_block_values) {
+      std::memset(padded, 0, sizeof(padded));
+      std::memcpy(padded, x, n * sizeof(float));
+      x = padded;
+    }
+    v.is = error_bounded_values::state::integers;
+    if (kernels.quantize(grid, x, v.q, error)) return;
+    v.is = error_bounded_values::state::words;
+    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+      v.set_word(i, word_of(grid, x[i]));
+      if (is_integer(grid, v.word(i)))
+        error = std::max(
+            error, std::fabs(static_cast<double>(x[i]) * grid.inverse - integer_of(v.word(i))));
+    }
+  }
+
+  /// y = the block.
+  [[gnu::always_inline]] void dequantize(error_bounded_values const& v, std::size_t n,
+                                         float* y) const {
+    if (v.is == error_bounded_values::state::zeros) {
+      std::memset(y, 0, n * sizeof(float));
+    } else if (v.is == error_bounded_values::state::words) {
+      for (std::size_t i = 0; i < n; ++i) y[i] = value_of(grid, v.word(i));
+    } else if (n == error_bounded_block_values) {
+      kernels.dequantize(grid, v.q, y);
+    } else {
+      float padded[error_bounded_block_values];
+      kernels.dequantize(grid, v.q, padded);
+      std::memcpy(y, padded, n * sizeof(float));
+    }
+  }
+
+  /// Whether `bytes` at `chunk` are a chunk of `values` values.
+  static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
+    if (bytes < error_bounded_front(values)) return false;
+    std::byte const* const modes = chunk + sizeof(std::int32_t);
+    std::size_t at = error_bounded_front(values);
+    for (std::size_t i = 0; i < error_bounded_blocks(values); ++i) {
+      auto const byte = static_cast<unsigned>(modes[i]);
+      std::size_t const n =
+          std::min(values - i * error_bounded_block_values, error_bounded_block_values);
+      unsigned const width = byte & 63u;
+      switch (static_cast<error_bounded_kind>(byte >> 6)) {
+        case error_bounded_kind::difference:
+          if (n < error_bounded_block_values) return false;
+          [[fallthrough]];
+        case error_bounded_kind::plain:
+          if (width > 30) return false;
+          at += 4 * width;
+          break;
+        case error_bounded_kind::sparse: {
+          if ((width != 1 && width != 2 && width != 4) || bytes - at < 4) return false;
+          auto const nonzero = load<std::uint32_t>(chunk + at);
+          if (n < error_bounded_block_values && nonzero >> n != 0) return false;
+          at += 4 + width * static_cast<std::size_t>(std::popcount(nonzero));
+          break;
+        }
+        case error_bounded_kind::words:
+          if (width != 0) return false;
+          at += 4 * n;
+      }
+      if (at > bytes) return false;
+    }
+    return at == bytes;
+  }
+};
+
+/// Takes the blocks of a valid chunk one by one.
+class error_bounded_reader {
+ public:
+  error_bounded_reader(error_bounded_coder const& coder, std::byte const* chunk, std::size_t values)
+      : coder_(&coder),
+        before_(load<std::int32_t>(chunk)),
+        modes_(chunk + sizeof(std::int32_t)),
+        at_(chunk + error_bounded_front(values)) {}
+
+  /// v = the next block, of n values.
+  [[gnu::always_inline]] void take(std::size_t n, error_bounded_values& v) {
+    v.is = error_bounded_values::state::zeros;
+    std::uint64_t none = 0;
+    add(n, v, none);
+  }
+
+  /// v += the next block, of n values.
+  /// @param float_additions  counts those that were not exact integer sums
+  [[gnu::always_inline]] void add(std::size_t n, error_bounded_values& v,
+                                  std::uint64_t& float_additions) {
+    using state = error_bounded_values::state;
+    auto const byte = static_cast<std::uint8_t>(*modes_++);
+    if (byte == 0) {
+      before_ = 0;
+    } else if (byte != error_bounded_words_mode && v.is != state::words) {
+      error_bounded_mode const mode{byte, 0};
+      before_ = coder_->kernels.unpack(mode, at_, before_, v.is == state::integers, v.q);
+      v.is = state::integers;
+      at_ += bytes_of(mode);
+    } else {
+      add_words(byte, n, v, float_additions);
+    }
+  }
+
+ private:
+  std::size_t bytes_of(error_bounded_mode mode) const {
+    auto const width = static_cast<std::size_t>(mode.width());
+    if (mode.kind() != error_bounded_kind::sparse) return 4 * width;
+    return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(at_)));
+  }
+
+  void add_words(std::uint8_t byte, std::size_t n, error_bounded_values& v,
+                 std::uint64_t& float_additions) {
+    using state = error_bounded_values::state;
+    error_bounded_values in;
+    if (byte == error_bounded_words_mode) {
+      std::memset(in.q, 0, sizeof(in.q));
+      std::memcpy(in.q, at_, n * sizeof(std::uint32_t));
+      at_ += n * sizeof(std::uint32_t);
+      before_ = 0;
+    } else {
+      error_bounded_mode const mode{byte, 0};
+      before_ = coder_->kernels.unpack(mode, at_, before_, false, in.q);
+      at_ += bytes_of(mode);
+      in.is = state::integers;
+      in.make_words();
+    }
+    if (v.is != state::words) v.make_words();
+    for (std::size_t i = 0; i < n; ++i) {
+      std::uint32_t const a = v.word(i), b = in.word(i);
+      if (is_integer(coder_->grid, a) && is_integer(coder_->grid, b)) {
+        std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
+        if (std::abs(sum) >= coder_->grid.first_float)
+          throw wire_error("error_bounded_stream: a sum of " + std::to_string(sum) +
+                           " steps, which no ranks have");
+        v.set_word(i, error_bounded_word(static_cast<std::int32_t>(sum)));
+      } else if (integer_of(a) == 0 || integer_of(b) == 0) {
+        v.set_word(i, integer_of(a) == 0 ? b : a);
+      } else {
+        v.set_word(i, add_floats(coder_->grid, a, b));
+        ++float_additions;
+      }
+    }
+  }
+
+  error_bounded_coder const* coder_;
+  std::int32_t before_;
+  std::byte const* modes_;
+  std::byte const* at_;
+};
+
+/// Puts blocks into a chunk one by one.
+class error_bounded_writer {
+ public:
+  /// @param weight  ranks whose sum is written
+  error_bounded_writer(error_bounded_coder const& coder, std::byte* chunk, std::size_t values,
+                       std::uint32_t weight)
+      : coder_(&coder),
+        weight_(weight),
+        largest_(weight * static_cast<std::uint32_t>(coder.grid.limit)),
+        beyond_(std::bit_ceil(2 * largest_ + 1)),
+        chunk_(chunk),
+        modes_(chunk + sizeof(std::int32_t)),
+        at_(chunk + error_bounded_front(values)) {
+    store(chunk, 0, std::int32_t{0});
+  }
+
+  /// @throws wire_error  a value is larger than sums of so many ranks can be
+  [[gnu::always_inline]] void put(error_bounded_values& v, std::size_t n) {
+    using state = error_bounded_values::state;
+    if (v.is == state::words) v.simplify(coder_->grid);
+    if (v.is == state::integers) {
+      if (modes_ == chunk_ + sizeof(std::int32_t)) store(chunk_, 0, before_ = v.q[0]);
+      auto const packed = coder_->kernels.pack(v.q, before_, n, at_);
+      if (packed.magnitude >= beyond_) too_large();
+      *modes_++ = static_cast<std::byte>(packed.mode.byte);
+      at_ += packed.mode.bytes;
+      before_ = v.q[error_bounded_block_values - 1];
+      return;
+    }
+    before_ = 0;
+    bool const zeros = v.is == state::zeros;
+    *modes_++ = static_cast<std::byte>(zeros ? 0 : error_bounded_words_mode);
+    for (std::size_t i = 0; !zeros && i < n; ++i) {
+      std::uint32_t const word = v.word(i);
+      if (is_integer(coder_->grid, word) && (word & 0x7fffffffu) > largest_) too_large();
+      store(at_, i, word);
+    }
+    if (!zeros) at_ += n * sizeof(std::uint32_t);
+  }
+
+  /// Behind the last byte.
+  std::byte* end() const { return at_; }
+
+ private:
+  [[noreturn]] void too_large() const {
+    throw wire_error("error_bounded_stream: a sum of more than " + std::to_string(largest_) +
+                     " steps, the most that " + std::to_string(weight_) + " ranks can have");
+  }
+
+  error_bounded_coder const* coder_;
+  std::uint32_t weight_, largest_, beyond_;
+  std::int32_t before_ = 0;
+  std::byte* chunk_;
+  std::byte* modes_;
+  std::byte* at_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,94 @@
+#pragma once
+/// @file
+/// The integers that error_bounded_stream makes of floats, and what becomes of floats that are too
+/// large for them.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <hcomp/core/bits.hpp>
+
+namespace hcomp::detail {
+
+/// Multiples of a step, the same on all ranks.
+///
+/// Let E be the bound of P ranks, d = 2^(magnitude_bits - 23), and the step at most
+/// 2 (1 - d) E / P. Every rank is off by half a step, in all (1 - d) E. The integer sum Q is exact,
+/// and |Q| < P * 2^magnitude_bits; so |Q * step| < 2^(24 - 23 + magnitude_bits) (1 - d) E, and
+/// rounding it to float adds at most 2^-24 of that: d (1 - d) E. Together that is (1 - d^2) E; what
+/// is left is far more than the roundings of double, 2^-50 E, can take.
+struct error_bounded_grid {
+  double step;
+  /// 1 / step, of so few bits that its product with any float is exact: then it makes no
+  /// difference whether a compiler fuses multiplications with additions.
+  double inverse;
+  std::int32_t limit;  ///< the largest integer of one rank
+  /// Bits of the largest power of two not above limit * step: of the floats below it, there are
+  /// none that are not integers here, and more of them than sums can have values.
+  std::uint32_t first_float;
+
+  error_bounded_grid(double bound_per_rank, int magnitude_bits)
+      : limit((std::int32_t{1} << magnitude_bits) - 1) {
+    double const wanted = 2 * bound_per_rank * (1 - std::ldexp(1.0, magnitude_bits - 23));
+    constexpr std::uint64_t unused = (std::uint64_t{1} << 24) - 1;
+    inverse = same_bits<double>((same_bits<std::uint64_t>(1 / wanted) + unused) & ~unused);
+    step = 1 / inverse;
+    auto const exponent = same_bits<std::uint64_t>(limit * step) >> 52;
+    first_float = static_cast<std::uint32_t>(exponent - 1023 + 127) << 23;
+  }
+};
+
+/// The nearest integer, ties to even; 2^31 - 1 if that is beyond the limit or x is not finite.
+inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float x) {
+  constexpr std::int32_t none = 0x7fffffff;
+  double const multiple = static_cast<double>(x) * grid.inverse;
+  if (!is_finite(x) || std::fabs(multiple) > grid.limit + 1) return none;
+  // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
+  auto const q = static_cast<std::int32_t>(
+      static_cast<std::uint32_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52)));
+  return q > grid.limit || q < -grid.limit ? none : q;
+}
+
+// ---- Words: an integer or a float, in 32 bits. Magnitudes below first_float are those of
+// integers.
+
+inline std::uint32_t error_bounded_word(std::int32_t q) {
+  return q < 0 ? 0x80000000u | (0u - static_cast<std::uint32_t>(q)) : static_cast<std::uint32_t>(q);
+}
+inline bool is_integer(error_bounded_grid const& grid, std::uint32_t word) {
+  return (word & 0x7fffffffu) < grid.first_float;
+}
+/// Of a word that is an integer.
+inline std::int32_t integer_of(std::uint32_t word) {
+  auto const magnitude = static_cast<std::int32_t>(word & 0x7fffffffu);
+  return word >> 31 ? -magnitude : magnitude;
+}
+/// NaNs become one NaN, so that it does not matter which of two came first.
+inline std::uint32_t bits_of_sum(float sum) {
+  auto const bits = same_bits<std::uint32_t>(sum);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
+}
+inline std::uint32_t word_of(error_bounded_grid const& grid, float x) {
+  std::int32_t const q = error_bounded_integer(grid, x);
+  return q == 0x7fffffff ? bits_of_sum(x) : error_bounded_word(q);
+}
+inline float value_of(error_bounded_grid const& grid, std::uint32_t word) {
+  return is_integer(grid, word) ? static_cast<float>(integer_of(word) * grid.step)
+                                : same_bits<float>(word);
+}
+
+/// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
+inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a, std::uint32_t b) {
+  double sum;
+  if (!is_integer(grid, a) && !is_integer(grid, b))
+    sum = static_cast<double>(same_bits<float>(a)) + static_cast<double>(same_bits<float>(b));
+  else if (is_integer(grid, a))
+    sum = std::fma(integer_of(a), grid.step, static_cast<double>(same_bits<float>(b)));
+  else
+    sum = std::fma(integer_of(b), grid.step, static_cast<double>(same_bits<float>(a)));
+  std::uint32_t const bits = bits_of_sum(static_cast<float>(sum));
+  if (!is_integer(grid, bits)) return bits;
+  return error_bounded_word(static_cast<std::int32_t>(std::lrint(sum * grid.inverse)));
+}
+
+}  // namespace hcomp::detail

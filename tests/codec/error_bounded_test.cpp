@@ -1,0 +1,455 @@
+/// @file
+/// error_bounded_stream: that the bound holds for the answer, that integers are added exactly, what
+/// becomes of floats that are no integers, sizes, damage.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/data.hpp>
+#include <support/error_bounded.hpp>
+#include <vector>
+
+using hcomp::error_bounded_options;
+using hcomp::error_bounded_stream;
+using hcomp::simd_level;
+
+namespace {
+
+using floats = std::vector<float>;
+using bytes = std::vector<std::byte>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+/// A copy: it has no room behind it that could be read unnoticed.
+bytes encoded(error_bounded_stream const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return {out.begin(), out.end()};
+}
+bytes merged(error_bounded_stream const& codec, bytes const& a, bytes const& b) {
+  bytes out(codec.capacity(codec.peek(a).values));
+  out.resize(codec.merge(a, b, out));
+  return {out.begin(), out.end()};
+}
+floats decoded(error_bounded_stream const& codec, bytes const& in) {
+  floats y(codec.peek(in).values, 77.0f);
+  codec.decode(in, y);
+  return y;
+}
+bytes summed(error_bounded_stream const& codec, std::vector<floats> const& ranks) {
+  bytes sum = encoded(codec, ranks[0]);
+  for (std::size_t r = 1; r < ranks.size(); ++r) sum = merged(codec, sum, encoded(codec, ranks[r]));
+  return sum;
+}
+bool same(floats const& a, floats const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+/// In double, whose roundings are below 2^-29 of the bound for all that becomes integers.
+double exact_sum(std::vector<floats> const& ranks, std::size_t i) {
+  double sum = 0;
+  for (auto const& x : ranks) sum += static_cast<double>(x[i]);
+  return sum;
+}
+/// Of what is finite.
+double magnitude_sum(std::vector<floats> const& ranks, std::size_t i) {
+  double sum = 0;
+  for (auto const& x : ranks)
+    if (std::isfinite(x[i])) sum += std::fabs(static_cast<double>(x[i]));
+  return sum;
+}
+double largest_error(std::vector<floats> const& ranks, floats const& y) {
+  double largest = 0;
+  for (std::size_t i = 0; i < y.size(); ++i)
+    largest = std::fmax(largest, std::fabs(static_cast<double>(y[i]) - exact_sum(ranks, i)));
+  return largest;
+}
+
+/// Up to 2^-0.001 of what becomes an integer, as many of each power of two; a seventh are zeros.
+floats of_all_sizes(error_bounded_stream const& codec, std::size_t n, std::uint64_t seed) {
+  floats x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const random = hcomp::mix(seed * 1'000'003 + i);
+    double const power = codec.options().magnitude_bits * error_bounded::draw(seed, i) * 1.3;
+    double const size = std::exp2(power - 0.3 * codec.options().magnitude_bits - 0.001);
+    x[i] = static_cast<float>((random & 1 ? -1 : 1) * codec.step() * size);
+    if (random % 7 == 0) x[i] = random & 1 ? -0.0f : 0.0f;
+  }
+  return x;
+}
+/// Halfway between two multiples, so that all ranks are off by half a step to the same side, and so
+/// large that the rounding to float counts as well.
+floats halfway(error_bounded_stream const& codec, std::size_t n) {
+  floats x(n);
+  double const highest = std::exp2(codec.options().magnitude_bits);
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = static_cast<float>((highest - 2.5 - 2 * static_cast<double>(i % 400)) * codec.step());
+  return x;
+}
+
+/// All forms that blocks have: zeros, few values, differences, integers, and as floats.
+floats of_all_forms(std::size_t n, std::uint64_t seed, bool with_floats) {
+  auto const smooth = error_bounded::smooth(n, seed).x;
+  auto const gradient = error_bounded::gradient(n, seed).x;
+  floats x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const block = hcomp::mix(seed * 77 + i / 64) % 5, random = hcomp::mix(seed + i);
+    if (block == 1) x[i] = random % 20 == 0 ? gradient[i] : 0;
+    if (block == 2) x[i] = smooth[i];
+    if (block == 3) x[i] = gradient[i];
+    if (block == 4) x[i] = with_floats && random % 9 == 0 ? 1e30f * gradient[i] : 100 * smooth[i];
+  }
+  return x;
+}
+
+constexpr std::size_t sizes[] = {0, 1, 3, 7, 31, 32, 33, 64, 1000, 4095, 4096, 4097, 8300};
+
+template <class F> void at_every_level(F const& f) {
+  for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
+    if (level > hcomp::best_simd_level()) continue;
+    CAPTURE(static_cast<int>(level));
+    f(level);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("error_bounded: the sum of 1 to 16 ranks is within the bound, the last rounding too") {
+  for (std::uint32_t ranks = 1; ranks <= 16; ++ranks)
+    for (std::size_t const n : sizes) {
+      CAPTURE(ranks);
+      CAPTURE(n);
+      double const bound = std::pow(10.0, -12.0 + static_cast<double>((ranks * 7 + n) % 20));
+      int const bits[] = {10, 14, 18, 22};
+      error_bounded_stream const codec(
+          {.bound = bound, .ranks = ranks, .magnitude_bits = bits[(ranks + n) % 4]});
+      std::vector<floats> x;
+      for (std::uint32_t r = 0; r < ranks; ++r) x.push_back(of_all_sizes(codec, n, 40 * r + 1));
+      auto const sum = summed(codec, x);
+      CHECK(codec.peek(sum).float_additions == 0);
+      CHECK(codec.peek(sum).weight == ranks);
+      CHECK(largest_error(x, decoded(codec, sum)) <= bound);
+    }
+}
+
+TEST_CASE("error_bounded: the bound holds where all roundings go the same way, but not with less") {
+  for (int const bits : {10, 14, 18, 20, 22})
+    for (std::uint32_t const ranks : {1u, 2u, 7u, 16u, 64u}) {
+      CAPTURE(bits);
+      CAPTURE(ranks);
+      error_bounded_stream const codec({.bound = 1e-3, .ranks = ranks, .magnitude_bits = bits});
+      std::vector<floats> const x(ranks, halfway(codec, 400));
+      double const error = largest_error(x, decoded(codec, summed(codec, x)));
+      CHECK(error <= 1e-3);
+      double const share = std::ldexp(1.0, bits - 23);  // of the rounding to float
+      CHECK(error > 0.95e-3 * (1 - share));
+      CHECK(codec.step() > 2e-3 / ranks * (1 - share) * (1 - 0x1p-27));
+    }
+}
+
+TEST_CASE("error_bounded: sums are the same bytes in any order") {
+  for (std::size_t const n : sizes) {
+    CAPTURE(n);
+    error_bounded_stream const codec({.bound = 1e-3, .ranks = 6});
+    std::vector<bytes> codes;
+    for (std::uint64_t r = 0; r < 6; ++r)
+      codes.push_back(encoded(codec, of_all_forms(n, r, false)));
+    // a rank that cancels another
+    auto opposite = of_all_forms(n, 4, false);
+    for (auto& value : opposite) value = -value;
+    codes[5] = encoded(codec, opposite);
+    bytes expected = codes[0];
+    for (std::size_t r = 1; r < 6; ++r) expected = merged(codec, expected, codes[r]);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      auto left = codes;
+      for (std::uint64_t i = 0; left.size() > 1; ++i) {
+        auto const take = [&] {
+          std::size_t const at = hcomp::mix(seed * 100 + i + left.size()) % left.size();
+          auto const taken = left[at];
+          left.erase(left.begin() + static_cast<std::ptrdiff_t>(at));
+          return taken;
+        };
+        auto const a = take(), b = take();
+        left.push_back(merged(codec, a, b));
+      }
+      CHECK(left[0] == expected);
+    }
+  }
+}
+
+TEST_CASE("error_bounded: merging is encoding the sum where values are multiples of the step") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 2});
+  floats a(5000), b(5000), both(5000);
+  for (std::size_t i = 0; i < 5000; ++i) {
+    auto const p = static_cast<int>(hcomp::mix(i) % 2001) - 1000, q = static_cast<int>(i % 60) - 9;
+    a[i] = static_cast<float>(p * codec.step());
+    b[i] = static_cast<float>(q * codec.step());
+    both[i] = static_cast<float>((p + q) * codec.step());
+  }
+  auto const sum = merged(codec, encoded(codec, a), encoded(codec, b)),
+             at_once = encoded(codec, both);
+  std::size_t const header = sizeof(hcomp::detail::error_bounded_header);
+  CHECK(bytes(sum.begin() + header, sum.end()) == bytes(at_once.begin() + header, at_once.end()));
+}
+
+TEST_CASE("error_bounded: every level makes the same bytes and the same floats") {
+  for (std::size_t const n : sizes)
+    for (bool const with_floats : {false, true}) {
+      CAPTURE(n);
+      error_bounded_options const options{.bound = 2e-3, .ranks = 4};
+      error_bounded_stream const plain(options, simd_level::baseline);
+      auto const x = of_all_forms(n, 1, with_floats), y = of_all_forms(n, 2, with_floats);
+      auto const a = encoded(plain, x), b = encoded(plain, y), sum = merged(plain, a, b);
+      at_every_level([&](simd_level level) {
+        error_bounded_stream const codec(options, level);
+        CHECK(encoded(codec, x) == a);
+        CHECK(merged(codec, a, b) == sum);
+        CHECK(same(decoded(codec, sum), decoded(plain, sum)));
+      });
+    }
+}
+
+TEST_CASE("error_bounded: decode_add_encode is encode and merge, decode_add is decode and add") {
+  for (std::size_t const n : sizes)
+    for (bool const with_floats : {false, true}) {
+      CAPTURE(n);
+      error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+      auto const x = of_all_forms(n, 1, with_floats), y = of_all_forms(n, 2, with_floats);
+      auto const in = encoded(codec, x);
+      bytes hop(codec.capacity(n));
+      hop.resize(codec.decode_add_encode(in, y, hop));
+      CHECK(hop == merged(codec, in, encoded(codec, y)));
+      auto sums = y, expected = decoded(codec, in);
+      codec.decode_add(in, sums);
+      for (std::size_t i = 0; i < n; ++i) expected[i] = y[i] + expected[i];
+      CHECK(same(sums, expected));
+    }
+}
+
+TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighbours alone") {
+  double const bound = 1e-3;
+  for (std::uint32_t const ranks : {1u, 2u, 5u, 16u}) {
+    CAPTURE(ranks);
+    error_bounded_stream const codec({.bound = bound, .ranks = ranks});
+    float const specials[] = {not_a_number, infinity, -infinity, 1e30f,   -1e30f,  3.4e38f,
+                              1e6f,         -1e6f,    1e-40f,    -1e-45f, 1e4f,    77777.77f,
+                              -0.0f,        1e10f,    -1e10f,    300.5f,  1.2e-38f};
+    std::vector<floats> x;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      x.push_back(of_all_sizes(codec, 3000, r + 1));
+      for (std::size_t i = 0; i < 3000; ++i)
+        if (hcomp::mix(i + 5) % 4 == 0 && hcomp::mix(i * 16 + r) % 3 == 0)
+          x[r][i] = specials[hcomp::mix(i * 64 + r) % std::size(specials)];
+    }
+    auto const sum = summed(codec, x);
+    auto const y = decoded(codec, sum);
+    std::size_t too_far = 0, wrong_class = 0, beyond_bound = 0;
+    bool any = false;
+    for (std::size_t i = 0; i < 3000; ++i) {
+      bool has_floats = false;
+      for (auto const& of_rank : x)
+        has_floats |= !(std::fabs(of_rank[i]) <= codec.step() * ((1 << 18) - 1));
+      any |= has_floats;
+      double const exact = exact_sum(x, i), sizes_of_all = magnitude_sum(x, i);
+      double const off = std::fabs(static_cast<double>(y[i]) - exact);
+      if (!std::isfinite(static_cast<float>(sizes_of_all))) continue;  // it may overflow
+      if (!std::isfinite(exact)) {
+        wrong_class += std::isnan(exact) ? !std::isnan(y[i]) : y[i] != static_cast<float>(exact);
+        continue;
+      }
+      // every addition rounds once, and once more if it leaves an integer
+      too_far += off > 2 * bound + ranks * 0x1.001p-24 * sizes_of_all;
+      beyond_bound += !has_floats && off > bound;
+      if (ranks == 1) too_far += has_floats && y[i] != x[0][i];
+    }
+    CHECK(any);
+    CHECK(too_far == 0);
+    CHECK(wrong_class == 0);
+    CHECK(beyond_bound == 0);
+    CHECK((codec.peek(sum).float_additions > 0) == (ranks > 1));
+    if (ranks == 2)
+      CHECK(merged(codec, encoded(codec, x[0]), encoded(codec, x[1])) ==
+            merged(codec, encoded(codec, x[1]), encoded(codec, x[0])));
+  }
+}
+
+TEST_CASE("error_bounded: 1e6 at a bound of 1e-6 is summed as floats are") {
+  error_bounded_stream const codec({.bound = 1e-6, .ranks = 4});
+  std::vector<floats> x;
+  for (std::uint64_t r = 0; r < 4; ++r) x.push_back(data::uniform(100, 0.9e6, 1.1e6, {.seed = r}));
+  auto const sum = summed(codec, x);
+  auto const y = decoded(codec, sum);
+  CHECK(codec.peek(sum).float_additions == 300);
+  for (std::size_t i = 0; i < 100; ++i) CHECK(y[i] == ((x[0][i] + x[1][i]) + x[2][i]) + x[3][i]);
+}
+
+TEST_CASE("error_bounded: floats that cancel leave an integer, and the next sums are exact again") {
+  error_bounded_stream const codec({.bound = 1e-2, .ranks = 4});
+  auto const of = [&](float value) { return encoded(codec, floats(40, value)); };
+  auto const zero = merged(codec, of(1e20f), of(-1e20f));
+  auto const sum = merged(codec, merged(codec, zero, of(1.25f)), of(2.5f));
+  for (float const value : decoded(codec, sum))
+    CHECK(std::fabs(static_cast<double>(value) - 3.75) <= 1e-2);
+  CHECK(sum.size() < 200);  // no longer 32 bits each
+  CHECK(codec.peek(sum).float_additions == 40);
+}
+
+TEST_CASE("error_bounded: a stream says how far it is off, at most the bound") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  std::vector<floats> x;
+  for (std::uint64_t r = 0; r < 3; ++r) x.push_back(data::uniform(900, -1, 1, {.seed = r}));
+  auto const sum = summed(codec, x);
+  auto const info = codec.peek(sum);
+  double const rounding = 3 * 0x1p-24;
+  CHECK(info.values == 900);
+  CHECK(info.bytes == sum.size());
+  CHECK(info.options == codec.options());
+  CHECK(largest_error(x, decoded(codec, sum)) <= info.error + rounding);
+  CHECK(info.error <= 1e-3);
+  CHECK(info.error > 0.9e-3);  // of 900 values, some are nearly halfway
+  CHECK(codec.peek(encoded(codec, floats(900, 0.0f))).error == 0);
+}
+
+TEST_CASE("error_bounded: zeros take a byte per 32 values, nothing more than 1.02 of its floats") {
+  error_bounded_stream const codec({.bound = 4e-30, .ranks = 4});
+  auto const zeros = encoded(codec, floats(8192, 0.0f));
+  CHECK(zeros.size() == 56 + 2 * (4 + 4 + 128));
+  CHECK(merged(codec, zeros, zeros).size() == zeros.size());
+  for (std::size_t const n : sizes) {
+    CAPTURE(n);
+    std::size_t const most = 56 + static_cast<std::size_t>(1.0085 * 4 * static_cast<double>(n)) + 9;
+    CHECK(codec.capacity(n) <= most);
+    auto const x = data::uniform(n, -1, 1, {.seed = 3}), y = data::uniform(n, -1, 1, {.seed = 4});
+    CHECK(merged(codec, encoded(codec, x), encoded(codec, y)).size() <= most);
+    // nothing behind its room
+    bytes out(codec.capacity(n) + 64, std::byte{0xaa});
+    codec.encode(x, std::span(out).first(codec.capacity(n)));
+    CHECK(std::all_of(out.end() - 64, out.end(), [](std::byte b) { return b == std::byte{0xaa}; }));
+  }
+}
+
+TEST_CASE("error_bounded: vectors are as small as ZCCL makes them, or smaller") {
+  for (auto const& input : {error_bounded::gradient(65536, 1), error_bounded::smooth(65536, 1),
+                            error_bounded::sparse(65536, 1)}) {
+    CAPTURE(input.name);
+    error_bounded_stream const codec({.bound = input.bound});
+    double const ratio = 4.0 * static_cast<double>(input.x.size()) /
+                         static_cast<double>(encoded(codec, input.x).size());
+    double const of_fz_light = error_bounded::ratio_of_fz_light(input.x, input.bound);
+    CAPTURE(ratio);
+    CAPTURE(of_fz_light);
+    CHECK(of_fz_light == doctest::Approx(input.least_ratio).epsilon(0.1));
+    CHECK(ratio >= std::fmax(of_fz_light, input.least_ratio));
+  }
+}
+
+TEST_CASE("error_bounded: what cannot be is refused, and says why") {
+  auto const refused = [](error_bounded_options const& options) {
+    CAPTURE(options.bound);
+    CHECK_THROWS_AS(error_bounded_stream{options}, std::invalid_argument);
+  };
+  for (double const bound : {0.0, -1.0, 1e-31, 1e31, std::nan(""), HUGE_VAL})
+    refused({.bound = bound});
+  refused({.ranks = 0});
+  refused({.ranks = 1025});
+  refused({.magnitude_bits = 9});
+  refused({.magnitude_bits = 23});
+  CHECK_THROWS_WITH_AS(
+      error_bounded_stream({.bound = 0.5, .ranks = 2000}),
+      "error_bounded: bound 0.5, ranks 2000, magnitude bits 18; the bound divided by the ranks is "
+      "2^-100 to 2^100, the magnitude bits 10 to 22, the ranks 1 to 2^(28 - magnitude bits)",
+      std::invalid_argument);
+
+  error_bounded_stream const codec({.bound = 0.5, .ranks = 2});
+  floats const x(100, 1.0f);
+  bytes out(codec.capacity(100));
+  CHECK_THROWS_AS(codec.encode(x, std::span(out).first(out.size() - 1)), std::invalid_argument);
+  auto const one = encoded(codec, x), two = merged(codec, one, one);
+  CHECK_THROWS_WITH_AS(codec.merge(two, one, out),
+                       "error_bounded_stream: sums of 2 and 1 ranks; the bound is divided by 2",
+                       hcomp::wire_error);
+  CHECK_THROWS_AS(codec.decode_add_encode(two, x, out), hcomp::wire_error);
+  CHECK_THROWS_AS(codec.fitted(3).merge(one, one, out), hcomp::wire_error);
+  CHECK_THROWS_AS(codec.merge(one, encoded(codec, floats(99)), out), hcomp::wire_error);
+  floats y(99, 5.0f);
+  CHECK_THROWS_AS(codec.decode(one, y), hcomp::wire_error);
+  CHECK(y == floats(99, 5.0f));
+  CHECK(codec.fitted(3).options() == error_bounded_options{.bound = 0.5, .ranks = 3});
+}
+
+TEST_CASE("error_bounded: damaged streams are refused or read as something, within their bytes") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  auto const right = encoded(codec, of_all_forms(700, 3, true));
+  std::size_t refused = 0;
+  for (std::uint64_t round = 0; round < 4000; ++round) {
+    std::uint64_t random = round + 1;
+    auto const draw = [&](std::size_t below) { return (random = hcomp::mix(random)) % below; };
+    bytes in = right;
+    if (draw(4) == 0) in.resize(draw(in.size()));
+    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
+      // mostly in the header, the table or the modes
+      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), std::size_t{90}));
+      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
+                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
+    }
+    in.shrink_to_fit();
+    floats y(700, 5.0f);
+    bytes out(codec.capacity(700));
+    try {
+      codec.decode(in, y);
+    } catch (hcomp::wire_error const&) {
+      ++refused;
+      REQUIRE(y == floats(700, 5.0f));
+    }
+    try {
+      out.resize(codec.merge(right, in, out));
+      codec.check(out, 700);
+    } catch (hcomp::wire_error const&) {
+    }
+  }
+  CHECK(refused > 2000);
+  CHECK(refused < 4000);
+}
+
+TEST_CASE("error_bounded: the format is this") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  // by additions and multiplications alone, which are the same everywhere
+  auto const vector = [](std::uint64_t seed) {
+    floats x(5000);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      std::uint64_t const block = (i / 64 + seed) % 5, random = hcomp::mix(seed + i);
+      auto const small = static_cast<float>(random % 2001) * 0x1p-10f - 1;
+      if (block == 1) x[i] = random % 20 == 0 ? small : 0;
+      if (block == 2) x[i] = static_cast<float>(i % 1000) * 0x1p-9f + small * 0x1p-10f;
+      if (block == 3) x[i] = small;
+      if (block == 4) x[i] = random % 9 == 0 ? 0x1p99f * small : small;
+    }
+    return x;
+  };
+  auto const a = encoded(codec, vector(1)), sum = merged(codec, a, encoded(codec, vector(3)));
+  // every form is there
+  std::size_t forms[5] = {};
+  auto const* const modes = a.data() + 56 + 2 * 4 + 4;
+  for (std::size_t i = 0; i < 128; ++i)
+    ++forms[modes[i] == std::byte{0} ? 4 : static_cast<std::size_t>(modes[i]) >> 6];
+  for (std::size_t const count : forms) CHECK(count > 5);
+  auto const fingerprint = [](bytes const& of) {
+    return hcomp::fingerprint(hcomp::serial_group{}, of.data(), of.size());
+  };
+  CHECK(fingerprint(a) == 10261657612935514808u);
+  CHECK(fingerprint(sum) == 15143174394877892507u);
+}

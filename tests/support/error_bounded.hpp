@@ -1,0 +1,79 @@
+#pragma once
+/// @file
+/// What the test and the benchmark of error_bounded_stream share: three kinds of vectors, each with
+/// the bound of one rank that it is meant for.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/random.hpp>
+#include <string>
+#include <vector>
+
+namespace error_bounded {
+
+/// Evenly over (0, 1), the same everywhere.
+inline double draw(std::uint64_t seed, std::size_t i) {
+  return (static_cast<double>(hcomp::mix(seed * 0x9e3779b97f4a7c15u + i) >> 12) + 0.5) * 0x1p-52;
+}
+inline double laplace(std::uint64_t seed, std::size_t i) {
+  double const u = draw(seed, i) - 0.5;
+  return u < 0 ? std::log1p(2 * u) : -std::log1p(-2 * u);
+}
+
+struct input {
+  std::string name;
+  double bound;        ///< of one rank
+  double least_ratio;  ///< of bytes, that of fZ-light, ZCCL's codec, on data of this kind
+  std::vector<float> x;
+};
+
+/// A gradient: Laplace, of another scale in every 4096 values.
+inline input gradient(std::size_t n, std::uint64_t seed) {
+  input made{"Laplace gradient", 2.5e-5, 4.27, std::vector<float>(n)};
+  double scale = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i % 4096 == 0) scale = std::pow(10.0, -4.1 + 1.5 * draw(seed + 1, i / 4096));
+    made.x[i] = static_cast<float>(scale * laplace(seed, i));
+  }
+  return made;
+}
+/// Waves, as a simulation has them.
+inline input smooth(std::size_t n, std::uint64_t seed) {
+  input made{"smooth", 2.6e-4, 11.3, std::vector<float>(n)};
+  double const phase = 6.28 * draw(seed, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    double const t = static_cast<double>(i);
+    made.x[i] = static_cast<float>(0.13 * std::sin(0.01 * t + phase) * std::cos(0.0037 * t));
+  }
+  return made;
+}
+/// 1 % of the values are not 0.
+inline input sparse(std::size_t n, std::uint64_t seed) {
+  input made{"1 % dense", 1e-6, 8.9, std::vector<float>(n)};
+  for (std::size_t i = 0; i < n; ++i)
+    if (draw(seed + 1, i) < 0.01) made.x[i] = static_cast<float>(4e-3 * laplace(seed, i));
+  return made;
+}
+
+/// Bytes of fZ-light's format on x, to see that an input is of the kind its ratio was measured on:
+/// blocks of 32 differences take a byte, and if they are not all 0, their signs and the magnitudes
+/// in as many bits as the largest has. J. Huang et al., SC 2024.
+inline double ratio_of_fz_light(std::vector<float> const& x, double bound) {
+  std::size_t bytes = 0;
+  long before = 0;
+  for (std::size_t first = 0; first + 32 <= x.size(); first += 32) {
+    long all = 0;
+    for (std::size_t i = first; i < first + 32; ++i) {
+      long const q = std::lrint(static_cast<double>(x[i]) / (2 * bound));
+      all |= std::labs(q - before);
+      before = q;
+    }
+    int width = 0;
+    for (; all != 0; all >>= 1) ++width;
+    bytes += static_cast<std::size_t>(width > 0 ? 5 + 4 * width : 1);
+  }
+  return static_cast<double>(x.size() * sizeof(float)) / static_cast<double>(bytes);
+}
+
+}  // namespace error_bounded
