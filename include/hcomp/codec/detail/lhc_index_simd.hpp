@@ -143,6 +143,17 @@ struct mark_vectors {
     float* end = kept;
     unsigned negative_zeros = 0;
     for (std::size_t w = 0; w < words; ++w) {
+      bits any{};
+      HCOMP_UNROLL
+      for (int j = 0; j < 64; j += Lanes) {
+        bits v;
+        std::memcpy(&v, x + w * 64 + static_cast<std::size_t>(j), sizeof(v));
+        any |= v;
+      }
+      if (nonzero_mask<Lanes>(any) == 0) {  // as in most words of very sparse vectors
+        out[w] = 0;
+        continue;
+      }
       std::uint64_t marks = 0;
       HCOMP_UNROLL
       for (int j = 0; j < 64; j += Lanes) {

@@ -65,7 +65,6 @@ template <class Lane, Transport T, class E> class shard_exchange {
   code_findings add_up(lhc_numbers<Lane> const& numbers, std::span<float const> x,
                        std::uint64_t stream, bool sums_follow, report& figures) {
     make_room();
-    forget_sums();
     receives_.clear();
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
@@ -73,34 +72,32 @@ template <class Lane, Transport T, class E> class shard_exchange {
     send_parts(numbers, x, stream, figures);
     code_findings found;
     next_ = 0;
-    for (int r = 0; r < ranks() && mine().count > 0; ++r) {  // in this order, whoever comes first
+    for (int r = 0; r < ranks() && mine().count > 0; ++r) {
+      if (r == rank()) continue;
       stopwatch watch;
-      auto fault = block_fault::none;
-      if (r == rank()) {
-        add_own(numbers);
-      } else {
-        std::size_t const came = transport_->wait(receives_[next_++]);
-        watch.add_to(figures.seconds_communicate);
-        auto const part = part_message::read(inbox_of(r).first(came), mine().count,
-                                             origin(stream, r, rank()), part_marks_.data());
-        fault = part.fault;
-        if (fault == block_fault::none) add_part(part.lanes);
-      }
-      note(fault, mine(), found);
+      std::size_t const came = transport_->wait(receives_[next_++]);
+      watch.add_to(figures.seconds_communicate);
+      auto const part = part_message::read(inbox_of(r).first(came), mine().count,
+                                           origin(stream, r, rank()), part_marks(r).data());
+      note(part.fault, mine(), found);
+      part_lanes_[static_cast<std::size_t>(r)] = part.lanes;
       watch.add_to(figures.seconds_merge);
     }
     wait_for_sends(figures);
     stopwatch watch;
+    if (found.is_sound()) add_parts(numbers);
     if constexpr (std::is_same_v<Lane, float>)  // other inputs are known to be finite
-      find_nonfinite(sums_, sum_marks_.data(), found);
+      find_nonfinite_sums(found);
     found.weight = static_cast<std::uint64_t>(ranks());
     watch.add_to(figures.seconds_merge);
     return found;
   }
   /// The sums to this rank's shard of x.
   void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) const {
-    float* out = x.data() + mine().first;
-    for (Lane const sum : sums_) *out++ = numbers.value(sum);
+    float* const out = x.data() + mine().first;
+    std::fill_n(out, mine().count, 0.0f);
+    for_lanes<Lane>(sum_marks_, reinterpret_cast<std::byte const*>(sums_.data()),
+                    [&](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
   }
 
   /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
@@ -149,7 +146,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
     if (mine().count > 0) {
       stopwatch watch;
       auto const values = x.subspan(mine().first, mine().count);
-      find_nonfinite(values, nullptr, found);
+      find_nonfinite(values, found);
       std::size_t const bytes =
           sum_message::write_dense({}, values, origin(stream, rank(), rank()), options_.checksum,
                                    mine().sums.data(), sum_message::values_tag);
@@ -238,9 +235,9 @@ template <class Lane, Transport T, class E> class shard_exchange {
       sums += s.sums.size();
     }
     words_.resize(index_words(values_) + exponent_words);
-    part_marks_.resize(mine().words.count);
+    marks_of_parts_.resize(mine().words.count * shards_.size());
+    part_lanes_.resize(shards_.size());
     sum_marks_.resize(mine().words.count);
-    sums_.resize(mine().count);
   }
   std::span<std::byte> inbox_of(int sender) const {
     std::size_t const room = room_for<part_message>(mine().count);
@@ -299,27 +296,53 @@ template <class Lane, Transport T, class E> class shard_exchange {
       watch.add_to(figures.seconds_communicate);
     }
   }
-  /// Only what is marked may not be 0.
-  void forget_sums() {
-    for (std::size_t w = 0; w < sum_marks_.size(); ++w)
-      if (sum_marks_[w] != 0)
-        std::fill_n(sums_.data() + w * 64, std::min<std::size_t>(64, sums_.size() - w * 64),
-                    Lane{});
-    std::fill(sum_marks_.begin(), sum_marks_.end(), std::uint64_t{0});
+  /// Marks of what a rank has of this rank's shard.
+  std::span<std::uint64_t> part_marks(int r) {
+    return std::span(marks_of_parts_)
+        .subspan(static_cast<std::size_t>(r) * mine().words.count, mine().words.count);
   }
-  void add_own(lhc_numbers<Lane> const& numbers) {
-    float const* next = mine().own.values().data();
-    auto const marks = mine().own.marks();
-    for (std::size_t w = 0; w < marks.size(); ++w) {
-      sum_marks_[w] |= marks[w];
-      for (auto word = marks[w]; word != 0; word &= word - 1)
-        sums_[w * 64 + static_cast<std::size_t>(lowest_one(word))] += numbers.lane(*next++);
+  /// sums_, packed by the union of the parts' marks; added up in the order of the ranks, whoever
+  /// came first.
+  void add_parts(lhc_numbers<Lane> const& numbers) {
+    if (mine().count == 0) return;
+    auto const own = mine().own.values();
+    own_lanes_.resize(own.size());
+    std::transform(own.begin(), own.end(), own_lanes_.begin(),
+                   [&](float value) { return numbers.lane(value); });
+    part_lanes_[static_cast<std::size_t>(rank())] =
+        reinterpret_cast<std::byte const*>(own_lanes_.data());
+    std::copy(mine().own.marks().begin(), mine().own.marks().end(), part_marks(rank()).begin());
+    std::size_t marked = 0;
+    for (std::size_t w = 0; w < sum_marks_.size(); ++w) {
+      std::uint64_t all = 0;
+      for (std::size_t r = 0; r < shards_.size(); ++r)
+        all |= marks_of_parts_[r * sum_marks_.size() + w];
+      sum_marks_[w] = all;
+      marked += static_cast<std::size_t>(ones(all));
     }
+    sums_.assign(marked, Lane{});
+    for (int r = 0; r < ranks(); ++r)
+      add_part(part_marks(r), part_lanes_[static_cast<std::size_t>(r)]);
   }
-  void add_part(std::byte const* lanes) {
-    for (std::size_t w = 0; w < part_marks_.size(); ++w) sum_marks_[w] |= part_marks_[w];
-    Lane* const sums = sums_.data();
-    for_lanes<Lane>(part_marks_, lanes, [sums](std::size_t i, Lane lane) { sums[i] += lane; });
+  void add_part(std::span<std::uint64_t const> marks, std::byte const* lanes) {
+    Lane* sums = sums_.data();
+    for (std::size_t w = 0; w < marks.size(); ++w) {
+      auto const part = marks[w];
+      auto word = sum_marks_[w];
+      if (word == ~std::uint64_t{0} && part == word) {
+        for (std::size_t i = 0; i < 64; ++i) sums[i] += load<Lane>(lanes, i);
+        lanes += 64 * sizeof(Lane);
+        sums += 64;
+      } else if (part == 0) {
+        sums += ones(word);
+      } else {
+        for (; word != 0; word &= word - 1, ++sums)
+          if ((part & word & (~word + 1)) != 0) {
+            *sums += load<Lane>(lanes, 0);
+            lanes += sizeof(Lane);
+          }
+      }
+    }
   }
   void wait_for_sends(report& figures) {
     stopwatch watch;
@@ -344,18 +367,15 @@ template <class Lane, Transport T, class E> class shard_exchange {
     watch.add_to(figures.seconds_communicate);
   }
   std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& from) {
-    std::size_t marked = 0;
-    for (auto const word : sum_marks_) marked += static_cast<std::size_t>(ones(word));
-    values_to_send_.clear();
-    if (sends_all<sum_message>(mine().count, marked)) {
-      for (Lane const sum : sums_) values_to_send_.push_back(numbers.value(sum));
+    bool const all = sends_all<sum_message>(mine().count, sums_.size());
+    values_to_send_.assign(all ? mine().count : sums_.size(), 0.0f);
+    if (all) {
+      for_lanes<Lane>(sum_marks_, reinterpret_cast<std::byte const*>(sums_.data()),
+                      [&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
       return sum_message::write_dense({}, values_to_send_, from, options_.checksum,
                                       mine().sums.data());
     }
-    for (std::size_t w = 0; w < sum_marks_.size(); ++w)
-      for (auto word = sum_marks_[w]; word != 0; word &= word - 1)
-        values_to_send_.push_back(
-            numbers.value(sums_[w * 64 + static_cast<std::size_t>(lowest_one(word))]));
+    for (std::size_t i = 0; i < sums_.size(); ++i) values_to_send_[i] = numbers.value(sums_[i]);
     return sum_message::write_packed({}, sum_marks_, values_to_send_, mine().count, from,
                                      options_.checksum, mine().sums.data());
   }
@@ -373,19 +393,32 @@ template <class Lane, Transport T, class E> class shard_exchange {
     return block_fault::none;
   }
 
-  /// In this rank's shard, where that is an error.
-  /// @param marks  of the values that may not be 0; null if all may
-  void find_nonfinite(std::span<float const> values, std::uint64_t const* marks,
-                      code_findings& found) const {
-    if (options_.nonfinite != nonfinite_policy::throw_error) return;
-    for (std::size_t w = 0; w < mine().words.count; ++w) {
-      if (marks != nullptr && marks[w] == 0) continue;
-      auto const word = values.subspan(w * 64, std::min<std::size_t>(64, values.size() - w * 64));
-      if (std::all_of(word.begin(), word.end(), [](float value) { return is_finite(value); }))
-        continue;
-      found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + w);
-      ++found.nonfinite_blocks;
+  // ---- NaN and infinity in this rank's shard, where these are errors
+
+  void note_nonfinite(std::size_t word, code_findings& found) const {
+    found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + word);
+    ++found.nonfinite_blocks;
+  }
+  void find_nonfinite_sums(code_findings& found) const {
+    if (options_.nonfinite != nonfinite_policy::throw_error || !found.is_sound()) return;
+    if (all_finite(sums_)) return;
+    std::span<float const> sums = sums_;
+    for (std::size_t w = 0; w < sum_marks_.size(); ++w) {
+      auto const count = static_cast<std::size_t>(ones(sum_marks_[w]));
+      if (!all_finite(sums.first(count))) note_nonfinite(w, found);
+      sums = sums.subspan(count);
     }
+  }
+  void find_nonfinite(std::span<float const> values, code_findings& found) const {
+    if (options_.nonfinite != nonfinite_policy::throw_error) return;
+    for (std::size_t i = 0; i < values.size(); i += 64)
+      if (!all_finite(values.subspan(i, std::min<std::size_t>(64, values.size() - i))))
+        note_nonfinite(i / 64, found);
+  }
+  static bool all_finite(std::span<float const> values) {
+    bool all = true;
+    for (float const value : values) all &= is_finite(value);
+    return all;
   }
 
   std::size_t values_;
@@ -394,8 +427,9 @@ template <class Lane, Transport T, class E> class shard_exchange {
   plan_options options_;
   std::vector<shard_state> shards_;
   typename E::buffer parts_, inbox_, sums_of_all_;
-  std::vector<Lane> sums_;                             ///< of this rank's shard
-  std::vector<std::uint64_t> sum_marks_, part_marks_;  ///< of them, and of the message at hand
+  std::vector<std::uint64_t> marks_of_parts_, sum_marks_;  ///< of this rank's shard
+  std::vector<std::byte const*> part_lanes_;               ///< of every rank's part
+  std::vector<Lane> own_lanes_, sums_;                     ///< of what is marked
   std::vector<std::uint64_t> words_;
   std::vector<float> values_to_send_;
   std::size_t marked_ = 0;
