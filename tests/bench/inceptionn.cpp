@@ -1,16 +1,13 @@
-// INCEPTIONN's codec on one thread, against reading the same fp32 values from
-// memory:
+// INCEPTIONN's codec on one thread, against reading the same fp32 values from memory:
 //
 //   encode              asked: 2.0, half of the speed of reading
 //   decode              asked: 2.0
 //   decode-add-encode   asked: 2.86, a hop of a ring: encoded + fp32 -> encoded
 //
-// on normal values, E = 10: nearly all in 8 bits (sigma 0.01), or 8 and 16
-// mixed (0.1).
+// on normal values, E = 10: nearly all in 8 bits (sigma 0.01), or 8 and 16 mixed (0.1).
 //
 //   bench_inceptionn --benchmark_repetitions=5 --benchmark_min_time=0.05
-//   bench_inceptionn --sweep      all 2^32 floats: class, error, sign, twice is
-//   once; half a minute
+//   bench_inceptionn --sweep      all 2^32 floats: class, error, sign, twice is once; half a minute
 
 #include <algorithm>
 #include <array>
@@ -52,8 +49,7 @@ struct state {
   }
   std::span<float> of_x(std::size_t first) { return std::span(x).subspan(first, slice); }
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
-  /// The stream that begins with value `first`, with room for any of its
-  /// length.
+  /// The stream that begins with value `first`, with room for any of its length.
   std::span<std::byte> stream(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const room = hcomp::inceptionn_stream::capacity(slice);
     return std::span(from).subspan(first / slice * room, room);
@@ -180,8 +176,7 @@ int sweep() {
   }
   right = right && seen == std::uint64_t{1} << 32;
   std::printf(
-      "wrong tags %llu, other sign %llu, grown %llu, chunks that "
-      "change when encoded again "
+      "wrong tags %llu, other sign %llu, grown %llu, chunks that change when encoded again "
       "%llu\n%s\n",
       static_cast<unsigned long long>(all.wrong_tag), static_cast<unsigned long long>(all.sign),
       static_cast<unsigned long long>(all.grown), static_cast<unsigned long long>(all.twice),

@@ -1,6 +1,5 @@
 /// @file
-/// INCEPTIONN's hardware format against bytes made by hand, and between it and
-/// the stream.
+/// INCEPTIONN's hardware format against bytes made by hand, and between it and the stream.
 
 #include <doctest/doctest.h>
 
@@ -75,8 +74,7 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
        two_groups({4, 0x86, 0, 4, 0, 0xe0, 0, 0, 0x80, 0x3f, 0xff, 0x7f}, {0xcd, 0x0c, 4, 0x86}),
        {0, 0x1p-10f, -0x1.8p-10f, 0x1p-5f, -0.75f, 1, 32767 * 0x1p-15f, 0, 3277 * 0x1p-15f,
         4 * 0x1p-12f, -6 * 0x1p-12f}},
-      {{.variant = inceptionn_variant::as_drawn},  // 8 bits are too coarse for
-                                                   // small values
+      {{.variant = inceptionn_variant::as_drawn},  // 8 bits are too coarse for small values
        two_groups({0, 0x80, 0, 4, 0, 0xe0, 0, 0, 0x80, 0x3f, 0xff, 0x7f}, {0xcc, 0x0c, 0, 0x80}),
        {0, 0, 0, 0x1p-5f, -0.75f, 1, 32767 * 0x1p-15f, 0, 3276 * 0x1p-15f, 0, 0}},
       {{.variant = inceptionn_variant::grace},  // which are read as half a unit
@@ -137,9 +135,7 @@ TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
     }
 }
 
-TEST_CASE(
-    "inceptionn bursts: of chunks that the stream stores as floats "
-    "nothing is lost") {
+TEST_CASE("inceptionn bursts: of chunks that the stream stores as floats nothing is lost") {
   floats x(1500, 3.0f);
   for (std::size_t i = 0; i < 60; ++i) x[i * 23] = i % 2 == 0 ? 0.003f : -0.02f;
   for (auto const& options : all_settings({10})) {
@@ -193,8 +189,7 @@ TEST_CASE("inceptionn bursts: damage is an error with its place") {
 }
 
 TEST_CASE(
-    "inceptionn bursts: of damaged, cut and random bytes nothing comes "
-    "but an error or values") {
+    "inceptionn bursts: of damaged, cut and random bytes nothing comes but an error or values") {
   inceptionn_bursts const codec;
   auto const good = inceptionn::encoded(codec, inceptionn::mixed(203, {.seed = 22}));
   int refused = 0, accepted = 0;

@@ -1,7 +1,6 @@
 /// @file
-/// INCEPTIONN's code of values and its stream: errors, sizes, damage. What is
-/// for E = 10, 8 and 6 and called C1 to C4 has its numbers from a model of the
-/// paper's codec.
+/// INCEPTIONN's code of values and its stream: errors, sizes, damage. What is for E = 10, 8 and 6
+/// and called C1 to C4 has its numbers from a model of the paper's codec.
 
 #include <doctest/doctest.h>
 
@@ -48,8 +47,7 @@ floats swept() {
   return x;
 }
 
-/// What the definition says of one value that is not prescaled, in powers of
-/// two.
+/// What the definition says of one value that is not prescaled, in powers of two.
 struct expectation {
   unsigned tag;
   double error;  ///< less than this is allowed
@@ -66,8 +64,7 @@ expectation expected(inceptionn_options const& o, double x) {
   auto const [tag, unit, most] = magnitude < std::ldexp(1.0, -half)
                                      ? std::tuple(1u, unit8, 127)
                                      : std::tuple(2u, 0x1p-15 * coarser, 32767);
-  // half a unit may be reached; beyond the largest multiple there is no other
-  // to round to
+  // half a unit may be reached; beyond the largest multiple there is no other to round to
   bool const halved = o.rounding == nearest && magnitude < (most + 0.5) * unit;
   return {tag, halved ? unit / 2 * 1.0000001 : unit};
 }
@@ -81,8 +78,7 @@ floats round_trip(inceptionn_stream const& codec, floats const& x) {
 }  // namespace
 
 TEST_CASE(
-    "inceptionn: tags are by size, errors within the unit, signs kept, "
-    "twice is once") {  // C1
+    "inceptionn: tags are by size, errors within the unit, signs kept, twice is once") {  // C1
   auto const x = swept();
   for (auto const& options : all_settings({1, 5, 6, 8, 10, 14})) {
     CAPTURE(hcomp::detail::text_of(options));
@@ -110,9 +106,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "inceptionn: what others than within_bound promise is not the "
-    "bound") {  // C1
+TEST_CASE("inceptionn: what others than within_bound promise is not the bound") {  // C1
   floats const x(64, 0x1.fp-8f);
   for (int const exponent : {10, 8}) {
     double const bound = std::ldexp(1.0, -exponent);
@@ -147,8 +141,7 @@ TEST_CASE("inceptionn: the ends of the classes") {  // C4, 2
 }
 
 TEST_CASE(
-    "inceptionn: zeros and denormals become 0; NaN, infinity and large "
-    "values keep their bits") {
+    "inceptionn: zeros and denormals become 0; NaN, infinity and large values keep their bits") {
   floats small{0.0f, -0.0f}, large;  // C4, 3
   for (std::uint32_t const bits : {1u, 0x007fffffu, 0x00400000u})
     for (std::uint32_t const sign : {0u, 0x80000000u})
@@ -207,9 +200,7 @@ TEST_CASE("inceptionn: shares and sizes are those of a normal distribution") {  
   }
 }
 
-TEST_CASE(
-    "inceptionn: truncation shrinks values, rounding only those in the "
-    "dead zone") {  // C2
+TEST_CASE("inceptionn: truncation shrinks values, rounding only those in the dead zone") {  // C2
   double const sigma = 1e-2;
   auto const x = inceptionn::normal(200'000, sigma, {.seed = 12});
   auto const shrink = [&](inceptionn_options const& options) {
@@ -219,16 +210,14 @@ TEST_CASE(
       sum += std::fabs(static_cast<double>(y[i])) - std::fabs(static_cast<double>(x[i]));
     return sum / static_cast<double>(x.size()) / sigma;
   };
-  // the means of 200,000 errors below 0.1 sigma have a standard deviation below
-  // 0.0003
+  // the means of 200,000 errors below 0.1 sigma have a standard deviation below 0.0003
   CHECK(std::fabs(shrink({}) - -0.015) < 0.0015);
   CHECK(std::fabs(shrink({.rounding = nearest}) - -0.0038) < 0.0015);
   // errors up to 0.78 sigma: 0.002
   CHECK(std::fabs(shrink({.variant = inceptionn_variant::as_drawn}) - -0.349) < 0.008);
 }
 
-TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") {  // C4,
-                                                                                 // 7
+TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") {  // C4, 7
   auto const x = inceptionn::mixed(3000, {.seed = 13});
   for (auto options : all_settings({10})) {
     auto const y = round_trip(inceptionn_stream(options), x);
@@ -245,9 +234,7 @@ TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") { 
   }
 }
 
-TEST_CASE(
-    "inceptionn: vectors give the bytes and values of the reference, at "
-    "every length") {
+TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at every length") {
   for (auto options : all_settings({1, 7, 10, 14}))
     for (int const prescale : {0, 9}) {
       options.prescale = prescale;
@@ -279,9 +266,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "inceptionn: a stream is read and written within its memory, "
-    "whatever lies behind") {
+TEST_CASE("inceptionn: a stream is read and written within its memory, whatever lies behind") {
   auto const x = inceptionn::mixed(3000, {.seed = 16});
   at_every_level([&](simd_level level) {
     inceptionn_stream const codec({}, level);
@@ -300,9 +285,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE(
-    "inceptionn: chunks that would grow are stored as floats, as a "
-    "receiver has them") {
+TEST_CASE("inceptionn: chunks that would grow are stored as floats, as a receiver has them") {
   for (auto const& options : all_settings({10})) {
     inceptionn_stream const codec(options);
     for (std::size_t const small : {0, 64, 127, 128, 129, 200}) {  // 128 of 1024 have no payload
@@ -323,26 +306,25 @@ TEST_CASE(
 TEST_CASE("inceptionn: a stream is these bytes") {
   floats const x{0.0f,           0x1p-10f,        -0x1.8p-10f, 0x1p-5f,    -0.75f,     1.0f,
                  0x1.fffffep-1f, 0x1.fffffep-11f, 0.1f,        0x1.2p-10f, -0x1.6p-10f};
-  std::vector<int> const bytes{'I', 'N', 1, 0, 0, 10, 0, 0,  // version, variant, rounding,
-                                                             // bound exponent, prescale
-                               11, 0, 0, 0, 0, 0, 0, 0,      // values
-                               55, 0, 0, 0, 0, 0, 0, 0,      // bytes
-                               1, 0, 0, 0, 0, 0, 0, 0,       // chunks
-                               36, 0, 0, 0,                  // where the chunk begins
-                               0x94, 0x2e, 0x16,             // tags
-                               4, 0x86, 0, 4, 0, 0xe0, 0, 0, 0x80, 0x3f, 0xff, 0x7f, 0xcc, 0x0c, 4,
-                               0x85};
+  std::vector<int> const bytes{
+      'I',  'N',  1,    0, 0, 10,   0, 0,  // version, variant, rounding, bound exponent, prescale
+      11,   0,    0,    0, 0, 0,    0, 0,  // values
+      55,   0,    0,    0, 0, 0,    0, 0,  // bytes
+      1,    0,    0,    0, 0, 0,    0, 0,  // chunks
+      36,   0,    0,    0,                 // where the chunk begins
+      0x94, 0x2e, 0x16,                    // tags
+      4,    0x86, 0,    4, 0, 0xe0, 0, 0, 0x80, 0x3f, 0xff, 0x7f, 0xcc, 0x0c, 4, 0x85};
   at_every_level([&](simd_level level) {
     CHECK(inceptionn::encoded(inceptionn_stream({}, level), x) == inceptionn::as_bytes(bytes));
   });
 }
 
 TEST_CASE("inceptionn: impossible settings and rooms are refused with their values") {
-  CHECK_THROWS_WITH_AS(inceptionn_stream({.bound_exponent = 15}),
-                       "inceptionn: variant 0, rounding 0, bound exponent 15, "
-                       "prescale 0; there are "
-                       "0 to 2, 0 to 1, 1 to 14, -64 to 64",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      inceptionn_stream({.bound_exponent = 15}),
+      "inceptionn: variant 0, rounding 0, bound exponent 15, prescale 0; there are "
+      "0 to 2, 0 to 1, 1 to 14, -64 to 64",
+      std::invalid_argument);
   CHECK_THROWS_AS(inceptionn_stream({.bound_exponent = 0}), std::invalid_argument);
   CHECK_THROWS_AS(inceptionn_stream({.prescale = 65}), std::invalid_argument);
   CHECK_THROWS_AS(inceptionn_stream({.prescale = -65}), std::invalid_argument);
@@ -351,8 +333,7 @@ TEST_CASE("inceptionn: impossible settings and rooms are refused with their valu
   floats const x(1025);
   std::vector<std::byte> out(inceptionn_stream::capacity(x.size()) - 1);
   CHECK_THROWS_WITH_AS(inceptionn_stream().encode(x, out),
-                       "inceptionn_stream::encode: 4139 bytes for 1025 values; "
-                       "it takes 4140, for "
+                       "inceptionn_stream::encode: 4139 bytes for 1025 values; it takes 4140, for "
                        "at most 1024000000",
                        std::invalid_argument);
 }
@@ -388,10 +369,10 @@ TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
   CHECK(changed(1, 'X').starts_with("inceptionn_stream: begins with 22601, version 1;"));
   CHECK(changed(2, 9).starts_with("inceptionn_stream: begins with 20041, version 9;"));
   CHECK(changed(5, 99).starts_with("inceptionn_stream: variant 0, rounding 0, bound exponent 99,"));
-  CHECK(changed(5, 8) ==
-        "inceptionn_stream: variant 0, rounding 0, bound "
-        "exponent 8, prescale 0; here it is variant "
-        "0, rounding 0, bound exponent 10, prescale 0");
+  CHECK(
+      changed(5, 8) ==
+      "inceptionn_stream: variant 0, rounding 0, bound exponent 8, prescale 0; here it is variant "
+      "0, rounding 0, bound exponent 10, prescale 0");
   CHECK(changed(7, 1) == "inceptionn_stream: what should be 0 is 1 and 0");
   CHECK(changed(8, 2000 % 256 - 1) == "inceptionn_stream: 1999 values, 2000 were expected");
   CHECK(changed(9, 0) == "inceptionn_stream: 208 values in 2 chunks of 1024");
@@ -428,9 +409,7 @@ TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
         "inceptionn_stream: chunk 1 of 1024 values, bytes 300 to 556 of 301" + otherwise);
 }
 
-TEST_CASE(
-    "inceptionn: of damaged, cut and random bytes nothing comes but an "
-    "error or values") {
+TEST_CASE("inceptionn: of damaged, cut and random bytes nothing comes but an error or values") {
   std::vector<std::vector<std::byte>> streams;
   std::vector<inceptionn_stream> codecs;
   for (auto const& options : all_settings({10})) {

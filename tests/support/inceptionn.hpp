@@ -52,8 +52,7 @@ template <class F> void at_every_level(F const& f) {
   }
 }
 
-/// All magnitudes from 2^-20 to 8, as many of each power of two; every 61st is
-/// NaN, infinity or 0.
+/// All magnitudes from 2^-20 to 8, as many of each power of two; every 61st is NaN, infinity or 0.
 inline floats mixed(std::size_t n, data::source from) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -85,8 +84,7 @@ template <class Codec> std::vector<std::byte> encoded(Codec const& codec, floats
   return {bytes.begin(), bytes.end()};  // a copy has no room behind it that could be read unnoticed
 }
 
-/// Bytes with one thing wrong: cut off, a few bytes or bits others, a number of
-/// the header, noise.
+/// Bytes with one thing wrong: cut off, a few bytes or bits others, a number of the header, noise.
 inline std::vector<std::byte> damaged(std::vector<std::byte> bytes, std::uint64_t random) {
   auto const draw = [&](std::size_t below) {
     random = hcomp::mix(random + 1);

@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// INCEPTIONN's stream as its network card sends it: groups of eight values,
-/// bursts of 256 bits.
+/// INCEPTIONN's stream as its network card sends it: groups of eight values, bursts of 256 bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +17,13 @@
 
 namespace hcomp {
 
-/// Vectors as the paper's network card sends them, and conversion from and to
-/// inceptionn_stream, in which every value has the same tag and bytes.
+/// Vectors as the paper's network card sends them, and conversion from and to inceptionn_stream, in
+/// which every value has the same tag and bytes.
 ///
-/// A group of eight values has 16 bits of tags, that of value i in bits 2i and
-/// 2i + 1, then 0, 1, 2 or 4 bytes of every value, lowest first: 2 to 34 bytes.
-/// Groups follow each other without gaps; the last burst is filled up with
-/// zeros. How many values there are, the receiver knows. Source: Y. Li et al.,
-/// MICRO 2018, doi 10.1109/MICRO.2018.00023.
+/// A group of eight values has 16 bits of tags, that of value i in bits 2i and 2i + 1, then 0, 1, 2
+/// or 4 bytes of every value, lowest first: 2 to 34 bytes. Groups follow each other without gaps;
+/// the last burst is filled up with zeros. How many values there are, the receiver knows.
+/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 class inceptionn_bursts {
  public:
   static constexpr std::size_t burst_bytes = 32;
@@ -42,8 +40,7 @@ class inceptionn_bursts {
   }
 
   /// Returns how many bytes it took, a multiple of burst_bytes.
-  /// @throws std::invalid_argument  `out` has less than capacity(x.size())
-  /// bytes
+  /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     check_room("encode", x.size(), out.size());
     std::size_t at = 0;
@@ -69,10 +66,9 @@ class inceptionn_bursts {
     }
   }
 
-  /// The bursts of an inceptionn_stream of `values` values. They decode to the
-  /// same, and are what encode gives, but for values too small for their 8 bits
-  /// in chunks that are stored as floats: with other variants than within_bound
-  /// these have lost their tags.
+  /// The bursts of an inceptionn_stream of `values` values. They decode to the same, and are what
+  /// encode gives, but for values too small for their 8 bits in chunks that are stored as floats:
+  /// with other variants than within_bound these have lost their tags.
   /// @throws wire_error             as inceptionn_stream::decode
   /// @throws std::invalid_argument  as encode
   std::size_t from_stream(std::span<std::byte const> in, std::size_t values,
@@ -86,8 +82,8 @@ class inceptionn_bursts {
     return fill_up(out.data(), at);
   }
 
-  /// The stream of what is in these bursts of `values` values; the same bytes
-  /// as inceptionn_stream::encode gives.
+  /// The stream of what is in these bursts of `values` values; the same bytes as
+  /// inceptionn_stream::encode gives.
   /// @throws wire_error             as decode
   /// @throws std::invalid_argument  as inceptionn_stream::encode
   std::size_t to_stream(std::span<std::byte const> in, std::size_t values,
@@ -141,8 +137,7 @@ class inceptionn_bursts {
     return at;
   }
 
-  /// n tags and their payloads, group by group; returns the bytes of the
-  /// groups.
+  /// n tags and their payloads, group by group; returns the bytes of the groups.
   static std::size_t put_groups(std::size_t n, std::byte const* tags, std::byte const* payload,
                                 std::byte* out) {
     std::size_t at = 0;
@@ -157,8 +152,8 @@ class inceptionn_bursts {
     }
     return at;
   }
-  /// The groups of n values from byte `at` on: their tags, then their payloads;
-  /// returns the bytes of both.
+  /// The groups of n values from byte `at` on: their tags, then their payloads; returns the bytes
+  /// of both.
   static std::size_t take_groups(std::byte const* in, std::size_t& at, std::size_t n,
                                  std::byte* coded) {
     std::size_t end = detail::inceptionn_tag_bytes(n);

@@ -9,15 +9,13 @@
 
 namespace hcomp {
 
-/// What the 8 bits of a value below 2^-F hold, F = floor(E/2) for the bound
-/// 2^-E. Which values get 8 bits is the same with all, and so are the sizes.
+/// What the 8 bits of a value below 2^-F hold, F = floor(E/2) for the bound 2^-E. Which values get
+/// 8 bits is the same with all, and so are the sizes.
 enum class inceptionn_variant : std::uint8_t {
   within_bound,  ///< multiples of 2^-(F+7): every error is below 2^-E
-  as_drawn,      ///< multiples of 2^-7, as in the paper: errors are below the larger
-                 ///< of 2^-E, 2^-7
-  grace,         ///< multiples of 2^-6, in 16 bits of 2^-14, 0 read as half of one, as
-                 ///< in GRACE: errors below the larger of 2^-E and 2^-6; to compare
-                 ///< with it, not to use
+  as_drawn,      ///< multiples of 2^-7, as in the paper: errors below the larger of 2^-E and 2^-7
+  grace,         ///< multiples of 2^-6, in 16 bits of 2^-14, 0 read as half of one, as in GRACE:
+                 ///< errors below the larger of 2^-E and 2^-6; to compare with it, not to use
 };
 enum class inceptionn_rounding : std::uint8_t {
   truncate,  ///< towards 0, as in the paper: sums shrink
@@ -57,10 +55,8 @@ inline inceptionn_rule rule_of(inceptionn_options const& o) {
   return {.prescale = o.prescale,
           .lowest = inceptionn_whole - o.bound_exponent,
           .middle = inceptionn_whole - half,
-          .unit8 = within_bound ? half + 7
-                   : grace      ? 6
-                                : 7,
-          .unit16 = grace ? 14 : 15,
+          .unit8 = within_bound ? half + 7 : 7 - grace,
+          .unit16 = 15 - grace,
           .nearest = o.rounding == inceptionn_rounding::nearest,
           .grace = grace};
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// INCEPTIONN: floats in 2, 10, 18 or 34 bits each, by their size. Encoded
-/// vectors have a length that depends on the data.
+/// INCEPTIONN: floats in 2, 10, 18 or 34 bits each, by their size. Encoded vectors have a length
+/// that depends on the data.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,28 +41,25 @@ struct inceptionn_info {
   std::size_t bytes;  ///< of the stream, its header included
 };
 
-/// Vectors encoded with a known largest error, for ranks that send them on hop
-/// by hop:
+/// Vectors encoded with a known largest error, for ranks that send them on hop by hop:
 ///
 ///     hcomp::inceptionn_stream const codec({.bound_exponent = 10});
 ///     std::vector<std::byte> bytes(codec.capacity(x.size()));
 ///     bytes.resize(codec.encode(x, bytes));
 ///     codec.decode(bytes, y);
 ///
-/// Magnitudes below 2^-E become 0; below 2^-floor(E/2) they get 8 bits; below
-/// 1, 16; others, NaN and infinity among them, keep all their 32 bits. The sign
-/// never changes; -0 becomes 0. What was decoded stays the same when it is
-/// encoded and decoded again. Error of one value, `within_bound` and not
-/// prescaled: below 2^-E for those that become 0, below 2^-(floor(E/2)+7) in 8
-/// bits, below 2^-15 in 16; with rounding to nearest half of the latter two,
+/// Magnitudes below 2^-E become 0; below 2^-floor(E/2) they get 8 bits; below 1, 16; others, NaN
+/// and infinity among them, keep all their 32 bits. The sign never changes; -0 becomes 0.
+/// What was decoded stays the same when it is encoded and decoded again.
+/// Error of one value, `within_bound` and not prescaled: below 2^-E for those that become 0, below
+/// 2^-(floor(E/2)+7) in 8 bits, below 2^-15 in 16; with rounding to nearest half of the latter two,
 /// but for the largest multiples.
-/// Format: 32 bytes, a table of where every chunk of 1024 values begins (4
-/// bytes each), the chunks. A chunk has 2 bits per value and then the values'
-/// bytes, or the decoded floats if that is not longer. So a stream never has
-/// more than 32 bytes and 4 bytes per chunk more than the vector.
+/// Format: 32 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
+/// A chunk has 2 bits per value and then the values' bytes, or the decoded floats if that is not
+/// longer. So a stream never has more than 32 bytes and 4 bytes per chunk more than the vector.
 /// inceptionn_bursts.hpp has the format of the network card.
-/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023;
-/// within_bound, prescale, rounding and this format are ours.
+/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023; within_bound,
+/// prescale, rounding and this format are ours.
 class inceptionn_stream {
  public:
   static constexpr char const* name = "inceptionn_stream";
@@ -83,10 +80,8 @@ class inceptionn_stream {
     return chunks_at(detail::inceptionn_chunks(values)) + values * sizeof(float);
   }
 
-  /// Returns how many bytes it took; what is behind them in `out` may be
-  /// overwritten.
-  /// @throws std::invalid_argument  `out` has less than capacity(x.size())
-  /// bytes, or there are more
+  /// Returns how many bytes it took; what is behind them in `out` may be overwritten.
+  /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or there are more
   ///                                than max_values
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     return write("encode", x.size(), out,
@@ -127,8 +122,7 @@ class inceptionn_stream {
             static_cast<std::size_t>(header.bytes)};
   }
 
-  /// @throws wire_error  not a stream of x.size() values with these options, or
-  /// damaged; x is
+  /// @throws wire_error  not a stream of x.size() values with these options, or damaged; x is
   ///                     unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     check(in, x.size());
@@ -146,8 +140,7 @@ class inceptionn_stream {
     }
   }
 
-  /// out = x + what `in` holds, encoded: a hop of a ring, in one pass. Returns
-  /// as encode.
+  /// out = x + what `in` holds, encoded: a hop of a ring, in one pass. Returns as encode.
   /// @param out  must overlap neither `in` nor x
   /// @throws wire_error             as decode; `out` is unchanged
   /// @throws std::invalid_argument  as encode
@@ -163,8 +156,7 @@ class inceptionn_stream {
   }
 
   /// Checks all that decode does.
-  /// @throws wire_error  not a stream of `values` values with these options, or
-  /// damaged
+  /// @throws wire_error  not a stream of `values` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t values) const {
     auto const info = peek(in);
     if (!(info.options == options_))
@@ -186,8 +178,8 @@ class inceptionn_stream {
       damaged("its chunks end at byte " + std::to_string(at) + " of " + std::to_string(info.bytes));
   }
 
-  /// For other formats. f(n, tags, payloads) for chunk after chunk, of n
-  /// values; those that are stored as floats are encoded for it.
+  /// For other formats. f(n, tags, payloads) for chunk after chunk, of n values; those that are
+  /// stored as floats are encoded for it.
   /// @throws wire_error  as check
   template <class F>
   void read_chunks(std::span<std::byte const> in, std::size_t values, F const& f) const {
@@ -205,8 +197,8 @@ class inceptionn_stream {
       f(c.values, coded, coded + detail::inceptionn_tag_bytes(c.values));
     }
   }
-  /// The other way round: f(n, out) puts n tags, and the payloads right behind
-  /// them, for chunk after chunk, and returns their bytes. Returns as encode.
+  /// The other way round: f(n, out) puts n tags, and the payloads right behind them, for chunk
+  /// after chunk, and returns their bytes. Returns as encode.
   /// @throws std::invalid_argument  as encode
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {

@@ -1,8 +1,7 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's stream for software: tags and then payloads; or,
-/// where that would not be smaller, the values themselves. Which of them it is,
-/// its length tells.
+/// A chunk of INCEPTIONN's stream for software: tags and then payloads; or, where that would not be
+/// smaller, the values themselves. Which of them it is, its length tells.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +13,7 @@
 namespace hcomp::detail {
 
 inline constexpr std::size_t inceptionn_chunk_values = 1024;
-/// Room for any chunk, before it is found to be too large, and for what
-/// encode_values overwrites.
+/// Room for any chunk, before it is found to be too large, and for what encode_values overwrites.
 inline constexpr std::size_t inceptionn_chunk_room = inceptionn_tag_bytes(inceptionn_chunk_values) +
                                                      inceptionn_chunk_values * sizeof(float) +
                                                      inceptionn_slack;
@@ -33,10 +31,9 @@ struct inceptionn_coder {
   inceptionn_rule rule;
   simd_level level;
 
-  /// `bytes` of tags and payloads at `coded` as a chunk of n values at `out`,
-  /// which has room for all n values and may be `coded`; returns its length.
-  /// Values are stored as a receiver of the code would have them, so that the
-  /// sum does not depend on what else is in a chunk.
+  /// `bytes` of tags and payloads at `coded` as a chunk of n values at `out`, which has room for
+  /// all n values and may be `coded`; returns its length. Values are stored as a receiver of the
+  /// code would have them, so that the sum does not depend on what else is in a chunk.
   std::size_t finish(std::byte const* coded, std::size_t bytes, std::size_t n,
                      std::byte* out) const {
     if (bytes < n * sizeof(float)) {
@@ -76,8 +73,7 @@ struct inceptionn_coder {
     return n % 4 != 0 && static_cast<unsigned>(tags[n / 4]) >> 2 * (n % 4) != 0;
   }
 
-  /// out[i] = value, or addend[i] + value where there is an addend, which may
-  /// be `out`.
+  /// out[i] = value, or addend[i] + value where there is an addend, which may be `out`.
   /// @param chunk   valid
   /// @param behind  bytes that may be read behind it
   void decode(std::byte const* chunk, std::size_t bytes, std::size_t behind, std::size_t n,

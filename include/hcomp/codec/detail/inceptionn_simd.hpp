@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Fast path of inceptionn_values.hpp for CPUs: 8 or 16 values at a time,
-/// without a branch. The same bytes. Payloads are moved together, and apart, by
-/// tables that tell for the tags of four values where each byte goes.
+/// Fast path of inceptionn_values.hpp for CPUs: 8 or 16 values at a time, without a branch. The
+/// same bytes. Payloads are moved together, and apart, by tables that tell for the tags of four
+/// values where each byte goes.
 
 #include <array>
 #include <cstddef>
@@ -19,9 +19,8 @@ inline constexpr std::size_t inceptionn_slack = 16;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
-/// For the tags of four values: the bytes of a shuffle, and how many payload
-/// bytes there are. In a vector a payload lies in the upper bytes of its 32
-/// bits, its sign where a float has it.
+/// For the tags of four values: the bytes of a shuffle, and how many payload bytes there are. In a
+/// vector a payload lies in the upper bytes of its 32 bits, its sign where a float has it.
 struct inceptionn_tables {
   alignas(16) std::array<std::array<std::uint8_t, 16>, 256> pack{}, unpack{};
   std::array<std::uint8_t, 256> bytes{};
@@ -48,14 +47,13 @@ inline constexpr inceptionn_tables inceptionn_table = [] {
 
 /// A rule in numbers that vectors calculate with.
 struct inceptionn_lanes {
-  std::int32_t lowest, middle,
-      whole;            ///< as bits: the first floats with tags 1, 2 and 3
-  float to8, to16;      ///< by these, a value becomes a multiple of the unit
-  float from8, from16;  ///< by these, payloads in the upper bytes become values
+  std::int32_t lowest, middle, whole;  ///< as bits: the first floats with tags 1, 2 and 3
+  float to8, to16;                     ///< by these, a value becomes a multiple of the unit
+  float from8, from16;                 ///< by these, payloads in the upper bytes become values
 };
-/// Multiples are shifted up by the conversion itself, unless they are rounded.
-/// Other values than those with 8 or 16 bits take part in no arithmetic:
-/// denormals would be slow, and programs that trap overflow or NaN would stop.
+/// Multiples are shifted up by the conversion itself, unless they are rounded. Other values than
+/// those with 8 or 16 bits take part in no arithmetic: denormals would be slow, and programs that
+/// trap overflow or NaN would stop.
 inline inceptionn_lanes lanes_of(inceptionn_rule const& rule) {
   auto const first = [&](int exponent) {
     return static_cast<std::int32_t>(exponent - rule.prescale) << 23;
@@ -171,8 +169,7 @@ template <bool Add>
 }
 
 // ---- Sixteen values at a time
-// Of the intrinsics with and without a mask, those with one: g++ 12 warns of
-// the others' insides.
+// Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
 
 /// n is a multiple of 16; returns the end of the payloads.
 template <bool Nearest>
@@ -256,8 +253,7 @@ decode_avx512(inceptionn_lanes const& r, std::byte const* tags, std::byte const*
 
 #endif
 
-/// encode_values; what lies inceptionn_slack behind the payloads may be
-/// overwritten.
+/// encode_values; what lies inceptionn_slack behind the payloads may be overwritten.
 /// @param level  not above best_simd_level()
 inline std::size_t encode_values(inceptionn_rule const& rule, float const* x, std::size_t n,
                                  std::byte* tags, std::byte* payload,

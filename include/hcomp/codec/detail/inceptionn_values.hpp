@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// INCEPTIONN's code of values: a tag of 2 bits for each, and 0, 1, 2 or 4
-/// bytes of payload. The reference; the fast path is in inceptionn_simd.hpp.
+/// INCEPTIONN's code of values: a tag of 2 bits for each, and 0, 1, 2 or 4 bytes of payload. The
+/// reference; the fast path is in inceptionn_simd.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace hcomp::detail {
 
-/// What is kept of a float. Exponents are meant as floats store them, after the
-/// prescale.
+/// What is kept of a float. Exponents are meant as floats store them, after the prescale.
 struct inceptionn_rule {
   int prescale;
   int lowest;    ///< exponent from which values get 8 bits; smaller ones are 0
@@ -23,8 +22,7 @@ struct inceptionn_rule {
   bool grace;    ///< a multiple of 0 is read as half a unit
 };
 
-/// The exponent of 1, from which on values keep all their bits, prescaled or
-/// not.
+/// The exponent of 1, from which on values keep all their bits, prescaled or not.
 inline constexpr int inceptionn_whole = 127;
 
 HCOMP_HD inline int inceptionn_exponent(inceptionn_rule const& rule, std::uint32_t bits) {
@@ -56,8 +54,7 @@ HCOMP_HD inline std::uint32_t inceptionn_payload(inceptionn_rule const& rule, st
   if (tag == 0) return 0;
   if (tag == 3) return bits;
   int const width = tag == 1 ? 7 : 15;
-  // the value is full * 2^(exponent - 150); between 8 and 31 bits of it are too
-  // many
+  // the value is full * 2^(exponent - 150); between 8 and 31 bits of it are too many
   std::uint32_t const full = 0x800000u | (bits & 0x7fffffu);
   int const shift = 150 - inceptionn_exponent(rule, bits) - (tag == 1 ? rule.unit8 : rule.unit16);
   std::uint32_t const most = (1u << width) - 1;
@@ -87,16 +84,14 @@ HCOMP_HD inline float inceptionn_value(inceptionn_rule const& rule, unsigned tag
          inceptionn_power(-unit - 1);
 }
 
-/// a + b, with one NaN for all: which of two NaNs survives an addition is left
-/// open.
+/// a + b, with one NaN for all: which of two NaNs survives an addition is left open.
 HCOMP_HD inline float inceptionn_sum(float a, float b) {
   float const sum = a + b;
   auto const bits = same_bits<std::uint32_t>(sum);
   return (bits & 0x7fffffffu) > 0x7f800000u ? same_bits<float>(0x7fc00000u) : sum;
 }
 
-// ---- Many values: tags, 4 to a byte from its lowest bits on, and payloads one
-// behind the other
+// ---- Many values: tags, 4 to a byte from its lowest bits on, and payloads one behind the other
 
 HCOMP_HD constexpr std::size_t inceptionn_tag_bytes(std::size_t values) { return (values + 3) / 4; }
 
@@ -137,8 +132,7 @@ HCOMP_HD inline std::size_t encode_values(inceptionn_rule const& rule, float con
   return at;
 }
 
-/// out[i] = the i-th value, or addend[i] plus it where there is an addend,
-/// which may be `out`.
+/// out[i] = the i-th value, or addend[i] plus it where there is an addend, which may be `out`.
 HCOMP_HD inline void decode_values(inceptionn_rule const& rule, std::byte const* tags,
                                    std::byte const* payload, std::size_t n, float const* addend,
                                    float* out) {
