@@ -12,6 +12,7 @@
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/iblt.hpp>
 #include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_bursts.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/inceptionn_stream.hpp>
@@ -26,6 +27,8 @@
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/codec/sparse_union.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/uncompressed_stream.hpp>
+#include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
@@ -49,6 +52,7 @@
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
