@@ -14,6 +14,7 @@
 #include "plans.hpp"
 #include "raw_sum.hpp"
 #include "sparse_contenders.hpp"
+#include "stream_contenders.hpp"
 
 namespace perf {
 
@@ -112,6 +113,9 @@ template <class T> contender_list<T> make_contenders(job const& it) {
         if constexpr (std::is_same_v<T, float>)  // options know no others
           sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, name, transport)
                               : add_sparse<float>(list, it, name, transport);
+      } else if (stream_name::from(name)) {
+        if constexpr (std::is_same_v<T, float>)  // nor do they here
+          if (transport != "op") add_streams(list, it, name, transport);
       } else if (name == "automatic") {
         if (transport != "op") add_automatic(list, it, transport);
       } else if (transport == "op") {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <map>
 
@@ -27,7 +28,8 @@ template <class Refuse> void require_codec(std::string const& name, Refuse const
   } catch (std::invalid_argument const& e) {
     refuse(std::string(e.what()) +
            "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw, and sparse_sum, sparse_union, "
-           "lhc, each with :u32 after it or not");
+           "lhc, each with :u32 after it or not; and uncompressed, inceptionn, inceptionn:1 to "
+           "inceptionn:14");
   }
 }
 
@@ -43,9 +45,21 @@ std::optional<sparse_name> sparse_name::from(std::string_view codec) {
   return {};
 }
 
+std::optional<stream_name> stream_name::from(std::string_view codec) {
+  if (codec == "uncompressed") return stream_name{0};
+  if (codec == "inceptionn") return stream_name{hcomp::inceptionn_options{}.bound_exponent};
+  for (int exponent = 1; exponent <= 14; ++exponent)
+    if (codec == fmt::format("inceptionn:{}", exponent)) return stream_name{exponent};
+  return {};
+}
+
+bool sums_streams(hcomp::algorithm const& how) {
+  return how.kind != hcomp::algorithm_kind::owner && how.kind != hcomp::algorithm_kind::doubling;
+}
+
 bool is_registered(std::string const& codec) {
   return codec != "raw" && codec != "automatic" && !codec.starts_with("zfp:") &&
-         !sparse_name::from(codec);
+         !sparse_name::from(codec) && !stream_name::from(codec);
 }
 
 std::string registry_name(std::string const& codec) {
@@ -112,18 +126,21 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::IsMember({"host", "cuda"}));
 
   auto* const how = app.add_option_group("How");
-  how->add_option("--codec", o.codecs,
-                  "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
-                  "(decompress, add, recompress on our ring), for floats that are mostly zeros "
-                  "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), or automatic; "
-                  "'raw' is always there")
+  how->add_option(
+         "--codec", o.codecs,
+         "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
+         "(decompress, add, recompress on our ring), for floats that are mostly zeros "
+         "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), inceptionn:E (bound "
+         "2^-E of the largest value), uncompressed (by the same ways), or automatic; "
+         "'raw' is always there")
       ->delimiter(',')
       ->take_all();
   how->add_option("--algorithm", algorithms,
-                  "ring, torus, torus:RxC, direct, doubling, or owner (of sign)")
+                  "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: one "
+                  "rank sums and answers (inceptionn and uncompressed)")
       ->delimiter(',')
       ->take_all()
-      ->check(example::algorithm_name());
+      ->check(example::algorithm_name() | CLI::IsMember({"aggregator"}));
   how->add_option("--transport", o.transports,
                   "What moves hcomp's bytes: mpi, ucx, or op (MPI_Allreduce with hcomp's MPI_Op)")
       ->delimiter(',')
@@ -175,6 +192,7 @@ options parse(int argc, char const* const* argv) {
 
   example::parse(app, argc, argv);
   o.algorithms.clear();
+  o.worker_aggregator = std::erase(algorithms, "aggregator") > 0;
   for (auto const& name : algorithms) o.algorithms.push_back(hcomp::algorithm::from(name));
   auto const refuse = [](std::string const& why) { throw example::usage{why + "\n", 1}; };
   for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
@@ -191,6 +209,16 @@ options parse(int argc, char const* const* argv) {
     require_codec(codec, refuse);
     if (sparse_name::from(codec) && o.type != "float")
       refuse(fmt::format("--codec {}: sparse sums are of floats, --type is {}", codec, o.type));
+    bool const is_stream = stream_name::from(codec).has_value();
+    if (is_stream && o.type != "float")
+      refuse(fmt::format("--codec {}: streams are of floats, --type is {}", codec, o.type));
+    if (is_stream && !o.worker_aggregator && std::ranges::none_of(o.algorithms, sums_streams))
+      refuse(fmt::format("--codec {} has no algorithm: there are ring, torus, direct, aggregator",
+                         codec));
+    if (!is_stream && o.algorithms.empty() && codec != "raw")
+      refuse(fmt::format(
+          "--codec {} has no algorithm: aggregator goes with inceptionn and uncompressed only",
+          codec));
     if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
         codec != "automatic")
       refuse(fmt::format("--codec {} has no algorithm: owner goes with codec sign only", codec));

@@ -21,6 +21,7 @@ struct options {
   std::vector<std::string> codecs{"identity", "fp16", "sign"};
   std::vector<hcomp::algorithm> algorithms{hcomp::algorithm::from("ring"),
                                            hcomp::algorithm::from("owner")};
+  bool worker_aggregator = false;  ///< also one rank that sums and answers, for streams
   std::vector<std::string> transports{"mpi"};
   std::vector<std::string> mpi_algorithms;  ///< besides the MPI library's own choice
   int threads = 1;
@@ -60,6 +61,17 @@ struct sparse_name {
   /// Nothing if `codec` is no such name.
   static std::optional<sparse_name> from(std::string_view codec);
 };
+
+/// A codec of variable rate, as --codec calls it: uncompressed, inceptionn or inceptionn:E.
+struct stream_name {
+  int bound_exponent;  ///< 0: uncompressed
+
+  /// Nothing if `codec` is no such name.
+  static std::optional<stream_name> from(std::string_view codec);
+};
+
+/// Whether streams can be summed that way.
+bool sums_streams(hcomp::algorithm const& how);
 
 /// Whether `codec` is one of hcomp's registry, not of this program alone.
 bool is_registered(std::string const& codec);

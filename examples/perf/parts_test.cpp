@@ -346,6 +346,14 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK_FALSE(perf::sparse_name::from("lhc:u32")->ways.packed);
   CHECK_FALSE(perf::sparse_name::from("sparse_sum")->fixed_point);
   CHECK_FALSE(perf::sparse_name::from("sparse_sum:u64"));
+  CHECK(perf::stream_name::from("uncompressed")->bound_exponent == 0);
+  CHECK(perf::stream_name::from("inceptionn")->bound_exponent == 10);
+  CHECK(perf::stream_name::from("inceptionn:6")->bound_exponent == 6);
+  CHECK_FALSE(perf::stream_name::from("inceptionn:15"));
+  CHECK_FALSE(o.worker_aggregator);
+  auto const baseline = parse({"--codec", "inceptionn:8", "--algorithm", "aggregator"});
+  CHECK(baseline.worker_aggregator);
+  CHECK(baseline.algorithms.empty());
   // a cast of values to their own type is identity
   std::vector<std::string> const halves{"identity", "bf16", "sign"};
   CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
@@ -378,6 +386,13 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--codec lhc:u32: sparse sums are of floats, --type is double");
   says({"--codec", "sparse_union", "--algorithm", "owner"},
        "--codec sparse_union has no algorithm: owner goes with codec sign only");
+  says({"--codec", "inceptionn:6", "--type", "double"},
+       "--codec inceptionn:6: streams are of floats, --type is double");
+  says({"--codec", "inceptionn:15"}, "no codec is called 'inceptionn:15'; hcomp has: identity, ");
+  says({"--codec", "uncompressed", "--algorithm", "doubling"},
+       "--codec uncompressed has no algorithm: there are ring, torus, direct, aggregator");
+  says({"--codec", "fp16", "--algorithm", "aggregator"},
+       "--codec fp16 has no algorithm: aggregator goes with inceptionn and uncompressed only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");
