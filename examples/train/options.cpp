@@ -80,7 +80,7 @@ options parse(int argc, char const* const* argv) {
   std::optional<std::string> late, lost, data;
   std::optional<double> epochs;
   std::optional<int> batch;
-  std::string algorithm = "ring";
+  std::string algorithm;
   CLI::App app("Trains a model with data parallelism, once per codec, and compares what that took.",
                "train");
   app.footer(
@@ -126,7 +126,8 @@ options parse(int argc, char const* const* argv) {
       ->check(example::from_zero());
   app.add_option("--algorithm", algorithm,
                  "Which way a sum goes: ring, torus, torus:RxC, direct, doubling, or owner,\n"
-                 "with which marsit sends half the bytes and the others use ring")
+                 "with which marsit sends half the bytes and the others use ring; by itself\n"
+                 "direct for sparse, sparse_fixed and top_k, ring for the others")
       ->check(example::algorithm_name());
   app.add_option("--transport", o.transport, "What moves the bytes")
       ->check(CLI::IsMember({"mpi", "ucx"}));
@@ -204,7 +205,7 @@ options parse(int argc, char const* const* argv) {
   if (o.within && !(is_trained("fp32") && is_trained("marsit")))
     throw example::usage{"--within compares marsit with fp32; both have to be among the --codec\n",
                          1};
-  o.algorithm = hcomp::algorithm::from(algorithm);
+  if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
   return o;
 }
 

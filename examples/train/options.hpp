@@ -18,7 +18,7 @@ namespace train {
 struct options {
   model_kind const* model = &models.front();
   std::vector<trial> trials;
-  hcomp::algorithm algorithm;
+  std::optional<hcomp::algorithm> algorithm;  ///< none: which way suits the method
   std::string transport = "mpi";
   double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can
   int threads = 1;

@@ -138,8 +138,10 @@ std::string algorithm_of(trial const& what, options const& o) {
   if (what.by_aggregators) return "aggregators";
   if (how.name == "ef_sign") return "direct";
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
-  if (o.algorithm.kind == hcomp::algorithm_kind::owner && !is_marsit) return "ring";
-  return o.algorithm.name();
+  bool const is_packed = how.name == "sparse" || how.name == "sparse_fixed" || how.name == "top_k";
+  if (!o.algorithm) return is_packed ? "direct" : "ring";
+  if (o.algorithm->kind == hcomp::algorithm_kind::owner && !is_marsit) return "ring";
+  return o.algorithm->name();
 }
 
 std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
