@@ -164,8 +164,12 @@ class inceptionn_stream {
     if (info.values != values)
       damaged(std::to_string(info.values) + " values, " + std::to_string(values) +
               " were expected");
-    std::size_t at = chunks_at(detail::inceptionn_chunks(values));
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(values); ++i) {
+    std::size_t const chunks = detail::inceptionn_chunks(values);
+    std::size_t at = chunks_at(chunks);
+    for (std::size_t i = 0; i < chunks; ++i) {
+      if (i + 4 < chunks)  // tags are far apart: where the next are, processors do not guess
+        for (std::size_t line = 0; line < 256; line += 64)
+          detail::prefetch(in.data(), chunk_of(in, i + 4, values).begin + line);
       auto const c = chunk_of(in, i, values);
       if (c.begin != at || c.end < at || c.end > info.bytes ||
           !coder_.valid(in.data() + at, c.end - at, c.values))

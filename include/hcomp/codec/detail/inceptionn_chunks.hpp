@@ -62,11 +62,11 @@ struct inceptionn_coder {
   }
 
   /// Whether `bytes` at `chunk` are a chunk of n values.
-  static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
+  bool valid(std::byte const* chunk, std::size_t bytes, std::size_t n) const {
     if (bytes == n * sizeof(float)) return true;
     std::size_t const tags = inceptionn_tag_bytes(n);
     return bytes >= tags && bytes < n * sizeof(float) &&
-           bytes - tags == inceptionn_payload_bytes(chunk, tags) && !tags_beyond(chunk, n);
+           bytes - tags == inceptionn_payload_bytes(chunk, tags, level) && !tags_beyond(chunk, n);
   }
   /// Whether some tag of the last byte belongs to no value.
   static bool tags_beyond(std::byte const* tags, std::size_t n) {

@@ -2,7 +2,7 @@
 /// @file
 /// Fast path of inceptionn_values.hpp for CPUs: 8 or 16 values at a time, without a branch. The
 /// same bytes. Payloads are moved together, and apart, by tables that tell for the tags of four
-/// values where each byte goes.
+/// values where each byte goes, or by instructions that take a mask of the bytes (AVX-512 VBMI2).
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,16 @@
 namespace hcomp::detail {
 
 /// Bytes behind the payloads that may be read, and overwritten.
-inline constexpr std::size_t inceptionn_slack = 16;
+inline constexpr std::size_t inceptionn_slack = 64;
+
+/// Starts to fetch what is `bytes` behind `place`, which may be anywhere.
+[[gnu::always_inline]] inline void prefetch(void const* place, std::size_t bytes) {
+  __builtin_prefetch(
+      reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(place) + bytes));
+}
+/// How far ahead of the work, in bytes. By themselves processors look ahead within a page, which
+/// here is worked on for no longer than memory takes to answer.
+inline constexpr std::size_t inceptionn_values_ahead = 2048, inceptionn_payload_ahead = 512;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
@@ -104,6 +113,8 @@ template <bool Nearest>
   __m256i const below_whole = _mm256_set1_epi32(r.whole - 1);
   __m256 const to8 = _mm256_set1_ps(r.to8), to16 = _mm256_set1_ps(r.to16);
   for (std::size_t i = 0; i < n; i += 8) {
+    prefetch(x + i, inceptionn_values_ahead);
+    prefetch(at, inceptionn_payload_ahead);
     __m256i const bits = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(x + i));
     __m256i const magnitude = _mm256_andnot_si256(sign, bits);
     __m256i const some = _mm256_cmpgt_epi32(magnitude, below_lowest);
@@ -148,6 +159,9 @@ template <bool Add>
   __m256 const from = _mm256_setr_ps(0, r.from8, r.from16, 0, 0, r.from8, r.from16, 0);
   __m256 const nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
   for (std::size_t i = 0; i < n; i += 8) {
+    prefetch(at, inceptionn_payload_ahead);
+    prefetch(out + i, inceptionn_values_ahead);
+    if constexpr (Add) prefetch(addend + i, inceptionn_values_ahead);
     unsigned const eight = load<std::uint16_t>(tags, i / 8);
     __m128i const first = unpack_four(eight & 255u, at);
     __m128i const second = unpack_four(eight >> 8, at);
@@ -168,13 +182,21 @@ template <bool Add>
   return at;
 }
 
-// ---- Sixteen values at a time
+// ---- Sixteen values at a time, which processors can do that move bytes together by a mask
 // Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
+
+#define HCOMP_TARGET_VBMI2 \
+  [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2,popcnt")]]
+
+inline bool moves_bytes_by_mask() {
+  static bool const does = __builtin_cpu_supports("avx512vbmi2");
+  return does;
+}
 
 /// n is a multiple of 16; returns the end of the payloads.
 template <bool Nearest>
-[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2,bmi2")]] inline std::byte* encode_avx512(
-    inceptionn_lanes const& r, float const* x, std::size_t n, std::byte* tags, std::byte* at) {
+HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(inceptionn_lanes const& r, float const* x,
+                                                   std::size_t n, std::byte* tags, std::byte* at) {
   constexpr __mmask16 all = 0xffff;
   __m512i const sign = _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000u));
   __m512i const no_sign = _mm512_set1_epi32(0x7fffffff);
@@ -182,6 +204,8 @@ template <bool Nearest>
   __m512i const first_whole = _mm512_set1_epi32(r.whole);
   __m512 const to8 = _mm512_set1_ps(r.to8), to16 = _mm512_set1_ps(r.to16);
   for (std::size_t i = 0; i < n; i += 16) {
+    prefetch(x + i, inceptionn_values_ahead);
+    prefetch(at, inceptionn_payload_ahead);
     __m512i const bits = _mm512_loadu_si512(x + i);
     __m512i const magnitude = _mm512_and_si512(bits, no_sign);
     __mmask16 const some = _mm512_cmpge_epi32_mask(magnitude, lowest);
@@ -204,44 +228,45 @@ template <bool Nearest>
     }
     payload = _mm512_or_si512(payload, _mm512_and_si512(bits, sign));
     payload = _mm512_mask_mov_epi32(payload, whole, bits);
+    std::uint64_t const kept = _pdep_u64(some, 0x8888888888888888u) |
+                               _pdep_u64(middle, 0x4444444444444444u) |
+                               3 * _pdep_u64(whole, 0x1111111111111111u);
+    _mm512_storeu_si512(at, _mm512_maskz_compress_epi8(kept, payload));
+    at += _mm_popcnt_u64(kept);
     auto const low = static_cast<unsigned>(some ^ middle ^ whole);
-    unsigned const sixteen = _pdep_u32(low, 0x55555555u) | _pdep_u32(middle, 0xaaaaaaaau);
-    store(tags, i / 16, static_cast<std::uint32_t>(sixteen));
-    at = pack_four(_mm512_maskz_extracti32x4_epi32(0xf, payload, 0), sixteen & 255u, at);
-    at = pack_four(_mm512_maskz_extracti32x4_epi32(0xf, payload, 1), sixteen >> 8 & 255u, at);
-    at = pack_four(_mm512_maskz_extracti32x4_epi32(0xf, payload, 2), sixteen >> 16 & 255u, at);
-    at = pack_four(_mm512_maskz_extracti32x4_epi32(0xf, payload, 3), sixteen >> 24, at);
+    store(tags, i / 16, _pdep_u32(low, 0x55555555u) | _pdep_u32(middle, 0xaaaaaaaau));
   }
   return at;
 }
 
 /// n is a multiple of 16; returns the end of the payloads.
 template <bool Add>
-[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2,bmi2")]] inline std::byte const*
-decode_avx512(inceptionn_lanes const& r, std::byte const* tags, std::byte const* at, std::size_t n,
-              float const* addend, float* out) {
+HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(inceptionn_lanes const& r,
+                                                         std::byte const* tags, std::byte const* at,
+                                                         std::size_t n, float const* addend,
+                                                         float* out) {
   constexpr __mmask16 all = 0xffff;
   __m512i const no_sign = _mm512_set1_epi32(0x7fffffff);
   __m512 const from8 = _mm512_set1_ps(r.from8), from16 = _mm512_set1_ps(r.from16);
   __m512 const nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
   for (std::size_t i = 0; i < n; i += 16) {
-    unsigned const sixteen = load<std::uint32_t>(tags, i / 16);
-    __m128i const first = unpack_four(sixteen & 255u, at);
-    __m128i const second = unpack_four(sixteen >> 8 & 255u, at);
-    __m128i const third = unpack_four(sixteen >> 16 & 255u, at);
-    __m128i const fourth = unpack_four(sixteen >> 24, at);
-    __m512i bits = _mm512_castsi128_si512(first);
-    bits = _mm512_maskz_inserti32x4(all, bits, second, 1);
-    bits = _mm512_maskz_inserti32x4(all, bits, third, 2);
-    bits = _mm512_maskz_inserti32x4(all, bits, fourth, 3);
-    auto const low = static_cast<__mmask16>(_pext_u32(sixteen, 0x55555555u));
-    auto const high = static_cast<__mmask16>(_pext_u32(sixteen, 0xaaaaaaaau));
+    prefetch(at, inceptionn_payload_ahead);
+    prefetch(out + i, inceptionn_values_ahead);
+    if constexpr (Add) prefetch(addend + i, inceptionn_values_ahead);
+    auto const sixteen = load<std::uint32_t>(tags, i / 16);
+    unsigned const low = _pext_u32(sixteen, 0x55555555u), high = _pext_u32(sixteen, 0xaaaaaaaau);
+    auto const middle = static_cast<__mmask16>(high), whole = static_cast<__mmask16>(low & high);
+    std::uint64_t const kept = _pdep_u64(low | high, 0x8888888888888888u) |
+                               _pdep_u64(high, 0x4444444444444444u) |
+                               3 * _pdep_u64(low & high, 0x1111111111111111u);
+    __m512i const bits = _mm512_maskz_expand_epi8(kept, _mm512_loadu_si512(at));
+    at += _mm_popcnt_u64(kept);
     __m512i multiple = _mm512_and_si512(bits, no_sign);
     multiple = _mm512_mask_sub_epi32(multiple, _mm512_movepi32_mask(bits), _mm512_setzero_si512(),
                                      multiple);
     __m512 value = _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(all, multiple),
-                                 _mm512_mask_blend_ps(high, from8, from16));
-    value = _mm512_mask_mov_ps(value, low & high, _mm512_castsi512_ps(bits));
+                                 _mm512_mask_blend_ps(middle, from8, from16));
+    value = _mm512_mask_mov_ps(value, whole, _mm512_castsi512_ps(bits));
     if constexpr (Add) {
       value = _mm512_add_ps(_mm512_loadu_ps(addend + i), value);
       value = _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), nan);
@@ -251,6 +276,19 @@ decode_avx512(inceptionn_lanes const& r, std::byte const* tags, std::byte const*
   return at;
 }
 
+/// inceptionn_payload_bytes.
+[[gnu::target("popcnt")]] inline std::size_t payload_bytes_popcnt(std::byte const* tags,
+                                                                  std::size_t count) {
+  std::size_t bytes = 0, i = 0;
+  for (; i + 8 <= count; i += 8) {
+    auto const word = load<std::uint64_t>(tags + i), high = word & 0xaaaaaaaaaaaaaaaau;
+    bytes += static_cast<std::size_t>(_mm_popcnt_u64(word) + _mm_popcnt_u64(high) +
+                                      _mm_popcnt_u64(word & high >> 1));
+  }
+  return bytes + inceptionn_payload_bytes(tags + i, count - i);
+}
+
+#undef HCOMP_TARGET_VBMI2
 #endif
 
 /// encode_values; what lies inceptionn_slack behind the payloads may be overwritten.
@@ -261,11 +299,11 @@ inline std::size_t encode_values(inceptionn_rule const& rule, float const* x, st
   std::byte* at = payload;
   std::size_t done = 0;
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  if (level == simd_level::avx512) {
+  if (level == simd_level::avx512 && moves_bytes_by_mask()) {
     done = n / 16 * 16;
     at = rule.nearest ? encode_avx512<true>(lanes_of(rule), x, done, tags, at)
                       : encode_avx512<false>(lanes_of(rule), x, done, tags, at);
-  } else if (level == simd_level::avx2) {
+  } else if (level != simd_level::baseline) {
     done = n / 8 * 8;
     at = rule.nearest ? encode_avx2<true>(lanes_of(rule), x, done, tags, at)
                       : encode_avx2<false>(lanes_of(rule), x, done, tags, at);
@@ -282,11 +320,11 @@ inline void decode_values(inceptionn_rule const& rule, std::byte const* tags,
                           [[maybe_unused]] simd_level level) {
   std::size_t done = 0;
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  if (level == simd_level::avx512 && !rule.grace) {
+  if (level == simd_level::avx512 && moves_bytes_by_mask() && !rule.grace) {
     done = n / 16 * 16;
     payload = addend ? decode_avx512<true>(lanes_of(rule), tags, payload, done, addend, out)
                      : decode_avx512<false>(lanes_of(rule), tags, payload, done, addend, out);
-  } else if (level == simd_level::avx2 && !rule.grace) {
+  } else if (level != simd_level::baseline && !rule.grace) {
     done = n / 8 * 8;
     payload = addend ? decode_avx2<true>(lanes_of(rule), tags, payload, done, addend, out)
                      : decode_avx2<false>(lanes_of(rule), tags, payload, done, addend, out);
@@ -294,6 +332,16 @@ inline void decode_values(inceptionn_rule const& rule, std::byte const* tags,
 #endif
   decode_values(rule, tags + done / 4, payload, n - done, addend ? addend + done : addend,
                 out + done);
+}
+
+/// inceptionn_payload_bytes.
+/// @param level  not above best_simd_level()
+inline std::size_t inceptionn_payload_bytes(std::byte const* tags, std::size_t count,
+                                            [[maybe_unused]] simd_level level) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  if (level != simd_level::baseline) return payload_bytes_popcnt(tags, count);
+#endif
+  return inceptionn_payload_bytes(tags, count);
 }
 
 }  // namespace hcomp::detail
