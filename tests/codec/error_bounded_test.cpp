@@ -223,6 +223,32 @@ TEST_CASE("error_bounded: every level makes the same bytes and the same floats")
     }
 }
 
+TEST_CASE("error_bounded: every level makes the same bytes of all widths") {
+  error_bounded_options const options{.bound = 1e-3, .ranks = 64, .magnitude_bits = 22};
+  error_bounded_stream const plain(options, simd_level::baseline);
+  // blocks of 2^0 to 2^22 steps, and such differences with a large value in front
+  floats x(32 * 46 + 9);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double const size = std::exp2(static_cast<double>(i / 64 % 23)) * plain.step();
+    double const other = i / 32 % 2 == 0 ? 0 : 0x1p21 * plain.step();
+    double const value = (2 * error_bounded::draw(1, i) - 1) * size;
+    x[i] = static_cast<float>(std::fabs(value) < other ? (value + other) / 2 : value * 0.999);
+  }
+  auto const code = encoded(plain, x);
+  at_every_level([&](simd_level level) {
+    error_bounded_stream const codec(options, level);
+    CHECK(encoded(codec, x) == code);
+    auto sum = code, expected = code;
+    for (int doubling = 0; doubling < 6; ++doubling) {  // up to 28 bits
+      sum = merged(codec, sum, sum);
+      expected = merged(plain, expected, expected);
+      CHECK(sum == expected);
+      CHECK(same(decoded(codec, sum), decoded(plain, sum)));
+    }
+    CHECK(largest_error(std::vector<floats>(64, x), decoded(codec, sum)) <= 1e-3);
+  });
+}
+
 TEST_CASE("error_bounded: decode_add_encode is encode and merge, decode_add is decode and add") {
   for (std::size_t const n : sizes)
     for (bool const with_floats : {false, true}) {
@@ -245,9 +271,25 @@ TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighb
   for (std::uint32_t const ranks : {1u, 2u, 5u, 16u}) {
     CAPTURE(ranks);
     error_bounded_stream const codec({.bound = bound, .ranks = ranks});
-    float const specials[] = {not_a_number, infinity, -infinity, 1e30f,   -1e30f,  3.4e38f,
-                              1e6f,         -1e6f,    1e-40f,    -1e-45f, 1e4f,    77777.77f,
-                              -0.0f,        1e10f,    -1e10f,    300.5f,  1.2e-38f};
+    float const specials[] = {hcomp::same_bits<float>(0x7fe12345u),
+                              hcomp::same_bits<float>(0xffc00001u),
+                              not_a_number,
+                              infinity,
+                              -infinity,
+                              1e30f,
+                              -1e30f,
+                              3.4e38f,
+                              1e6f,
+                              -1e6f,
+                              1e-40f,
+                              -1e-45f,
+                              1e4f,
+                              77777.77f,
+                              -0.0f,
+                              1e10f,
+                              -1e10f,
+                              300.5f,
+                              1.2e-38f};
     std::vector<floats> x;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       x.push_back(of_all_sizes(codec, 3000, r + 1));
@@ -285,6 +327,23 @@ TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighb
       CHECK(merged(codec, encoded(codec, x[0]), encoded(codec, x[1])) ==
             merged(codec, encoded(codec, x[1]), encoded(codec, x[0])));
   }
+}
+
+TEST_CASE("error_bounded: at every level, the same values are the largest that are integers") {
+  at_every_level([](simd_level level) {
+    error_bounded_stream const codec({.bound = 1e-3, .magnitude_bits = 10}, level);
+    for (float const sign : {1.0f, -1.0f}) {
+      auto const changed = [&](double steps) {
+        floats x(32, 0.0f);
+        x[7] = sign * static_cast<float>(steps * codec.step());
+        return decoded(codec, encoded(codec, x))[7] != x[7];
+      };
+      CHECK(changed(1022.7));
+      CHECK(changed(1023.4));
+      CHECK_FALSE(changed(1023.6));
+      CHECK_FALSE(changed(1e4));
+    }
+  });
 }
 
 TEST_CASE("error_bounded: 1e6 at a bound of 1e-6 is summed as floats are") {
@@ -391,6 +450,22 @@ TEST_CASE("error_bounded: what cannot be is refused, and says why") {
   CHECK(codec.fitted(3).options() == error_bounded_options{.bound = 0.5, .ranks = 3});
 }
 
+TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapped around") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 8});
+  for (float const other : {0.0f, 1e30f}) {  // integers alone, and beside a float
+    floats x(32, static_cast<float>(200'000 * codec.step()));
+    x[5] = other;
+    auto sum = encoded(codec, x);
+    for (int doubling = 0; doubling < 2; ++doubling) sum = merged(codec, sum, sum);
+    hcomp::store(sum.data() + 40, 0, std::uint32_t{1});  // of 4 ranks, it says of 1
+    bytes out(codec.capacity(32));
+    CHECK_THROWS_WITH_AS(codec.merge(sum, sum, out),
+                         "error_bounded_stream: a sum of more than 524286 steps, the most that 2 "
+                         "ranks can have",
+                         hcomp::wire_error);
+  }
+}
+
 TEST_CASE("error_bounded: damaged streams are refused or read as something, within their bytes") {
   error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
   auto const right = encoded(codec, of_all_forms(700, 3, true));
@@ -423,6 +498,29 @@ TEST_CASE("error_bounded: damaged streams are refused or read as something, with
   }
   CHECK(refused > 2000);
   CHECK(refused < 4000);
+}
+
+TEST_CASE("error_bounded: forms that no block has are refused") {
+  error_bounded_stream const codec({.bound = 1e-3});
+  auto few = encoded(codec, {0.009f, 0, 0});
+  REQUIRE(few.size() == 56 + 4 + 4 + 1 + 5);
+  REQUIRE(few[64] == std::byte{2 << 6 | 1});  // one of them is not 0
+  hcomp::store(few.data() + 65, 0, std::uint32_t{4});
+  codec.check(few, 3);
+  hcomp::store(few.data() + 65, 0, std::uint32_t{8});  // a fourth
+  CHECK_THROWS_AS(codec.check(few, 3), hcomp::wire_error);
+
+  auto many = encoded(codec, floats(32, 1e20f));
+  REQUIRE(many.size() == 56 + 4 + 4 + 1 + 128);
+  for (int const mode : {31, 64 + 31, 128 + 3, 192 + 1}) {
+    auto wrong = many;
+    wrong[64] = static_cast<std::byte>(mode);
+    if (mode < 128) wrong.resize(wrong.size() - 4);  // of 31 bits
+    hcomp::store(wrong.data() + 24, 0, static_cast<std::uint64_t>(wrong.size()));
+    if (mode == 128 + 3) hcomp::store(wrong.data() + 65, 0, std::uint32_t{0});
+    if (mode == 128 + 3) wrong.resize(69), hcomp::store(wrong.data() + 24, 0, std::uint64_t{69});
+    CHECK_THROWS_AS(codec.check(wrong, 32), hcomp::wire_error);
+  }
 }
 
 TEST_CASE("error_bounded: the format is this") {

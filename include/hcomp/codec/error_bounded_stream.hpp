@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
+#include <hcomp/codec/detail/error_bounded_header.hpp>
 #include <hcomp/codec/detail/error_bounded_simd.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -19,26 +20,6 @@
 #include <string>
 
 namespace hcomp {
-
-namespace detail {
-
-/// In front of a stream.
-struct error_bounded_header {
-  static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
-  static constexpr std::uint8_t right_version = 1;
-  /// Parts of a step that `error` counts.
-  static constexpr double error_parts = 4096;
-
-  std::uint16_t magic;
-  std::uint8_t version, magnitude_bits;
-  std::uint32_t ranks;
-  double bound;
-  std::uint64_t values, bytes, float_additions;
-  std::uint32_t weight, error, chunks, zero;
-};
-static_assert(sizeof(error_bounded_header) == 56);
-
-}  // namespace detail
 
 /// What a stream says of itself.
 struct error_bounded_info {
@@ -84,7 +65,7 @@ class error_bounded_stream {
   static constexpr std::uint8_t tag = 28;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
   /// Places in a stream have 32 bits.
-  static constexpr std::size_t max_values = 250'000 * chunk_values;
+  static constexpr std::size_t max_values = detail::error_bounded_header::max_chunks * chunk_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
@@ -111,8 +92,7 @@ class error_bounded_stream {
 
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
-    return chunks_at(chunks_of(values)) + chunks_of(values) * sizeof(std::int32_t) +
-           detail::error_bounded_blocks(values) + values * sizeof(float);
+    return detail::error_bounded_header::capacity(values);
   }
 
   /// Returns how many bytes it took; what is behind them in `out` may be overwritten.
@@ -120,7 +100,7 @@ class error_bounded_stream {
   ///                                than max_values
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     double error = 0;
-    auto const bytes = write("encode", x.size(), {}, out, [&](std::size_t) {
+    auto const bytes = write("encode", header_type::of(options_, x.size()), out, [&](std::size_t) {
       return [&](std::size_t first, std::size_t n, values& v) {
         coder_.quantize(x.data() + first, n, v, error);
       };
@@ -137,12 +117,12 @@ class error_bounded_stream {
   /// @throws std::invalid_argument  as encode
   std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                     std::span<std::byte> out) const {
-    auto const header = read(a);
+    auto const header = header_type::read(a);
     check(a, header.values);
     check(b, header.values);
     std::uint64_t additions = 0;
     auto const bytes =
-        write("merge", header.values, sum_of(header, read(b)), out, [&](std::size_t chunk) {
+        write("merge", header.plus(header_type::read(b)), out, [&](std::size_t chunk) {
           return [&, in_a = reader(a, chunk), in_b = reader(b, chunk)](std::size_t, std::size_t n,
                                                                        values& v) mutable {
             in_a.take(n, v);
@@ -162,15 +142,15 @@ class error_bounded_stream {
     check(in, x.size());
     double error = 0;
     std::uint64_t additions = 0;
-    auto one = header_of(x.size());
     auto const bytes =
-        write("decode_add_encode", x.size(), sum_of(read(in), one), out, [&](std::size_t chunk) {
-          return
-              [&, other = reader(in, chunk)](std::size_t first, std::size_t n, values& v) mutable {
-                coder_.quantize(x.data() + first, n, v, error);
-                other.add(n, v, additions);
-              };
-        });
+        write("decode_add_encode", header_type::read(in).plus(header_type::of(options_, x.size())),
+              out, [&](std::size_t chunk) {
+                return [&, other = reader(in, chunk)](std::size_t first, std::size_t n,
+                                                      values& v) mutable {
+                  coder_.quantize(x.data() + first, n, v, error);
+                  other.add(n, v, additions);
+                };
+              });
     finish(out, error, additions);
     return bytes;
   }
@@ -197,8 +177,8 @@ class error_bounded_stream {
   /// Reads the header alone; other bytes may follow the stream.
   /// @throws wire_error  it is none, or bytes of the stream are missing
   static error_bounded_info peek(std::span<std::byte const> in) {
-    auto const header = read(in);
-    error_bounded_options const options = options_of(header);
+    auto const header = header_type::read(in);
+    error_bounded_options const options = header.options();
     double const error = detail::grid_of(options).step * header.error / header.error_parts;
     return {options,
             header.values,
@@ -211,102 +191,38 @@ class error_bounded_stream {
   /// Checks all that decode does.
   /// @throws wire_error  not a stream of `count` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t count) const {
-    auto const header = read(in);
-    auto const options = options_of(header);
+    auto const header = header_type::read(in);
+    auto const options = header.options();
     if (!(options == options_))
-      damaged(detail::text_of(options) + "; here it is " + detail::text_of(options_));
+      detail::error_bounded_damaged(detail::text_of(options) + "; here it is " +
+                                    detail::text_of(options_));
     if (header.values != count)
-      damaged(std::to_string(header.values) + " values, " + std::to_string(count) +
-              " were expected");
-    std::size_t at = chunks_at(header.chunks);
+      detail::error_bounded_damaged(std::to_string(header.values) + " values, " +
+                                    std::to_string(count) + " were expected");
+    std::size_t at = header_type::front(header.chunks);
     for (std::size_t i = 0; i < header.chunks; ++i) {
       std::size_t const begin = begin_of(in, i);
       std::size_t const end = i + 1 == header.chunks ? header.bytes : begin_of(in, i + 1);
       if (begin != at || end < at || end > header.bytes ||
-          !coder_.valid(in.data() + at, end - at, values_of(i, count)))
-        damaged("chunk " + std::to_string(i) + " of " + std::to_string(values_of(i, count)) +
-                " values, bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
-                std::to_string(header.bytes) + ": its blocks or neighbours say otherwise");
+          !coder_.valid(in.data() + at, end - at, header_type::values_of(i, count)))
+        detail::error_bounded_damaged("chunk " + std::to_string(i) + " of " +
+                                      std::to_string(header_type::values_of(i, count)) +
+                                      " values, bytes " + std::to_string(begin) + " to " +
+                                      std::to_string(end) + " of " + std::to_string(header.bytes) +
+                                      ": its blocks or neighbours say otherwise");
       at = end;
     }
     if (at != header.bytes)
-      damaged("its chunks end at byte " + std::to_string(at) + " of " +
-              std::to_string(header.bytes));
+      detail::error_bounded_damaged("its chunks end at byte " + std::to_string(at) + " of " +
+                                    std::to_string(header.bytes));
   }
 
  private:
   using header_type = detail::error_bounded_header;
   using values = detail::error_bounded_values;
 
-  static constexpr std::size_t chunks_of(std::size_t values) {
-    return (values + chunk_values - 1) / chunk_values;
-  }
-  static constexpr std::size_t chunks_at(std::size_t chunks) {
-    return sizeof(header_type) + chunks * sizeof(std::uint32_t);
-  }
-  static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
-    return std::min(values - chunk * chunk_values, chunk_values);
-  }
   static std::size_t begin_of(std::span<std::byte const> in, std::size_t chunk) {
     return load<std::uint32_t>(in.data() + sizeof(header_type), chunk);
-  }
-  [[noreturn]] static void damaged(std::string const& text) {
-    throw wire_error("error_bounded_stream: " + text);
-  }
-  static error_bounded_options options_of(header_type const& header) {
-    return {header.bound, header.ranks, header.magnitude_bits};
-  }
-
-  /// The header, if it can be one.
-  static header_type read(std::span<std::byte const> in) {
-    if (in.size() < sizeof(header_type))
-      damaged(std::to_string(in.size()) + " bytes, the header has " +
-              std::to_string(sizeof(header_type)));
-    auto const header = load<header_type>(in.data());
-    if (header.magic != header.right_magic || header.version != header.right_version)
-      damaged("begins with " + std::to_string(header.magic) + ", version " +
-              std::to_string(header.version) + "; it should be " +
-              std::to_string(header.right_magic) + ", version " +
-              std::to_string(header.right_version));
-    if (!detail::is_possible(options_of(header)) || header.weight < 1 ||
-        header.weight > header.ranks || header.zero != 0)
-      damaged(detail::text_of(options_of(header)) + ", " + std::to_string(header.weight) +
-              " of the ranks summed; " + detail::error_bounded_possible);
-    if (header.values > max_values || header.chunks != chunks_of(header.values))
-      damaged(std::to_string(header.values) + " values in " + std::to_string(header.chunks) +
-              " chunks of " + std::to_string(chunk_values));
-    if (header.bytes < chunks_at(header.chunks) || header.bytes > capacity(header.values) ||
-        header.bytes > in.size())
-      damaged(std::to_string(header.values) + " values in " + std::to_string(header.bytes) +
-              " bytes; they take " + std::to_string(chunks_at(header.chunks)) + " to " +
-              std::to_string(capacity(header.values)) + ", " + std::to_string(in.size()) +
-              " are here");
-    return header;
-  }
-
-  /// Of one rank.
-  header_type header_of(std::size_t values) const {
-    return {header_type::right_magic,
-            header_type::right_version,
-            static_cast<std::uint8_t>(options_.magnitude_bits),
-            options_.ranks,
-            options_.bound,
-            values,
-            0,
-            0,
-            1,
-            0,
-            static_cast<std::uint32_t>(chunks_of(values)),
-            0};
-  }
-  static header_type sum_of(header_type a, header_type const& b) {
-    if (b.weight > a.ranks - a.weight)
-      damaged("sums of " + std::to_string(a.weight) + " and " + std::to_string(b.weight) +
-              " ranks; the bound is divided by " + std::to_string(a.ranks));
-    a.weight += b.weight;
-    a.error += b.error;
-    a.float_additions += b.float_additions;
-    return a;
   }
 
   /// What became known only when all was written.
@@ -319,24 +235,24 @@ class error_bounded_stream {
 
   detail::error_bounded_reader reader(std::span<std::byte const> in, std::size_t chunk) const {
     std::size_t const count = load<header_type>(in.data()).values;
-    return {coder_, in.data() + begin_of(in, chunk), values_of(chunk, count)};
+    return {coder_, in.data() + begin_of(in, chunk), header_type::values_of(chunk, count)};
   }
 
-  /// Writes `count` values: make(chunk) gives a function that makes one block after the other.
+  /// Writes a stream: make(chunk) gives a function that makes one block after the other.
   template <class Make>
-  std::size_t write(char const* who, std::size_t count, header_type header,
-                    std::span<std::byte> out, Make const& make) const {
+  std::size_t write(char const* who, header_type header, std::span<std::byte> out,
+                    Make const& make) const {
+    std::size_t const count = header.values;
     if (count > max_values || out.size() < capacity(count))
       throw std::invalid_argument(
           std::string("error_bounded_stream::") + who + ": " + std::to_string(out.size()) +
           " bytes for " + std::to_string(count) + " values; it takes " +
           std::to_string(capacity(count)) + ", for at most " + std::to_string(max_values));
-    if (header.weight == 0) header = header_of(count);
-    std::byte* at = out.data() + chunks_at(header.chunks);
+    std::byte* at = out.data() + header_type::front(header.chunks);
     values v;
     for (std::size_t i = 0; i < header.chunks; ++i) {
       store(out.data() + sizeof(header), i, static_cast<std::uint32_t>(at - out.data()));
-      std::size_t const n = values_of(i, count);
+      std::size_t const n = header_type::values_of(i, count);
       detail::error_bounded_writer writer(coder_, at, n, header.weight);
       auto next = make(i);
       for (std::size_t first = 0; first < n; first += detail::error_bounded_block_values) {
@@ -356,9 +272,9 @@ class error_bounded_stream {
   void for_blocks(std::span<std::byte const> in, std::size_t count, F const& f) const {
     check(in, count);
     values v;
-    for (std::size_t i = 0; i < chunks_of(count); ++i) {
+    for (std::size_t i = 0; i < header_type::chunks_of(count); ++i) {
       auto from = reader(in, i);
-      std::size_t const n = values_of(i, count);
+      std::size_t const n = header_type::values_of(i, count);
       for (std::size_t first = 0; first < n; first += detail::error_bounded_block_values) {
         std::size_t const here = std::min(n - first, detail::error_bounded_block_values);
         from.take(here, v);

@@ -20,6 +20,10 @@ namespace hcomp::detail {
 
 inline constexpr std::size_t error_bounded_chunk_values = 4096;
 
+[[noreturn]] inline void error_bounded_damaged(std::string const& text) {
+  throw wire_error("error_bounded_stream: " + text);
+}
+
 constexpr std::size_t error_bounded_blocks(std::size_t values) {
   return (values + error_bounded_block_values - 1) / error_bounded_block_values;
 }
@@ -190,8 +194,7 @@ class error_bounded_reader {
       if (is_integer(coder_->grid, a) && is_integer(coder_->grid, b)) {
         std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
         if (std::abs(sum) >= coder_->grid.first_float)
-          throw wire_error("error_bounded_stream: a sum of " + std::to_string(sum) +
-                           " steps, which no ranks have");
+          error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
         v.set_word(i, error_bounded_word(static_cast<std::int32_t>(sum)));
       } else if (integer_of(a) == 0 || integer_of(b) == 0) {
         v.set_word(i, integer_of(a) == 0 ? b : a);
@@ -253,8 +256,8 @@ class error_bounded_writer {
 
  private:
   [[noreturn]] void too_large() const {
-    throw wire_error("error_bounded_stream: a sum of more than " + std::to_string(largest_) +
-                     " steps, the most that " + std::to_string(weight_) + " ranks can have");
+    error_bounded_damaged("a sum of more than " + std::to_string(largest_) +
+                          " steps, the most that " + std::to_string(weight_) + " ranks can have");
   }
 
   error_bounded_coder const* coder_;

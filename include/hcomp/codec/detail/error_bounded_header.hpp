@@ -1,0 +1,107 @@
+#pragma once
+/// @file
+/// What is in front of the chunks of an error_bounded_stream.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/error_bounded_chunks.hpp>
+#include <hcomp/codec/error_bounded_options.hpp>
+#include <hcomp/core/bits.hpp>
+#include <span>
+#include <string>
+
+namespace hcomp::detail {
+
+/// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
+struct error_bounded_header {
+  static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
+  static constexpr std::uint8_t right_version = 1;
+  /// Parts of a step that `error` counts.
+  static constexpr double error_parts = 4096;
+  static constexpr std::size_t max_chunks = 250'000;
+
+  std::uint16_t magic;
+  std::uint8_t version, magnitude_bits;
+  std::uint32_t ranks;
+  double bound;
+  std::uint64_t values, bytes, float_additions;
+  std::uint32_t weight, error, chunks, zero;
+
+  error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
+
+  static constexpr std::size_t chunks_of(std::size_t values) {
+    return (values + error_bounded_chunk_values - 1) / error_bounded_chunk_values;
+  }
+  static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
+    return std::min(values - chunk * error_bounded_chunk_values, error_bounded_chunk_values);
+  }
+  /// Where the first chunk begins.
+  static constexpr std::size_t front(std::size_t chunks) {
+    return sizeof(error_bounded_header) + chunks * sizeof(std::uint32_t);
+  }
+  static constexpr std::size_t capacity(std::size_t values) {
+    return front(chunks_of(values)) + chunks_of(values) * sizeof(std::int32_t) +
+           error_bounded_blocks(values) + values * sizeof(float);
+  }
+
+  /// Of one rank; the length is not known yet.
+  static error_bounded_header of(error_bounded_options const& options, std::size_t values) {
+    return {right_magic,
+            right_version,
+            static_cast<std::uint8_t>(options.magnitude_bits),
+            options.ranks,
+            options.bound,
+            values,
+            0,
+            0,
+            1,
+            0,
+            static_cast<std::uint32_t>(chunks_of(values)),
+            0};
+  }
+  /// Of the sum of two, of the same options and length.
+  /// @throws wire_error  they are more ranks than the bound is divided by
+  error_bounded_header plus(error_bounded_header const& other) const {
+    if (other.weight > ranks - weight)
+      error_bounded_damaged("sums of " + std::to_string(weight) + " and " +
+                            std::to_string(other.weight) + " ranks; the bound is divided by " +
+                            std::to_string(ranks));
+    auto sum = *this;
+    sum.weight += other.weight;
+    sum.error += other.error;
+    sum.float_additions += other.float_additions;
+    return sum;
+  }
+
+  /// @throws wire_error  it cannot be one, or bytes of the stream are missing
+  static error_bounded_header read(std::span<std::byte const> in) {
+    if (in.size() < sizeof(error_bounded_header))
+      error_bounded_damaged(std::to_string(in.size()) + " bytes, the header has " +
+                            std::to_string(sizeof(error_bounded_header)));
+    auto const header = load<error_bounded_header>(in.data());
+    if (header.magic != right_magic || header.version != right_version)
+      error_bounded_damaged("begins with " + std::to_string(header.magic) + ", version " +
+                            std::to_string(header.version) + "; it should be " +
+                            std::to_string(right_magic) + ", version " +
+                            std::to_string(right_version));
+    if (!is_possible(header.options()) || header.weight < 1 || header.weight > header.ranks ||
+        header.zero != 0)
+      error_bounded_damaged(text_of(header.options()) + ", " + std::to_string(header.weight) +
+                            " of the ranks summed; " + error_bounded_possible);
+    if (header.chunks > max_chunks || header.chunks != chunks_of(header.values))
+      error_bounded_damaged(std::to_string(header.values) + " values in " +
+                            std::to_string(header.chunks) + " chunks of " +
+                            std::to_string(error_bounded_chunk_values));
+    if (header.bytes < front(header.chunks) || header.bytes > capacity(header.values) ||
+        header.bytes > in.size())
+      error_bounded_damaged(
+          std::to_string(header.values) + " values in " + std::to_string(header.bytes) +
+          " bytes; they take " + std::to_string(front(header.chunks)) + " to " +
+          std::to_string(capacity(header.values)) + ", " + std::to_string(in.size()) + " are here");
+    return header;
+  }
+};
+static_assert(sizeof(error_bounded_header) == 56);
+
+}  // namespace hcomp::detail
