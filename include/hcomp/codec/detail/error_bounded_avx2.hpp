@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/error_bounded_blocks.hpp>
 #include <hcomp/codec/detail/error_bounded_grid.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
@@ -132,6 +133,7 @@ namespace hcomp::detail {
   __m256i const zero = _mm256_setzero_si256();
   __m256i v[4], d[4], previous = _mm256_set1_epi32(before), plain = zero, difference = zero;
   error_bounded_shape shape{};
+  HCOMP_UNROLL
   for (int k = 0; k < 4; ++k) {
     v[k] = load_eight(q + 8 * k);
     d[k] = _mm256_sub_epi32(v[k], moved_up(previous, v[k]));
@@ -152,6 +154,7 @@ namespace hcomp::detail {
     __m256i const low_byte = _mm256_set1_epi32(0xff);
     for (int first = 0; first < mode.width(); first += 8) {
       __m256i t[4];
+      HCOMP_UNROLL
       for (int k = 0; k < 4; ++k)
         t[k] = _mm256_and_si256(_mm256_srli_epi32(from[k], first), low_byte);
       __m256i const bytes =
@@ -191,6 +194,7 @@ namespace hcomp::detail {
     alignas(32) std::uint8_t bytes[32];
     _mm256_store_si256(reinterpret_cast<__m256i*>(bytes),
                        bytes_of_planes(load_planes(in, first, mode.width())));
+    HCOMP_UNROLL
     for (int k = 0; k < 4; ++k) {
       __m256i const eight =
           _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(bytes + 8 * k)));
@@ -198,9 +202,11 @@ namespace hcomp::detail {
     }
   }
   __m128i const above = _mm_cvtsi32_si128(32 - mode.width());  // the sign, above the highest
+  HCOMP_UNROLL
   for (auto& one : v) one = _mm256_sra_epi32(_mm256_sll_epi32(one, above), above);
   if (mode.kind() == error_bounded_kind::difference) {
     __m256i sum = _mm256_setzero_si256();
+    HCOMP_UNROLL
     for (auto& one : v) {
       one = _mm256_add_epi32(summed_up(one), sum);
       sum = _mm256_permutevar8x32_epi32(one, _mm256_set1_epi32(7));
@@ -210,8 +216,10 @@ namespace hcomp::detail {
   if (mode.kind() == error_bounded_kind::difference) {
     // at the end: the next block waits for no more than the last addition
     last = add_wrapping(last, before);
+    HCOMP_UNROLL
     for (auto& one : v) one = _mm256_add_epi32(one, _mm256_set1_epi32(before));
   }
+  HCOMP_UNROLL
   for (int k = 0; k < 4; ++k)
     store_eight(q + 8 * k, add ? _mm256_add_epi32(load_eight(q + 8 * k), v[k]) : v[k]);
   return last;
