@@ -699,6 +699,18 @@ TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and 
         }
 }
 
+TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a part") {
+  auto const run = run_with_flip(operation::all_reduce, 9000,
+                                 {.how = algorithm::from("direct"), .checksum = true}, 0, 300);
+  CHECK(run.applied);
+  for (auto const& one : run.found.outcomes) {
+    CHECK(one.what == "wire_error");
+    CHECK(one.text ==
+          "all_reduce: codec 'sparse_plan', block 47 (values 3008 to 3071): the checksum does not "
+          "match the bytes");
+  }
+}
+
 TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also without checksums") {
   // On the ring of three ranks messages 0 and 1 add up the index, 2 and 3 spread it: these meet
   // nobody who could contradict them.

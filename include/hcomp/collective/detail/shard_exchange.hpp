@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/detail/own_values.hpp>
+#include <hcomp/collective/detail/packed_sums.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -74,17 +75,20 @@ template <class Lane, Transport T, class E> class shard_exchange {
     next_ = 0;
     for (int r = 0; r < ranks() && mine().count > 0; ++r) {
       if (r == rank()) continue;
+      auto const index = static_cast<std::size_t>(r);
       stopwatch watch;
       std::size_t const came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
-      auto const part = part_message::read(inbox_of(r).first(came), mine().count,
-                                           origin(stream, r, rank()), part_marks(r).data());
+      auto const part =
+          part_message::read(inbox_of(r).first(came), mine().count, origin(stream, r, rank()),
+                             packed_.marks_of_part(index).data());
       note(part.fault, mine(), found);
-      part_lanes_[static_cast<std::size_t>(r)] = part.lanes;
+      packed_.set_lanes_of_part(index, part.lanes);
       watch.add_to(figures.seconds_merge);
     }
     wait_for_sends(figures);
     stopwatch watch;
+    damage_ = static_cast<block_fault>(found.fault);
     if (found.is_sound()) add_parts(numbers);
     if constexpr (std::is_same_v<Lane, float>)  // other inputs are known to be finite
       find_nonfinite_sums(found);
@@ -96,8 +100,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
   void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) const {
     float* const out = x.data() + mine().first;
     std::fill_n(out, mine().count, 0.0f);
-    for_lanes<Lane>(sum_marks_, reinterpret_cast<std::byte const*>(sums_.data()),
-                    [&](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
+    packed_.for_each([&](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
   }
 
   /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
@@ -110,7 +113,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
       send_to_others(bytes, figures);
     }
     marked_ = 0;
-    packed_ = false;
+    travels_packed_ = false;
     code_findings found;
     for_shards([&](int owner, shard_state& s) {
       stopwatch watch;
@@ -134,7 +137,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
   /// Values that are not zero on some rank, after give_sums.
   std::size_t marked() const { return marked_; }
   /// Some sums did not travel as all values of a shard.
-  bool packed() const { return packed_; }
+  bool packed() const { return travels_packed_; }
 
   /// This rank's shard of x, as it is, to all others, and theirs into memory, until `read` takes
   /// them. Returns what is wrong, by words of the index.
@@ -235,9 +238,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
       sums += s.sums.size();
     }
     words_.resize(index_words(values_) + exponent_words);
-    marks_of_parts_.resize(mine().words.count * shards_.size());
-    part_lanes_.resize(shards_.size());
-    sum_marks_.resize(mine().words.count);
+    packed_ = packed_sums<Lane>(mine().words.count, shards_.size());
   }
   std::span<std::byte> inbox_of(int sender) const {
     std::size_t const room = room_for<part_message>(mine().count);
@@ -296,53 +297,18 @@ template <class Lane, Transport T, class E> class shard_exchange {
       watch.add_to(figures.seconds_communicate);
     }
   }
-  /// Marks of what a rank has of this rank's shard.
-  std::span<std::uint64_t> part_marks(int r) {
-    return std::span(marks_of_parts_)
-        .subspan(static_cast<std::size_t>(r) * mine().words.count, mine().words.count);
-  }
-  /// sums_, packed by the union of the parts' marks; added up in the order of the ranks, whoever
-  /// came first.
+  /// Its own part among the others.
   void add_parts(lhc_numbers<Lane> const& numbers) {
     if (mine().count == 0) return;
     auto const own = mine().own.values();
     own_lanes_.resize(own.size());
     std::transform(own.begin(), own.end(), own_lanes_.begin(),
                    [&](float value) { return numbers.lane(value); });
-    part_lanes_[static_cast<std::size_t>(rank())] =
-        reinterpret_cast<std::byte const*>(own_lanes_.data());
-    std::copy(mine().own.marks().begin(), mine().own.marks().end(), part_marks(rank()).begin());
-    std::size_t marked = 0;
-    for (std::size_t w = 0; w < sum_marks_.size(); ++w) {
-      std::uint64_t all = 0;
-      for (std::size_t r = 0; r < shards_.size(); ++r)
-        all |= marks_of_parts_[r * sum_marks_.size() + w];
-      sum_marks_[w] = all;
-      marked += static_cast<std::size_t>(ones(all));
-    }
-    sums_.assign(marked, Lane{});
-    for (int r = 0; r < ranks(); ++r)
-      add_part(part_marks(r), part_lanes_[static_cast<std::size_t>(r)]);
-  }
-  void add_part(std::span<std::uint64_t const> marks, std::byte const* lanes) {
-    Lane* sums = sums_.data();
-    for (std::size_t w = 0; w < marks.size(); ++w) {
-      auto const part = marks[w];
-      auto word = sum_marks_[w];
-      if (word == ~std::uint64_t{0} && part == word) {
-        for (std::size_t i = 0; i < 64; ++i) sums[i] += load<Lane>(lanes, i);
-        lanes += 64 * sizeof(Lane);
-        sums += 64;
-      } else if (part == 0) {
-        sums += ones(word);
-      } else {
-        for (; word != 0; word &= word - 1, ++sums)
-          if ((part & word & (~word + 1)) != 0) {
-            *sums += load<Lane>(lanes, 0);
-            lanes += sizeof(Lane);
-          }
-      }
-    }
+    auto const index = static_cast<std::size_t>(rank());
+    packed_.set_lanes_of_part(index, reinterpret_cast<std::byte const*>(own_lanes_.data()));
+    std::copy(mine().own.marks().begin(), mine().own.marks().end(),
+              packed_.marks_of_part(index).begin());
+    packed_.add_up();
   }
   void wait_for_sends(report& figures) {
     stopwatch watch;
@@ -367,17 +333,21 @@ template <class Lane, Transport T, class E> class shard_exchange {
     watch.add_to(figures.seconds_communicate);
   }
   std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& from) {
-    bool const all = sends_all<sum_message>(mine().count, sums_.size());
-    values_to_send_.assign(all ? mine().count : sums_.size(), 0.0f);
-    if (all) {
-      for_lanes<Lane>(sum_marks_, reinterpret_cast<std::byte const*>(sums_.data()),
-                      [&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
-      return sum_message::write_dense({}, values_to_send_, from, options_.checksum,
-                                      mine().sums.data());
+    auto const out = mine().sums.data();
+    std::size_t const count = mine().count;
+    if (damage_ != block_fault::none)
+      return sum_message::write_damage(damage_, count, from, options_.checksum, out);
+    auto const sums = packed_.sums();
+    if (sends_all<sum_message>(count, sums.size())) {
+      values_to_send_.assign(count, 0.0f);
+      packed_.for_each([&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
+      return sum_message::write_dense({}, values_to_send_, from, options_.checksum, out);
     }
-    for (std::size_t i = 0; i < sums_.size(); ++i) values_to_send_[i] = numbers.value(sums_[i]);
-    return sum_message::write_packed({}, sum_marks_, values_to_send_, mine().count, from,
-                                     options_.checksum, mine().sums.data());
+    values_to_send_.resize(sums.size());
+    std::transform(sums.begin(), sums.end(), values_to_send_.begin(),
+                   [&](Lane sum) { return numbers.value(sum); });
+    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, from,
+                                     options_.checksum, out);
   }
   block_fault take_sums(shard_state& s, block_origin const& from) {
     auto const marks = marks_of(s);
@@ -389,7 +359,7 @@ template <class Lane, Transport T, class E> class shard_exchange {
       if ((own[w] & ~marks[w]) != 0) return block_fault::ranks;  // the owner has it from this rank
       marked_ += static_cast<std::size_t>(ones(marks[w]));
     }
-    packed_ = packed_ || load<block_header>(s.sums.data()).codec != sum_message::dense_tag;
+    travels_packed_ |= load<block_header>(s.sums.data()).codec != sum_message::dense_tag;
     return block_fault::none;
   }
 
@@ -401,10 +371,11 @@ template <class Lane, Transport T, class E> class shard_exchange {
   }
   void find_nonfinite_sums(code_findings& found) const {
     if (options_.nonfinite != nonfinite_policy::throw_error || !found.is_sound()) return;
-    if (all_finite(sums_)) return;
-    std::span<float const> sums = sums_;
-    for (std::size_t w = 0; w < sum_marks_.size(); ++w) {
-      auto const count = static_cast<std::size_t>(ones(sum_marks_[w]));
+    std::span<float const> sums = packed_.sums();
+    if (all_finite(sums)) return;
+    auto const marks = packed_.marks();
+    for (std::size_t w = 0; w < marks.size(); ++w) {
+      auto const count = static_cast<std::size_t>(ones(marks[w]));
       if (!all_finite(sums.first(count))) note_nonfinite(w, found);
       sums = sums.subspan(count);
     }
@@ -427,13 +398,13 @@ template <class Lane, Transport T, class E> class shard_exchange {
   plan_options options_;
   std::vector<shard_state> shards_;
   typename E::buffer parts_, inbox_, sums_of_all_;
-  std::vector<std::uint64_t> marks_of_parts_, sum_marks_;  ///< of this rank's shard
-  std::vector<std::byte const*> part_lanes_;               ///< of every rank's part
-  std::vector<Lane> own_lanes_, sums_;                     ///< of what is marked
+  packed_sums<Lane> packed_;                ///< of this rank's shard
+  std::vector<Lane> own_lanes_;             ///< of its own part
+  block_fault damage_ = block_fault::none;  ///< of some part
   std::vector<std::uint64_t> words_;
   std::vector<float> values_to_send_;
   std::size_t marked_ = 0;
-  bool packed_ = false;
+  bool travels_packed_ = false;
   std::vector<typename T::request> sends_, receives_;
   std::size_t next_ = 0;  ///< of receives_ to wait for
 };

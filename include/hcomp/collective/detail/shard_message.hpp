@@ -77,6 +77,16 @@ template <class Lane> class shard_message {
     return finish(numbers, values, block_header_bytes, checksum, out);
   }
 
+  /// Says that there is nothing to send, and why.
+  static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
+                                  bool checksum, std::byte* out) {
+    auto header = header_of(dense_tag, values, origin);
+    header.flags |= block_is_damaged;
+    header.fault = why;
+    store(out, 0, header);
+    return finish({}, {}, block_header_bytes, checksum, out);
+  }
+
   /// What came.
   struct content {
     block_fault fault = block_fault::none;
@@ -92,6 +102,8 @@ template <class Lane> class shard_message {
     if (auto const fault = fault_of(message, known ? tag : mapped_tag, values, origin);
         fault != block_fault::none)
       return {fault};
+    if (auto const header = load<block_header>(message.data()); header.flags & block_is_damaged)
+      return {header.fault != block_fault::none ? header.fault : block_fault::format};
     auto const body = message.subspan(block_header_bytes);
     std::size_t const words = index_words(values);
     std::size_t index = 0;
