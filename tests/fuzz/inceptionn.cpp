@@ -1,0 +1,181 @@
+/// @file
+/// Whatever bytes come, INCEPTIONN's decoders answer with wire_error or a vector, the same with all
+/// instruction sets, which can be added, encoded and decoded again.
+///
+/// The first byte of an input says what the others are: a stream, bursts, or floats whose stream is
+/// damaged in a few places, which passes more checks than random bytes do.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <hcomp/codec/inceptionn_bursts.hpp>
+#include <hcomp/codec/inceptionn_stream.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/simd.hpp>
+#include <span>
+#include <vector>
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+using floats = std::vector<float>;
+using input = std::span<std::byte const>;
+using hcomp::inceptionn_bursts;
+using hcomp::inceptionn_options;
+using hcomp::inceptionn_stream;
+using hcomp::simd_level;
+
+void require(bool condition, char const* what) {
+  if (condition) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  std::abort();
+}
+/// Also -0 and 0, and NaNs, are told apart.
+bool same(floats const& a, floats const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+template <class F> bool refuses(F const& f) {
+  try {
+    f();
+    return false;
+  } catch (hcomp::wire_error const&) {
+    return true;
+  }
+}
+/// The first `count` bytes, cut off; missing ones are 0.
+template <class T> T take(input& in) {
+  std::byte all[sizeof(T)] = {};
+  std::size_t const count = std::min(sizeof(T), in.size());
+  std::copy_n(in.begin(), count, all);
+  in = in.subspan(count);
+  return hcomp::load<T>(all);
+}
+
+/// put(out) writes into `room` bytes and returns how many it took.
+template <class Put> bytes written(std::size_t room, Put const& put) {
+  bytes out(room);
+  out.resize(put(out));
+  return {out.begin(), out.end()};  // no room behind it that could be read unnoticed
+}
+bytes encoded(inceptionn_stream const& codec, floats const& x) {
+  return written(codec.capacity(x.size()), [&](bytes& out) { return codec.encode(x, out); });
+}
+template <class Codec> floats decoded(Codec const& codec, input in, std::size_t n) {
+  floats x(n, 5.0f);
+  codec.decode(in, x);
+  return x;
+}
+
+/// What is to hold for any values.
+void values(inceptionn_stream const& codec, inceptionn_stream const& reference, floats const& x) {
+  bytes const stream = encoded(codec, x);
+  require(stream == encoded(reference, x), "all instruction sets encode alike");
+  floats const y = decoded(codec, stream, x.size());
+  floats const z = decoded(codec, encoded(codec, y), x.size());
+  require(same(y, z), "encoding again changes nothing");
+  inceptionn_bursts const hardware(codec.options());
+  bytes const bursts = written(hardware.capacity(x.size()), [&](bytes& out) {
+    return hardware.from_stream(stream, x.size(), out);
+  });
+  require(same(decoded(hardware, bursts, x.size()), y), "bursts hold what the stream holds");
+}
+
+void stream(input in, simd_level level) {
+  hcomp::inceptionn_info info;
+  try {
+    info = inceptionn_stream::peek(in);
+  } catch (hcomp::wire_error const&) {
+    floats none;
+    require(refuses([&] { inceptionn_stream().decode(in, none); }), "decode checks the header");
+    return;
+  }
+  inceptionn_stream const codec(info.options, level);
+  inceptionn_stream const reference(info.options, simd_level::baseline);
+  std::size_t const n = info.values;
+  if (n > 4 * in.size()) {  // so many tags there are not
+    require(refuses([&] { codec.check(in, n); }), "streams have a tag for every value");
+    return;
+  }
+  floats x(n, 5.0f);
+  try {
+    codec.decode(in, x);
+  } catch (hcomp::wire_error const&) {
+    require(same(x, floats(n, 5.0f)), "a damaged stream changes nothing");
+    require(refuses([&] { codec.check(in, n); }), "check refuses what decode refuses");
+    require(refuses([&] { codec.decode_add(in, x); }), "so does decode_add");
+    return;
+  }
+  require(same(x, decoded(reference, in, n)), "all instruction sets decode alike");
+  floats sums(n, 0.25f);
+  codec.decode_add(in, sums);
+  floats const ones(n, 0.25f);
+  bytes const next = written(codec.capacity(n),
+                             [&](bytes& out) { return codec.decode_add_encode(in, ones, out); });
+  require(next == encoded(reference, sums), "a hop encodes the sums");
+  bytes bursts(inceptionn_bursts::capacity(n));
+  bursts.resize(inceptionn_bursts(info.options).from_stream(in, n, bursts));
+  inceptionn_bursts::check(bursts, n);
+  values(codec, reference, x);
+}
+
+void bursts(input in, inceptionn_options const& options, simd_level level) {
+  std::size_t const n = take<std::uint16_t>(in) % 4096;
+  inceptionn_bursts const hardware(options, level);
+  inceptionn_stream const codec(options, level), reference(options, simd_level::baseline);
+  floats x(n, 5.0f);
+  try {
+    hardware.decode(in, x);
+  } catch (hcomp::wire_error const&) {
+    require(same(x, floats(n, 5.0f)), "damaged bursts change nothing");
+    require(refuses([&] { hardware.check(in, n); }), "check refuses what decode refuses");
+    return;
+  }
+  bytes const stream =
+      written(codec.capacity(n), [&](bytes& out) { return hardware.to_stream(in, n, out); });
+  require(same(decoded(reference, stream, n), x), "the stream holds what the bursts hold");
+  values(codec, reference, x);
+}
+
+void damaged(input in, inceptionn_options const& options, simd_level level) {
+  struct change {
+    std::uint16_t at;
+    std::uint8_t to, unused;
+  } changes[3];
+  for (auto& one : changes) one = take<change>(in);
+  floats x(in.size() / sizeof(float));
+  if (!x.empty()) std::memcpy(x.data(), in.data(), x.size() * sizeof(float));
+  inceptionn_stream const codec(options, level);
+  values(codec, inceptionn_stream(options, simd_level::baseline), x);
+  bytes all = encoded(codec, x);
+  for (auto const& one : changes) all[one.at % all.size()] ^= std::byte{one.to};
+  stream(all, level);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  input in(reinterpret_cast<std::byte const*>(data), size);
+  unsigned const what = take<std::uint8_t>(in);
+  auto const level = std::min(static_cast<simd_level>(what / 4 % 3), hcomp::best_simd_level());
+  if (what % 4 == 0) {
+    stream(in, level);
+    return 0;
+  }
+  unsigned const kind = take<std::uint8_t>(in);
+  inceptionn_options const options{
+      .bound_exponent = 1 + static_cast<int>(kind / 6 % 14),
+      .prescale = take<std::int8_t>(in) % 65,
+      .variant = static_cast<hcomp::inceptionn_variant>(kind % 3),
+      .rounding = static_cast<hcomp::inceptionn_rounding>(kind / 3 % 2)};
+  if (what % 4 == 1) {
+    bursts(in, options, level);
+  } else {
+    damaged(in, options, level);
+  }
+  return 0;
+}
