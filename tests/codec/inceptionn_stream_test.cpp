@@ -217,6 +217,40 @@ TEST_CASE("inceptionn: truncation shrinks values, rounding only those in the dea
   CHECK(std::fabs(shrink({.variant = inceptionn_variant::as_drawn}) - -0.349) < 0.008);
 }
 
+TEST_CASE("inceptionn: errors of normal values are those of the model, with every variant") {  // C2
+  std::size_t const n = 200'000;
+  struct {
+    double sigma;
+    int exponent;
+    double within_bound, as_drawn, grace;  ///< root mean square / sigma; 0: not known
+  } const known[] = {{1e-3, 10, 0.439, 1.000, 3.66}, {1e-2, 10, 0.021, 0.414, 0},
+                     {1e-2, 8, 0.125, 0.414, 0},     {1e-2, 6, 0.718, 0.728, 0},
+                     {1e-1, 8, 0.004, 0.031, 0},     {1e-1, 6, 0.032, 0.048, 0}};
+  for (auto const& one : known) {
+    CAPTURE(one.sigma);
+    CAPTURE(one.exponent);
+    auto const x = inceptionn::normal(n, one.sigma, {.seed = 19});
+    auto const error = [&](inceptionn_variant variant) {
+      auto const y =
+          round_trip(inceptionn_stream({.bound_exponent = one.exponent, .variant = variant}), x);
+      double squares = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        double const here = static_cast<double>(y[i]) - static_cast<double>(x[i]);
+        squares += here * here;
+      }
+      return std::sqrt(squares / static_cast<double>(n)) / one.sigma;
+    };
+    // known to three digits; of 200,000 squares the mean's root has a standard deviation below 0.3
+    // %
+    auto const near = [](double found, double wanted) {
+      return std::fabs(found - wanted) < 0.0006 + 0.012 * wanted;
+    };
+    CHECK(near(error(inceptionn_variant::within_bound), one.within_bound));
+    CHECK(near(error(inceptionn_variant::as_drawn), one.as_drawn));
+    if (one.grace > 0) CHECK(near(error(inceptionn_variant::grace), one.grace));
+  }
+}
+
 TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") {  // C4, 7
   auto const x = inceptionn::mixed(3000, {.seed = 13});
   for (auto options : all_settings({10})) {
