@@ -55,7 +55,7 @@ struct error_bounded_info {
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
-/// bits per value if there are floats among them. So a stream never has more than 56 bytes and 0.84
+/// bits per value if there are floats among them. So a stream never has more than 65 bytes and 0.84
 /// % more than the vector.
 /// Source: integers that are added without decoding, in blocks of their own width, after J. Huang
 /// et al., hZCCL, SC 2024; the division of the bound, its derivation and this format are ours.
@@ -72,8 +72,7 @@ class error_bounded_stream {
   explicit error_bounded_stream(error_bounded_options const& options = {},
                                 simd_level level = best_simd_level())
       : options_(options),
-        level_(level),
-        coder_{detail::grid_of(options), detail::error_bounded_kernels_at(level)} {}
+        coder_{detail::grid_of(options), detail::error_bounded_kernels_at(level), level} {}
 
   error_bounded_options const& options() const { return options_; }
   std::array<double, 3> parameters() const {
@@ -85,7 +84,7 @@ class error_bounded_stream {
   error_bounded_stream fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
-    return error_bounded_stream(options, level_);
+    return error_bounded_stream(options, coder_.level);
   }
   /// What the integers are multiples of.
   double step() const { return coder_.grid.step; }
@@ -284,7 +283,6 @@ class error_bounded_stream {
   }
 
   error_bounded_options options_;
-  simd_level level_;
   detail::error_bounded_coder coder_;
 };
 

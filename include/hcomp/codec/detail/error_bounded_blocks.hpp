@@ -105,8 +105,9 @@ inline std::uint32_t zigzag(std::int32_t q) {
 
 /// What is done with whole blocks of 32 values, once for every simd_level.
 struct error_bounded_kernels {
-  /// q = x in steps; false if some x is no integer of the grid: q is of no use then.
-  /// @param error  becomes the largest |x - q| seen, in steps, where it is less
+  /// q = x in steps; false if some x is no integer of the grid: its q is beyond the limit.
+  /// @param error  becomes the largest |x - q| seen, in steps, where it is less, if all are
+  /// integers
   bool (*quantize)(error_bounded_grid const& grid, float const* x, std::int32_t* q, double& error);
   /// y = q in floats.
   void (*dequantize)(error_bounded_grid const& grid, std::int32_t const* q, float* y);
@@ -126,14 +127,15 @@ struct error_bounded_kernels {
 inline bool quantize_block(error_bounded_grid const& grid, float const* x, std::int32_t* q,
                            double& error) {
   double largest = error;
+  bool all = true;
   for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
     q[i] = error_bounded_integer(grid, x[i]);
-    if (q[i] == 0x7fffffff) return false;
+    all &= q[i] != error_bounded_no_integer;
     double const off = std::fabs(static_cast<double>(x[i]) * grid.inverse - q[i]);
     largest = off > largest ? off : largest;
   }
-  error = largest;
-  return true;
+  if (all) error = largest;
+  return all;
 }
 
 inline void dequantize_block(error_bounded_grid const& grid, std::int32_t const* q, float* y) {

@@ -12,8 +12,10 @@
 #include <cstring>
 #include <hcomp/codec/detail/error_bounded_blocks.hpp>
 #include <hcomp/codec/detail/error_bounded_grid.hpp>
+#include <hcomp/codec/detail/error_bounded_words.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/simd.hpp>
 #include <string>
 
 namespace hcomp::detail {
@@ -41,9 +43,9 @@ struct error_bounded_values {
 
   std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
   void set_word(std::size_t i, std::uint32_t word) { q[i] = static_cast<std::int32_t>(word); }
+  /// Of integers.
   void make_words() {
-    for (auto& value : q)
-      value = is == state::zeros ? 0 : static_cast<std::int32_t>(error_bounded_word(value));
+    for (auto& value : q) value = static_cast<std::int32_t>(error_bounded_word(value));
     is = state::words;
   }
   /// Integers, if no word is a float.
@@ -58,9 +60,11 @@ struct error_bounded_values {
 struct error_bounded_coder {
   error_bounded_grid grid;
   error_bounded_kernels kernels;
+  simd_level level;
 
   /// x as a block.
-  /// @param error  becomes the largest error seen, in steps, where it is less
+  /// @param error  becomes the largest error seen, in steps, or half a step beside a float, where
+  ///               it is less
   [[gnu::always_inline]] void quantize(float const* x, std::size_t n, error_bounded_values& v,
                                        double& error) const {
     float padded[error_bounded_block_values];
@@ -72,12 +76,14 @@ struct error_bounded_coder {
     v.is = error_bounded_values::state::integers;
     if (kernels.quantize(grid, x, v.q, error)) return;
     v.is = error_bounded_values::state::words;
+    std::uint32_t rounded = 0;
     for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
-      v.set_word(i, word_of(grid, x[i]));
-      if (is_integer(grid, v.word(i)))
-        error = std::max(
-            error, std::fabs(static_cast<double>(x[i]) * grid.inverse - integer_of(v.word(i))));
+      std::int32_t const q = v.q[i];
+      bool const is_one = q <= grid.limit && q >= -grid.limit;
+      rounded |= is_one ? same_bits<std::uint32_t>(x[i]) << 1 : 0;
+      v.set_word(i, is_one ? error_bounded_word(q) : bits_of_sum(x[i]));
     }
+    if (rounded != 0) error = 0.5;
   }
 
   /// y = the block.
@@ -86,13 +92,27 @@ struct error_bounded_coder {
     if (v.is == error_bounded_values::state::zeros) {
       std::memset(y, 0, n * sizeof(float));
     } else if (v.is == error_bounded_values::state::words) {
-      for (std::size_t i = 0; i < n; ++i) y[i] = value_of(grid, v.word(i));
+      dequantize_words(v, n, y);
     } else if (n == error_bounded_block_values) {
       kernels.dequantize(grid, v.q, y);
     } else {
       float padded[error_bounded_block_values];
       kernels.dequantize(grid, v.q, padded);
       std::memcpy(y, padded, n * sizeof(float));
+    }
+  }
+
+  void dequantize_words(error_bounded_values const& v, std::size_t n, float* y) const {
+    std::int32_t q[error_bounded_block_values];
+    float of_integers[error_bounded_block_values];
+    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+      std::int32_t const integer = integer_of(v.word(i));
+      q[i] = is_integer(grid, v.word(i)) ? integer : 0;
+    }
+    kernels.dequantize(grid, q, of_integers);
+    for (std::size_t i = 0; i < n; ++i) {
+      auto const bits = same_bits<std::uint32_t>(of_integers[i]);
+      y[i] = same_bits<float>(is_integer(grid, v.word(i)) ? bits : v.word(i));
     }
   }
 
@@ -161,7 +181,7 @@ class error_bounded_reader {
       v.is = state::integers;
       at_ += bytes_of(mode);
     } else {
-      add_words(byte, n, v, float_additions);
+      add_with_words(byte, n, v, float_additions);
     }
   }
 
@@ -172,37 +192,56 @@ class error_bounded_reader {
     return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(at_)));
   }
 
-  void add_words(std::uint8_t byte, std::size_t n, error_bounded_values& v,
-                 std::uint64_t& float_additions) {
+  void add_with_words(std::uint8_t byte, std::size_t n, error_bounded_values& v,
+                      std::uint64_t& float_additions) {
     using state = error_bounded_values::state;
-    error_bounded_values in;
-    if (byte == error_bounded_words_mode) {
-      std::memset(in.q, 0, sizeof(in.q));
-      std::memcpy(in.q, at_, n * sizeof(std::uint32_t));
-      at_ += n * sizeof(std::uint32_t);
+    constexpr std::size_t whole = error_bounded_block_values * sizeof(std::uint32_t);
+    std::byte words[whole];
+    std::byte const* in = words;
+    if (byte != error_bounded_words_mode) {
+      error_bounded_mode const mode{byte, 0};
+      error_bounded_values integers;
+      before_ = coder_->kernels.unpack(mode, at_, before_, false, integers.q);
+      at_ += bytes_of(mode);
+      integers.is = state::integers;
+      integers.make_words();
+      std::memcpy(words, integers.q, whole);
+    } else if (n == error_bounded_block_values) {
+      in = at_;
+      at_ += whole;
       before_ = 0;
     } else {
-      error_bounded_mode const mode{byte, 0};
-      before_ = coder_->kernels.unpack(mode, at_, before_, false, in.q);
-      at_ += bytes_of(mode);
-      in.is = state::integers;
-      in.make_words();
+      std::memset(words, 0, whole);
+      std::memcpy(words, at_, n * sizeof(std::uint32_t));
+      at_ += n * sizeof(std::uint32_t);
+      before_ = 0;
     }
-    if (v.is != state::words) v.make_words();
-    for (std::size_t i = 0; i < n; ++i) {
-      std::uint32_t const a = v.word(i), b = in.word(i);
-      if (is_integer(coder_->grid, a) && is_integer(coder_->grid, b)) {
-        std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
-        if (std::abs(sum) >= coder_->grid.first_float)
-          error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
-        v.set_word(i, error_bounded_word(static_cast<std::int32_t>(sum)));
-      } else if (integer_of(a) == 0 || integer_of(b) == 0) {
-        v.set_word(i, integer_of(a) == 0 ? b : a);
-      } else {
-        v.set_word(i, add_floats(coder_->grid, a, b));
-        ++float_additions;
-      }
+    if (v.is == state::zeros) {
+      v.is = state::words;
+      std::memcpy(v.q, in, whole);
+      return;
     }
+    if (v.is == state::integers) v.make_words();
+    error_bounded_added_words sums;
+    add_words(coder_->level, v.q, in, coder_->grid.first_float, sums);
+    float_additions += sums.floats;
+    for (std::size_t i = 0; sums.any_rare && i < error_bounded_block_values; ++i)
+      if (sums.rare[i] != 0)
+        sums.words[i] = static_cast<std::int32_t>(
+            sum_of(v.word(i), load<std::uint32_t>(in, i), float_additions));
+    std::memcpy(v.q, sums.words, whole);
+  }
+  std::uint32_t sum_of(std::uint32_t a, std::uint32_t b, std::uint64_t& float_additions) const {
+    if (integer_of(a) == 0) return b;
+    if (integer_of(b) == 0) return a;
+    if (!is_integer(coder_->grid, a) || !is_integer(coder_->grid, b)) {
+      ++float_additions;
+      return add_floats(coder_->grid, a, b);
+    }
+    std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
+    if (std::abs(sum) >= coder_->grid.first_float)
+      error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
+    return error_bounded_word(static_cast<std::int32_t>(sum));
   }
 
   error_bounded_coder const* coder_;
@@ -243,12 +282,15 @@ class error_bounded_writer {
     before_ = 0;
     bool const zeros = v.is == state::zeros;
     *modes_++ = static_cast<std::byte>(zeros ? 0 : error_bounded_words_mode);
-    for (std::size_t i = 0; !zeros && i < n; ++i) {
-      std::uint32_t const word = v.word(i);
-      if (is_integer(coder_->grid, word) && (word & 0x7fffffffu) > largest_) too_large();
-      store(at_, i, word);
+    if (zeros) return;
+    bool beyond = false;
+    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+      std::uint32_t const size = v.word(i) & 0x7fffffffu;
+      beyond |= size > largest_ && size < coder_->grid.first_float;
     }
-    if (!zeros) at_ += n * sizeof(std::uint32_t);
+    if (beyond) too_large();
+    std::memcpy(at_, v.q, n * sizeof(std::uint32_t));
+    at_ += n * sizeof(std::uint32_t);
   }
 
   /// Behind the last byte.

@@ -38,9 +38,11 @@ struct error_bounded_grid {
   }
 };
 
-/// The nearest integer, ties to even; 2^31 - 1 if that is beyond the limit or x is not finite.
+inline constexpr std::int32_t error_bounded_no_integer = 0x7fffffff;
+
+/// The nearest integer, ties to even; none if that is beyond the limit or x is not finite.
 inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float x) {
-  constexpr std::int32_t none = 0x7fffffff;
+  constexpr std::int32_t none = error_bounded_no_integer;
   double const multiple = static_cast<double>(x) * grid.inverse;
   if (!is_finite(x) || std::fabs(multiple) > grid.limit + 1) return none;
   // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
@@ -68,15 +70,6 @@ inline std::uint32_t bits_of_sum(float sum) {
   auto const bits = same_bits<std::uint32_t>(sum);
   return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
 }
-inline std::uint32_t word_of(error_bounded_grid const& grid, float x) {
-  std::int32_t const q = error_bounded_integer(grid, x);
-  return q == 0x7fffffff ? bits_of_sum(x) : error_bounded_word(q);
-}
-inline float value_of(error_bounded_grid const& grid, std::uint32_t word) {
-  return is_integer(grid, word) ? static_cast<float>(integer_of(word) * grid.step)
-                                : same_bits<float>(word);
-}
-
 /// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
 inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a, std::uint32_t b) {
   double sum;
