@@ -52,6 +52,8 @@ struct error_bounded_info {
 /// without any effect on their neighbours: such a value is exact from one rank, and rounded to
 /// float whenever something is added to it, in the order of the additions.
 /// `error_bounded_info::float_additions` says whether there were any.
+/// In a variable_rate_plan this holds on a ring. Other ways add decoded floats: for values near
+/// 2^18 steps P / 64 of the bound may come on top.
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
