@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <collective/endings.hpp>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
@@ -437,39 +438,6 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
 
 namespace {
 
-/// How all ranks end that call `call(transport, executor, x)`, and whether x kept every bit.
-struct ending {
-  std::vector<outcome> outcomes;
-  bool unchanged = true;
-};
-template <class F> ending ending_of(sparse::vectors x, F const& call) {
-  auto const before = x;
-  ending result;
-  result.outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& transport) {
-    host_executor executor;
-    call(transport, executor, std::span(x[static_cast<std::size_t>(transport.rank())]));
-  });
-  for (std::size_t r = 0; r < x.size(); ++r)
-    result.unchanged &= first_difference(x[r], before[r]) == nowhere;
-  return result;
-}
-void check_ending(ending const& found, std::string const& what, std::string const& text) {
-  CAPTURE(to_text(found.outcomes));
-  CHECK(all_ended_alike(found.outcomes, what));
-  CHECK(found.outcomes[0].text == text);
-  CHECK(found.unchanged);
-}
-
-/// One call of any kind.
-using detail::operation;
-constexpr operation operations[] = {operation::all_reduce, operation::reduce_scatter,
-                                    operation::all_gather};
-template <class Sum>
-report perform(operation what, Sum& sum, std::span<float> x, call_options const& call = {}) {
-  return what == operation::all_reduce       ? sum.all_reduce(x, call)
-         : what == operation::reduce_scatter ? sum.reduce_scatter(x, call)
-                                             : sum.all_gather(x, call);
-}
 template <class Sum> report sum_up(Sum& sum, bool scatters, std::span<float> x) {
   return perform(scatters ? operation::reduce_scatter : operation::all_reduce, sum, x);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <collective/endings.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -337,41 +338,6 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
     CHECK(mine[0] == 0);  // 2e-30 * 2^64 is below 2^-10
   });
 }
-
-namespace {
-
-/// How all ranks end that call `call(transport, x)`, and whether x kept every bit.
-struct ending {
-  std::vector<outcome> outcomes;
-  bool unchanged = true;
-};
-template <class F> ending ending_of(vectors x, F const& call) {
-  auto const before = x;
-  ending result;
-  result.outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& transport) {
-    call(transport, std::span(x[static_cast<std::size_t>(transport.rank())]));
-  });
-  for (std::size_t r = 0; r < x.size(); ++r)
-    result.unchanged &= first_difference(x[r], before[r]) == nowhere;
-  return result;
-}
-void check_ending(ending const& found, std::string const& what, std::string const& text) {
-  CAPTURE(to_text(found.outcomes));
-  CHECK(all_ended_alike(found.outcomes, what));
-  CHECK(found.outcomes[0].text == text);
-  CHECK(found.unchanged);
-}
-
-constexpr operation operations[] = {operation::all_reduce, operation::reduce_scatter,
-                                    operation::all_gather};
-template <class Sum>
-void perform(operation what, Sum& sum, std::span<float> x, call_options const& call = {}) {
-  if (what == operation::all_reduce) sum.all_reduce(x, call);
-  if (what == operation::reduce_scatter) sum.reduce_scatter(x, call);
-  if (what == operation::all_gather) sum.all_gather(x, call);
-}
-
-}  // namespace
 
 TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is unchanged") {
   struct {
