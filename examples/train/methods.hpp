@@ -20,6 +20,7 @@ struct method {
   double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
   bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
   bool sparsified = false;  ///< sends a share of the values, with :share
+  bool bounded = false;     ///< errs by a share of the largest value, with :bound
 };
 
 inline constexpr std::array methods{
@@ -36,6 +37,9 @@ inline constexpr std::array methods{
     method{"fixed", "all values in the same fixed point", 0.02, 0.9, 0},
     method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", 0.02, 0.9, 0,
            false, true},
+    method{"inceptionn",
+           "INCEPTIONN: 2 to 34 bits per value; :bound=E, 10: off by 2^-E of the largest", 0.02,
+           0.9, 0, false, false, true},
     method{"marsit", "one bit per value, full precision every --period steps", 0.1, 0, 1e-3},
     method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
 };

@@ -404,7 +404,13 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
                     "marsit:lost=0.1: marsit has no aggregator; these have: thc, uniform_thc");
   CHECK_THROWS_WITH(train::trial_from("thc:slow=0.1"),
                     "thc:slow=0.1: 'slow=0.1' is none of late=SHARE, "
-                    "lost=SHARE and share=SHARE");
+                    "lost=SHARE, share=SHARE and bound=E");
+  CHECK(train::trial_from("inceptionn").name() == "inceptionn, E=10");
+  CHECK(train::trial_from("inceptionn:bound=6").name() == "inceptionn, E=6");
+  CHECK_THROWS_WITH(train::trial_from("inceptionn:bound=15"),
+                    "'15' is no exponent of a bound, 1 to 14");
+  CHECK_THROWS_WITH(train::trial_from("thc:bound=6"),
+                    "thc:bound=6: thc has no bound; these have: inceptionn");
 }
 
 TEST_CASE("aggregators: when nothing goes wrong, updates are those of the ring, bit by bit") {

@@ -17,12 +17,14 @@ namespace {
 struct look {
   char const *codec, *color;
 };
-constexpr std::array looks{
-    look{"fp32", "#444444"},          look{"fp16", "#999999"},        look{"bf16", "#56B4E9"},
-    look{"majority_vote", "#D55E00"}, look{"signum", "#E69F00"},      look{"ef_sign", "#CC79A7"},
-    look{"thc", "#882255"},           look{"uniform_thc", "#AA4499"}, look{"sparse", "#332288"},
-    look{"sparse_fixed", "#44AA99"},  look{"fixed", "#DDAA33"},       look{"top_k", "#661100"},
-    look{"marsit", "#009E73"},        look{"marsit_inf", "#0072B2"}};
+constexpr std::array looks{look{"fp32", "#444444"},      look{"fp16", "#999999"},
+                           look{"bf16", "#56B4E9"},      look{"majority_vote", "#D55E00"},
+                           look{"signum", "#E69F00"},    look{"ef_sign", "#CC79A7"},
+                           look{"thc", "#882255"},       look{"uniform_thc", "#AA4499"},
+                           look{"sparse", "#332288"},    look{"sparse_fixed", "#44AA99"},
+                           look{"fixed", "#DDAA33"},     look{"top_k", "#661100"},
+                           look{"marsit", "#009E73"},    look{"marsit_inf", "#0072B2"},
+                           look{"inceptionn", "#117733"}};
 
 std::string_view method_of(comparison_row const& row) {
   return std::string_view(row.codec).substr(0, row.codec.find(','));
@@ -91,20 +93,35 @@ std::string panel(comparison const& all, int x, int y) {
   return "plot " + all_curves.substr(0, all_curves.size() - 2) + "\n";
 }
 
-/// The names in their colours, in a row above the panels.
+/// The names in their colours, in rows above the panels.
 std::string key(comparison const& all) {
   constexpr double letter = 0.0085, gap = 4 * letter;  // of the picture's width
-  double width = 0;
-  for (auto const& row : all.rows) width += letter * static_cast<double>(row.codec.size()) + gap;
-  double place = 0.5 - 0.5 * (width - gap);
-  std::string text;
+  auto const width_of = [&](std::size_t i) {
+    return letter * static_cast<double>(all.rows[i].codec.size()) + gap;
+  };
+  struct line {
+    std::size_t first;
+    double width;
+  };
+  std::vector<line> lines{{0, 0}};
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    if (lines.back().width + width_of(i) > 0.98 + gap) lines.push_back({i, 0});
+    lines.back().width += width_of(i);
+  }
+  std::string text;
+  double place = 0, height = 0.898 + 0.016 * static_cast<double>(lines.size() + 1);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    if (next < lines.size() && lines[next].first == i) {
+      place = 0.5 - 0.5 * (lines[next++].width - gap);
+      height -= 0.032;
+    }
     std::string title = all.rows[i].codec;
     std::ranges::replace(title, '_', ' ');
-    text += fmt::format(
-        "set label '{}' at screen {},0.898 point pt {} ps 1 lc rgb '{}' offset 0.8,-0.3\n", title,
-        place, point_of(all, i), color_of(all.rows[i]));
-    place += letter * static_cast<double>(title.size()) + gap;
+    text +=
+        fmt::format("set label '{}' at screen {},{} point pt {} ps 1 lc rgb '{}' offset 0.8,-0.3\n",
+                    title, place, height, point_of(all, i), color_of(all.rows[i]));
+    place += width_of(i);
   }
   return text;
 }

@@ -89,6 +89,27 @@ class top_k_mean : public synchronizer {
   sparse_mean<float> mean_;
 };
 
+/// The mean over the ranks, off by a share of the largest value.
+class bounded_mean : public synchronizer {
+ public:
+  bounded_mean(std::size_t values, int bound_exponent, std::uint64_t seed,
+               hcomp::plan_options const& how, paced_transport& transport)
+      : seed_(seed),
+        plan_(values,
+              hcomp::inceptionn({.bound_exponent = bound_exponent,
+                                 .rounding = hcomp::inceptionn_rounding::nearest}),
+              transport, {.fitted = true, .plan = how}) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::variable_rate_plan<hcomp::inceptionn, paced_transport> plan_;
+};
+
 /// A fixed step in the direction that most ranks want; none where they are divided.
 /// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
 class majority_vote : public synchronizer {
@@ -185,6 +206,8 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   }
   if (how.name == "top_k")
     return make_unique<top_k_mean>(values, what.share, seed, sparse, transport, executor);
+  if (how.name == "inceptionn")
+    return make_unique<bounded_mean>(values, what.bound_exponent, seed, plan, transport);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   if (how.name == "marsit" || how.name == "marsit_inf") {
     hcomp::marsit_options const settings{.sign_step = sign_step,

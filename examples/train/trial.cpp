@@ -19,6 +19,14 @@ template <class Wanted> std::string names_of(Wanted const& wanted) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+int bound_from(std::string const& text) {
+  int exponent = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
+  if (error != std::errc() || end != text.data() + text.size() || exponent < 1 || exponent > 14)
+    throw std::invalid_argument(fmt::format("'{}' is no exponent of a bound, 1 to 14", text));
+  return exponent;
+}
+
 }  // namespace
 
 std::string names_of_aggregated() {
@@ -45,9 +53,17 @@ trial trial_from(std::string const& text) {
     end = text.find(':', first);
     auto const part = text.substr(first, end == std::string::npos ? end : end - first);
     auto const what = part.substr(0, part.find('='));
-    if ((what != "late" && what != "lost" && what != "share") || what == part)
-      throw std::invalid_argument(
-          fmt::format("{}: '{}' is none of late=SHARE, lost=SHARE and share=SHARE", text, part));
+    if ((what != "late" && what != "lost" && what != "share" && what != "bound") || what == part)
+      throw std::invalid_argument(fmt::format(
+          "{}: '{}' is none of late=SHARE, lost=SHARE, share=SHARE and bound=E", text, part));
+    if (what == "bound") {
+      if (!made.how->bounded)
+        throw std::invalid_argument(
+            fmt::format("{}: {} has no bound; these have: {}", text, name,
+                        names_of([](method const& m) { return m.bounded; })));
+      made.bound_exponent = bound_from(part.substr(what.size() + 1));
+      continue;
+    }
     double const share = share_from(part.substr(what.size() + 1));
     if (what == "share") {
       if (!made.how->sparsified)
@@ -69,6 +85,7 @@ trial trial_from(std::string const& text) {
 std::string trial::name() const {
   std::string text(how->name);
   if (how->sparsified) text += fmt::format(", {:g} %", 100 * share);
+  if (how->bounded) text += fmt::format(", E={}", bound_exponent);
   if (!by_aggregators) return text;
   if (by_aggregators->late > 0) text += fmt::format(", {:g} % late", 100 * by_aggregators->late);
   if (by_aggregators->lost > 0) text += fmt::format(", {:g} % lost", 100 * by_aggregators->lost);

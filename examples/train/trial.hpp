@@ -19,16 +19,17 @@ struct trial {
   method const* how;
   std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
   double share = 0.01;                         ///< of the values that a sparsified method sends
+  int bound_exponent = 10;                     ///< of a bounded method
 
-  /// For tables and pictures, such as "thc, 10 % late, 1 % lost" or "top_k, 1
-  /// %".
+  /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, 1 %" or
+  /// "inceptionn, E=10".
   std::string name() const;
 };
 
-/// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE and :share=SHARE
-/// may follow.
+/// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE, :share=SHARE and
+/// :bound=E may follow.
 /// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
-/// share
+///                                share or bound
 trial trial_from(std::string const& text);
 
 /// @throws std::invalid_argument  no number from 0 to below 1
