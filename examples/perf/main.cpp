@@ -49,6 +49,10 @@ int count_hosts() {
 }
 
 template <class T> void measure_all(options const& o, input const& data, result& all) {
+  if (auto const most = std::ranges::max(sizes(o, sizeof(T))); most > data.values())
+    throw std::runtime_error(fmt::format(
+        "{} has {} values per rank, --max-bytes asks for {}; the largest is --max-bytes {}",
+        o.input, data.values(), most, data.values() * sizeof(T)));
   transports by(o);
   double const typical = data.typical();
   if (!o.rate && example::ranks() > 1) {
@@ -59,9 +63,6 @@ template <class T> void measure_all(options const& o, input const& data, result&
     all.latency = by.costs.link("mpi", by.at("mpi")).seconds_per_message;
   example::say("{}", table_head(all));
   for (std::size_t const values : sizes(o, sizeof(T))) {
-    if (values > data.values())
-      throw std::runtime_error(fmt::format("{} has {} values per rank, --max-bytes asks for {}",
-                                           o.input, data.values(), values));
     if (values > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw std::runtime_error(
           fmt::format("{} values of {} bytes are too many for MPI_Allreduce, "
