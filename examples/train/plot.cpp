@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
 
 #include "../support/gnuplot.hpp"
@@ -170,6 +171,11 @@ std::string loss_axis(comparison const& all, char const* name, double observatio
       name, shown.least - margin, shown.most + margin);
 }
 
+/// The data may lie elsewhere, such as where examples/run.sh unpacks them.
+std::string file_name(std::string_view path) {
+  return std::filesystem::path(path).filename().string();
+}
+
 std::string script(comparison const& all, std::string const& file) {
   auto const& o = all.settings;
   auto const& model = *o.model;
@@ -194,9 +200,9 @@ std::string script(comparison const& all, std::string const& file) {
       "set xlabel offset 0,0.3\nset ylabel offset 0.8,0\n"
       "set format '%g'\n",
       file, all.ranks, static_cast<double>(run.parameters) / 1e6,
-      o.data == "synthetic"  ? fmt::format("synthetic {}", model.examples)
-      : o.data == model.data ? std::string(model.data_name)
-                             : "other data",
+      o.data == "synthetic"                        ? fmt::format("synthetic {}", model.examples)
+      : file_name(o.data) == file_name(model.data) ? std::string(model.data_name)
+                                                   : "other data",
       o.epochs, o.batch, model.examples,
       seeds == 1 ? "one seed" : fmt::format("mean and range of {} seeds", seeds),
       o.link > 0 ? fmt::format(", ranks send at {:g} Gbit/s", o.link) : "");
