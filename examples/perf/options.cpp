@@ -140,7 +140,7 @@ options parse(int argc, char const* const* argv) {
                   "rank sums and answers (inceptionn and uncompressed)")
       ->delimiter(',')
       ->take_all()
-      ->check(example::algorithm_name() | CLI::IsMember({"aggregator"}));
+      ->check(example::algorithm_name("aggregator"));
   how->add_option("--transport", o.transports,
                   "What moves hcomp's bytes: mpi, ucx, or op (MPI_Allreduce with hcomp's MPI_Op)")
       ->delimiter(',')

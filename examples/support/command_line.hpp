@@ -30,13 +30,15 @@ inline void parse(CLI::App& app, int argc, char const* const* argv) {
   }
 }
 
-inline CLI::Validator algorithm_name() {
-  return {[](std::string const& text) {
+/// @param also  another name that the program knows; empty: none
+inline CLI::Validator algorithm_name(std::string const& also = {}) {
+  return {[also](std::string const& text) {
+            if (!also.empty() && text == also) return std::string();
             try {
               hcomp::algorithm::from(text);
               return std::string();
             } catch (std::invalid_argument const& e) {
-              return std::string(e.what());
+              return e.what() + (also.empty() ? std::string() : ", " + also);
             }
           },
           "ALGORITHM"};
