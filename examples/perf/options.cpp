@@ -215,6 +215,8 @@ options parse(int argc, char const* const* argv) {
     if (is_stream && !o.worker_aggregator && std::ranges::none_of(o.algorithms, sums_streams))
       refuse(fmt::format("--codec {} has no algorithm: there are ring, torus, direct, aggregator",
                          codec));
+    if (is_stream && std::ranges::all_of(o.transports, [](auto const& by) { return by == "op"; }))
+      refuse(fmt::format("--codec {} has no MPI_Op: --transport mpi or ucx", codec));
     if (!is_stream && o.algorithms.empty() && codec != "raw")
       refuse(fmt::format(
           "--codec {} has no algorithm: aggregator goes with inceptionn and uncompressed only",

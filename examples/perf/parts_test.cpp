@@ -391,6 +391,8 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--codec", "inceptionn:15"}, "no codec is called 'inceptionn:15'; hcomp has: identity, ");
   says({"--codec", "uncompressed", "--algorithm", "doubling"},
        "--codec uncompressed has no algorithm: there are ring, torus, direct, aggregator");
+  says({"--codec", "inceptionn", "--transport", "op"},
+       "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
   says({"--codec", "fp16", "--algorithm", "aggregator"},
        "--codec fp16 has no algorithm: aggregator goes with inceptionn and uncompressed only");
   says({"--iters", "0"}, "--iters");
