@@ -25,6 +25,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/sparse.hpp>
+#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -778,6 +779,8 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
   CHECK(with_byte(2, 0) == block_fault::length);   // twice, and not in order
   CHECK(with_byte(2, 70) == block_fault::length);  // beyond the values
   CHECK(with_byte(2, 68) == block_fault::none);
+  std::swap(good[block_header_bytes + 1], good[block_header_bytes + 2]);  // in another order
+  CHECK(fault_of(good, 70) == block_fault::length);
 
   // 256 marks of 256 values have no count of a byte, however few there are elsewhere
   std::vector<std::uint64_t> marks(1000);
