@@ -680,6 +680,26 @@ TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a p
   }
 }
 
+TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refused") {
+  sparse::vectors x(3, std::vector<float>(9000));
+  for (auto& one : x)
+    for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
+  auto const found = ending_of(x, [&](loopback& inner, auto& executor, auto mine) {
+    int sent = 0;
+    tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+      bool const has_blocks = bytes.size() >= block_header_bytes &&
+                              load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+      if (inner.rank() != 0 || !has_blocks || sent++ != 3) return;
+      bytes[block_header_bytes + detail::mark_groups(3008)] ^= std::byte{4};  // 4 instead of 0
+    });
+    plan_of<std::uint32_t, tampered_transport> sum(mine.size(), transport, executor);
+    sum.all_reduce(mine);
+  });
+  CAPTURE(to_text(found.outcomes));
+  CHECK(all_ended_alike(found.outcomes, "wire_error"));
+  CHECK(found.unchanged);
+}
+
 TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also without checksums") {
   // On the ring of three ranks messages 0 and 1 add up the index, 2 and 3 spread it: these meet
   // nobody who could contradict them.
