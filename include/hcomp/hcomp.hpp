@@ -15,7 +15,6 @@
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_bursts.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
-#include <hcomp/codec/inceptionn_stream.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/lhc_one_phase.hpp>
 #include <hcomp/codec/native_lanes.hpp>

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <hcomp/codec/inceptionn_stream.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <map>
@@ -51,23 +51,23 @@ struct state {
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The stream that begins with value `first`, with room for any of its length.
   std::span<std::byte> stream(std::vector<std::byte>& from, std::size_t first) const {
-    std::size_t const room = hcomp::inceptionn_stream::capacity(slice);
+    std::size_t const room = hcomp::inceptionn::capacity(slice);
     return std::span(from).subspan(first / slice * room, room);
   }
   void prepare(std::size_t extent) {
     std::size_t const wanted = extent == values ? in_memory.slice : bench::in_cache.slice;
     if (wanted == slice) return;
     slice = wanted;
-    std::size_t const bytes = values / slice * hcomp::inceptionn_stream::capacity(slice);
+    std::size_t const bytes = values / slice * hcomp::inceptionn::capacity(slice);
     streams.resize(bytes);
     out.assign(bytes, std::byte{1});
     for (std::size_t first = 0; first < extent; first += slice)
-      hcomp::inceptionn_stream().encode(of_x(first), stream(streams, first));
+      hcomp::inceptionn().encode(of_x(first), stream(streams, first));
   }
 };
 
-void add(std::shared_ptr<state> const& s, std::string const& level,
-         hcomp::inceptionn_stream const& codec, bool asked) {
+void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::inceptionn const& codec,
+         bool asked) {
   auto const read = bench::fastest_read(s->x.data(), nullptr, values);
   auto const contest = [&](char const* figure, double limit, bench::work const& kernel) {
     bench::contest one{figure, level, asked ? limit : 0, kernel,
@@ -116,7 +116,7 @@ struct findings {
   }
 };
 
-constexpr std::size_t chunk = hcomp::inceptionn_stream::chunk_values;
+constexpr std::size_t chunk = hcomp::inceptionn::chunk_values;
 
 /// Floats whose upper 22 bits are `upper`.
 void check(hcomp::detail::inceptionn_coder const& coder, std::uint32_t upper, findings& found) {
@@ -194,10 +194,10 @@ int main(int argc, char** argv) {
   auto const best = hcomp::best_simd_level();
   auto const narrow = std::make_shared<state>(0.01), wide = std::make_shared<state>(0.1);
   for (auto const& [level, name] : names)
-    if (level <= best) add(narrow, name, hcomp::inceptionn_stream({}, level), level == best);
-  add(narrow, "nearest",
-      hcomp::inceptionn_stream({.rounding = hcomp::inceptionn_rounding::nearest}), false);
-  add(wide, "sigma .1", hcomp::inceptionn_stream(), true);
+    if (level <= best) add(narrow, name, hcomp::inceptionn({}, level), level == best);
+  add(narrow, "nearest", hcomp::inceptionn({.rounding = hcomp::inceptionn_rounding::nearest}),
+      false);
+  add(wide, "sigma .1", hcomp::inceptionn(), true);
   return bench::run(argc, argv,
                     "Time of INCEPTIONN's codec / time of reading fp32; values per second");
 }

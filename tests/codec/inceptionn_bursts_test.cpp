@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_bursts.hpp>
-#include <hcomp/codec/inceptionn_stream.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <string>
@@ -15,7 +15,6 @@
 
 using hcomp::inceptionn_bursts;
 using hcomp::inceptionn_options;
-using hcomp::inceptionn_stream;
 using hcomp::inceptionn_variant;
 using hcomp::simd_level;
 using inceptionn::all_settings;
@@ -33,7 +32,7 @@ floats decoded(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   return x;
 }
 bytes to_stream(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
-  bytes out(inceptionn_stream::capacity(n));
+  bytes out(hcomp::inceptionn::capacity(n));
   out.resize(codec.to_stream(in, n, out));
   return out;
 }
@@ -115,7 +114,7 @@ TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
       CAPTURE(n);
       options.prescale = n % 2 == 0 ? 3 : 0;
       auto const x = inceptionn::mixed(n, {.seed = 21 + n});
-      inceptionn_stream const codec(options);
+      hcomp::inceptionn const codec(options);
       auto const stream = inceptionn::encoded(codec, x);
       floats values(n);
       codec.decode(stream, values);
@@ -140,10 +139,10 @@ TEST_CASE("inceptionn bursts: of chunks that the stream stores as floats nothing
   for (std::size_t i = 0; i < 60; ++i) x[i * 23] = i % 2 == 0 ? 0.003f : -0.02f;
   for (auto const& options : all_settings({10})) {
     CAPTURE(hcomp::detail::text_of(options));
-    inceptionn_stream const codec(options);
+    hcomp::inceptionn const codec(options);
     inceptionn_bursts const hardware(options);
     auto const stream = inceptionn::encoded(codec, x);
-    CHECK(stream.size() == inceptionn_stream::capacity(x.size()));
+    CHECK(stream.size() == hcomp::inceptionn::capacity(x.size()));
     auto const bursts = inceptionn::encoded(hardware, x);
     floats values(x.size());
     codec.decode(stream, values);
@@ -194,7 +193,7 @@ TEST_CASE(
   auto const good = inceptionn::encoded(codec, inceptionn::mixed(203, {.seed = 22}));
   int refused = 0, accepted = 0;
   floats y(203);
-  bytes stream(inceptionn_stream::capacity(y.size()));
+  bytes stream(hcomp::inceptionn::capacity(y.size()));
   for (std::uint64_t turn = 0; turn < 5'000; ++turn) {
     auto const in = inceptionn::damaged(good, hcomp::mix(turn + 30'001));
     y.assign(y.size(), 5.0f);

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_bursts.hpp>
-#include <hcomp/codec/inceptionn_stream.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
@@ -24,9 +24,9 @@ namespace {
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
 using input = std::span<std::byte const>;
+using hcomp::inceptionn;
 using hcomp::inceptionn_bursts;
 using hcomp::inceptionn_options;
-using hcomp::inceptionn_stream;
 using hcomp::simd_level;
 
 void require(bool condition, char const* what) {
@@ -62,7 +62,7 @@ template <class Put> bytes written(std::size_t room, Put const& put) {
   out.resize(put(out));
   return {out.begin(), out.end()};  // no room behind it that could be read unnoticed
 }
-bytes encoded(inceptionn_stream const& codec, floats const& x) {
+bytes encoded(inceptionn const& codec, floats const& x) {
   return written(codec.capacity(x.size()), [&](bytes& out) { return codec.encode(x, out); });
 }
 template <class Codec> floats decoded(Codec const& codec, input in, std::size_t n) {
@@ -72,7 +72,7 @@ template <class Codec> floats decoded(Codec const& codec, input in, std::size_t 
 }
 
 /// What is to hold for any values.
-void values(inceptionn_stream const& codec, inceptionn_stream const& reference, floats const& x) {
+void values(inceptionn const& codec, inceptionn const& reference, floats const& x) {
   bytes const stream = encoded(codec, x);
   require(stream == encoded(reference, x), "all instruction sets encode alike");
   floats const y = decoded(codec, stream, x.size());
@@ -88,14 +88,14 @@ void values(inceptionn_stream const& codec, inceptionn_stream const& reference, 
 void stream(input in, simd_level level) {
   hcomp::inceptionn_info info;
   try {
-    info = inceptionn_stream::peek(in);
+    info = inceptionn::peek(in);
   } catch (hcomp::wire_error const&) {
     floats none;
-    require(refuses([&] { inceptionn_stream().decode(in, none); }), "decode checks the header");
+    require(refuses([&] { inceptionn().decode(in, none); }), "decode checks the header");
     return;
   }
-  inceptionn_stream const codec(info.options, level);
-  inceptionn_stream const reference(info.options, simd_level::baseline);
+  inceptionn const codec(info.options, level);
+  inceptionn const reference(info.options, simd_level::baseline);
   std::size_t const n = info.values;
   if (n > 4 * in.size()) {  // so many tags there are not
     require(refuses([&] { codec.check(in, n); }), "streams have a tag for every value");
@@ -126,7 +126,7 @@ void stream(input in, simd_level level) {
 void bursts(input in, inceptionn_options const& options, simd_level level) {
   std::size_t const n = take<std::uint16_t>(in) % 4096;
   inceptionn_bursts const hardware(options, level);
-  inceptionn_stream const codec(options, level), reference(options, simd_level::baseline);
+  inceptionn const codec(options, level), reference(options, simd_level::baseline);
   floats x(n, 5.0f);
   try {
     hardware.decode(in, x);
@@ -149,8 +149,8 @@ void damaged(input in, inceptionn_options const& options, simd_level level) {
   for (auto& one : changes) one = take<change>(in);
   floats x(in.size() / sizeof(float));
   if (!x.empty()) std::memcpy(x.data(), in.data(), x.size() * sizeof(float));
-  inceptionn_stream const codec(options, level);
-  values(codec, inceptionn_stream(options, simd_level::baseline), x);
+  inceptionn const codec(options, level);
+  values(codec, inceptionn(options, simd_level::baseline), x);
   bytes all = encoded(codec, x);
   for (auto const& one : changes) all[one.at % all.size()] ^= std::byte{one.to};
   stream(all, level);

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
-#include <hcomp/codec/inceptionn_stream.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
@@ -17,8 +17,8 @@
 
 namespace hcomp {
 
-/// Vectors as the paper's network card sends them, and conversion from and to inceptionn_stream, in
-/// which every value has the same tag and bytes.
+/// Vectors as the paper's network card sends them, and conversion from and to the stream of
+/// `inceptionn`, in which every value has the same tag and bytes.
 ///
 /// A group of eight values has 16 bits of tags, that of value i in bits 2i and 2i + 1, then 0, 1, 2
 /// or 4 bytes of every value, lowest first: 2 to 34 bytes. Groups follow each other without gaps;
@@ -29,7 +29,7 @@ class inceptionn_bursts {
   static constexpr std::size_t burst_bytes = 32;
   static constexpr std::size_t group_values = 8;
 
-  /// As inceptionn_stream.
+  /// As inceptionn.
   explicit inceptionn_bursts(inceptionn_options const& options = {},
                              simd_level level = best_simd_level())
       : stream_(options, level), coder_{detail::rule_of(options), level} {}
@@ -66,10 +66,10 @@ class inceptionn_bursts {
     }
   }
 
-  /// The bursts of an inceptionn_stream of `values` values. They decode to the same, and are what
-  /// encode gives, but for values too small for their 8 bits in chunks that are stored as floats:
-  /// with other variants than within_bound these have lost their tags.
-  /// @throws wire_error             as inceptionn_stream::decode
+  /// The bursts of a stream of `values` values. They decode to the same, and are what encode gives,
+  /// but for values too small for their 8 bits in chunks that are stored as floats: with other
+  /// variants than within_bound these have lost their tags.
+  /// @throws wire_error             as inceptionn::decode
   /// @throws std::invalid_argument  as encode
   std::size_t from_stream(std::span<std::byte const> in, std::size_t values,
                           std::span<std::byte> out) const {
@@ -83,9 +83,9 @@ class inceptionn_bursts {
   }
 
   /// The stream of what is in these bursts of `values` values; the same bytes as
-  /// inceptionn_stream::encode gives.
+  /// inceptionn::encode gives.
   /// @throws wire_error             as decode
-  /// @throws std::invalid_argument  as inceptionn_stream::encode
+  /// @throws std::invalid_argument  as inceptionn::encode
   std::size_t to_stream(std::span<std::byte const> in, std::size_t values,
                         std::span<std::byte> out) const {
     check(in, values);
@@ -168,7 +168,7 @@ class inceptionn_bursts {
     return end;
   }
 
-  inceptionn_stream stream_;
+  inceptionn stream_;
   detail::inceptionn_coder coder_;
 };
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/inceptionn_stream.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <span>
@@ -19,7 +19,6 @@
 #include <vector>
 
 using hcomp::inceptionn_options;
-using hcomp::inceptionn_stream;
 using hcomp::inceptionn_variant;
 using hcomp::simd_level;
 using inceptionn::all_settings;
@@ -69,7 +68,7 @@ expectation expected(inceptionn_options const& o, double x) {
   return {tag, halved ? unit / 2 * 1.0000001 : unit};
 }
 
-floats round_trip(inceptionn_stream const& codec, floats const& x) {
+floats round_trip(hcomp::inceptionn const& codec, floats const& x) {
   floats y(x.size(), 77.0f);
   codec.decode(inceptionn::encoded(codec, x), y);
   return y;
@@ -82,7 +81,7 @@ TEST_CASE(
   auto const x = swept();
   for (auto const& options : all_settings({1, 5, 6, 8, 10, 14})) {
     CAPTURE(hcomp::detail::text_of(options));
-    inceptionn_stream const codec(options);
+    hcomp::inceptionn const codec(options);
     auto const rule = hcomp::detail::rule_of(options);
     auto const y = round_trip(codec, x);
     CHECK(same(round_trip(codec, y), y));
@@ -111,7 +110,7 @@ TEST_CASE("inceptionn: what others than within_bound promise is not the bound") 
   for (int const exponent : {10, 8}) {
     double const bound = std::ldexp(1.0, -exponent);
     auto const error = [&](inceptionn_variant variant) {
-      inceptionn_stream const codec({.bound_exponent = exponent, .variant = variant});
+      hcomp::inceptionn const codec({.bound_exponent = exponent, .variant = variant});
       return std::fabs(static_cast<double>(round_trip(codec, x)[5]) - 0x1.fp-8);
     };
     CHECK(error(inceptionn_variant::within_bound) < bound);
@@ -160,7 +159,7 @@ TEST_CASE(
           expected.resize(expected.size() + small.size(), 0.0f);
           expected.insert(expected.end(), large.begin(), large.end());
         }
-        CHECK(same(round_trip(inceptionn_stream(options, level), x), expected));
+        CHECK(same(round_trip(hcomp::inceptionn(options, level), x), expected));
       }
     });
   }
@@ -174,7 +173,7 @@ TEST_CASE("inceptionn: shares and sizes are those of a normal distribution") {  
       CAPTURE(sigma);
       CAPTURE(exponent);
       inceptionn_options const options{.bound_exponent = exponent};
-      inceptionn_stream const codec(options);
+      hcomp::inceptionn const codec(options);
       auto const rule = hcomp::detail::rule_of(options);
       auto const beyond = [&](int power) {
         return std::erfc(std::ldexp(1.0, -power) / (sigma * std::sqrt(2.0)));
@@ -204,7 +203,7 @@ TEST_CASE("inceptionn: truncation shrinks values, rounding only those in the dea
   double const sigma = 1e-2;
   auto const x = inceptionn::normal(200'000, sigma, {.seed = 12});
   auto const shrink = [&](inceptionn_options const& options) {
-    auto const y = round_trip(inceptionn_stream(options), x);
+    auto const y = round_trip(hcomp::inceptionn(options), x);
     double sum = 0;
     for (std::size_t i = 0; i < x.size(); ++i)
       sum += std::fabs(static_cast<double>(y[i])) - std::fabs(static_cast<double>(x[i]));
@@ -232,7 +231,7 @@ TEST_CASE("inceptionn: errors of normal values are those of the model, with ever
     auto const x = inceptionn::normal(n, one.sigma, {.seed = 19});
     auto const error = [&](inceptionn_variant variant) {
       auto const y =
-          round_trip(inceptionn_stream({.bound_exponent = one.exponent, .variant = variant}), x);
+          round_trip(hcomp::inceptionn({.bound_exponent = one.exponent, .variant = variant}), x);
       double squares = 0;
       for (std::size_t i = 0; i < n; ++i) {
         double const here = static_cast<double>(y[i]) - static_cast<double>(x[i]);
@@ -254,7 +253,7 @@ TEST_CASE("inceptionn: errors of normal values are those of the model, with ever
 TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") {  // C4, 7
   auto const x = inceptionn::mixed(3000, {.seed = 13});
   for (auto options : all_settings({10})) {
-    auto const y = round_trip(inceptionn_stream(options), x);
+    auto const y = round_trip(hcomp::inceptionn(options), x);
     for (int const power : {-64, -3, 1, 12, 64}) {
       CAPTURE(power);
       options.prescale = power;
@@ -262,7 +261,7 @@ TEST_CASE("inceptionn: a prescale is the same as scaled values, bit for bit") { 
       for (float& value : scaled) value = std::ldexp(value, -power);
       for (float& value : expected) value = std::ldexp(value, -power);
       at_every_level([&](simd_level level) {
-        CHECK(same(round_trip(inceptionn_stream(options, level), scaled), expected));
+        CHECK(same(round_trip(hcomp::inceptionn(options, level), scaled), expected));
       });
     }
   }
@@ -276,7 +275,7 @@ TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at ev
         CAPTURE(n);
         auto const x = inceptionn::mixed(n, {.seed = 14 + n});
         auto const other = inceptionn::mixed(n, {.seed = 15 + n});
-        inceptionn_stream const reference(options, simd_level::baseline);
+        hcomp::inceptionn const reference(options, simd_level::baseline);
         auto const stream = inceptionn::encoded(reference, x);
         floats values(n), sums(other);
         reference.decode(stream, values);
@@ -286,7 +285,7 @@ TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at ev
         }
         auto const next = inceptionn::encoded(reference, sums);
         at_every_level([&](simd_level level) {
-          inceptionn_stream const codec(options, level);
+          hcomp::inceptionn const codec(options, level);
           CHECK(inceptionn::encoded(codec, x) == stream);
           CHECK(same(round_trip(codec, x), values));
           floats added(other);
@@ -303,7 +302,7 @@ TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at ev
 TEST_CASE("inceptionn: a stream is read and written within its memory, whatever lies behind") {
   auto const x = inceptionn::mixed(3000, {.seed = 16});
   at_every_level([&](simd_level level) {
-    inceptionn_stream const codec({}, level);
+    hcomp::inceptionn const codec({}, level);
     std::vector<std::byte> room(codec.capacity(x.size()) + 64, std::byte{0x5a});
     std::span<std::byte> const out(room.data(), codec.capacity(x.size()));
     auto const bytes = codec.encode(x, out);
@@ -313,21 +312,21 @@ TEST_CASE("inceptionn: a stream is read and written within its memory, whatever 
     codec.decode({room.data(), bytes}, exact);
     codec.decode(room, padded);
     CHECK(same(exact, padded));
-    CHECK(inceptionn_stream::peek(room).bytes == bytes);
-    CHECK(inceptionn_stream::peek(room).values == x.size());
-    CHECK(inceptionn_stream::peek(room).options == codec.options());
+    CHECK(hcomp::inceptionn::peek(room).bytes == bytes);
+    CHECK(hcomp::inceptionn::peek(room).values == x.size());
+    CHECK(hcomp::inceptionn::peek(room).options == codec.options());
   });
 }
 
 TEST_CASE("inceptionn: chunks that would grow are stored as floats, as a receiver has them") {
   for (auto const& options : all_settings({10})) {
-    inceptionn_stream const codec(options);
+    hcomp::inceptionn const codec(options);
     for (std::size_t const small : {0, 64, 127, 128, 129, 200}) {  // 128 of 1024 have no payload
       CAPTURE(small);
       floats x(1024 + 5, 3.14f);
       for (std::size_t i = 0; i < small; ++i) x[i * 5] = i % 3 == 0 ? 0.003f : 0.0f;
       auto const stream = inceptionn::encoded(codec, x);
-      CHECK(stream.size() <= inceptionn_stream::capacity(x.size()));
+      CHECK(stream.size() <= hcomp::inceptionn::capacity(x.size()));
       CHECK(static_cast<double>(stream.size()) < 1.02 * static_cast<double>(4 * x.size()));
       floats expected(x);
       for (std::size_t i = 0; i < small; ++i)  // alone they are encoded for sure
@@ -349,31 +348,31 @@ TEST_CASE("inceptionn: a stream is these bytes") {
       0x94, 0x2e, 0x16,                    // tags
       4,    0x86, 0,    4, 0, 0xe0, 0, 0, 0x80, 0x3f, 0xff, 0x7f, 0xcc, 0x0c, 4, 0x85};
   at_every_level([&](simd_level level) {
-    CHECK(inceptionn::encoded(inceptionn_stream({}, level), x) == inceptionn::as_bytes(bytes));
+    CHECK(inceptionn::encoded(hcomp::inceptionn({}, level), x) == inceptionn::as_bytes(bytes));
   });
 }
 
 TEST_CASE("inceptionn: impossible settings and rooms are refused with their values") {
   CHECK_THROWS_WITH_AS(
-      inceptionn_stream({.bound_exponent = 15}),
+      hcomp::inceptionn({.bound_exponent = 15}),
       "inceptionn: variant 0, rounding 0, bound exponent 15, prescale 0; there are "
       "0 to 2, 0 to 1, 1 to 14, -64 to 64",
       std::invalid_argument);
-  CHECK_THROWS_AS(inceptionn_stream({.bound_exponent = 0}), std::invalid_argument);
-  CHECK_THROWS_AS(inceptionn_stream({.prescale = 65}), std::invalid_argument);
-  CHECK_THROWS_AS(inceptionn_stream({.prescale = -65}), std::invalid_argument);
-  CHECK_THROWS_AS(inceptionn_stream({.variant = static_cast<inceptionn_variant>(3)}),
+  CHECK_THROWS_AS(hcomp::inceptionn({.bound_exponent = 0}), std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::inceptionn({.prescale = 65}), std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::inceptionn({.prescale = -65}), std::invalid_argument);
+  CHECK_THROWS_AS(hcomp::inceptionn({.variant = static_cast<inceptionn_variant>(3)}),
                   std::invalid_argument);
   floats const x(1025);
-  std::vector<std::byte> out(inceptionn_stream::capacity(x.size()) - 1);
-  CHECK_THROWS_WITH_AS(inceptionn_stream().encode(x, out),
-                       "inceptionn_stream::encode: 4139 bytes for 1025 values; it takes 4140, for "
+  std::vector<std::byte> out(hcomp::inceptionn::capacity(x.size()) - 1);
+  CHECK_THROWS_WITH_AS(hcomp::inceptionn().encode(x, out),
+                       "inceptionn::encode: 4139 bytes for 1025 values; it takes 4140, for "
                        "at most 1024000000",
                        std::invalid_argument);
 }
 
 TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
-  inceptionn_stream const codec;
+  hcomp::inceptionn const codec;
   auto const x = inceptionn::mixed(2000, {.seed = 17});
   auto const stream = inceptionn::encoded(codec, x);
   floats y(2000, 5.0f);
@@ -396,29 +395,28 @@ TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
     return refused({stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(bytes)});
   };
   auto const size = std::to_string(stream.size());
-  CHECK(first(0) == "inceptionn_stream: 0 bytes, the header has 32");
-  CHECK(first(31) == "inceptionn_stream: 31 bytes, the header has 32");
+  CHECK(first(0) == "inceptionn: 0 bytes, the header has 32");
+  CHECK(first(31) == "inceptionn: 31 bytes, the header has 32");
   CHECK(first(stream.size() - 1) ==
-        "inceptionn_stream: " + std::to_string(stream.size() - 1) + " of its " + size + " bytes");
-  CHECK(changed(1, 'X').starts_with("inceptionn_stream: begins with 22601, version 1;"));
-  CHECK(changed(2, 9).starts_with("inceptionn_stream: begins with 20041, version 9;"));
-  CHECK(changed(5, 99).starts_with("inceptionn_stream: variant 0, rounding 0, bound exponent 99,"));
-  CHECK(
-      changed(5, 8) ==
-      "inceptionn_stream: variant 0, rounding 0, bound exponent 8, prescale 0; here it is variant "
-      "0, rounding 0, bound exponent 10, prescale 0");
-  CHECK(changed(7, 1) == "inceptionn_stream: what should be 0 is 1 and 0");
-  CHECK(changed(8, 2000 % 256 - 1) == "inceptionn_stream: 1999 values, 2000 were expected");
-  CHECK(changed(9, 0) == "inceptionn_stream: 208 values in 2 chunks of 1024");
-  CHECK(changed(32, 41).starts_with("inceptionn_stream: chunk 0 of 1024 values, bytes 41 to"));
-  CHECK(changed(40, 0xff).starts_with("inceptionn_stream: chunk 0 of 1024 values, bytes 40 to"));
+        "inceptionn: " + std::to_string(stream.size() - 1) + " of its " + size + " bytes");
+  CHECK(changed(1, 'X').starts_with("inceptionn: begins with 22601, version 1;"));
+  CHECK(changed(2, 9).starts_with("inceptionn: begins with 20041, version 9;"));
+  CHECK(changed(5, 99).starts_with("inceptionn: variant 0, rounding 0, bound exponent 99,"));
+  CHECK(changed(5, 8) ==
+        "inceptionn: variant 0, rounding 0, bound exponent 8, prescale 0; here it is variant "
+        "0, rounding 0, bound exponent 10, prescale 0");
+  CHECK(changed(7, 1) == "inceptionn: what should be 0 is 1 and 0");
+  CHECK(changed(8, 2000 % 256 - 1) == "inceptionn: 1999 values, 2000 were expected");
+  CHECK(changed(9, 0) == "inceptionn: 208 values in 2 chunks of 1024");
+  CHECK(changed(32, 41).starts_with("inceptionn: chunk 0 of 1024 values, bytes 41 to"));
+  CHECK(changed(40, 0xff).starts_with("inceptionn: chunk 0 of 1024 values, bytes 40 to"));
   auto shorter = stream;
   hcomp::store(shorter.data(), 2, std::uint64_t{stream.size() - 1});
-  CHECK(refused(shorter).starts_with("inceptionn_stream: chunk 1 of 976 values, bytes"));
+  CHECK(refused(shorter).starts_with("inceptionn: chunk 1 of 976 values, bytes"));
 }
 
 TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
-  inceptionn_stream const codec;
+  hcomp::inceptionn const codec;
   auto const refused = [&](std::vector<std::byte> bytes, std::size_t n) {
     hcomp::store(bytes.data(), 2, std::uint64_t{bytes.size()});
     try {
@@ -433,19 +431,18 @@ TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
   CHECK(refused(five, 5).empty());
   five[37] = std::byte{4};  // a sixth value, and its byte
   five.push_back(std::byte{1});
-  CHECK(refused(five, 5) ==
-        "inceptionn_stream: chunk 0 of 5 values, bytes 36 to 39 of 39" + otherwise);
+  CHECK(refused(five, 5) == "inceptionn: chunk 0 of 5 values, bytes 36 to 39 of 39" + otherwise);
   // tags of the second chunk would lie behind the stream
   auto three = inceptionn::encoded(codec, floats(2049));
   CHECK(refused(three, 2049).empty());
   three.resize(44 + 256 + 1);
   CHECK(refused(three, 2049) ==
-        "inceptionn_stream: chunk 1 of 1024 values, bytes 300 to 556 of 301" + otherwise);
+        "inceptionn: chunk 1 of 1024 values, bytes 300 to 556 of 301" + otherwise);
 }
 
 TEST_CASE("inceptionn: of damaged, cut and random bytes nothing comes but an error or values") {
   std::vector<std::vector<std::byte>> streams;
-  std::vector<inceptionn_stream> codecs;
+  std::vector<hcomp::inceptionn> codecs;
   for (auto const& options : all_settings({10})) {
     codecs.emplace_back(options);
     streams.push_back(inceptionn::encoded(codecs.back(), inceptionn::mixed(1100, {.seed = 18})));

@@ -1,0 +1,94 @@
+#pragma once
+/// @file
+/// What is in front of the chunks of INCEPTIONN's stream for software.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/inceptionn_chunks.hpp>
+#include <hcomp/codec/inceptionn_options.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <span>
+#include <string>
+
+namespace hcomp::detail {
+
+[[noreturn]] inline void inceptionn_damaged(std::string const& text) {
+  throw wire_error("inceptionn: " + text);
+}
+
+/// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
+struct inceptionn_header {
+  static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
+  static constexpr std::uint8_t right_version = 1;
+  static constexpr std::size_t max_values = 1'000'000 * inceptionn_chunk_values;
+
+  std::uint16_t magic;
+  std::uint8_t version, variant, rounding, bound_exponent;
+  std::int8_t prescale;
+  std::uint8_t zero;
+  std::uint64_t values, bytes;
+  std::uint32_t chunks, zeros;
+
+  inceptionn_options options() const {
+    return {bound_exponent, prescale, static_cast<inceptionn_variant>(variant),
+            static_cast<inceptionn_rounding>(rounding)};
+  }
+
+  /// Where the first chunk begins.
+  static constexpr std::size_t front(std::size_t chunks) {
+    return sizeof(inceptionn_header) + chunks * sizeof(std::uint32_t);
+  }
+  static constexpr std::size_t capacity(std::size_t values) {
+    return front(inceptionn_chunks(values)) + values * sizeof(float);
+  }
+
+  static inceptionn_header of(inceptionn_options const& options, std::size_t values,
+                              std::size_t bytes) {
+    return {right_magic,
+            right_version,
+            static_cast<std::uint8_t>(options.variant),
+            static_cast<std::uint8_t>(options.rounding),
+            static_cast<std::uint8_t>(options.bound_exponent),
+            static_cast<std::int8_t>(options.prescale),
+            0,
+            values,
+            bytes,
+            static_cast<std::uint32_t>(inceptionn_chunks(values)),
+            0};
+  }
+
+  /// @throws wire_error  it cannot be one, or bytes of the stream are missing
+  static inceptionn_header read(std::span<std::byte const> in) {
+    if (in.size() < sizeof(inceptionn_header))
+      inceptionn_damaged(std::to_string(in.size()) + " bytes, the header has " +
+                         std::to_string(sizeof(inceptionn_header)));
+    auto const header = load<inceptionn_header>(in.data());
+    if (header.magic != right_magic || header.version != right_version)
+      inceptionn_damaged("begins with " + std::to_string(header.magic) + ", version " +
+                         std::to_string(header.version) + "; it should be " +
+                         std::to_string(right_magic) + ", version " +
+                         std::to_string(right_version));
+    if (!is_possible(header.options()))
+      inceptionn_damaged(text_of(header.options()) + "; " + inceptionn_possible);
+    if (header.zero != 0 || header.zeros != 0)
+      inceptionn_damaged("what should be 0 is " + std::to_string(header.zero) + " and " +
+                         std::to_string(header.zeros));
+    if (header.values > max_values || header.chunks != inceptionn_chunks(header.values))
+      inceptionn_damaged(std::to_string(header.values) + " values in " +
+                         std::to_string(header.chunks) + " chunks of " +
+                         std::to_string(inceptionn_chunk_values));
+    if (header.bytes < front(header.chunks) || header.bytes > capacity(header.values))
+      inceptionn_damaged(std::to_string(header.values) + " values in " +
+                         std::to_string(header.bytes) + " bytes; they take " +
+                         std::to_string(front(header.chunks)) + " to " +
+                         std::to_string(capacity(header.values)));
+    if (header.bytes > in.size())
+      inceptionn_damaged(std::to_string(in.size()) + " of its " + std::to_string(header.bytes) +
+                         " bytes");
+    return header;
+  }
+};
+static_assert(sizeof(inceptionn_header) == 32);
+
+}  // namespace hcomp::detail
