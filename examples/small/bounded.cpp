@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     MPI_Allreduce(MPI_IN_PLACE, exact.data(), static_cast<int>(exact.size()), MPI_DOUBLE, MPI_SUM,
                   MPI_COMM_WORLD);
 
-    hcomp::error_bounded_stream const codec({.bound = 1e-4, .ranks = ranks});
+    hcomp::error_bounded_stream const codec({.bound = 1e-4});
     hcomp::variable_rate_plan<hcomp::error_bounded_stream, hcomp::mpi::transport> plan(
         field.size(), codec, transport);
     auto const report = plan.all_reduce(field);

@@ -12,6 +12,7 @@
 #include <hcomp/codec/detail/error_bounded_header.hpp>
 #include <hcomp/codec/detail/error_bounded_simd.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
+#include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
@@ -52,8 +53,7 @@ struct error_bounded_info {
 /// without any effect on their neighbours: such a value is exact from one rank, and rounded to
 /// float whenever something is added to it, in the order of the additions.
 /// `error_bounded_info::float_additions` says whether there were any.
-/// In a variable_rate_plan this holds on a ring. Other ways add decoded floats: for values near
-/// 2^18 steps P / 64 of the bound may come on top.
+/// In a variable_rate_plan this holds for every way, and the plan divides the bound by its ranks.
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
@@ -189,6 +189,10 @@ class error_bounded_stream {
             header.float_additions};
   }
 
+  /// See error_bounded_info::error.
+  /// @throws wire_error  as peek
+  static double error_of(std::span<std::byte const> in) { return peek(in).error; }
+
   /// Checks all that decode does.
   /// @throws wire_error  not a stream of `count` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t count) const {
@@ -287,5 +291,7 @@ class error_bounded_stream {
   error_bounded_options options_;
   detail::error_bounded_coder coder_;
 };
+
+static_assert(BoundedVariableRate<error_bounded_stream>);
 
 }  // namespace hcomp

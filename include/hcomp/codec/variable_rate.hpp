@@ -45,4 +45,23 @@ concept FittedVariableRate = VariableRate<C> &&
   { c.fitted(largest, ranks) } -> std::same_as<C>;
 };
 
+/// A codec whose codes are added as they are: `merge(a, b, out)` is decode_add_encode of two codes.
+template <class C>
+concept MergingVariableRate = VariableRate<C> &&
+    requires(C const c, std::span<std::byte const> a, std::span<std::byte const> b,
+             std::span<std::byte> out) {
+  { c.merge(a, b, out) } -> std::same_as<std::size_t>;
+};
+
+/// A codec of sums that are off by no more than a bound, which the ranks share.
+///
+/// `fitted(ranks)` has the same bound for the sum of so many; `error_of(in)` is how far off the
+/// values of a code are at most.
+template <class C>
+concept BoundedVariableRate = MergingVariableRate<C> &&
+    requires(C const c, std::uint32_t ranks, std::span<std::byte const> in) {
+  { c.fitted(ranks) } -> std::same_as<C>;
+  { C::error_of(in) } -> std::same_as<double>;
+};
+
 }  // namespace hcomp

@@ -2,6 +2,7 @@
 /// @file
 /// What a collective tells about itself.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -12,6 +13,10 @@ struct report {
   std::uint64_t bytes_sent = 0;  ///< by this rank, counted by its transport; headers included
   int hops = 0;                  ///< steps in which this rank sent something
   std::uint64_t weight = 0;      ///< summed in the result; the number of ranks if all weights are 1
+  /// What encoding has changed any value of the sum at most, if the codec says: see
+  /// variable_rate_plan; of a reduce_scatter, of this rank's part. The last rounding to float is
+  /// not in it.
+  double error = 0;
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
   double seconds_merge = 0;
@@ -24,6 +29,7 @@ struct report {
     bytes_sent += other.bytes_sent;
     hops += other.hops;
     weight = other.weight;
+    error = std::max(error, other.error);
     seconds_encode += other.seconds_encode;
     seconds_communicate += other.seconds_communicate;
     seconds_merge += other.seconds_merge;

@@ -70,6 +70,10 @@ template <VariableRate C> struct variable_rate_terms : identity<float> {
 /// are encoded once by each rank but their owner, and then their sum. Means are sums divided at the
 /// end, not sums of smaller values.
 ///
+/// The bound of a BoundedVariableRate is that of the sum: the plan divides it by its ranks, codes
+/// are added as they are, and `report::error` says how much of the bound was used (0 by
+/// worker_aggregator).
+///
 /// options.worker_aggregator is what the ring was compared with: rank 0 gets the codes of all
 /// vectors, adds them up and answers with the sums as they are, uncompressed, as weights would be;
 /// it begins to answer when it has all of them. Together with uncompressed_stream it is the
@@ -78,22 +82,23 @@ template <VariableRate C> struct variable_rate_terms : identity<float> {
 /// The transport is used, not owned, and must outlive the plan. One call at a time; host memory
 /// only. Weights must be 1.
 /// Memory: the longest code of the vector, those of two chunks, and by other ways than a ring the
-/// vector. Nothing is allocated after the first call.
+/// vector, unless the codec adds codes. Nothing is allocated after the first call.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 template <VariableRate C, Transport T> class variable_rate_plan {
  public:
   using value_type = float;
 
   /// @param values  of every vector to be summed, >= 0
-  /// @throws std::invalid_argument  another algorithm, a torus that does not fit the ranks,
-  ///                                options.fitted with a codec that cannot be, or a transport that
-  ///                                cannot reach host memory
+  /// @throws std::invalid_argument  another algorithm, a torus that does not fit the ranks, more
+  ///                                ranks than can share the codec's bound, options.fitted with a
+  ///                                codec that cannot be, or a transport that cannot reach host
+  ///                                memory
   variable_rate_plan(std::size_t values, C const& codec, T& transport,
                      variable_rate_options const& options = {})
       : options_(checked(options)),
-        given_(codec),
-        codec_(codec),
-        session_({codec, options}, values, transport, options.plan, memory_space::host),
+        given_(for_ranks(codec, transport)),
+        codec_(given_),
+        session_({given_, options}, values, transport, options.plan, memory_space::host),
         layout_(layout_of_floats(values)),
         moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport,
                options.plan) {}
@@ -143,7 +148,7 @@ template <VariableRate C, Transport T> class variable_rate_plan {
     moves_.finish_owned(motion(x, figures), refuses_nonfinite());
     finish(ranks(), figures);
     detail::stopwatch watch;
-    moves_.for_each_owned([&](std::size_t s) { moves_.decode(codec_, s, call.result, x.data()); });
+    moves_.for_each_owned([&](std::size_t s) { decode(s, call.result, x, figures); });
     watch.add_to(figures.seconds_decode);
     return session_.done(figures);
   }
@@ -168,6 +173,12 @@ template <VariableRate C, Transport T> class variable_rate_plan {
       throw std::invalid_argument(std::string(name) + ": codec '" + C::name +
                                   "' has nothing that could be fitted");
     return options;
+  }
+  static C for_ranks(C const& codec, T const& transport) {
+    if constexpr (BoundedVariableRate<C>)
+      return codec.fitted(static_cast<std::uint32_t>(transport.size()));
+    else
+      return codec;
   }
   static schedule schedule_for(variable_rate_options const& options, T const& transport) {
     return options.worker_aggregator
@@ -226,15 +237,21 @@ template <VariableRate C, Transport T> class variable_rate_plan {
     if (on_arrival) finish(weight, figures);
     moves_.gather(motion(x, figures), weight, [&](std::size_t s) {
       if (on_arrival)
-        moves_.decode(codec_, s, result, x.data());
+        decode(s, result, x, figures);
       else
         moves_.check(codec_, s);
     });
     finish(weight, figures);
     if (on_arrival) return;
     detail::stopwatch watch;
-    moves_.for_each([&](std::size_t s) { moves_.decode(codec_, s, result, x.data()); });
+    moves_.for_each([&](std::size_t s) { decode(s, result, x, figures); });
     watch.add_to(figures.seconds_decode);
+  }
+
+  void decode(std::size_t s, reduction result, std::span<float> x, report& figures) {
+    moves_.decode(codec_, s, result, x.data());
+    double const parts = result == reduction::mean ? ranks() : 1;
+    figures.error = std::max(figures.error, moves_.error_of(s) / parts);
   }
 
   variable_rate_options options_;

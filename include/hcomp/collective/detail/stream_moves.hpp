@@ -44,6 +44,8 @@ inline schedule worker_aggregator_schedule(int rank, int size) {
 /// like a block's and the segment's code, received into room for the longest there can be. So
 /// coding one segment overlaps the transfer of others, and a segment that the next hop passes on
 /// leaves as soon as something is added to it. What an all-gather passes on stays as it came.
+/// Codes of a MergingVariableRate are added as they are; others, where several codes are added to a
+/// segment in one place, as floats until the last of them.
 /// A segment that arrives damaged is passed on as such, so that nobody waits for it.
 /// Changes nothing but its own memory, which is allocated at first.
 template <VariableRate C, Transport T> class stream_moves {
@@ -108,11 +110,11 @@ template <VariableRate C, Transport T> class stream_moves {
   /// @param nonfinite  note where they have NaN or infinity
   void finish_owned(call const& it, bool nonfinite) {
     for_each_owned([&](std::size_t s) {
-      if (segments_[s].bytes == 0) {
-        if (answers_raw_)
-          encode(it, s, uncompressed_stream::tag, uncompressed_stream{});
-        else
-          encode(it, s, C::tag, it.codec);
+      if (answers_raw_) {
+        if (segments_[s].bytes > 0) decode_sums(it, s);
+        encode(it, s, uncompressed_stream::tag, uncompressed_stream{});
+      } else if (segments_[s].bytes == 0) {
+        encode(it, s, C::tag, it.codec);
       }
       if (nonfinite && segments_[s].fault == block_fault::none) find_nonfinite(it, s);
     });
@@ -167,6 +169,12 @@ template <VariableRate C, Transport T> class stream_moves {
     if (result == reduction::sum) return;
     auto const whole = static_cast<float>(schedule_.size);
     for (float& value : values) value /= whole;
+  }
+  /// How far off a finished segment is at most, if its code says so; otherwise 0.
+  double error_of(std::size_t s) const {
+    if constexpr (BoundedVariableRate<C>)
+      if (!answers_raw_) return C::error_of(payload(message(s)));
+    return 0;
   }
   /// @throws wire_error  a finished segment is damaged
   void check(C const& codec, std::size_t s) const {
@@ -227,6 +235,7 @@ template <VariableRate C, Transport T> class stream_moves {
           incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
     incoming_.resize(2 * incoming_bytes_);
     decoded_.resize(longest);
+    if (MergingVariableRate<C> && merges_) merged_.resize(codec.capacity(longest));
     if (adds_before_it_encodes_) sums_.resize(layout_.values);
   }
   /// Codecs have runs of 1024 values or less, which are not cut.
@@ -240,7 +249,8 @@ template <VariableRate C, Transport T> class stream_moves {
     for (std::size_t h = 0; h < schedule_.reduce.size(); ++h) {
       auto const& received = schedule_.reduce[h].receive;
       if (chunk < received.first || chunk >= received.end()) continue;
-      adds_before_it_encodes_ |= last != never || answers_raw_;
+      merges_ |= last != never;
+      adds_before_it_encodes_ |= answers_raw_ || (last != never && !MergingVariableRate<C>);
       last = h;
     }
     return answers_raw_ ? never : last;
@@ -330,21 +340,40 @@ template <VariableRate C, Transport T> class stream_moves {
     auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
     note(s, fault_of(message, header_of(it, s, C::tag, ranks)));
     one.weight += ranks;
+    bool const is_last = MergingVariableRate<C> || h == one.encoded_at;
     auto const make_sum = [&] {
       make(it, s, C::tag, [&](std::span<std::byte> out) {
+        if constexpr (MergingVariableRate<C>)
+          if (one.bytes > 0) return merge(it.codec, s, payload(message), out);
         return it.codec.decode_add_encode(payload(message), values(it, one), out);
       });
     };
     try {
-      if (h == one.encoded_at)
+      if (is_last)
         make_sum();
       else if (one.fault == block_fault::none)
         add_to_sums(it, one, payload(message));
     } catch (wire_error const&) {
       note(s, block_fault::format);
-      if (h == one.encoded_at) make_sum();  // says that it is damaged
+      if (is_last) make_sum();  // says that it is damaged
     }
     watch.add_to(it.figures.seconds_merge);
+  }
+  /// To a segment that is a code already.
+  std::size_t merge(C const& codec, std::size_t s, std::span<std::byte const> code,
+                    std::span<std::byte> out) {
+    std::size_t const bytes = codec.merge(payload(message(s)), code, merged_);
+    std::memcpy(out.data(), merged_.data(), bytes);
+    return bytes;
+  }
+  /// A sum that is a code to floats.
+  void decode_sums(call const& it, std::size_t s) {
+    stopwatch watch;
+    auto& one = segments_[s];
+    if (one.fault == block_fault::none)
+      it.codec.decode(payload(message(s)), std::span(sums_).subspan(one.first, one.count));
+    one.is_summed = true;
+    watch.add_to(it.figures.seconds_decode);
   }
   void add_to_sums(call const& it, segment& one, std::span<std::byte const> code) {
     auto const sums = std::span(sums_).subspan(one.first, one.count);
@@ -441,13 +470,13 @@ template <VariableRate C, Transport T> class stream_moves {
   T* transport_;
   plan_options options_;
   bool reduces_at_once_, gathers_at_once_;
-  bool adds_before_it_encodes_ = false;
+  bool merges_ = false, adds_before_it_encodes_ = false;
 
   std::vector<segment> segments_;
   std::vector<std::size_t> begins_;  ///< first segment of every chunk, and behind the last
   std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
   std::size_t incoming_bytes_ = 0;
-  std::vector<std::byte> messages_, incoming_;
+  std::vector<std::byte> messages_, incoming_, merged_;
   std::vector<float> sums_, decoded_;
   code_findings found_;
   std::vector<typename T::request> early_sends_;
