@@ -462,7 +462,8 @@ TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapp
     x[5] = other;
     auto sum = encoded(codec, x);
     for (int doubling = 0; doubling < 2; ++doubling) sum = merged(codec, sum, sum);
-    hcomp::store(sum.data() + 40, 0, std::uint32_t{1});  // of 4 ranks, it says of 1
+    hcomp::store(sum.data() + 40, 0, std::uint32_t{1});  // of 4 ranks, it says of 1,
+    hcomp::store(sum.data() + 44, 0, std::uint32_t{0});  // without an error
     bytes out(codec.capacity(32));
     CHECK_THROWS_WITH_AS(codec.merge(sum, sum, out),
                          "error_bounded_stream: a sum of more than 524286 steps, the most that 2 "
@@ -515,6 +516,16 @@ TEST_CASE("error_bounded: forms that no block has are refused") {
   hcomp::store(few.data() + 65, 0, std::uint32_t{8});  // a fourth
   CHECK_THROWS_AS(codec.check(few, 3), hcomp::wire_error);
 
+  auto const plain = encoded(codec, floats(20, 0.009f));
+  REQUIRE(plain.size() == 56 + 4 + 4 + 1 + 16);
+  REQUIRE(plain[64] == std::byte{4});  // bits of two's complement
+  codec.check(plain, 20);
+  for (std::size_t const plane : {0, 3}) {  // of a 21st, which a sum would have no room for
+    auto wrong = plain;
+    wrong[65 + 4 * plane + 2] |= std::byte{16};
+    CHECK_THROWS_AS(codec.check(wrong, 20), hcomp::wire_error);
+  }
+
   auto many = encoded(codec, floats(32, 1e20f));
   REQUIRE(many.size() == 56 + 4 + 4 + 1 + 128);
   for (int const mode : {31, 64 + 31, 128 + 3, 192 + 1}) {
@@ -526,6 +537,28 @@ TEST_CASE("error_bounded: forms that no block has are refused") {
     if (mode == 128 + 3) wrong.resize(69), hcomp::store(wrong.data() + 24, 0, std::uint64_t{69});
     CHECK_THROWS_AS(codec.check(wrong, 32), hcomp::wire_error);
   }
+}
+
+TEST_CASE("error_bounded: headers of too many values or too large an error are refused") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  auto const refused = [&](std::size_t at, auto value) {
+    auto wrong = encoded(codec, {});
+    std::memcpy(wrong.data() + at, &value, sizeof(value));
+    try {
+      codec.peek(wrong);
+    } catch (hcomp::wire_error const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refused(16, std::uint64_t{0}).empty());
+  // so many that their chunks, rounded up, wrap around to none
+  for (std::uint64_t const values : {0 - std::uint64_t{1}, 0 - std::uint64_t{40}})
+    CHECK(refused(16, values) ==
+          "error_bounded_stream: " + std::to_string(values) + " values in 0 chunks of 4096");
+  CHECK(refused(44, std::uint32_t{2049}).empty());
+  CHECK(refused(44, std::uint32_t{2050}) ==
+        "error_bounded_stream: an error of 2050/4096 steps of 1 ranks, which have up to 2049 each");
 }
 
 TEST_CASE("error_bounded: the format is this") {

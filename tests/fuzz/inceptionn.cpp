@@ -5,71 +5,20 @@
 /// The first byte of an input says what the others are: a stream, bursts, or floats whose stream is
 /// damaged in a few places, which passes more checks than random bytes do.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_bursts.hpp>
-#include <hcomp/core/bits.hpp>
-#include <hcomp/core/error.hpp>
-#include <hcomp/core/simd.hpp>
-#include <span>
-#include <vector>
+
+#include "fuzzing.hpp"
 
 namespace {
 
-using bytes = std::vector<std::byte>;
-using floats = std::vector<float>;
-using input = std::span<std::byte const>;
+using namespace fuzzing;
 using hcomp::inceptionn;
 using hcomp::inceptionn_bursts;
 using hcomp::inceptionn_options;
 using hcomp::simd_level;
-
-void require(bool condition, char const* what) {
-  if (condition) return;
-  std::fprintf(stderr, "not so: %s\n", what);
-  std::abort();
-}
-/// Also -0 and 0, and NaNs, are told apart.
-bool same(floats const& a, floats const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-template <class F> bool refuses(F const& f) {
-  try {
-    f();
-    return false;
-  } catch (hcomp::wire_error const&) {
-    return true;
-  }
-}
-/// The first `count` bytes, cut off; missing ones are 0.
-template <class T> T take(input& in) {
-  std::byte all[sizeof(T)] = {};
-  std::size_t const count = std::min(sizeof(T), in.size());
-  std::copy_n(in.begin(), count, all);
-  in = in.subspan(count);
-  return hcomp::load<T>(all);
-}
-
-/// put(out) writes into `room` bytes and returns how many it took.
-template <class Put> bytes written(std::size_t room, Put const& put) {
-  bytes out(room);
-  out.resize(put(out));
-  return {out.begin(), out.end()};  // no room behind it that could be read unnoticed
-}
-bytes encoded(inceptionn const& codec, floats const& x) {
-  return written(codec.capacity(x.size()), [&](bytes& out) { return codec.encode(x, out); });
-}
-template <class Codec> floats decoded(Codec const& codec, input in, std::size_t n) {
-  floats x(n, 5.0f);
-  codec.decode(in, x);
-  return x;
-}
 
 /// What is to hold for any values.
 void values(inceptionn const& codec, inceptionn const& reference, floats const& x) {
@@ -142,17 +91,12 @@ void bursts(input in, inceptionn_options const& options, simd_level level) {
 }
 
 void damaged(input in, inceptionn_options const& options, simd_level level) {
-  struct change {
-    std::uint16_t at;
-    std::uint8_t to, unused;
-  } changes[3];
-  for (auto& one : changes) one = take<change>(in);
-  floats x(in.size() / sizeof(float));
-  if (!x.empty()) std::memcpy(x.data(), in.data(), x.size() * sizeof(float));
+  damage const changes(in);
+  floats const x = take_floats(in);
   inceptionn const codec(options, level);
   values(codec, inceptionn(options, simd_level::baseline), x);
   bytes all = encoded(codec, x);
-  for (auto const& one : changes) all[one.at % all.size()] ^= std::byte{one.to};
+  changes.apply(all);
   stream(all, level);
 }
 
@@ -161,7 +105,7 @@ void damaged(input in, inceptionn_options const& options, simd_level level) {
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   input in(reinterpret_cast<std::byte const*>(data), size);
   unsigned const what = take<std::uint8_t>(in);
-  auto const level = std::min(static_cast<simd_level>(what / 4 % 3), hcomp::best_simd_level());
+  auto const level = level_of(what / 4);
   if (what % 4 == 0) {
     stream(in, level);
     return 0;

@@ -116,6 +116,12 @@ struct error_bounded_coder {
     }
   }
 
+  /// Whether the planes of n values have no others, which would have no room when they are packed.
+  static bool zeros_behind(std::byte const* planes, unsigned count, std::size_t n) {
+    std::uint32_t all = 0;
+    for (unsigned b = 0; b < count; ++b) all |= load<std::uint32_t>(planes, b);
+    return all >> n == 0;
+  }
   /// Whether `bytes` at `chunk` are a chunk of `values` values.
   static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
     if (bytes < error_bounded_front(values)) return false;
@@ -133,6 +139,9 @@ struct error_bounded_coder {
         case error_bounded_kind::plain:
           if (width > 30) return false;
           at += 4 * width;
+          if (n < error_bounded_block_values &&
+              (at > bytes || !zeros_behind(chunk + at - 4 * width, width, n)))
+            return false;
           break;
         case error_bounded_kind::sparse: {
           if ((width != 1 && width != 2 && width != 4) || bytes - at < 4) return false;

@@ -19,6 +19,7 @@ struct error_bounded_header {
   static constexpr std::uint8_t right_version = 1;
   /// Parts of a step that `error` counts.
   static constexpr double error_parts = 4096;
+  static constexpr std::uint32_t largest_error = 2049;  ///< of one rank: half a step, rounded up
   static constexpr std::size_t max_chunks = 250'000;
 
   std::uint16_t magic;
@@ -89,7 +90,12 @@ struct error_bounded_header {
         header.zero != 0)
       error_bounded_damaged(text_of(header.options()) + ", " + std::to_string(header.weight) +
                             " of the ranks summed; " + error_bounded_possible);
-    if (header.chunks > max_chunks || header.chunks != chunks_of(header.values))
+    if (header.error > header.weight * largest_error)
+      error_bounded_damaged("an error of " + std::to_string(header.error) + "/4096 steps of " +
+                            std::to_string(header.weight) + " ranks, which have up to " +
+                            std::to_string(largest_error) + " each");
+    if (header.values > max_chunks * error_bounded_chunk_values ||
+        header.chunks != chunks_of(header.values))
       error_bounded_damaged(std::to_string(header.values) + " values in " +
                             std::to_string(header.chunks) + " chunks of " +
                             std::to_string(error_bounded_chunk_values));

@@ -1,0 +1,189 @@
+/// @file
+/// Whatever bytes come, error_bounded_stream answers with wire_error or a vector, the same with all
+/// instruction sets; and whatever floats are added, the bound holds.
+///
+/// The first byte of an input says what the others are: a stream, or floats of two ranks, whose
+/// streams are added and then damaged in a few places, which passes more checks than random bytes.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/error_bounded_stream.hpp>
+#include <optional>
+
+#include "fuzzing.hpp"
+
+namespace {
+
+using namespace fuzzing;
+using hcomp::error_bounded_options;
+using hcomp::error_bounded_stream;
+using hcomp::simd_level;
+
+/// The same codec with and without vectors.
+struct codecs {
+  error_bounded_stream codec, reference;
+
+  codecs(error_bounded_options const& options, simd_level level)
+      : codec(options, level), reference(options, simd_level::baseline) {}
+};
+
+/// So many values have a byte for each 32 of them.
+bool may_have(input in, std::size_t values) { return values / 32 <= in.size(); }
+
+/// The stream that add(codec, out) makes of `values` values, the same with both; none if both
+/// refuse.
+template <class Add>
+std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add) {
+  auto const one = [&](error_bounded_stream const& codec) -> std::optional<bytes> {
+    bytes sum;
+    if (refuses([&] {
+          sum = written(codec.capacity(values), [&](bytes& out) { return add(codec, out); });
+        }))
+      return {};
+    codec.check(sum, values);
+    return sum;
+  };
+  auto const sum = one(by.codec);
+  require(sum == one(by.reference), "all instruction sets add alike");
+  return sum;
+}
+std::optional<bytes> merged(codecs const& by, input a, input b) {
+  std::size_t values = 0;
+  if (!refuses([&] { values = error_bounded_stream::peek(a).values; }) && !may_have(a, values))
+    values = 0;  // merge finds out before it writes
+  return sum_of(by, values, [&](error_bounded_stream const& codec, bytes& out) {
+    return codec.merge(a, b, out);
+  });
+}
+/// Of any two streams, sound or not.
+std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
+  auto const sum = merged(by, a, b);
+  require(sum == merged(by, b, a), "the order makes no difference");
+  if (sum)
+    require(error_bounded_stream::peek(*sum).weight ==
+                error_bounded_stream::peek(a).weight + error_bounded_stream::peek(b).weight,
+            "a sum has the ranks of both");
+  return sum;
+}
+
+/// What is to hold for any values; returns their stream.
+bytes values(codecs const& by, floats const& x) {
+  bytes stream = encoded(by.codec, x);
+  require(stream == encoded(by.reference, x), "all instruction sets encode alike");
+  require(stream.size() <= by.codec.capacity(x.size()), "capacity is enough");
+  floats const y = decoded(by.codec, stream, x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double const error = std::fabs(static_cast<double>(y[i]) - static_cast<double>(x[i]));
+    require(std::isnan(x[i])   ? std::isnan(y[i])
+            : std::isinf(x[i]) ? y[i] == x[i]
+                               : error <= by.codec.options().bound,
+            "a rank's values are within the bound");
+  }
+  auto const info = error_bounded_stream::peek(stream);
+  require(info.weight == 1 && info.float_additions == 0 && info.error <= info.options.bound,
+          "a rank's stream says so");
+  require(same(decoded(by.codec, encoded(by.codec, y), x.size()), y),
+          "encoding again changes nothing");
+  return stream;
+}
+
+void stream(input in, simd_level level) {
+  hcomp::error_bounded_info info;
+  floats none;
+  try {
+    info = error_bounded_stream::peek(in);
+  } catch (hcomp::wire_error const&) {
+    codecs const by({}, level);
+    require(refuses([&] { by.codec.decode(in, none); }), "decode checks the header");
+    require(!merged(by, in, in), "so does merge");
+    return;
+  }
+  codecs const by(info.options, level);
+  std::size_t const n = info.values;
+  if (!may_have(in, n)) {
+    require(refuses([&] { by.codec.check(in, n); }), "streams have a byte for every 32 values");
+    require(!merged(by, in, in), "merge checks that");
+    return;
+  }
+  floats x(n, 5.0f);
+  floats const ones(n, 0.25f);
+  auto const hop = [&](error_bounded_stream const& codec, bytes& out) {
+    return codec.decode_add_encode(in, ones, out);
+  };
+  try {
+    by.codec.decode(in, x);
+  } catch (hcomp::wire_error const&) {
+    require(same(x, floats(n, 5.0f)), "a damaged stream changes nothing");
+    require(refuses([&] { by.codec.check(in, n); }), "check refuses what decode refuses");
+    require(refuses([&] { by.codec.decode_add(in, x); }), "so does decode_add");
+    require(!sum_of(by, n, hop), "so does decode_add_encode");
+    require(!merged_both_ways(by, in, encoded(by.codec, ones)), "so does merge");
+    return;
+  }
+  require(same(x, decoded(by.reference, in, n)), "all instruction sets decode alike");
+  floats sums = ones, expected = ones;
+  by.codec.decode_add(in, sums);
+  for (std::size_t i = 0; i < n; ++i) {
+    expected[i] += x[i];
+    if (std::isnan(expected[i])) expected[i] = hcomp::same_bits<float>(0x7fc00000u);
+  }
+  require(same(sums, expected), "decode_add adds what decode gives");
+  auto const next = sum_of(by, n, hop);
+  auto const sum = merged_both_ways(by, in, encoded(by.codec, ones));
+  require(next.has_value() == sum.has_value(), "a hop refuses what merge refuses");
+  if (sum)  // not the same bytes: damaged ones may have a -0, which nothing writes
+    require(same(decoded(by.codec, *next, n), decoded(by.codec, *sum, n)), "a hop adds as merge");
+  values(by, x);
+}
+
+void damaged(input in, error_bounded_options const& options, simd_level level) {
+  damage const to_a(in), to_b(in);
+  floats x = take_floats(in);
+  std::size_t const n = x.size() / 2;
+  floats const y(x.begin() + static_cast<std::ptrdiff_t>(n),
+                 x.begin() + static_cast<std::ptrdiff_t>(2 * n));
+  x.resize(n);
+  codecs const by(options, level);
+  bytes a = values(by, x), b = values(by, y);
+  auto const sum = merged_both_ways(by, a, b);
+  require(sum.has_value(), "two ranks are added");
+  require(sum == sum_of(by, n,
+                        [&](error_bounded_stream const& codec, bytes& out) {
+                          return codec.decode_add_encode(a, y, out);
+                        }),
+          "a hop is encode and merge");
+  auto const info = error_bounded_stream::peek(*sum);
+  floats const answer = decoded(by.codec, *sum, n);
+  for (std::size_t i = 0; i < n && info.float_additions == 0; ++i) {
+    double const exact = static_cast<double>(x[i]) + static_cast<double>(y[i]);
+    require(
+        !std::isfinite(exact) || std::fabs(static_cast<double>(answer[i]) - exact) <= options.bound,
+        "sums are within the bound");
+  }
+  bytes all = *sum;
+  to_b.apply(all);
+  stream(all, level);
+  to_a.apply(a);
+  stream(a, level);
+  to_b.apply(b);
+  merged_both_ways(by, a, b);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  input in(reinterpret_cast<std::byte const*>(data), size);
+  unsigned const what = take<std::uint8_t>(in);
+  auto const level = level_of(what / 2);
+  if (what % 2 == 0) {
+    stream(in, level);
+    return 0;
+  }
+  int const bits = 10 + take<std::uint8_t>(in) % 13;
+  unsigned const ranks = 2 + take<std::uint8_t>(in) % ((1u << (28 - bits)) - 1);
+  double const mantissa = 1 + take<std::uint8_t>(in) / 256.0;
+  double const bound = std::ldexp(mantissa, take<std::int8_t>(in) % 90);
+  damaged(in, {.bound = bound, .ranks = ranks, .magnitude_bits = bits}, level);
+  return 0;
+}

@@ -1,0 +1,94 @@
+#pragma once
+/// @file
+/// What the fuzzers of streams share: the input taken apart, and what is required of decoders.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/simd.hpp>
+#include <span>
+#include <vector>
+
+namespace fuzzing {
+
+using bytes = std::vector<std::byte>;
+using floats = std::vector<float>;
+using input = std::span<std::byte const>;
+
+inline void require(bool condition, char const* what) {
+  if (condition) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  std::abort();
+}
+/// Also -0 and 0, and NaNs, are told apart.
+inline bool same(floats const& a, floats const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+template <class F> bool refuses(F const& f) {
+  try {
+    f();
+    return false;
+  } catch (hcomp::wire_error const&) {
+    return true;
+  }
+}
+
+/// The first bytes, cut off; missing ones are 0.
+template <class T> T take(input& in) {
+  std::byte all[sizeof(T)] = {};
+  std::size_t const count = std::min(sizeof(T), in.size());
+  std::copy_n(in.begin(), count, all);
+  in = in.subspan(count);
+  return hcomp::load<T>(all);
+}
+/// All that is left, without what is no whole float.
+inline floats take_floats(input& in) {
+  floats x(in.size() / sizeof(float));
+  if (!x.empty()) std::memcpy(x.data(), in.data(), x.size() * sizeof(float));
+  in = {};
+  return x;
+}
+inline hcomp::simd_level level_of(unsigned number) {
+  return std::min(static_cast<hcomp::simd_level>(number % 3), hcomp::best_simd_level());
+}
+
+/// A few bytes that become others.
+class damage {
+ public:
+  explicit damage(input& in) {
+    for (auto& one : changes_) one = take<change>(in);
+  }
+  void apply(bytes& to) const {
+    for (auto const& one : changes_) to[one.at % to.size()] ^= std::byte{one.by};
+  }
+
+ private:
+  struct change {
+    std::uint16_t at;
+    std::uint8_t by, unused;
+  };
+  change changes_[3];
+};
+
+/// put(out) writes into `room` bytes and returns how many it took.
+template <class Put> bytes written(std::size_t room, Put const& put) {
+  bytes out(room);
+  out.resize(put(out));
+  return {out.begin(), out.end()};  // no room behind it that could be read unnoticed
+}
+template <class Codec> bytes encoded(Codec const& codec, floats const& x) {
+  return written(codec.capacity(x.size()), [&](bytes& out) { return codec.encode(x, out); });
+}
+template <class Codec> floats decoded(Codec const& codec, input in, std::size_t n) {
+  floats x(n, 5.0f);
+  codec.decode(in, x);
+  return x;
+}
+
+}  // namespace fuzzing
