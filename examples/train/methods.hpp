@@ -8,6 +8,13 @@
 
 namespace train {
 
+/// What :bound says of a method's errors.
+enum class bound_kind {
+  none,
+  exponent,  ///< they are below 2^-E of the largest value
+  absolute   ///< they are at most B
+};
+
 /// A name for --codec and the settings it is trained with unless the command line says otherwise.
 ///
 /// Settings were searched for every method on its own, on Fashion-MNIST with four ranks: learning
@@ -20,7 +27,7 @@ struct method {
   double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
   bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
   bool sparsified = false;  ///< sends a share of the values, with :share
-  bool bounded = false;     ///< errs by a share of the largest value, with :bound
+  bound_kind bounded = bound_kind::none;
 };
 
 inline constexpr std::array methods{
@@ -39,7 +46,9 @@ inline constexpr std::array methods{
            false, true},
     method{"inceptionn",
            "INCEPTIONN: 2 to 34 bits per value; :bound=E, 10: off by 2^-E of the largest", 0.02,
-           0.9, 0, false, false, true},
+           0.9, 0, false, false, bound_kind::exponent},
+    method{"error_bounded", "sums of integers; :bound=B, 1e-5: no update is off by more than B",
+           0.02, 0.9, 0, false, false, bound_kind::absolute},
     method{"marsit", "one bit per value, full precision every --period steps", 0.1, 0, 1e-3},
     method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
 };

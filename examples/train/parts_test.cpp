@@ -404,13 +404,41 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
                     "marsit:lost=0.1: marsit has no aggregator; these have: thc, uniform_thc");
   CHECK_THROWS_WITH(train::trial_from("thc:slow=0.1"),
                     "thc:slow=0.1: 'slow=0.1' is none of late=SHARE, "
-                    "lost=SHARE, share=SHARE and bound=E");
+                    "lost=SHARE, share=SHARE and bound=BOUND");
   CHECK(train::trial_from("inceptionn").name() == "inceptionn, E=10");
   CHECK(train::trial_from("inceptionn:bound=6").name() == "inceptionn, E=6");
   CHECK_THROWS_WITH(train::trial_from("inceptionn:bound=15"),
                     "'15' is no exponent of a bound, 1 to 14");
   CHECK_THROWS_WITH(train::trial_from("thc:bound=6"),
-                    "thc:bound=6: thc has no bound; these have: inceptionn");
+                    "thc:bound=6: thc has no bound; these have: inceptionn, error_bounded");
+  CHECK(train::trial_from("error_bounded").name() == "error_bounded, B=1e-05");
+  CHECK(train::trial_from("error_bounded:bound=0.002").name() == "error_bounded, B=0.002");
+  for (std::string const bound : {"0", "-1", "nan", "inf", "", "1e-3x"})
+    CHECK_THROWS_WITH(train::trial_from("error_bounded:bound=" + bound),
+                      ("'" + bound + "' is no bound from 1e-25 to 1e25").c_str());
+}
+
+TEST_CASE(
+    "error_bounded: no update is off by more than the bound, and all ranks get the same bits") {
+  constexpr std::size_t values = 5000;
+  for (int const ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    auto const x = random_vectors(ranks, values, 5);
+    auto updates = x;
+    auto const thrown = with_synchronizers(
+        ranks, "error_bounded:bound=0.001", values, 1,
+        [&](auto& synchronize, std::size_t rank) { synchronize(updates[rank], 0, 1); });
+    CHECK(thrown == nothing_thrown(ranks));
+    double largest = 0;
+    for (std::size_t i = 0; i < values; ++i) {
+      double sum = 0;
+      for (auto const& of_rank : x) sum += static_cast<double>(of_rank[i]);
+      largest = std::max(largest, std::abs(static_cast<double>(updates[0][i]) - sum / ranks));
+    }
+    CHECK(largest <= 0.001 + 0x1p-23);  // dividing by 3 rounds as well
+    CHECK(largest > 0.0003);            // it is the bound that was asked for, not a smaller one
+    for (auto const& update : updates) CHECK(update == updates[0]);
+  }
 }
 
 TEST_CASE("aggregators: when nothing goes wrong, updates are those of the ring, bit by bit") {

@@ -18,14 +18,13 @@ namespace {
 struct look {
   char const *codec, *color;
 };
-constexpr std::array looks{look{"fp32", "#444444"},      look{"fp16", "#999999"},
-                           look{"bf16", "#56B4E9"},      look{"majority_vote", "#D55E00"},
-                           look{"signum", "#E69F00"},    look{"ef_sign", "#CC79A7"},
-                           look{"thc", "#882255"},       look{"uniform_thc", "#AA4499"},
-                           look{"sparse", "#332288"},    look{"sparse_fixed", "#44AA99"},
-                           look{"fixed", "#DDAA33"},     look{"top_k", "#661100"},
-                           look{"marsit", "#009E73"},    look{"marsit_inf", "#0072B2"},
-                           look{"inceptionn", "#117733"}};
+constexpr std::array looks{
+    look{"fp32", "#444444"},          look{"fp16", "#999999"},        look{"bf16", "#56B4E9"},
+    look{"majority_vote", "#D55E00"}, look{"signum", "#E69F00"},      look{"ef_sign", "#CC79A7"},
+    look{"thc", "#882255"},           look{"uniform_thc", "#AA4499"}, look{"sparse", "#332288"},
+    look{"sparse_fixed", "#44AA99"},  look{"fixed", "#DDAA33"},       look{"top_k", "#661100"},
+    look{"marsit", "#009E73"},        look{"marsit_inf", "#0072B2"},  look{"inceptionn", "#117733"},
+    look{"error_bounded", "#999933"}};
 
 std::string_view method_of(comparison_row const& row) {
   return std::string_view(row.codec).substr(0, row.codec.find(','));

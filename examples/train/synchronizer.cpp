@@ -89,16 +89,14 @@ class top_k_mean : public synchronizer {
   sparse_mean<float> mean_;
 };
 
-/// The mean over the ranks, off by a share of the largest value.
-class bounded_mean : public synchronizer {
+/// The mean over the ranks, off by no more than the codec states, in as many bits as it takes.
+template <class Codec> class bounded_mean : public synchronizer {
  public:
-  bounded_mean(std::size_t values, int bound_exponent, std::uint64_t seed,
+  bounded_mean(std::size_t values, Codec const& codec, std::uint64_t seed,
                hcomp::plan_options const& how, paced_transport& transport)
       : seed_(seed),
-        plan_(values,
-              hcomp::inceptionn({.bound_exponent = bound_exponent,
-                                 .rounding = hcomp::inceptionn_rounding::nearest}),
-              transport, {.fitted = true, .plan = how}) {}
+        plan_(values, codec, transport, {.fitted = hcomp::FittedVariableRate<Codec>, .plan = how}) {
+  }
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
     return plan_.all_reduce(update,
@@ -107,7 +105,7 @@ class bounded_mean : public synchronizer {
 
  private:
   std::uint64_t seed_;
-  hcomp::variable_rate_plan<hcomp::inceptionn, paced_transport> plan_;
+  hcomp::variable_rate_plan<Codec, paced_transport> plan_;
 };
 
 /// A fixed step in the direction that most ranks want; none where they are divided.
@@ -207,7 +205,15 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   if (how.name == "top_k")
     return make_unique<top_k_mean>(values, what.share, seed, sparse, transport, executor);
   if (how.name == "inceptionn")
-    return make_unique<bounded_mean>(values, what.bound_exponent, seed, plan, transport);
+    return make_unique<bounded_mean<hcomp::inceptionn>>(
+        values,
+        hcomp::inceptionn({.bound_exponent = what.bound_exponent,
+                           .rounding = hcomp::inceptionn_rounding::nearest}),
+        seed, plan, transport);
+  if (how.name == "error_bounded")
+    return make_unique<bounded_mean<hcomp::error_bounded_stream>>(
+        values, hcomp::error_bounded_stream({.bound = what.bound * transport.size()}), seed, plan,
+        transport);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   if (how.name == "marsit" || how.name == "marsit_inf") {
     hcomp::marsit_options const settings{.sign_step = sign_step,

@@ -19,12 +19,20 @@ template <class Wanted> std::string names_of(Wanted const& wanted) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-int bound_from(std::string const& text) {
+int exponent_from(std::string const& text) {
   int exponent = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
   if (error != std::errc() || end != text.data() + text.size() || exponent < 1 || exponent > 14)
     throw std::invalid_argument(fmt::format("'{}' is no exponent of a bound, 1 to 14", text));
   return exponent;
+}
+
+double bound_from(std::string const& text) {
+  double bound = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), bound);
+  if (error != std::errc() || end != text.data() + text.size() || !(bound >= 1e-25 && bound < 1e25))
+    throw std::invalid_argument(fmt::format("'{}' is no bound from 1e-25 to 1e25", text));
+  return bound;
 }
 
 }  // namespace
@@ -55,13 +63,17 @@ trial trial_from(std::string const& text) {
     auto const what = part.substr(0, part.find('='));
     if ((what != "late" && what != "lost" && what != "share" && what != "bound") || what == part)
       throw std::invalid_argument(fmt::format(
-          "{}: '{}' is none of late=SHARE, lost=SHARE, share=SHARE and bound=E", text, part));
+          "{}: '{}' is none of late=SHARE, lost=SHARE, share=SHARE and bound=BOUND", text, part));
     if (what == "bound") {
-      if (!made.how->bounded)
+      auto const value = part.substr(what.size() + 1);
+      if (made.how->bounded == bound_kind::none)
         throw std::invalid_argument(
             fmt::format("{}: {} has no bound; these have: {}", text, name,
-                        names_of([](method const& m) { return m.bounded; })));
-      made.bound_exponent = bound_from(part.substr(what.size() + 1));
+                        names_of([](method const& m) { return m.bounded != bound_kind::none; })));
+      if (made.how->bounded == bound_kind::exponent)
+        made.bound_exponent = exponent_from(value);
+      else
+        made.bound = bound_from(value);
       continue;
     }
     double const share = share_from(part.substr(what.size() + 1));
@@ -85,7 +97,8 @@ trial trial_from(std::string const& text) {
 std::string trial::name() const {
   std::string text(how->name);
   if (how->sparsified) text += fmt::format(", {:g} %", 100 * share);
-  if (how->bounded) text += fmt::format(", E={}", bound_exponent);
+  if (how->bounded == bound_kind::exponent) text += fmt::format(", E={}", bound_exponent);
+  if (how->bounded == bound_kind::absolute) text += fmt::format(", B={:g}", bound);
   if (!by_aggregators) return text;
   if (by_aggregators->late > 0) text += fmt::format(", {:g} % late", 100 * by_aggregators->late);
   if (by_aggregators->lost > 0) text += fmt::format(", {:g} % lost", 100 * by_aggregators->lost);

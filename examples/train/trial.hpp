@@ -19,15 +19,16 @@ struct trial {
   method const* how;
   std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
   double share = 0.01;                         ///< of the values that a sparsified method sends
-  int bound_exponent = 10;                     ///< of a bounded method
+  int bound_exponent = 10;                     ///< of a method with such a bound
+  double bound = 1e-5;                         ///< of one with an absolute bound, of the mean
 
-  /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, 1 %" or
-  /// "inceptionn, E=10".
+  /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, 1 %", "inceptionn, E=10"
+  /// or "error_bounded, B=1e-05".
   std::string name() const;
 };
 
 /// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE, :share=SHARE and
-/// :bound=E may follow.
+/// :bound=E or :bound=B may follow.
 /// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
 ///                                share or bound
 trial trial_from(std::string const& text);
