@@ -1,0 +1,465 @@
+#include "settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace hcomp::drop_in {
+
+namespace {
+
+constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+constexpr int most_int = std::numeric_limits<int>::max();
+
+// ---- What there is
+// -------------------------------------------------------------------------------
+
+struct codec_facts {
+  std::string_view name;
+  bool float_only;
+  std::vector<algorithm_kind> ways;  ///< the first unless asked otherwise
+  std::string_view about;
+};
+
+std::vector<codec_facts> const& codecs() {
+  static auto const all = [] {
+    using enum algorithm_kind;
+    std::vector<algorithm_kind> const blocks{ring, torus, direct, doubling};
+    std::vector<algorithm_kind> const streams{ring, torus, direct};
+    std::vector<algorithm_kind> const of_sign{ring, torus, direct, doubling, owner};
+    return std::vector<codec_facts>{
+        {"none", false, {}, "MPI's own sum, untouched"},
+        {"lossless", true, {direct}, "the bits of an uncompressed sum; common zeros are not sent"},
+        {"identity", false, blocks, "hcomp's own sum of uncompressed values, to compare with"},
+        {"fp16", false, blocks, "2 bytes a value; error 2^-11 of it a rounding, up to 65504"},
+        {"bf16", false, blocks, "2 bytes a value; error 2^-8 of it a rounding"},
+        {"sign", false, of_sign, "1 bit a value, the sign of a rank drawn at random; for training"},
+        {"thc", false, blocks, "1 to 8 bits a value of a rank, more of a sum; for training"},
+        {"inceptionn", true, streams,
+         "0 to 4 bytes a value; what is below 2^-E of the peak is lost"},
+        {"error_bounded", true, streams,
+         "bytes by content; no value of a sum is off by more than B"}};
+  }();
+  return all;
+}
+
+codec_facts const* facts_of(std::string_view codec) {
+  auto const found = std::ranges::find(codecs(), codec, &codec_facts::name);
+  return found == codecs().end() ? nullptr : &*found;
+}
+
+/// For these the residual is worth its memory.
+bool feeds_back(std::string_view codec) { return codec == "sign" || codec == "thc"; }
+
+struct key_facts {
+  std::string_view name, value;
+  std::string_view whose;  ///< codecs, "all", or "all but none"
+  std::string_view about;
+
+  bool is_of(std::string_view codec) const {
+    if (whose == "all") return true;
+    if (whose == "all but none") return codec != "none";
+    for (auto rest = whose; !rest.empty();) {
+      auto const end = std::min(rest.find(' '), rest.size());
+      if (rest.substr(0, end) == codec) return true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return false;
+  }
+};
+
+constexpr std::array rule_keys{
+    key_facts{"bits", "1..8", "thc", "of one rank's value; default 4"},
+    key_facts{"E", "1..14", "inceptionn", "errors up to 2^-E of the largest value; default 10"},
+    key_facts{"bound", "B", "error_bounded", "most a value may be off, such as 1e-4; needed"},
+    key_facts{"feedback", "yes|no", "sign thc", "what was lost is added next time; default yes"},
+    key_facts{"algorithm", "NAME", "all but none",
+              "ring, torus, torus:RxC, direct, doubling, owner (sign only)"},
+    key_facts{"turns", "N", "all but none", "tensors that share one buffer in turns; default 1"},
+    key_facts{"threads", "N", "all but none", "that encode and decode, per rank; default 1"},
+    key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},
+    key_facts{"max", "SIZE", "all", "larger vectors are left alone; default: no limit"},
+    key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
+    key_facts{"check", "N", "all but none",
+              "every Nth call is compared with MPI's own sum; default 0: none"}};
+constexpr std::array program_keys{
+    key_facts{"nonblocking", "yes|no", "", "MPI_Iallreduce too, with MPI_THREAD_MULTIPLE"},
+    key_facts{"feedback_memory", "SIZE", "", "most for what was lost, per rank; default 1GiB"},
+    key_facts{"shadow", "N", "", "the first N calls of a communicator are tried beside MPI's"}};
+
+constexpr std::array<std::pair<std::string_view, std::size_t>, 6> units{
+    {{"GiB", std::size_t{1} << 30},
+     {"MiB", std::size_t{1} << 20},
+     {"KiB", std::size_t{1} << 10},
+     {"GB", 1'000'000'000},
+     {"MB", 1'000'000},
+     {"kB", 1'000}}};
+
+std::string joined(auto const& list, auto const& name) {
+  std::string text;
+  for (auto const& one : list) text.append(text.empty() ? "" : ", ").append(name(one));
+  return text;
+}
+std::string names_of(auto const& list) {
+  return joined(list, [](auto const& one) { return one.name; });
+}
+std::string ways_of(codec_facts const& codec) {
+  return joined(codec.ways, [](algorithm_kind kind) {
+    return kind == algorithm_kind::torus ? "torus, torus:RxC" : algorithm{.kind = kind}.name();
+  });
+}
+std::string keys_of(std::string_view codec) {
+  std::vector<key_facts> own;
+  for (auto const& one : rule_keys)
+    if (one.is_of(codec)) own.push_back(one);
+  return names_of(own);
+}
+
+// ---- Writing
+// -------------------------------------------------------------------------------------
+
+std::string size_text(std::size_t bytes) {
+  for (auto const& [unit, size] : units)
+    if ((size & (size - 1)) == 0 && bytes > 0 && bytes % size == 0)
+      return std::to_string(bytes / size).append(unit);
+  return std::to_string(bytes);
+}
+std::string double_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
+
+// ---- Reading
+// -------------------------------------------------------------------------------------
+
+constexpr std::string_view spaces = " \t\r\n";
+
+std::string_view trimmed(std::string_view text) {
+  auto const first = text.find_first_not_of(spaces);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
+}
+
+/// Cuts off what is before the first of `ends`, which is cut off too.
+std::string_view cut(std::string_view& text, std::string_view ends) {
+  auto const end = text.find_first_of(ends);
+  auto const first = text.substr(0, end);
+  text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  return first;
+}
+
+/// A part of the text between ';', which knows where it stands for messages.
+struct clause {
+  int number;
+  std::string_view text;
+
+  std::string name() const {
+    return "clause " + std::to_string(number) + " '" + std::string(text) + "'";
+  }
+  [[noreturn]] void refuse(std::string const& why) const {
+    throw std::invalid_argument("HCOMP_CONFIG: " + name() + ": " + why);
+  }
+};
+
+/// `key=value` in a clause.
+struct assignment {
+  clause const& where;
+  std::string_view key, value;
+
+  [[noreturn]] void refuse(std::string const& why) const {
+    where.refuse("'" + std::string(key) + "=" + std::string(value) + "': " + why);
+  }
+  template <class T> T number(T least, T most) const {
+    T result{};
+    char const* const end = value.data() + value.size();
+    auto const read = std::from_chars(value.data(), end, result);
+    if (read.ec != std::errc{} || read.ptr != end || result < least || result > most)
+      refuse(std::string(key) + " is a whole number from " + std::to_string(least) + " to " +
+             std::to_string(most));
+    return result;
+  }
+  bool yes() const {
+    if (value != "yes" && value != "no") refuse(std::string(key) + " is yes or no");
+    return value == "yes";
+  }
+  std::size_t size() const {
+    std::size_t count = 0, factor = 1;
+    char const* const end = value.data() + value.size();
+    auto const read = std::from_chars(value.data(), end, count);
+    std::string_view const unit(read.ptr, static_cast<std::size_t>(end - read.ptr));
+    bool known = read.ec == std::errc{} && unit.empty();
+    for (auto const& [name, bytes] : units)
+      if (read.ec == std::errc{} && unit == name) known = true, factor = bytes;
+    if (!known)
+      refuse(std::string(key) + " is a whole number of bytes, or of kB, MB, GB, KiB, MiB or GiB " +
+             "written right behind it, such as 64KiB");
+    if (count > no_limit / factor)
+      refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
+    return count * factor;
+  }
+  double positive() const {
+    double result = 0;
+    char const* const end = value.data() + value.size();
+    auto const read = std::from_chars(value.data(), end, result);
+    if (read.ec != std::errc{} || read.ptr != end || !(result > 0) || !std::isfinite(result))
+      refuse(std::string(key) + " is a positive number, such as 1e-4");
+    return result;
+  }
+  algorithm way(codec_facts const& codec) const {
+    algorithm how;
+    try {
+      how = algorithm::from(value);
+    } catch (std::invalid_argument const& what) {
+      refuse(what.what());
+    }
+    if (std::ranges::find(codec.ways, how.kind) == codec.ways.end())
+      refuse("codec '" + std::string(codec.name) + "' goes by " + ways_of(codec));
+    return how;
+  }
+};
+
+assignment assignment_in(clause const& where, std::string_view word) {
+  auto const equals = word.find('=');
+  if (equals == word.npos || equals == 0 || equals + 1 == word.size())
+    where.refuse("'" + std::string(word) +
+                 "' is no key=value; there must be no space beside the '='");
+  return {where, word.substr(0, equals), word.substr(equals + 1)};
+}
+
+void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
+  if (std::ranges::find(seen, one.key) != seen.end())
+    one.refuse("'" + std::string(one.key) + "' stands here a second time");
+  seen.push_back(one.key);
+}
+
+void apply(assignment const& one, codec_facts const& codec, rule& to) {
+  auto const key = one.key;
+  if (key == "bits") to.sum.bits = one.number(1, 8);
+  if (key == "E") to.sum.exponent = one.number(1, 14);
+  if (key == "bound") to.sum.bound = one.positive();
+  if (key == "feedback") to.sum.feedback = one.yes();
+  if (key == "algorithm") to.sum.how = one.way(codec);
+  if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
+  if (key == "threads") to.sum.threads = one.number(1, 1024);
+  if (key == "min") to.min_bytes = one.size();
+  if (key == "max") to.max_bytes = one.size();
+  if (key == "ranks") to.min_ranks = one.number(1, most_int);
+  if (key == "check") to.check_every = one.number(0, most_int);
+}
+
+/// The rule of a clause, but for the type.
+rule rule_in(clause const& where, codec_facts const& codec, std::string_view words) {
+  rule result;
+  result.sum.codec = codec.name;
+  result.sum.feedback = feeds_back(codec.name);
+  if (!codec.ways.empty()) result.sum.how.kind = codec.ways.front();
+  if (codec.name == "none") result.min_bytes = 0;
+  std::vector<std::string_view> seen;
+  for (bool first = true; !(words = trimmed(words)).empty(); first = false) {
+    auto const word = cut(words, spaces);
+    bool const is_bound = first && codec.name == "error_bounded" && word.find('=') == word.npos;
+    auto const one = is_bound ? assignment{where, "bound", word} : assignment_in(where, word);
+    auto const key = std::ranges::find(rule_keys, one.key, &key_facts::name);
+    if (key == rule_keys.end() || !key->is_of(codec.name))
+      one.refuse("codec '" + std::string(codec.name) + "' has no key '" + std::string(one.key) +
+                 "'; there are: " + keys_of(codec.name));
+    refuse_second(one, seen);
+    apply(one, codec, result);
+  }
+  if (codec.name == "error_bounded" && result.sum.bound == 0)
+    where.refuse(
+        "error_bounded needs to know how far a value of the sum may be off, such as bound=1e-4");
+  if (result.min_bytes > result.max_bytes)
+    where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
+                 std::to_string(result.max_bytes) + ", so it is for no vector");
+  return result;
+}
+
+/// True if `later` concerns no vector that `earlier` does not.
+bool covers(rule const& earlier, rule const& later) {
+  return earlier.type == later.type && earlier.min_bytes <= later.min_bytes &&
+         earlier.max_bytes >= later.max_bytes && earlier.min_ranks <= later.min_ranks;
+}
+
+/// Adds the rules of a clause `type: codec ...`.
+/// @param made_by  names of the clauses that the rules come from
+void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::string>& made_by) {
+  auto rest = where.text;
+  auto const type = trimmed(cut(rest, ":"));
+  rest = trimmed(rest);
+  auto const name = cut(rest, spaces);
+  if (type != "float" && type != "double" && type != "all")
+    where.refuse("no type is called '" + std::string(type) + "'; there are: float, double, all");
+  if (name.empty())
+    where.refuse("a codec is missing behind the ':'; there are: " + names_of(codecs()));
+  auto const* const codec = facts_of(name);
+  if (!codec)
+    where.refuse("no codec is called '" + std::string(name) +
+                 "'; there are: " + names_of(codecs()));
+  if (codec->float_only && type == "double")
+    where.refuse("codec '" + std::string(name) + "' is for float only, not for double");
+
+  auto one = rule_in(where, *codec, rest);
+  bool counts = false;
+  std::string instead;
+  for (auto const which : {value_type::float32, value_type::float64}) {
+    one.type = which;
+    if (type != "all" && type != to_text(which)) continue;
+    if (codec->float_only && which != value_type::float32) continue;
+    auto const before =
+        std::ranges::find_if(rules, [&](rule const& other) { return covers(other, one); });
+    if (before != rules.end()) {
+      instead = made_by[static_cast<std::size_t>(before - rules.begin())];
+    } else {
+      rules.push_back(one);
+      made_by.push_back(where.name());
+      counts = true;
+    }
+  }
+  if (!counts) where.refuse("it never counts, because " + instead + " takes all of its vectors");
+}
+
+/// A clause `key=value`.
+void set_for_program(clause const& where, settings& all, std::vector<std::string_view>& seen) {
+  auto value = where.text;
+  auto const key = trimmed(cut(value, "="));
+  assignment const one{where, key, trimmed(value)};
+  if (std::ranges::find(program_keys, key, &key_facts::name) == program_keys.end()) {
+    bool const of_rule = std::ranges::find(rule_keys, key, &key_facts::name) != rule_keys.end();
+    where.refuse("for the whole program there is no key '" + std::string(key) +
+                 "'; there are: " + names_of(program_keys) +
+                 (of_rule ? "; '" + std::string(key) + "' goes into a rule, such as 'float: thc " +
+                                std::string(key) + "=...', without ';' before it"
+                          : ""));
+  }
+  refuse_second(one, seen);
+  if (key == "nonblocking") all.nonblocking = one.yes();
+  if (key == "feedback_memory") all.feedback_bytes = one.size();
+  if (key == "shadow") all.shadow_calls = one.number<std::size_t>(0, 1'000'000'000);
+}
+
+}  // namespace
+
+std::string_view to_text(value_type type) {
+  return type == value_type::float32 ? "float" : "double";
+}
+
+std::string method::text() const {
+  std::string text = codec;
+  auto const add = [&](std::string_view key, std::string_view value) {
+    text.append(" ").append(key).append("=").append(value);
+  };
+  auto const* const facts = facts_of(codec);
+  if (codec == "thc") add("bits", std::to_string(bits));
+  if (codec == "inceptionn") add("E", std::to_string(exponent));
+  if (codec == "error_bounded") add("bound", double_text(bound));
+  if (feeds_back(codec)) add("feedback", yes_no(feedback));
+  if (facts && !facts->ways.empty() && how != algorithm{.kind = facts->ways.front()})
+    add("algorithm", how.name());
+  if (turns != 1) add("turns", std::to_string(turns));
+  if (threads != 1) add("threads", std::to_string(threads));
+  return text;
+}
+
+std::string rule::text() const {
+  auto text = std::string(to_text(type)).append(": ").append(sum.text());
+  if (min_bytes != 0 || sum.codec != "none") text.append(" min=").append(size_text(min_bytes));
+  if (max_bytes != no_limit) text.append(" max=").append(size_text(max_bytes));
+  if (min_ranks != 2) text.append(" ranks=").append(std::to_string(min_ranks));
+  if (check_every != 0) text.append(" check=").append(std::to_string(check_every));
+  return text;
+}
+
+settings settings::from(std::string_view text) {
+  settings all;
+  std::vector<std::string> made_by;
+  std::vector<std::string_view> seen;
+  for (int number = 1; !text.empty(); ++number) {
+    clause const one{number, trimmed(cut(text, ";"))};
+    if (one.text.empty()) continue;
+    auto const mark = one.text.find_first_of(":=");
+    if (mark == one.text.npos)
+      one.refuse(
+          "it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is float, double or all, nor "
+          "'KEY=VALUE'");
+    if (one.text[mark] == ':')
+      add_rules(one, all.rules, made_by);
+    else
+      set_for_program(one, all, seen);
+  }
+  return all;
+}
+
+rule const* settings::find(value_type type, std::size_t bytes, int ranks) const {
+  for (auto const& one : rules)
+    if (one.concerns(type, bytes, ranks)) return &one;
+  return nullptr;
+}
+
+std::string settings::text() const {
+  std::string text;
+  auto const add = [&](std::string const& clause) {
+    text.append(text.empty() ? "" : "; ").append(clause);
+  };
+  settings const defaults;
+  for (auto const& one : rules) add(one.text());
+  if (nonblocking != defaults.nonblocking) add("nonblocking=yes");
+  if (feedback_bytes != defaults.feedback_bytes)
+    add("feedback_memory=" + size_text(feedback_bytes));
+  if (shadow_calls != defaults.shadow_calls) add("shadow=" + std::to_string(shadow_calls));
+  return text;
+}
+
+std::vector<std::string> const& codec_names() {
+  static std::vector<std::string> const names = [] {
+    std::vector<std::string> all;
+    for (auto const& one : codecs()) all.emplace_back(one.name);
+    return all;
+  }();
+  return names;
+}
+
+std::string_view about_codec(std::string_view codec) {
+  auto const* const facts = facts_of(codec);
+  return facts ? facts->about : std::string_view{};
+}
+
+std::string help() {
+  std::string text =
+      "HCOMP_CONFIG is clauses with ';' between them:\n"
+      "  TYPE: CODEC KEY=VALUE...   how vectors of float, double or all (both) are summed; the "
+      "first\n"
+      "                             that concerns a vector counts, MPI sums what none concerns\n"
+      "  KEY=VALUE                  for the whole program\n"
+      "such as 'float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
+  auto const line = [&](std::string left, std::string_view right) {
+    left.resize(std::max<std::size_t>(left.size() + 1, 26), ' ');
+    text.append("  ").append(left).append(right).append("\n");
+  };
+  text += "\nCodecs\n";
+  for (auto const& one : codecs())
+    line(std::string(one.name) + (one.float_only ? " (float only)" : ""), one.about);
+  auto const lines = [&](auto const& keys) {
+    for (auto const& one : keys) {
+      auto left = std::string(one.name).append("=").append(one.value);
+      bool const own = !one.whose.empty() && !one.whose.starts_with("all");
+      line(left,
+           own ? std::string(one.whose).append(": ").append(one.about) : std::string(one.about));
+    }
+  };
+  text += "\nKeys of a rule\n";
+  lines(rule_keys);
+  text += "\nKeys for the whole program\n";
+  lines(program_keys);
+  text += "\nSIZE is bytes, or has kB, MB, GB, KiB, MiB or GiB right behind it\n";
+  return text;
+}
+
+}  // namespace hcomp::drop_in

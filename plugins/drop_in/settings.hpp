@@ -1,0 +1,87 @@
+#pragma once
+/// @file
+/// What a user asked of the drop-in library, as text and as values.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/algorithm.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hcomp::drop_in {
+
+enum class value_type : std::uint8_t { float32, float64 };
+
+constexpr std::size_t size_of(value_type type) { return type == value_type::float32 ? 4 : 8; }
+/// "float" or "double".
+std::string_view to_text(value_type type);
+
+/// How vectors are summed.
+struct method {
+  std::string codec = "none";  ///< one of codec_names()
+  algorithm how = {};          ///< the codec's own unless asked otherwise
+  int bits = 4;                ///< of thc
+  int exponent = 10;           ///< E of inceptionn: its bound is 2^-E of the largest value
+  double bound = 0;            ///< of error_bounded: largest error of a value of the sum
+  bool feedback = false;       ///< what a rank's encoding lost is added to its next vector
+  int turns = 1;               ///< tensors that share one buffer, one after the other
+  int threads = 1;             ///< that encode and decode, per rank
+
+  /// As it would be asked for: "thc bits=4 feedback=yes".
+  std::string text() const;
+  friend bool operator==(method const&, method const&) = default;
+};
+
+/// Which vectors it concerns, and how they are summed.
+struct rule {
+  value_type type = value_type::float32;
+  method sum;
+  std::size_t min_bytes = 64 * 1024;
+  std::size_t max_bytes = static_cast<std::size_t>(-1);
+  int min_ranks = 2;
+  int check_every = 0;  ///< every so manieth call is compared with MPI's own sum; 0: none
+
+  bool concerns(value_type t, std::size_t bytes, int ranks) const {
+    return t == type && bytes >= min_bytes && bytes <= max_bytes && ranks >= min_ranks;
+  }
+  /// "float: thc bits=4 feedback=yes min=1MiB".
+  std::string text() const;
+  friend bool operator==(rule const&, rule const&) = default;
+};
+
+/// All of it. Equal on all ranks.
+///
+///     float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
+///
+/// Clauses are separated by ';'. A clause `<type>: <codec> <key>=<value>...` is a rule for vectors
+/// of `float`, `double` or `all` (both, or float alone where the codec is for float only); of
+/// several the first that concerns a vector counts. Codecs and the keys they have: see
+/// codec_names() and help(). Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind them.
+/// Vectors below 64 KiB and communicators of one rank are MPI's unless asked otherwise by `min` and
+/// `ranks`. A clause `<key>=<value>` is for the whole program.
+struct settings {
+  std::vector<rule> rules;
+  bool nonblocking = false;  ///< MPI_Init asks for MPI_THREAD_MULTIPLE, which MPI_Iallreduce needs
+  std::size_t feedback_bytes = std::size_t{1} << 30;  ///< most memory for what encoding lost
+  std::size_t shadow_calls = 0;  ///< so many calls are only tried, beside MPI's own sum
+
+  /// No rules if the text is empty.
+  /// @throws std::invalid_argument  what cannot be understood or would never count, where, and
+  ///                                what could be there instead
+  static settings from(std::string_view text);
+  /// The rule for such a vector; none: it is MPI's.
+  rule const* find(value_type type, std::size_t bytes, int ranks) const;
+  /// Always written in the same way: equal texts mean equal settings. from() reads it.
+  std::string text() const;
+  friend bool operator==(settings const&, settings const&) = default;
+};
+
+/// none, lossless, identity, fp16, bf16, sign, thc, inceptionn, error_bounded.
+std::vector<std::string> const& codec_names();
+/// What it does and costs, in a line; empty if there is no such codec.
+std::string_view about_codec(std::string_view codec);
+/// All that can be set, a line each: for hcomp-info and messages.
+std::string help();
+
+}  // namespace hcomp::drop_in

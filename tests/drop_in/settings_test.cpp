@@ -1,0 +1,392 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <drop_in/settings.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace hcomp::drop_in;
+using hcomp::algorithm;
+using hcomp::algorithm_kind;
+
+namespace {
+
+rule only_rule(std::string_view text) {
+  auto const all = settings::from(text);
+  REQUIRE(all.rules.size() == 1);
+  return all.rules.front();
+}
+
+std::string error_of(std::string_view text) {
+  try {
+    settings::from(text);
+  } catch (std::invalid_argument const& what) {
+    return what.what();
+  }
+  return "none";
+}
+
+struct refusal {
+  std::string_view text, error;
+};
+
+}  // namespace
+
+TEST_CASE("settings: an empty text has no rules, and nothing is taken from MPI") {
+  for (std::string_view const text : {"", " ", ";", " ; \n;\t"}) {
+    CAPTURE(text);
+    auto const all = settings::from(text);
+    CHECK(all == settings{});
+    CHECK(all.text() == "");
+    CHECK(all.find(value_type::float32, std::size_t{1} << 40, 1000) == nullptr);
+  }
+}
+
+TEST_CASE("settings: every key ends where it belongs") {
+  auto const thc = only_rule(
+      "float: thc bits=3 feedback=no algorithm=torus:2x4 turns=5 threads=6 min=1MiB max=2GB "
+      "ranks=7 check=8");
+  CHECK(thc.type == value_type::float32);
+  CHECK(thc.sum.codec == "thc");
+  CHECK(thc.sum.bits == 3);
+  CHECK_FALSE(thc.sum.feedback);
+  CHECK(thc.sum.how == algorithm{algorithm_kind::torus, 2, 4});
+  CHECK(thc.sum.turns == 5);
+  CHECK(thc.sum.threads == 6);
+  CHECK(thc.min_bytes == 1 << 20);
+  CHECK(thc.max_bytes == 2'000'000'000);
+  CHECK(thc.min_ranks == 7);
+  CHECK(thc.check_every == 8);
+  CHECK(only_rule("double: sign algorithm=owner").type == value_type::float64);
+  CHECK(only_rule("double: sign algorithm=owner").sum.how.kind == algorithm_kind::owner);
+  CHECK(only_rule("float: inceptionn E=6").sum.exponent == 6);
+  CHECK(only_rule("float: error_bounded bound=2.5e-3").sum.bound == 2.5e-3);
+  CHECK(only_rule("float: error_bounded 1e-4 algorithm=direct").sum.bound == 1e-4);
+  auto const program = settings::from("nonblocking=yes; feedback_memory = 3KiB; shadow=12");
+  CHECK(program.nonblocking);
+  CHECK(program.feedback_bytes == 3072);
+  CHECK(program.shadow_calls == 12);
+}
+
+TEST_CASE("settings: what is not said is as documented") {
+  for (auto const& codec : codec_names()) {
+    CAPTURE(codec);
+    auto const text = "float: " + codec + (codec == "error_bounded" ? " bound=1" : "");
+    auto const one = only_rule(text);
+    CHECK(one.sum.codec == codec);
+    CHECK(one.sum.feedback == (codec == "sign" || codec == "thc"));
+    CHECK(one.sum.how.kind ==
+          (codec == "lossless" ? algorithm_kind::direct : algorithm_kind::ring));
+    CHECK(one.min_bytes == (codec == "none" ? 0 : 65536));
+    CHECK(one.max_bytes == static_cast<std::size_t>(-1));
+    CHECK(one.min_ranks == 2);
+    CHECK(one.check_every == 0);
+    CHECK(one.sum.turns == 1);
+    CHECK(one.sum.threads == 1);
+    CHECK_FALSE(about_codec(codec).empty());
+  }
+  CHECK(codec_names().size() == 9);
+  CHECK(about_codec("gzip").empty());
+}
+
+TEST_CASE("settings: the first rule that concerns a vector counts") {
+  auto const all = settings::from(
+      "float: none max=1000; float: thc min=1MiB ranks=4; float: fp16 min=10; double: bf16");
+  auto const codec = [&](value_type type, std::size_t bytes, int ranks) {
+    auto const* const one = all.find(type, bytes, ranks);
+    return one ? one->sum.codec : "MPI's own";
+  };
+  using enum value_type;
+  CHECK(codec(float32, 0, 2) == "none");
+  CHECK(codec(float32, 1000, 2) == "none");
+  CHECK(codec(float32, 1001, 2) == "fp16");
+  CHECK(codec(float32, (1 << 20) - 1, 4) == "fp16");
+  CHECK(codec(float32, 1 << 20, 4) == "thc");
+  CHECK(codec(float32, 1 << 20, 3) == "fp16");
+  CHECK(codec(float32, 1001, 1) == "MPI's own");
+  CHECK(codec(float64, 65535, 2) == "MPI's own");
+  CHECK(codec(float64, 65536, 2) == "bf16");
+}
+
+TEST_CASE("settings: `all` is both types, but float alone where the codec is for float only") {
+  auto const both = settings::from("all: fp16").rules;
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].type == value_type::float32);
+  CHECK(both[1].type == value_type::float64);
+  for (std::string_view const text :
+       {"all: lossless", "all: inceptionn", "all: error_bounded 1e-3"}) {
+    CAPTURE(text);
+    CHECK(only_rule(text).type == value_type::float32);
+  }
+}
+
+TEST_CASE("settings: spaces and ways to write a size mean nothing") {
+  auto const plain = settings::from("float: thc bits=4 min=1048576;double:none");
+  CHECK(settings::from("\n float :thc\tmin=1MiB  bits=4\n ;; double:\tnone ; ") == plain);
+  CHECK(settings::from("float: thc min=1024KiB; double: none").text() == plain.text());
+  CHECK(plain.text() == "float: thc bits=4 feedback=yes min=1MiB; double: none");
+}
+
+TEST_CASE("settings: sizes") {
+  struct {
+    std::string_view text;
+    std::size_t bytes;
+  } const sizes[] = {{"0", 0},
+                     {"1", 1},
+                     {"64KiB", 65536},
+                     {"3MiB", 3145728},
+                     {"1GiB", 1073741824},
+                     {"5kB", 5000},
+                     {"6MB", 6000000},
+                     {"7GB", 7000000000},
+                     {"18446744073709551615", static_cast<std::size_t>(-1)},
+                     {"17179869183GiB", static_cast<std::size_t>(-1) - ((1 << 30) - 1)}};
+  for (auto const& one : sizes) {
+    CAPTURE(one.text);
+    CHECK(only_rule("float: fp16 min=" + std::string(one.text)).min_bytes == one.bytes);
+  }
+  for (std::string_view const text :
+       {"KiB", "-1", "1.5MiB", "1 KiB", "1kiB", "1KB", "1MiBs", "0x10", "18446744073709551616",
+        "17179869184GiB", "18446744073709552kB"}) {
+    CAPTURE(text);
+    auto const error = error_of("float: fp16 min=" + std::string(text));
+    CHECK(error.find("'float: fp16 min=" + std::string(text) + "'") != error.npos);
+    CHECK(error.find(text.find(' ') == text.npos ? "'min=" + std::string(text) + "': " : "'KiB'") !=
+          error.npos);
+  }
+}
+
+TEST_CASE("settings: text() says all of it, and equal settings have equal texts") {
+  std::vector<std::string> texts{"",
+                                 "nonblocking=yes",
+                                 "nonblocking=no",
+                                 "shadow=3; feedback_memory=0",
+                                 "feedback_memory=1GiB",
+                                 "feedback_memory=1000000001",
+                                 "float: none",
+                                 "float: none min=64KiB",
+                                 "double: none max=1 ranks=1",
+                                 "all: none; shadow=1",
+                                 "float: thc min=64KiB",
+                                 "float: thc; all: fp16; double: none min=0"};
+  std::vector<std::string> const ways{"",
+                                      " algorithm=ring",
+                                      " algorithm=torus",
+                                      " algorithm=torus:3x2",
+                                      " algorithm=direct",
+                                      " algorithm=doubling",
+                                      " algorithm=owner"};
+  std::vector<std::string> const keys{"",
+                                      " bits=4",
+                                      " bits=8",
+                                      " E=10",
+                                      " E=3",
+                                      " bound=0.1",
+                                      " bound=4.9e-324",
+                                      " bound=3.3333333333333335e-7",
+                                      " feedback=yes",
+                                      " feedback=no"};
+  std::vector<std::string> const common{
+      "", " turns=2", " threads=3 min=0", " min=65537 max=65537", " max=4GiB", " ranks=5 check=9"};
+  for (std::string const type : {"float: ", "double: ", "all: "})
+    for (auto const& codec : codec_names())
+      for (auto const& way : ways)
+        for (auto const& key : keys)
+          for (auto const& more : common) {
+            auto const text = type + codec + way + key + more;
+            if (error_of(text) == "none") texts.push_back(text);
+          }
+  // Counted by hand: (float, all) none 3 of 6 common; lossless 2 ways; identity, fp16, bf16 5 ways;
+  // sign 7 ways * 3 keys; thc 6 ways * 5 keys; inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3
+  // keys; each with 6 common. double has none, identity, fp16, bf16, sign and thc.
+  constexpr std::size_t both = 3 + 6 * (3 * 6 + 7 * 3 + 6 * 5),
+                        float_only = 6 * (2 + 5 * 3 + 5 * 3);
+  CHECK(texts.size() == 12 + 3 * both + 2 * float_only);
+
+  std::vector<std::pair<std::string, settings>> seen;
+  for (auto const& text : texts) {
+    CAPTURE(text);
+    auto const all = settings::from(text);
+    auto const canonical = all.text();
+    CAPTURE(canonical);
+    REQUIRE(settings::from(canonical) == all);
+    REQUIRE(settings::from(canonical).text() == canonical);
+    seen.emplace_back(canonical, all);
+  }
+  std::ranges::sort(seen, {}, &std::pair<std::string, settings>::first);
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    CAPTURE(seen[i].first);
+    if (seen[i].first == seen[i - 1].first) REQUIRE(seen[i].second == seen[i - 1].second);
+  }
+}
+
+TEST_CASE("settings: a method's text names what differs from its codec's own") {
+  CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
+  CHECK(only_rule("float: sign feedback=no algorithm=owner").sum.text() ==
+        "sign feedback=no algorithm=owner");
+  CHECK(only_rule("float: lossless").sum.text() == "lossless");
+  CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn E=10 threads=2");
+  CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded bound=0.001");
+  CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
+}
+
+TEST_CASE("settings: an error names the clause, the word, and what could be there instead") {
+  refusal const refusals[] = {
+      {"float: fp16; double: thcc",
+       "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
+       "lossless, identity, fp16, bf16, sign, thc, inceptionn, error_bounded"},
+      {"half: thc",
+       "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
+       "all"},
+      {"float:",
+       "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
+       "lossless, identity, fp16, bf16, sign, thc, inceptionn, error_bounded"},
+      {"thc",
+       "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
+       "float, double or all, nor 'KEY=VALUE'"},
+      {"float: thc;; min=4",
+       "HCOMP_CONFIG: clause 3 'min=4': for the whole program there is no key 'min'; there are: "
+       "nonblocking, feedback_memory, shadow; 'min' goes into a rule, such as 'float: thc "
+       "min=...', without ';' before it"},
+      {"blocking=no",
+       "HCOMP_CONFIG: clause 1 'blocking=no': for the whole program there is no key 'blocking'; "
+       "there are: nonblocking, feedback_memory, shadow"},
+      {"float: sign bits=2",
+       "HCOMP_CONFIG: clause 1 'float: sign bits=2': 'bits=2': codec 'sign' has no key 'bits'; "
+       "there are: feedback, algorithm, turns, threads, min, max, ranks, check"},
+      {"all: none check=1",
+       "HCOMP_CONFIG: clause 1 'all: none check=1': 'check=1': codec 'none' has no key 'check'; "
+       "there are: min, max, ranks"},
+      {"float: thc bits=9",
+       "HCOMP_CONFIG: clause 1 'float: thc bits=9': 'bits=9': bits is a whole number from 1 to 8"},
+      {"float: thc bits = 4",
+       "HCOMP_CONFIG: clause 1 'float: thc bits = 4': 'bits' is no key=value; there must be no "
+       "space beside the '='"},
+      {"float: thc feedback=on",
+       "HCOMP_CONFIG: clause 1 'float: thc feedback=on': 'feedback=on': feedback is yes or no"},
+      {"float: fp16 min=1 min=1",
+       "HCOMP_CONFIG: clause 1 'float: fp16 min=1 min=1': 'min=1': 'min' stands here a second "
+       "time"},
+      {"shadow=1; shadow=1",
+       "HCOMP_CONFIG: clause 2 'shadow=1': 'shadow=1': 'shadow' stands here a second time"},
+      {"float: fp16 min=2KiB max=2kB",
+       "HCOMP_CONFIG: clause 1 'float: fp16 min=2KiB max=2kB': min is 2048 bytes and max 2000, so "
+       "it is for no vector"},
+      {"float: lossless algorithm=ring",
+       "HCOMP_CONFIG: clause 1 'float: lossless algorithm=ring': 'algorithm=ring': codec "
+       "'lossless' goes by direct"},
+      {"float: inceptionn algorithm=doubling",
+       "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=doubling': 'algorithm=doubling': codec "
+       "'inceptionn' goes by ring, torus, torus:RxC, direct"},
+      {"float: thc algorithm=owner",
+       "HCOMP_CONFIG: clause 1 'float: thc algorithm=owner': 'algorithm=owner': codec 'thc' goes "
+       "by ring, torus, torus:RxC, direct, doubling"},
+      {"float: error_bounded",
+       "HCOMP_CONFIG: clause 1 'float: error_bounded': error_bounded needs to know how far a value "
+       "of the sum may be off, such as bound=1e-4"},
+      {"float: error_bounded 1e-4 bound=1e-4",
+       "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 bound=1e-4': 'bound=1e-4': 'bound' "
+       "stands here a second time"},
+      {"double: lossless",
+       "HCOMP_CONFIG: clause 1 'double: lossless': codec 'lossless' is for float only, not for "
+       "double"},
+      {"float: thc ranks=4; float: fp16 min=1MiB ranks=4",
+       "HCOMP_CONFIG: clause 2 'float: fp16 min=1MiB ranks=4': it never counts, because clause 1 "
+       "'float: thc ranks=4' takes all of its vectors"},
+      {"all: fp16; all: lossless",
+       "HCOMP_CONFIG: clause 2 'all: lossless': it never counts, because clause 1 'all: fp16' "
+       "takes all of its vectors"}};
+  for (auto const& one : refusals) {
+    CAPTURE(one.text);
+    CHECK(error_of(one.text) == one.error);
+  }
+  CHECK(error_of("float: fp16 algorithm=star").find("no algorithm is called 'star'") !=
+        std::string::npos);
+  for (std::string_view const codec : {"lossless", "inceptionn", "error_bounded 1e-3"})
+    CHECK(error_of("double: " + std::string(codec)).find("for float only") != std::string::npos);
+}
+
+TEST_CASE("settings: values out of range are refused") {
+  for (std::string_view const text : {"thc bits=0",
+                                      "thc bits=4x",
+                                      "thc bits=",
+                                      "thc =4",
+                                      "thc bits=99999999999999999999",
+                                      "inceptionn E=0",
+                                      "inceptionn E=15",
+                                      "error_bounded 0",
+                                      "error_bounded -1",
+                                      "error_bounded inf",
+                                      "error_bounded nan",
+                                      "error_bounded 1e999",
+                                      "error_bounded 1e-4x",
+                                      "error_bounded bound=1e-999",
+                                      "fp16 turns=0",
+                                      "fp16 turns=1000001",
+                                      "fp16 threads=0",
+                                      "fp16 threads=1025",
+                                      "fp16 check=-1",
+                                      "fp16 ranks=0",
+                                      "fp16 algorithm=torus:0x4",
+                                      "fp16 feedback=yes",
+                                      "fp16 fp16",
+                                      "none algorithm=ring",
+                                      "fp16 E=3"}) {
+    CAPTURE(text);
+    auto const error = error_of("float: " + std::string(text));
+    CHECK(error.starts_with("HCOMP_CONFIG: clause 1 'float: " + std::string(text) + "': "));
+  }
+  for (std::string_view const text :
+       {"nonblocking=maybe", "shadow=-1", "feedback_memory=much", "=", "=yes", "shadow="}) {
+    CAPTURE(text);
+    CHECK(error_of(text).starts_with("HCOMP_CONFIG: clause 1 '"));
+  }
+}
+
+TEST_CASE("settings: help() names every codec and key, at 100 columns") {
+  auto const text = help();
+  for (auto const& codec : codec_names()) CHECK(text.find("\n  " + codec) != text.npos);
+  for (std::string const key :
+       {"min", "max", "ranks", "algorithm", "bits", "E", "bound", "feedback", "turns", "threads",
+        "check", "nonblocking", "feedback_memory", "shadow"})
+    CHECK(text.find("\n  " + key + "=") != text.npos);
+  for (std::size_t begin = 0; begin < text.size();) {
+    auto const end = text.find('\n', begin);
+    REQUIRE(end != text.npos);
+    CHECK_MESSAGE(end - begin <= 100, text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+TEST_CASE("settings: no text crashes the parser") {
+  // Words of the language in any order, from a written seed.
+  std::uint32_t state = 20240607;
+  auto const next = [&](std::uint32_t below) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 8) % below;
+  };
+  std::vector<std::string_view> const words{
+      "float", "all",           ":",         ";",         "=",       " ",    "thc",
+      "fp16",  "error_bounded", "bits",      "min",       "max",     "1e-4", "64KiB",
+      "7",     "shadow",        "algorithm", "torus:2x2", "yes",     "none", "\n",
+      "-",     "lossless",      "bits=3 ",   "float: ",   "double: "};
+  int understood = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (auto n = next(9); n-- > 0;) text += words[next(static_cast<std::uint32_t>(words.size()))];
+    auto const error = error_of(text);
+    if (error == "none") {
+      ++understood;
+      CAPTURE(text);
+      auto const all = settings::from(text);
+      REQUIRE(settings::from(all.text()) == all);
+    } else {
+      REQUIRE(error.starts_with("HCOMP_CONFIG: clause "));
+    }
+  }
+  CHECK(understood > 100);
+}
