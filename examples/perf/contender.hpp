@@ -3,6 +3,7 @@
 /// What is timed: one way to sum a vector over all ranks.
 
 #include <cstddef>
+#include <functional>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <optional>
@@ -16,6 +17,8 @@ namespace perf {
 struct promise {
   std::optional<double> relative_error;
   bool keeps_unanimous_signs = false;
+  /// How far a value may be from the exact one, by the sum of its magnitudes; empty: not stated.
+  std::function<double(double)> largest_error = {};
 };
 
 /// How a contender is called in tables and files.

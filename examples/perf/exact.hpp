@@ -49,8 +49,8 @@ template <class T> class exact_sum {
   /// Collective.
   template <class Transport>
   verdict judge(std::span<T const> result, promise const& what, Transport& transport) const {
-    enum { error, exact, allowed, wrong_signs };
-    double total[4] = {};
+    enum { error, exact, allowed, wrong_signs, too_far };
+    double total[5] = {};
     for (std::size_t i = 0; i < sum_.size(); ++i) {
       double const value = static_cast<double>(result[first_ + i]);
       total[error] += (value - sum_[i]) * (value - sum_[i]);
@@ -60,13 +60,15 @@ template <class T> class exact_sum {
       bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && !has_zero_[i];
       if (what.keeps_unanimous_signs && unanimous && std::signbit(value) != std::signbit(sum_[i]))
         ++total[wrong_signs];
+      if (what.largest_error && !(std::abs(value - sum_[i]) <= what.largest_error(magnitude_[i])))
+        ++total[too_far];
     }
-    MPI_Allreduce(MPI_IN_PLACE, total, 4, MPI_DOUBLE, MPI_SUM, example::comm);
+    MPI_Allreduce(MPI_IN_PLACE, total, 5, MPI_DOUBLE, MPI_SUM, example::comm);
     verdict v;
     v.error = total[exact] > 0 ? std::sqrt(total[error] / total[exact])
                                : (total[error] > 0 ? INFINITY : 0);
     v.same_bits = hcomp::digest(result, transport).same();
-    v.as_promised = total[wrong_signs] == 0;
+    v.as_promised = total[wrong_signs] == 0 && total[too_far] == 0;
     if (what.relative_error)  // NaN is not within
       v.as_promised &= std::sqrt(total[error]) <= *what.relative_error * std::sqrt(total[allowed]);
     return v;

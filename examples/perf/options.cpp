@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <map>
@@ -29,7 +31,7 @@ template <class Refuse> void require_codec(std::string const& name, Refuse const
     refuse(std::string(e.what()) +
            "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw, and sparse_sum, sparse_union, "
            "lhc, each with :u32 after it or not; and uncompressed, inceptionn, inceptionn:1 to "
-           "inceptionn:14");
+           "inceptionn:14, error_bounded:1e-30 to error_bounded:1e30");
   }
 }
 
@@ -46,11 +48,19 @@ std::optional<sparse_name> sparse_name::from(std::string_view codec) {
 }
 
 std::optional<stream_name> stream_name::from(std::string_view codec) {
-  if (codec == "uncompressed") return stream_name{0};
+  if (codec == "uncompressed") return stream_name{};
   if (codec == "inceptionn") return stream_name{hcomp::inceptionn_options{}.bound_exponent};
   for (int exponent = 1; exponent <= 14; ++exponent)
     if (codec == fmt::format("inceptionn:{}", exponent)) return stream_name{exponent};
-  return {};
+  constexpr std::string_view prefix = "error_bounded:";
+  if (!codec.starts_with(prefix)) return {};
+  codec.remove_prefix(prefix.size());
+  double bound = 0;
+  auto const [end, error] = std::from_chars(codec.data(), codec.data() + codec.size(), bound);
+  if (error != std::errc() || end != codec.data() + codec.size() ||
+      !hcomp::detail::is_possible(hcomp::error_bounded_options{.bound = bound}))
+    return {};
+  return stream_name{.bound = bound};
 }
 
 bool sums_streams(hcomp::algorithm const& how) {
@@ -131,13 +141,14 @@ options parse(int argc, char const* const* argv) {
          "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
          "(decompress, add, recompress on our ring), for floats that are mostly zeros "
          "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), inceptionn:E (bound "
-         "2^-E of the largest value), uncompressed (by the same ways), or automatic; "
+         "2^-E of the largest value), error_bounded:BOUND (every value of the sum at most BOUND "
+         "off), uncompressed (by the same ways), or automatic; "
          "'raw' is always there")
       ->delimiter(',')
       ->take_all();
   how->add_option("--algorithm", algorithms,
                   "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: one "
-                  "rank sums and answers (inceptionn and uncompressed)")
+                  "rank sums and answers (inceptionn, error_bounded and uncompressed)")
       ->delimiter(',')
       ->take_all()
       ->check(example::algorithm_name("aggregator"));
@@ -219,7 +230,8 @@ options parse(int argc, char const* const* argv) {
       refuse(fmt::format("--codec {} has no MPI_Op: --transport mpi or ucx", codec));
     if (!is_stream && o.algorithms.empty() && codec != "raw")
       refuse(fmt::format(
-          "--codec {} has no algorithm: aggregator goes with inceptionn and uncompressed only",
+          "--codec {} has no algorithm: aggregator goes with inceptionn, error_bounded and "
+          "uncompressed only",
           codec));
     if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
         codec != "automatic")

@@ -62,9 +62,11 @@ struct sparse_name {
   static std::optional<sparse_name> from(std::string_view codec);
 };
 
-/// A codec of variable rate, as --codec calls it: uncompressed, inceptionn or inceptionn:E.
+/// A codec of variable rate, as --codec calls it: uncompressed, inceptionn, inceptionn:E or
+/// error_bounded:BOUND.
 struct stream_name {
-  int bound_exponent;  ///< 0: uncompressed
+  int bound_exponent = 0;  ///< of inceptionn
+  double bound = 0;        ///< of error_bounded; both 0: uncompressed
 
   /// Nothing if `codec` is no such name.
   static std::optional<stream_name> from(std::string_view codec);

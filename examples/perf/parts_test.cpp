@@ -19,6 +19,7 @@
 #include "options.hpp"
 #include "report_page.hpp"
 #include "result.hpp"
+#include "stream_contenders.hpp"
 #include "wire_counter.hpp"
 #ifdef HCOMP_PERF_ZFP
 #include <support/laws.hpp>
@@ -350,6 +351,11 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(perf::stream_name::from("inceptionn")->bound_exponent == 10);
   CHECK(perf::stream_name::from("inceptionn:6")->bound_exponent == 6);
   CHECK_FALSE(perf::stream_name::from("inceptionn:15"));
+  CHECK(perf::stream_name::from("error_bounded:1e-3")->bound == 1e-3);
+  CHECK(perf::stream_name::from("error_bounded:1e-3")->bound_exponent == 0);
+  for (auto const* const none : {"error_bounded", "error_bounded:", "error_bounded:0",
+                                 "error_bounded:-1e-3", "error_bounded:1e-3x", "error_bounded:inf"})
+    CHECK_FALSE(perf::stream_name::from(none));
   CHECK_FALSE(o.worker_aggregator);
   auto const baseline = parse({"--codec", "inceptionn:8", "--algorithm", "aggregator"});
   CHECK(baseline.worker_aggregator);
@@ -359,6 +365,18 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
   CHECK(parse({"--type", "float16", "--codec", "fp16,identity,bf16,sign"}).codecs == halves);
   CHECK(perf::registry_name("sign") == "sign");
+}
+
+TEST_CASE("promise: error_bounded keeps its bound, and rounds like floats where it adds floats") {
+  hcomp::error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  double const largest_integer = 262143 * codec.step();
+  auto const of_sum = perf::promise_of(codec, false).largest_error;
+  CHECK(of_sum(0) == 1e-3);
+  CHECK(of_sum(largest_integer) == 1e-3);
+  CHECK(of_sum(1e6) == doctest::Approx(1e-3 + 4 * 0x1p-24 * 1e6));
+  auto const of_mean = perf::promise_of(codec, true).largest_error;
+  CHECK(of_mean(1) == doctest::Approx(0.25e-3 + 2 * 0x1p-24).epsilon(1e-9));
+  CHECK(of_mean(1e6) == doctest::Approx(0.25e-3 + 6 * 0x1p-24 * 1e6));
 }
 
 TEST_CASE("options: what cannot be meant is refused with its value") {
@@ -389,12 +407,14 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--codec", "inceptionn:6", "--type", "double"},
        "--codec inceptionn:6: streams are of floats, --type is double");
   says({"--codec", "inceptionn:15"}, "no codec is called 'inceptionn:15'; hcomp has: identity, ");
+  says({"--codec", "error_bounded"}, "no codec is called 'error_bounded'; hcomp has: identity, ");
   says({"--codec", "uncompressed", "--algorithm", "doubling"},
        "--codec uncompressed has no algorithm: there are ring, torus, direct, aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
   says({"--codec", "fp16", "--algorithm", "aggregator"},
-       "--codec fp16 has no algorithm: aggregator goes with inceptionn and uncompressed only");
+       "--codec fp16 has no algorithm: aggregator goes with inceptionn, error_bounded and "
+       "uncompressed only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");

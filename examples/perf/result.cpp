@@ -26,7 +26,7 @@ std::string or_dash(std::optional<double> const& value, Format const& format) {
 }
 
 constexpr char const* columns =
-    "{:>9} {:>10} {:<8} {:<16} {:<28} {:<3} {:>9} {:>9} {:>9} {:>7} {:>7} {:>11} {:>11} {:>7} "
+    "{:>9} {:>10} {:<8} {:<18} {:<28} {:<3} {:>9} {:>9} {:>9} {:>7} {:>7} {:>11} {:>11} {:>7} "
     "{:>6} {:>7} {:>8}\n";
 
 }  // namespace
