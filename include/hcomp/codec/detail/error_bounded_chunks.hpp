@@ -116,12 +116,6 @@ struct error_bounded_coder {
     }
   }
 
-  /// Whether the planes of n values have no others, which would have no room when they are packed.
-  static bool zeros_behind(std::byte const* planes, unsigned count, std::size_t n) {
-    std::uint32_t all = 0;
-    for (unsigned b = 0; b < count; ++b) all |= load<std::uint32_t>(planes, b);
-    return all >> n == 0;
-  }
   /// Whether `bytes` at `chunk` are a chunk of `values` values.
   static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
     if (bytes < error_bounded_front(values)) return false;
@@ -139,9 +133,6 @@ struct error_bounded_coder {
         case error_bounded_kind::plain:
           if (width > 30) return false;
           at += 4 * width;
-          if (n < error_bounded_block_values &&
-              (at > bytes || !zeros_behind(chunk + at - 4 * width, width, n)))
-            return false;
           break;
         case error_bounded_kind::sparse: {
           if ((width != 1 && width != 2 && width != 4) || bytes - at < 4) return false;
@@ -156,7 +147,20 @@ struct error_bounded_coder {
       }
       if (at > bytes) return false;
     }
-    return at == bytes;
+    return at == bytes &&
+           zeros_behind(chunk + bytes,
+                        static_cast<unsigned>(chunk[error_bounded_front(values) - 1]), values);
+  }
+  /// Whether the planes of the last block have no values behind its own, which there would be no
+  /// room for when it is packed.
+  /// @param end  of the chunk
+  static bool zeros_behind(std::byte const* end, unsigned mode, std::size_t values) {
+    std::size_t const n = values % error_bounded_block_values;
+    if (n == 0 || static_cast<error_bounded_kind>(mode >> 6) != error_bounded_kind::plain)
+      return true;
+    std::uint32_t all = 0;
+    for (unsigned plane = 1; plane <= mode; ++plane) all |= load<std::uint32_t>(end - 4 * plane);
+    return all >> n == 0;
   }
 };
 
