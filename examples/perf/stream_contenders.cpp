@@ -34,8 +34,7 @@ template <class C> class stream_contender final : public contender<float> {
         this->remark =
             bits() + fmt::format(", prescaled by 2^{}", plan_.codec().options().prescale);
       if constexpr (hcomp::BoundedVariableRate<C>)
-        this->remark =
-            bits() + fmt::format(", integers off by up to {:.2g}", figures.error);
+        this->remark = bits() + fmt::format(", integers off by up to {:.2g}", figures.error);
     }
     return figures;
   }
