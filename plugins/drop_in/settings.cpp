@@ -440,7 +440,7 @@ std::string help() {
       "  KEY=VALUE                  for the whole program\n"
       "such as 'float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
   auto const line = [&](std::string left, std::string_view right) {
-    left.resize(std::max<std::size_t>(left.size() + 1, 26), ' ');
+    left.resize(std::max<std::size_t>(left.size() + 1, 28), ' ');
     text.append("  ").append(left).append(right).append("\n");
   };
   text += "\nCodecs\n";

@@ -1,0 +1,279 @@
+/// @file
+/// hcomp-info: what this installation of hcomp has, and what is wrong with it.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <drop_in/settings.hpp>
+#include <filesystem>
+#include <hcomp/core/simd.hpp>
+#include <hcomp/core/version.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "try_library.hpp"
+
+namespace {
+
+namespace files = std::filesystem;
+using namespace hcomp;
+
+/// All that is wrong, for the end.
+std::vector<std::string> wrong;
+
+/// `text` below `name`; further lines where the first begins.
+void print(std::string_view name, std::string text) {
+  constexpr std::string_view gap = "\n                  ";
+  for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
+    text.replace(at, 1, gap);
+  fmt::print("  {:<15} {}\n", name, text);
+}
+void print_wrong(std::string_view name, std::string const& text) {
+  print(name, text);
+  wrong.push_back(fmt::format("{}: {}", name, text));
+}
+
+std::string version_text(int major, int minor, int patch) {
+  return fmt::format("{}.{}.{}", major, minor, patch);
+}
+std::string const version =
+    version_text(HCOMP_VERSION_MAJOR, HCOMP_VERSION_MINOR, HCOMP_VERSION_PATCH);
+
+std::vector<std::string> split(std::string_view text, std::string_view marks) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    auto const end = std::min(text.find_first_of(marks), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+// ---- MPI
+// -----------------------------------------------------------------------------------------
+
+/// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4": of libhcomp.so and the MPI it brings; "?" is what
+/// they do not tell.
+std::string describe_hcomp(void* handle) {
+  std::string text = "?";
+  if (auto* const ask = info::function_in<int(int*, int*, int*)>(handle, "hcomp_version")) {
+    int major = 0, minor = 0, patch = 0;
+    ask(&major, &minor, &patch);
+    text = version_text(major, minor, patch);
+  }
+  auto* const ask = info::function_in<int(char*, int*)>(handle, "MPI_Get_library_version");
+  Dl_info found;
+  if (!ask || dladdr(reinterpret_cast<void*>(ask), &found) == 0) return text + "|?|?";
+  std::vector<char> words(1 << 14);  // more than any MPI's longest
+  int length = 0;
+  ask(words.data(), &length);
+  std::string mpi;  // its first line up to a comma, with single spaces
+  for (char const c : std::string_view(words.data(), static_cast<std::size_t>(length))) {
+    if (c == ',' || c == '|' || c == '\n' || c == '\0') break;
+    bool const space = c == ' ' || c == '\t';
+    if (!space || !mpi.ends_with(' ')) mpi += space ? ' ' : c;
+  }
+  return text + "|" + found.dli_fname + "|" + (mpi.empty() ? "?" : mpi);
+}
+std::string describe_nothing(void*) { return {}; }
+
+/// Where the libraries for an MPI lie: beside this program where it was built, or as installed.
+files::path folder_for(std::string const& mpi) {
+  std::error_code error;
+  auto const here = files::read_symlink("/proc/self/exe", error).parent_path();
+  if (files::exists(here / mpi, error)) return here / mpi;
+  return (here / HCOMP_INFO_INSTALLED_LIBRARIES / mpi).lexically_normal();
+}
+
+bool same_file(files::path const& a, files::path const& b) {
+  std::error_code error;
+  return files::equivalent(a, b, error);
+}
+
+/// @param mpi       "openmpi"
+/// @param built_by  the libmpi that was found when hcomp was built, or empty
+void show_mpi(std::string const& mpi, std::string const& built_by) {
+  if (built_by.empty()) return print(mpi, "was not found when hcomp was built");
+  auto const folder = folder_for(mpi);
+  auto const c = (folder / "libhcomp.so").string(), pmpi = (folder / "libhcomp_pmpi.so").string();
+  std::error_code error;
+  for (auto const& library : {c, pmpi})
+    if (!files::exists(library, error))
+      return print_wrong(mpi, fmt::format("{} does not exist; {} was found when hcomp was built",
+                                          library, built_by));
+  auto const tried = info::try_library(c, describe_hcomp);
+  if (!tried.loads) return print_wrong(mpi, "does not load: " + tried.words);
+  auto const words = split(tried.words, "|");
+  if (words[0] != "?" && words[0] != version)
+    return print_wrong(mpi,
+                       fmt::format("{} is of hcomp {}, this program of {}", c, words[0], version));
+  if (words[1] == "?") return print_wrong(mpi, c + " brings no MPI_Get_library_version");
+  if (auto const too = info::try_library(pmpi, describe_nothing); !too.loads)
+    return print_wrong(mpi, "does not load: " + too.words);
+  auto text = fmt::format("{} in {}\n{}\n{}", words[2], words[1], c, pmpi);
+  if (!same_file(words[1], built_by)) text += "\nhcomp was built with " + built_by;
+  print(mpi, text);
+}
+
+void show_mpis() {
+  fmt::print("\nMPI\n");
+  for (auto const& one : split(HCOMP_INFO_MPIS, "|")) {
+    auto const mark = one.find('=');
+    show_mpi(one.substr(0, mark), one.substr(mark + 1));
+  }
+}
+
+// ---- What else there is
+// --------------------------------------------------------------------------
+
+std::string describe_ucx(void* handle) {
+  auto* const ask = info::function_in<char const*()>(handle, "ucp_get_version_string");
+  return ask ? ask() : "without ucp_get_version_string";
+}
+
+std::string describe_gpus(void* handle) {
+  // cuda.h is not needed for these.
+  auto* const init = info::function_in<int(unsigned)>(handle, "cuInit");
+  auto* const version_of = info::function_in<int(int*)>(handle, "cuDriverGetVersion");
+  auto* const count_of = info::function_in<int(int*)>(handle, "cuDeviceGetCount");
+  auto* const name_of = info::function_in<int(char*, int, int)>(handle, "cuDeviceGetName");
+  if (!init || !version_of || !count_of || !name_of) return "none: the driver lacks functions";
+  int driver = 0, count = 0;
+  version_of(&driver);
+  auto const cuda = fmt::format("driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+  if (int const status = init(0); status != 0)
+    return fmt::format("none: {}, cuInit gives {}", cuda, status);
+  count_of(&count);
+  auto text = count == 0 ? "none: " + cuda : cuda;
+  for (int device = 0; device < count; ++device) {
+    char name[256] = "";
+    name_of(name, sizeof name, device);
+    text += fmt::format("\n{}: {}", device, name);
+  }
+  return text;
+}
+
+void show_machine() {
+  fmt::print("\nMachine\n");
+  auto const ucx = info::try_library("libucp.so.0", describe_ucx);
+  print("UCX", ucx.loads ? ucx.words : "none, which only hcomp::ucx needs: " + ucx.words);
+  auto const gpus = info::try_library("libcuda.so.1", describe_gpus);
+  print("GPU", gpus.loads ? gpus.words : "none, which only hcomp::gpu needs: " + gpus.words);
+  switch (best_simd_level()) {
+    case simd_level::avx512: print("processor", "AVX-512"); break;
+    case simd_level::avx2: print("processor", "AVX2"); break;
+    case simd_level::baseline: print("processor", "no AVX2; codecs take what every one has"); break;
+  }
+}
+
+void show_codecs() {
+  fmt::print("\nCodecs\n");
+  for (auto const& codec : drop_in::codec_names())
+    print(codec, std::string(drop_in::about_codec(codec)));
+}
+
+// ---- Environment
+// ---------------------------------------------------------------------------------
+
+std::string variable(char const* name) {
+  char const* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+void show_config() {
+  try {
+    auto const all = drop_in::settings::from(variable("HCOMP_CONFIG"));
+    auto text = all.text();
+    for (auto at = text.find("; "); at != text.npos; at = text.find("; ", at))
+      text.replace(at, 2, "\n");
+    print("HCOMP_CONFIG", all.rules.empty()
+                              ? "no rules: MPI does all sums" + (text.empty() ? "" : "\n" + text)
+                              : text);
+  } catch (std::invalid_argument const& what) {
+    print("HCOMP_CONFIG", what.what());
+    wrong.push_back(what.what());
+  }
+}
+
+void show_report() {
+  auto const text = variable("HCOMP_REPORT");
+  if (text.empty() || text == "summary" || (text.starts_with("json:") && text.size() > 5))
+    print("HCOMP_REPORT", text.empty() ? "not set; it can be summary or json:FILE" : text);
+  else
+    print_wrong("HCOMP_REPORT", "'" + text + "'; it can be summary or json:FILE");
+}
+
+void show_shadow() {
+  auto const text = variable("HCOMP_SHADOW");
+  std::size_t calls = 0;
+  char const* const end = text.data() + text.size();
+  auto const read = std::from_chars(text.data(), end, calls);
+  if (!text.empty() && (read.ec != std::errc{} || read.ptr != end))
+    print_wrong("HCOMP_SHADOW", "'" + text + "'; it is a number of calls, such as 10");
+  else
+    print("HCOMP_SHADOW", text.empty() ? "not set" : text + " calls are tried beside MPI's own");
+}
+
+void show_preload() {
+  std::vector<std::string> ours;
+  for (auto const& library : split(variable("LD_PRELOAD"), ": "))
+    if (files::path(library).filename().string().starts_with("libhcomp")) ours.push_back(library);
+  if (ours.empty())
+    return print("LD_PRELOAD",
+                 "no library of hcomp; set it for the ranks, or nothing is taken over");
+  std::string mpis;
+  for (auto const& library : ours) {
+    files::path const path(library);
+    std::error_code error;
+    auto const mpi = path.parent_path().filename().string();
+    if (path.filename() != "libhcomp_pmpi.so")
+      print_wrong("LD_PRELOAD", library + " takes nothing over; libhcomp_pmpi.so beside it does");
+    else if (!mpi.empty() && !files::exists(path, error))
+      print_wrong("LD_PRELOAD", library + " does not exist, and the loader goes on without it");
+    else
+      print("LD_PRELOAD", library);
+    if (!mpis.empty() && mpis != mpi)
+      print_wrong("LD_PRELOAD", fmt::format("libraries for two MPIs, {} and {}", mpis, mpi));
+    mpis = mpi;
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  CLI::App app(
+      "Says what this installation of hcomp has, what the environment asks of it, and what is "
+      "wrong.\nExit status: 0 if nothing is wrong, else 1.",
+      "hcomp-info");
+  app.set_version_flag("--version", version);
+  bool only_settings = false;
+  app.add_flag("--settings", only_settings, "Print what HCOMP_CONFIG can be, and nothing else");
+  CLI11_PARSE(app, count, words);
+  if (only_settings) {
+    fmt::print("{}", drop_in::help());
+    return EXIT_SUCCESS;
+  }
+
+  fmt::print("hcomp {}, wire format {}\n", version, wire_version);
+  std::fflush(stdout);  // before processes are copied
+  show_mpis();
+  show_machine();
+  show_codecs();
+  fmt::print("\nEnvironment\n");
+  show_config();
+  show_report();
+  show_shadow();
+  show_preload();
+  fmt::print("\n{}\n", wrong.empty() ? "Nothing is wrong." : "Wrong:");
+  for (auto const& one : wrong) fmt::print("  {}\n", one);
+  return wrong.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
