@@ -150,8 +150,12 @@ std::string describe_gpus(void* handle) {
   int driver = 0, count = 0;
   version_of(&driver);
   auto const cuda = fmt::format("driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10);
-  if (int const status = init(0); status != 0)
-    return fmt::format("none: {}, cuInit gives {}", cuda, status);
+  if (int const status = init(0); status != 0) {
+    char const* why = nullptr;
+    if (auto* const words = info::function_in<int(int, char const**)>(handle, "cuGetErrorString"))
+      words(status, &why);
+    return fmt::format("none: {}, {} ({})", cuda, why ? why : "cuInit failed", status);
+  }
   count_of(&count);
   auto text = count == 0 ? "none: " + cuda : cuda;
   for (int device = 0; device < count; ++device) {
