@@ -14,6 +14,8 @@ set(layer_ucx        core transport ucx)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi hcomp.hpp)
 # The umbrella itself.
 set(layer_hcomp.hpp  core codec op exec feedback transport collective)
+# The C API, for compilers that know nothing of the rest.
+set(layer_hcomp.h    "")
 
 # Whose headers are whose: these names open the include line of a library that only some may see.
 set(mpi_headers  "mpi\\.h|mpi-ext\\.h")

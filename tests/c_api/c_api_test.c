@@ -1,0 +1,368 @@
+/* The C API from C: a program of its own, run on several ranks of both MPIs. */
+#include <hcomp/hcomp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, ranks, failures;
+
+static void check(int holds, int line, char const* what) {
+  if (holds) return;
+  ++failures;
+  printf("rank %d of %d, line %d: %s does not hold; the last error was '%s'\n", rank, ranks, line,
+         what, hcomp_last_error());
+}
+#define CHECK(condition) check((condition), __LINE__, #condition)
+#define CHECK_OK(call) check((call) == HCOMP_OK, __LINE__, #call)
+
+/* True on all ranks if it is on all. */
+static int on_all(int mine) {
+  int all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+  return all;
+}
+
+/* True if all ranks have the same bytes. */
+static int same_bytes(void const* x, size_t bytes) {
+  void* first = malloc(bytes);
+  int same;
+  memcpy(first, x, bytes);
+  MPI_Bcast(first, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  same = memcmp(first, x, bytes) == 0;
+  free(first);
+  return on_all(same);
+}
+
+static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
+
+/* A value of a rank, in [-1, 1], by a fixed rule. */
+static double drawn(int of_rank, size_t i) {
+  return 2 * (double)((i * 2654435761u + (unsigned)of_rank * 40503u) % 1000003u) / 1000002 - 1;
+}
+
+enum { values = 5003 };
+static float x[values];
+static double y[values];
+
+/* Whole numbers: their sums are exact in any order. */
+static void sums_of_whole_numbers_are_exact(void) {
+  char const* const methods[] = {"identity", "identity algorithm=direct", "lossless"};
+  size_t m, i, count;
+  for (m = 0; m < 3; ++m) {
+    hcomp_sum* sum = NULL;
+    hcomp_report report;
+    int exact = 1;
+    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
+    CHECK_OK(hcomp_values(sum, &count));
+    CHECK(count == values);
+    for (i = 0; i < values; ++i) x[i] = (float)(i % 100) * (float)(rank + 1);
+    CHECK_OK(hcomp_all_reduce(sum, x, &report));
+    for (i = 0; i < values; ++i)
+      exact &= x[i] == (float)(i % 100) * (float)(ranks * (ranks + 1) / 2);
+    CHECK(exact);
+    CHECK(report.weight == (uint64_t)ranks);
+    CHECK(report.error == 0);
+    CHECK(report.seconds >= report.seconds_codec && report.seconds_codec > 0);
+    CHECK((report.bytes_sent > 0) == (ranks > 1));
+    CHECK_OK(hcomp_free(&sum));
+    CHECK(sum == NULL);
+  }
+}
+
+static void means_and_doubles(void) {
+  hcomp_sum* sum = NULL;
+  size_t i;
+  int exact = 1;
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "identity", &sum));
+  CHECK_OK(hcomp_set_mean(sum, 1));
+  for (i = 0; i < values; ++i) y[i] = (double)i * ranks * (rank + 1);
+  CHECK_OK(hcomp_all_reduce(sum, y, NULL));
+  for (i = 0; i < values; ++i) exact &= y[i] == (double)i * ranks * (ranks + 1) / 2;
+  CHECK(exact);
+  CHECK_OK(hcomp_set_mean(sum, 0));
+  for (i = 0; i < values; ++i) y[i] = 1;
+  CHECK_OK(hcomp_all_reduce(sum, y, NULL));
+  CHECK(y[0] == ranks && y[values - 1] == ranks);
+  CHECK(hcomp_set_mean(sum, 2) == HCOMP_INVALID_ARGUMENT && says("mean is 2"));
+  CHECK_OK(hcomp_free(&sum));
+}
+
+/* Of whole numbers that every codec here carries exactly. */
+static void means_by_all_ways(void) {
+  char const* const methods[] = {"identity", "identity algorithm=doubling", "fp16", "lossless",
+                                 "error_bounded 1e-6"};
+  size_t m, i, first, count;
+  for (m = 0; m < 5; ++m) {
+    hcomp_sum* sum = NULL;
+    int exact = 1;
+    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
+    CHECK_OK(hcomp_set_mean(sum, 1));
+    for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
+    CHECK_OK(hcomp_all_reduce(sum, x, NULL));
+    for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
+    check(exact, __LINE__, methods[m]);
+    if (strstr(methods[m], "doubling") == NULL) {
+      for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
+      CHECK_OK(hcomp_reduce_scatter(sum, x, NULL));
+      CHECK_OK(hcomp_owned(sum, &first, &count));
+      for (i = first; i < first + count; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
+      check(exact, __LINE__, methods[m]);
+      CHECK_OK(hcomp_all_gather(sum, x, NULL)); /* what it gives is one rank's and stays so */
+      for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 2e-6;
+      check(exact, __LINE__, methods[m]);
+    }
+    CHECK_OK(hcomp_free(&sum));
+  }
+}
+
+static void a_bound_is_kept(void) {
+  float const bound = 1e-3f;
+  hcomp_sum* sum = NULL;
+  hcomp_report report;
+  size_t i;
+  int r;
+  double worst = 0;
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "error_bounded 1e-3", &sum));
+  for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
+  CHECK_OK(hcomp_all_reduce(sum, x, &report));
+  for (i = 0; i < values; ++i) {
+    double exact = 0;
+    for (r = 0; r < ranks; ++r) exact += (float)drawn(r, i);
+    if (fabs(x[i] - exact) > worst) worst = fabs(x[i] - exact);
+  }
+  /* Half a unit in the last place of a float below 2^2 for the sum, which is rounded. */
+  CHECK(worst <= bound + 2.4e-7);
+  CHECK(report.error <= bound && worst <= report.error + 2.4e-7);
+  CHECK(ranks == 1 || worst > 0);
+  CHECK(same_bytes(x, sizeof x));
+  CHECK_OK(hcomp_free(&sum));
+}
+
+/* Error feedback telescopes: the sums of T calls are off by one residual of each rank, while
+   without it every call is off by its own. */
+static double error_of_mean(char const* method) {
+  enum { calls = 32 };
+  static double total[values];
+  hcomp_sum* sum = NULL;
+  double norm = 0;
+  size_t i;
+  int r, call;
+  memset(total, 0, sizeof total);
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, method, &sum));
+  for (call = 0; call < calls; ++call) {
+    for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
+    CHECK_OK(hcomp_all_reduce(sum, x, NULL));
+    for (i = 0; i < values; ++i) total[i] += x[i];
+  }
+  CHECK(same_bytes(x, sizeof x));
+  for (i = 0; i < values; ++i) {
+    double exact = 0;
+    for (r = 0; r < ranks; ++r) exact += (float)drawn(r, i);
+    norm += (total[i] / calls - exact) * (total[i] / calls - exact);
+  }
+  CHECK_OK(hcomp_free(&sum));
+  return sqrt(norm / values);
+}
+static void a_sum_keeps_what_was_lost(void) {
+  /* Independent errors of 32 calls average to 1/sqrt(32) of one, a residual to 1/32 of one. */
+  CHECK(error_of_mean("thc bits=2") < 0.5 * error_of_mean("thc bits=2 feedback=no"));
+}
+
+static void calls_draw_new_numbers_and_sums_the_same_ones(void) {
+  static float first[values];
+  int round, again = 0;
+  for (round = 0; round < 2; ++round) {
+    hcomp_sum* sum = NULL;
+    int call;
+    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc bits=4 feedback=no", &sum));
+    for (call = 0; call < 2; ++call) {
+      size_t i;
+      for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
+      CHECK_OK(hcomp_all_reduce(sum, x, NULL));
+      if (round == 0 && call == 0) memcpy(first, x, sizeof x);
+      again = again * 2 + (memcmp(first, x, sizeof x) == 0);
+    }
+    CHECK_OK(hcomp_free(&sum));
+  }
+  CHECK(again == 10); /* the first calls, 1010 in binary */
+}
+
+static void parts_make_the_whole(void) {
+  hcomp_sum* sum = NULL;
+  size_t first = 0, count = 0, i;
+  unsigned long mine, all = 0;
+  int exact = 1;
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_owned(sum, &first, &count));
+  mine = (unsigned long)count;
+  MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(all == values && first + count <= values);
+  for (i = 0; i < values; ++i) x[i] = (float)i;
+  CHECK_OK(hcomp_reduce_scatter(sum, x, NULL));
+  for (i = first; i < first + count; ++i) exact &= x[i] == (float)i * (float)ranks;
+  CHECK(exact);
+  for (i = first; i < first + count; ++i) x[i] += 1;
+  CHECK_OK(hcomp_all_gather(sum, x, NULL));
+  for (i = 0; i < values; ++i) exact &= x[i] == (float)i * (float)ranks + 1;
+  CHECK(exact);
+  CHECK_OK(hcomp_free(&sum));
+}
+
+static void refused(size_t count, MPI_Datatype type, char const* method, char const* part) {
+  hcomp_sum* sum = (hcomp_sum*)x;
+  CHECK(hcomp_create(MPI_COMM_WORLD, count, type, method, &sum) == HCOMP_INVALID_ARGUMENT);
+  CHECK(sum == NULL);
+  if (!says(part)) {
+    printf("rank %d: '%s' does not say '%s'\n", rank, hcomp_last_error(), part);
+    ++failures;
+  }
+}
+static void wrong_arguments_are_refused_in_words(void) {
+  hcomp_sum* sum = NULL;
+  size_t count;
+  refused(10, MPI_FLOAT, "gzip", "hcomp_create: method 'gzip': no codec is called 'gzip'");
+  refused(10, MPI_FLOAT, "thc bits=9", "method 'thc bits=9': 'bits=9': bits is a whole number");
+  refused(10, MPI_FLOAT, " ", "method is empty");
+  refused(10, MPI_FLOAT, NULL, "method is a null pointer");
+  refused(10, MPI_FLOAT, "none", "MPI's own sum");
+  refused(10, MPI_FLOAT, "thc min=1MiB", "are for the rules of the drop-in library");
+  refused(10, MPI_FLOAT, "thc turns=2", "are for the rules of the drop-in library");
+  refused(10, MPI_FLOAT, "thc; double: fp16", "without ';'");
+  refused(10, MPI_INT, "identity", "neither float (MPI_FLOAT, 4 bytes) nor double");
+  refused(10, MPI_DATATYPE_NULL, "identity", "neither float (MPI_FLOAT, 4 bytes) nor double");
+  refused(10, MPI_DOUBLE, "error_bounded 1e-3", "float only");
+  refused((size_t)-1, MPI_FLOAT, "identity", "18446744073709551615 values, there can be");
+  refused(10, MPI_FLOAT, "identity algorithm=torus:5x7", "35");
+  CHECK(hcomp_create(MPI_COMM_NULL, 10, MPI_FLOAT, "identity", &sum) == HCOMP_INVALID_ARGUMENT);
+  CHECK(says("comm is MPI_COMM_NULL"));
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK(says("sum is a null pointer"));
+  CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
+  CHECK(hcomp_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
+  CHECK(hcomp_owned(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_free(NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_free: sum is a null pointer"));
+  CHECK_OK(hcomp_free(&sum)); /* is NULL */
+
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
+  CHECK(hcomp_owned(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
+  CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT && says("null pointer for x"));
+  CHECK(hcomp_all_reduce_sized(sum, x, 9, 4, NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK(says("hcomp_all_reduce with 9 values of 4 bytes in x for a sum of 10 of 4: "));
+  CHECK(hcomp_reduce_scatter_sized(sum, x, 10, 8, NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_all_gather_sized(sum, x, 11, 4, NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK_OK(hcomp_all_reduce_sized(sum, x, 10, 4, NULL));
+  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "sign algorithm=owner", &sum));
+  CHECK(hcomp_reduce_scatter(sum, x, NULL) == HCOMP_INVALID_ARGUMENT && says("owner"));
+  CHECK_OK(hcomp_free(&sum));
+}
+
+/* The last rank differs: all ranks hear of it, and the sum is good for the next call. */
+static void disagreement_is_told_to_all(void) {
+  int const odd = rank == ranks - 1;
+  hcomp_sum* sum = NULL;
+  if (ranks == 1) return;
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "fp16" : "bf16", &sum) ==
+        HCOMP_DISAGREEMENT);
+  CHECK(says("rank 0: 10 of float by 'bf16'; rank 2: 10 of float by 'fp16'"));
+  CHECK(hcomp_create(MPI_COMM_WORLD, odd ? 11 : 10, MPI_FLOAT, "fp16", &sum) == HCOMP_DISAGREEMENT);
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, odd ? MPI_DOUBLE : MPI_FLOAT, "fp16", &sum) ==
+        HCOMP_DISAGREEMENT);
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "zip" : "fp16", &sum) ==
+        HCOMP_DISAGREEMENT);
+  CHECK(says("no codec is called 'zip'") && sum == NULL);
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", odd ? NULL : &sum) ==
+        HCOMP_DISAGREEMENT);
+
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
+  memset(x, 0, sizeof x);
+  x[0] = 1;
+  CHECK(hcomp_all_reduce(sum, odd ? NULL : x, NULL) == HCOMP_DISAGREEMENT);
+  CHECK(says("null pointer for x") == odd && says("rank 2 has 0"));
+  CHECK(hcomp_set_mean(sum, odd) == HCOMP_OK);
+  CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_DISAGREEMENT);
+  CHECK_OK(hcomp_set_mean(sum, 0));
+  CHECK((odd ? hcomp_reduce_scatter : hcomp_all_reduce)(sum, x, NULL) == HCOMP_DISAGREEMENT);
+  CHECK(x[0] == 1);
+  CHECK_OK(hcomp_all_reduce(sum, x, NULL));
+  CHECK(x[0] == ranks && x[1] == 0);
+  CHECK_OK(hcomp_free(&sum));
+}
+
+static void nan_is_told_to_all(void) {
+  hcomp_sum* sum = NULL;
+  memset(x, 0, sizeof x);
+  if (rank == 0) x[3] = (float)NAN;
+  x[0] = 2;
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc", &sum));
+  CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_NONFINITE);
+  CHECK(x[0] == 2);
+  CHECK_OK(hcomp_free(&sum));
+}
+
+static void communicators_of_any_kind(void) {
+  MPI_Comm part;
+  hcomp_sum* sum = NULL;
+  int size, exact = 1;
+  size_t i;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &part);
+  MPI_Comm_size(part, &size);
+  CHECK_OK(hcomp_create_f(MPI_Comm_c2f(part), values, 8, "identity", &sum));
+  MPI_Comm_free(&part); /* the sum has its own */
+  for (i = 0; i < values; ++i) y[i] = 3;
+  CHECK_OK(hcomp_all_reduce(sum, y, NULL));
+  for (i = 0; i < values; ++i) exact &= y[i] == 3 * size;
+  CHECK(exact);
+  CHECK_OK(hcomp_free(&sum));
+  CHECK(hcomp_create_f(MPI_Comm_c2f(MPI_COMM_WORLD), 10, 2, "identity", &sum) ==
+        HCOMP_INVALID_ARGUMENT);
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 0, MPI_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_all_reduce(sum, NULL, NULL));
+  CHECK_OK(hcomp_free(&sum));
+}
+
+static void the_drop_in_library_is_not_there(void) {
+  CHECK(hcomp_comm_set(MPI_COMM_WORLD, "float: thc") == HCOMP_NOT_RUNNING);
+  CHECK(says("hcomp_comm_set: ") && says("preload libhcomp_pmpi.so"));
+  CHECK(hcomp_comm_set_f(MPI_Comm_c2f(MPI_COMM_WORLD), NULL) == HCOMP_NOT_RUNNING);
+}
+
+int main(int argc, char** argv) {
+  hcomp_sum* sum = NULL;
+  int major = -1, minor = -1, patch = -1, all;
+  CHECK(strcmp(hcomp_last_error(), "") == 0);
+  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum) == HCOMP_NOT_RUNNING);
+  CHECK(says("before MPI_Init"));
+  CHECK_OK(hcomp_version(&major, &minor, &patch));
+  CHECK(major >= 0 && minor >= 0 && patch >= 0);
+  CHECK_OK(hcomp_version(NULL, NULL, NULL));
+#ifdef OPEN_MPI
+  CHECK(strncmp(hcomp_built_for(), "Open MPI ", 9) == 0);
+#else
+  CHECK(strncmp(hcomp_built_for(), "MPICH ", 6) == 0);
+#endif
+
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  sums_of_whole_numbers_are_exact();
+  means_and_doubles();
+  means_by_all_ways();
+  a_bound_is_kept();
+  a_sum_keeps_what_was_lost();
+  calls_draw_new_numbers_and_sums_the_same_ones();
+  parts_make_the_whole();
+  wrong_arguments_are_refused_in_words();
+  disagreement_is_told_to_all();
+  nan_is_told_to_all();
+  communicators_of_any_kind();
+  the_drop_in_library_is_not_there();
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
+  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Finalize();
+  CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_NOT_RUNNING);
+  CHECK_OK(hcomp_free(&sum)); /* late, but it frees */
+  if (rank == 0 && all == 0) printf("the C API does what it says on %d ranks\n", ranks);
+  return all + failures > 0;
+}
