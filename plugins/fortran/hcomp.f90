@@ -1,0 +1,322 @@
+!> hcomp for Fortran: sums of real vectors over MPI ranks in few bytes.
+!>
+!>     use mpi_f08
+!>     use hcomp
+!>     type(hcomp_sum) :: sum
+!>     call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc bits=4")
+!>     call hcomp_all_reduce(sum, x)
+!>     call hcomp_free(sum)
+!>
+!> Communicators are integers, as `use mpi` and mpif.h have them; those of mpi_f08 have theirs in
+!> MPI_VAL. Everything else is as in hcomp.h, which says more. Without `code` a failure ends the
+!> program with words; with it, it is HCOMP_OK or another of the codes, and hcomp_last_error() has
+!> the words.
+!>
+!> Compile this file with the program, since modules are a compiler's own, and link libhcomp.so of
+!> the MPI in use. It needs Fortran 2018, as gfortran has it from version 9 on.
+module hcomp
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_float, c_int, &
+    c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  implicit none
+  private
+
+  public :: hcomp_sum, hcomp_report
+  public :: hcomp_create, hcomp_free
+  public :: hcomp_all_reduce, hcomp_reduce_scatter, hcomp_all_gather
+  public :: hcomp_owned, hcomp_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
+
+  integer, parameter, public :: HCOMP_OK = 0
+  integer, parameter, public :: HCOMP_INVALID_ARGUMENT = 1
+  integer, parameter, public :: HCOMP_DISAGREEMENT = 2
+  integer, parameter, public :: HCOMP_NONFINITE = 3
+  integer, parameter, public :: HCOMP_DAMAGED = 4
+  integer, parameter, public :: HCOMP_TRANSPORT = 5
+  integer, parameter, public :: HCOMP_OTHER = 6
+  integer, parameter, public :: HCOMP_NOT_RUNNING = 7
+
+  !> Sums of vectors of one size by one method over one communicator.
+  type :: hcomp_sum
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type hcomp_sum
+
+  !> What one call did on this rank.
+  type, bind(C) :: hcomp_report
+    integer(c_int64_t) :: bytes_sent  !< headers included
+    integer(c_int64_t) :: weight      !< summands of the result: the number of ranks
+    real(c_double) :: seconds         !< all of the call
+    real(c_double) :: seconds_codec   !< of them encoding, merging and decoding
+    real(c_double) :: error           !< no value of the sum is off by more, where the codec knows
+  end type hcomp_report
+
+  !> A sum of vectors of `values` reals of a kind, which is that of single or double precision.
+  !> Collective over `comm`.
+  interface hcomp_create
+    module procedure create, create_long
+  end interface hcomp_create
+
+  !> Sums x, an array of any rank, over all ranks, in place. Collective.
+  interface hcomp_all_reduce
+    module procedure all_reduce_single, all_reduce_double
+  end interface hcomp_all_reduce
+
+  !> The same, but each rank has only its part of the sum in x, see hcomp_owned. Collective.
+  interface hcomp_reduce_scatter
+    module procedure reduce_scatter_single, reduce_scatter_double
+  end interface hcomp_reduce_scatter
+
+  !> Gives every rank all ranks' parts of x. Collective.
+  interface hcomp_all_gather
+    module procedure all_gather_single, all_gather_double
+  end interface hcomp_all_gather
+
+  interface
+    function c_create(comm, values, value_bytes, method, sum) bind(C, name="hcomp_create_f")
+      import :: c_char, c_int, c_ptr, c_size_t
+      integer(c_int), value :: comm, value_bytes
+      integer(c_size_t), value :: values
+      character(kind=c_char), intent(in) :: method(*)
+      type(c_ptr), intent(out) :: sum
+      integer(c_int) :: c_create
+    end function c_create
+    function c_free(sum) bind(C, name="hcomp_free")
+      import :: c_int, c_ptr
+      type(c_ptr), intent(inout) :: sum
+      integer(c_int) :: c_free
+    end function c_free
+    function c_all_reduce(sum, x, values, value_bytes, report) &
+        bind(C, name="hcomp_all_reduce_sized")
+      import :: c_int, c_ptr, c_size_t, hcomp_report
+      type(c_ptr), value :: sum, x
+      integer(c_size_t), value :: values
+      integer(c_int), value :: value_bytes
+      type(hcomp_report), intent(out), optional :: report
+      integer(c_int) :: c_all_reduce
+    end function c_all_reduce
+    function c_reduce_scatter(sum, x, values, value_bytes, report) &
+        bind(C, name="hcomp_reduce_scatter_sized")
+      import :: c_int, c_ptr, c_size_t, hcomp_report
+      type(c_ptr), value :: sum, x
+      integer(c_size_t), value :: values
+      integer(c_int), value :: value_bytes
+      type(hcomp_report), intent(out), optional :: report
+      integer(c_int) :: c_reduce_scatter
+    end function c_reduce_scatter
+    function c_all_gather(sum, x, values, value_bytes, report) &
+        bind(C, name="hcomp_all_gather_sized")
+      import :: c_int, c_ptr, c_size_t, hcomp_report
+      type(c_ptr), value :: sum, x
+      integer(c_size_t), value :: values
+      integer(c_int), value :: value_bytes
+      type(hcomp_report), intent(out), optional :: report
+      integer(c_int) :: c_all_gather
+    end function c_all_gather
+    function c_owned(sum, first, count) bind(C, name="hcomp_owned")
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: sum
+      integer(c_size_t), intent(out) :: first, count
+      integer(c_int) :: c_owned
+    end function c_owned
+    function c_set_mean(sum, mean) bind(C, name="hcomp_set_mean")
+      import :: c_int, c_ptr
+      type(c_ptr), value :: sum
+      integer(c_int), value :: mean
+      integer(c_int) :: c_set_mean
+    end function c_set_mean
+    function c_comm_set(comm, settings) bind(C, name="hcomp_comm_set_f")
+      import :: c_char, c_int
+      integer(c_int), value :: comm
+      character(kind=c_char), intent(in), optional :: settings(*)
+      integer(c_int) :: c_comm_set
+    end function c_comm_set
+    function c_last_error() bind(C, name="hcomp_last_error")
+      import :: c_ptr
+      type(c_ptr) :: c_last_error
+    end function c_last_error
+    function c_version(major, minor, patch) bind(C, name="hcomp_version")
+      import :: c_int
+      integer(c_int), intent(out) :: major, minor, patch
+      integer(c_int) :: c_version
+    end function c_version
+    pure function c_strlen(text) bind(C, name="strlen")
+      import :: c_ptr, c_size_t
+      type(c_ptr), value, intent(in) :: text
+      integer(c_size_t) :: c_strlen
+    end function c_strlen
+  end interface
+
+contains
+
+  subroutine create_long(sum, comm, values, real_kind, method, code)
+    type(hcomp_sum), intent(out) :: sum
+    integer, intent(in) :: comm
+    integer(c_int64_t), intent(in) :: values
+    integer, intent(in) :: real_kind         !< kind(x)
+    character(len=*), intent(in) :: method   !< "thc bits=4"
+    integer, intent(out), optional :: code
+    integer(c_int) :: value_bytes
+
+    value_bytes = 0  ! which is refused by all ranks
+    if (real_kind == c_float) value_bytes = 4
+    if (real_kind == c_double) value_bytes = 8
+    call finish(c_create(int(comm, c_int), int(values, c_size_t), value_bytes, in_c(method), &
+      sum%handle), code)
+  end subroutine create_long
+
+  subroutine create(sum, comm, values, real_kind, method, code)
+    type(hcomp_sum), intent(out) :: sum
+    integer, intent(in) :: comm
+    integer(c_int), intent(in) :: values
+    integer, intent(in) :: real_kind
+    character(len=*), intent(in) :: method
+    integer, intent(out), optional :: code
+
+    call create_long(sum, comm, int(values, c_int64_t), real_kind, method, code)
+  end subroutine create
+
+  !> Frees it; nothing if it was never created or is free already. Collective.
+  subroutine hcomp_free(sum, code)
+    type(hcomp_sum), intent(inout) :: sum
+    integer, intent(out), optional :: code
+
+    call finish(c_free(sum%handle), code)
+  end subroutine hcomp_free
+
+  subroutine all_reduce_single(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_float), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish(c_all_reduce(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+  end subroutine all_reduce_single
+
+  subroutine all_reduce_double(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_double), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish(c_all_reduce(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+  end subroutine all_reduce_double
+
+  subroutine reduce_scatter_single(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_float), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish( &
+      c_reduce_scatter(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+  end subroutine reduce_scatter_single
+
+  subroutine reduce_scatter_double(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_double), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish( &
+      c_reduce_scatter(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+  end subroutine reduce_scatter_double
+
+  subroutine all_gather_single(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_float), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish(c_all_gather(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+  end subroutine all_gather_single
+
+  subroutine all_gather_double(sum, x, report, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_double), intent(inout), contiguous, target :: x(..)
+    type(hcomp_report), intent(out), optional :: report
+    integer, intent(out), optional :: code
+
+    call finish(c_all_gather(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+  end subroutine all_gather_double
+
+  !> This rank's part: x(first : last), of x as a vector that begins with 1.
+  subroutine hcomp_owned(sum, first, last, code)
+    type(hcomp_sum), intent(in) :: sum
+    integer(c_int64_t), intent(out) :: first, last
+    integer, intent(out), optional :: code
+    integer(c_size_t) :: before, count
+
+    before = 0
+    count = 0
+    call finish(c_owned(sum%handle, before, count), code)
+    first = before + 1
+    last = before + count
+  end subroutine hcomp_owned
+
+  !> Whether all_reduce and reduce_scatter give the mean over the ranks, or the sum, which they do at
+  !> first. To be set alike on all ranks.
+  subroutine hcomp_set_mean(sum, mean, code)
+    type(hcomp_sum), intent(in) :: sum
+    logical, intent(in) :: mean
+    integer, intent(out), optional :: code
+
+    call finish(c_set_mean(sum%handle, merge(1_c_int, 0_c_int, mean)), code)
+  end subroutine hcomp_set_mean
+
+  !> Settings for MPI's own sums on this communicator, where libhcomp_pmpi.so is preloaded. Without
+  !> `settings`: those of the program again. Collective.
+  subroutine hcomp_comm_set(comm, settings, code)
+    integer, intent(in) :: comm
+    character(len=*), intent(in), optional :: settings
+    integer, intent(out), optional :: code
+
+    if (present(settings)) then
+      call finish(c_comm_set(int(comm, c_int), in_c(settings)), code)
+    else
+      call finish(c_comm_set(int(comm, c_int)), code)
+    end if
+  end subroutine hcomp_comm_set
+
+  !> Words of the last call that failed in this thread.
+  function hcomp_last_error() result(words)
+    character(len=:), allocatable :: words
+    type(c_ptr) :: text
+    character(kind=c_char), pointer :: letters(:)
+    integer(c_size_t) :: i
+
+    text = c_last_error()
+    call c_f_pointer(text, letters, [c_strlen(text)])
+    allocate (character(len=size(letters)) :: words)
+    do i = 1, size(letters, kind=c_size_t)
+      words(i:i) = letters(i)
+    end do
+  end function hcomp_last_error
+
+  subroutine hcomp_version(major, minor, patch)
+    integer, intent(out) :: major, minor, patch
+    integer(c_int) :: in_c(3), code
+
+    code = c_version(in_c(1), in_c(2), in_c(3))
+    major = in_c(1)
+    minor = in_c(2)
+    patch = in_c(3)
+  end subroutine hcomp_version
+
+  pure function in_c(text)
+    character(len=*), intent(in) :: text
+    character(kind=c_char, len=:), allocatable :: in_c
+
+    in_c = trim(text) // c_null_char
+  end function in_c
+
+  subroutine finish(result, code)
+    integer(c_int), intent(in) :: result
+    integer, intent(out), optional :: code
+
+    if (present(code)) then
+      code = result
+    else if (result /= HCOMP_OK) then
+      error stop hcomp_last_error()
+    end if
+  end subroutine finish
+
+end module hcomp

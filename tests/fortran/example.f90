@@ -1,0 +1,22 @@
+!> What a Fortran program with `use mpi` writes.
+program example
+  use mpi
+  use hcomp
+  implicit none
+  type(hcomp_sum) :: sum
+  real :: x(1000)
+  integer :: rank, ranks, ierror
+
+  call MPI_Init(ierror)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+  x = rank
+
+  call hcomp_create(sum, MPI_COMM_WORLD, size(x), kind(x), "fp16")
+  call hcomp_all_reduce(sum, x)
+  call hcomp_free(sum)
+
+  if (rank == 0) print '(a, f0.1)', "sum of all ranks' numbers: ", x(1)
+  call MPI_Finalize(ierror)
+  if (any(x /= ranks * (ranks - 1) / 2)) error stop "the sum is wrong"
+end program example
