@@ -17,6 +17,7 @@ tests=(
   doctest-dev libbenchmark-dev
   iproute2 iperf3 iputils-ping                  # emulated networks, and what measures them
   libsimgrid-dev                                # simulated clusters
+  gfortran python3-mpi4py python3-numpy         # the other languages
 )
 
 case "${1-}" in

@@ -1,0 +1,159 @@
+"""The Python package on several ranks. Started as `python3 -m mpi4py`: an error ends all ranks."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+import hcomp
+
+comm = MPI.COMM_WORLD
+rank, ranks = comm.rank, comm.size
+values = 5000
+
+
+def raises(code, words, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except hcomp.HcompError as error:
+        assert error.code == code, (error.code, str(error))
+        assert words in str(error), str(error)
+    else:
+        raise AssertionError(f"rank {rank}: no error, '{words}' was expected")
+
+
+def drawn(of_rank, dtype=np.float32):
+    return np.random.default_rng([7, of_rank]).uniform(-1, 1, values).astype(dtype)
+
+
+def test_sums_of_whole_numbers_are_exact():
+    for dtype in (np.float32, np.float64):
+        with hcomp.Sum(comm, values, dtype, "identity") as total:
+            x = np.arange(values, dtype=dtype) * (rank + 1)
+            report = total.all_reduce(x)
+            assert np.array_equal(x, np.arange(values) * (ranks * (ranks + 1) // 2))
+            assert report.weight == ranks and report.error == 0
+            assert report.seconds >= report.seconds_codec > 0
+            assert (report.bytes_sent > 0) == (ranks > 1)
+
+
+def test_means_and_any_shape():
+    x = np.full((50, values // 50), float(ranks * rank))
+    with hcomp.Sum(comm, x.size, x.dtype, "identity") as mean:
+        mean.all_reduce(x, mean=True)
+        assert (x == ranks * (ranks - 1) / 2).all()
+        mean.all_reduce(x)  # the mean is not for ever
+        assert (x == ranks * ranks * (ranks - 1) / 2).all()
+
+
+def test_a_bound_is_kept():
+    exact = sum(drawn(r).astype(float) for r in range(ranks))
+    x = drawn(rank)
+    with hcomp.Sum(comm, values, x.dtype, "error_bounded 1e-3") as total:
+        report = total.all_reduce(x)
+    worst = np.abs(x - exact).max()
+    # half a unit in the last place of a float below 4 for the rounding of the sum
+    assert worst <= 1e-3 + 2.4e-7 and report.error <= 1e-3, (worst, report)
+    assert ranks == 1 or worst > 0
+    assert len(set(comm.allgather(x.tobytes()))) == 1
+
+
+def test_training_methods_feed_back():
+    # Errors of T calls average to 1/sqrt(T) of one, a residual to 1/T of one.
+    exact = sum(drawn(r).astype(float) for r in range(ranks))
+
+    def error_of_mean(method, calls=32):
+        mean = np.zeros(values)
+        with hcomp.Sum(comm, values, np.float32, method) as total:
+            for _ in range(calls):
+                x = drawn(rank)
+                total.all_reduce(x)
+                mean += x / calls
+        return np.linalg.norm(mean - exact)
+
+    assert error_of_mean("thc bits=2") < 0.5 * error_of_mean("thc bits=2 feedback=no")
+
+
+def test_parts_make_the_whole():
+    with hcomp.Sum(comm, values, np.float32, "identity") as total:
+        mine = total.owned
+        parts = sorted(comm.allgather((mine.start, mine.stop)))
+        assert [0, *(stop for _, stop in parts)] == [*(start for start, _ in parts), values]
+        x = np.arange(values, dtype=np.float32)
+        total.reduce_scatter(x)
+        assert np.array_equal(x[mine], np.arange(values)[mine] * ranks)
+        x[mine] += 1
+        total.all_gather(x)
+        assert np.array_equal(x, np.arange(values) * ranks + 1)
+
+
+def test_errors_have_the_librarys_words():
+    refused = hcomp.HcompError.INVALID_ARGUMENT
+    raises(refused, "no codec is called 'gzip'", hcomp.Sum, comm, values, np.float32, "gzip")
+    raises(refused, "neither float", hcomp.Sum, comm, values, np.int32, "fp16")
+    raises(refused, "neither float", hcomp.Sum, comm, values, ">f4", "fp16")
+    raises(refused, "there can be", hcomp.Sum, comm, -1, np.float32, "fp16")
+    raises(refused, "COMM_NULL", hcomp.Sum, MPI.COMM_NULL, 1, np.float32, "fp16")
+    with hcomp.Sum(comm, values, np.float32, "fp16") as total:
+        call = total.all_reduce
+        raises(refused, "x has values of float64", call, np.zeros(values))
+        raises(refused, "not C-contiguous", call, np.zeros(2 * values, np.float32)[::2])
+        raises(refused, "x is a list", call, [0.0] * values)
+        frozen = np.zeros(values, np.float32)
+        frozen.flags.writeable = False
+        raises(refused, "cannot be written to", call, frozen)
+        raises(refused, "with 7 values of 4 bytes", call, np.zeros(7, np.float32))
+    raises(refused, "is closed", total.all_reduce, np.zeros(values, np.float32))
+    total.close()  # again
+    raises(hcomp.HcompError.NOT_RUNNING, "preload", hcomp.comm_set, comm, "float: fp16")
+    assert hcomp.version() >= (0, 1, 0)
+
+
+def test_what_is_wrong_on_one_rank_is_an_error_on_all():
+    if ranks == 1:
+        return
+    odd = rank == ranks - 1
+    differ = hcomp.HcompError.DISAGREEMENT
+    raises(differ, "'bf16'", hcomp.Sum, comm, values, np.float32, "fp16" if odd else "bf16")
+    with hcomp.Sum(comm, values, np.float32, "fp16") as total:
+        x = np.ones(values, np.float32)
+        if odd:
+            raises(hcomp.HcompError.INVALID_ARGUMENT, "not C-contig", total.all_reduce, x[::2])
+        else:
+            raises(differ, "number of values", total.all_reduce, x)
+        x[0] = np.nan if odd else 0
+        raises(hcomp.HcompError.NONFINITE, "", total.all_reduce, x)
+        x[:] = 1  # the sum is as good as before
+        total.all_reduce(x)
+        assert (x == ranks).all()
+
+
+def test_a_library_that_is_not_there_is_named():
+    # In a process of its own, without MPI_Init.
+    script = (
+        "import mpi4py; mpi4py.rc.initialize = False\n"
+        "import hcomp\n"
+        "hcomp._candidates = lambda mpi: [hcomp.Path('/nowhere/libhcomp.so')]\n"
+        "hcomp.version()\n"
+    )
+    if rank > 0:
+        return
+    kept = {name: text for name, text in os.environ.items() if name != "HCOMP_LIBRARY"}
+    for name in [n for n in kept if n.startswith(("OMPI_", "PMIX_", "PMI_"))]:
+        del kept[name]
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=kept, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode != 0
+    assert "ImportError: hcomp: there is no libhcomp.so" in ran.stderr, ran.stderr
+    assert "/nowhere/libhcomp.so" in ran.stderr and "HCOMP_LIBRARY" in ran.stderr, ran.stderr
+
+
+tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
+for test in tests:
+    test()
+comm.Barrier()
+if rank == 0:
+    print(f"{len(tests)} tests of the Python package on {ranks} ranks")
