@@ -3,6 +3,7 @@
 /// hcomp's collectives over MPI point-to-point.
 
 #include <mpi.h>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
@@ -22,7 +23,14 @@ namespace hcomp::mpi {
 /// What a rank does while it waits for a message.
 enum class waiting {
   yield,  ///< asks MPI and gives the processor away in turns: ranks may share cores
+  sleep,  ///< the same, and sleeps for 20 us at a time when a message is late: for threads beside
+          ///< others that calculate
   block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
+};
+
+/// A communicator that nobody else uses.
+struct private_comm {
+  MPI_Comm handle;
 };
 
 /// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
@@ -43,8 +51,11 @@ class transport {
 
   /// Collective over `comm`, which is duplicated; so is destruction, unless a transport_error was
   /// thrown.
-  explicit transport(MPI_Comm comm, waiting how = waiting::yield) : waiting_(how) {
-    require(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+  explicit transport(MPI_Comm comm, waiting how = waiting::yield)
+      : transport(private_comm{duplicate(comm)}, how) {}
+  /// Takes `comm`, which it frees.
+  explicit transport(private_comm comm, waiting how = waiting::yield)
+      : comm_(comm.handle), waiting_(how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     rank_ = rank_of(comm_);
     size_ = size_of(comm_);
@@ -101,11 +112,20 @@ class transport {
   }
 
  private:
+  static MPI_Comm duplicate(MPI_Comm comm) {
+    MPI_Comm mine = MPI_COMM_NULL;
+    require(MPI_Comm_dup(comm, &mine), "MPI_Comm_dup");
+    return mine;
+  }
+
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
-  static int poll(MPI_Request& handle, MPI_Status& status) {
+  int poll(MPI_Request& handle, MPI_Status& status) const {
     int code = MPI_SUCCESS, done = 0;
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
-      if (idle > 64) std::this_thread::yield();
+      if (waiting_ == waiting::sleep && idle > 256)
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      else if (idle > 64)
+        std::this_thread::yield();
       code = MPI_Test(&handle, &done, &status);
     }
     return code;

@@ -1,0 +1,73 @@
+#pragma once
+/// @file
+/// What belongs to one communicator of the program: sums over a private copy of it, one after the
+/// other, here or in a thread.
+
+#include <mpi.h>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "residual_store.hpp"
+#include "settings.hpp"
+#include "summer.hpp"
+
+namespace hcomp::drop_in {
+
+/// Created by all ranks of a communicator in their first call that is summed here.
+///
+/// Sums are made in the order of the calls. Those that may take place beside the program go to a
+/// thread of this communicator's own: a single thread for all of them would wait for ever where
+/// ranks begin sums on two communicators in different orders, which MPI allows.
+class communicator : public std::enable_shared_from_this<communicator> {
+ public:
+  using work = std::function<void(communicator&)>;
+
+  /// Collective, but waits for nobody: `comm` is copied when the first sum begins.
+  communicator(MPI_Comm comm, std::uint64_t number, residual_store& residuals);
+  ~communicator();
+  communicator(communicator const&) = delete;
+  communicator& operator=(communicator const&) = delete;
+
+  /// Does it now, after all that was begun before. What it throws comes through.
+  void run(work const& sum);
+  /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
+  void begin(work sum);
+
+  /// The program has freed the communicator. What was begun goes on; then all that MPI keeps is
+  /// given back, in the thread if there is one: MPICH tells us in the middle of its work there.
+  /// Waits for the copy: Open MPI 4.1 crashes where one of a freed communicator is being made.
+  void release();
+  /// Waits until the threads of all communicators that were released have ended.
+  static void wait_for_threads();
+
+  /// For work alone. @throws transport_error
+  summer& sums();
+  /// For work alone, after sums(): the private copy, for sums by MPI.
+  MPI_Comm private_copy() const { return copy_; }
+  /// For work alone: how many sums were made before this one; the same on all ranks.
+  std::uint64_t next_call() { return calls_++; }
+
+ private:
+  void serve();
+  void give_back();
+
+  MPI_Comm copy_ = MPI_COMM_NULL;
+  MPI_Request copied_ = MPI_REQUEST_NULL;
+  std::uint64_t number_, calls_ = 0;
+  residual_store* residuals_;
+  std::unique_ptr<summer> sums_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<work> waiting_;
+  std::thread::id thread_;
+  bool has_thread_ = false, has_copy_ = false, busy_ = false, ends_ = false;
+};
+
+}  // namespace hcomp::drop_in

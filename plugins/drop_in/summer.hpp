@@ -1,0 +1,73 @@
+#pragma once
+/// @file
+/// All sums of one communicator: plans by size and method, and whose residual is whose.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "residual_store.hpp"
+#include "settings.hpp"
+#include "vector_sum.hpp"
+
+namespace hcomp::drop_in {
+
+/// Sums vectors of any size and type over one transport. Used by one thread at a time.
+///
+/// Plans are kept, those used last first, for vectors of 256 MiB together or the last one alone.
+class summer {
+ public:
+  static constexpr std::size_t most_planned_bytes = std::size_t{256} << 20;
+
+  /// @param number     of this communicator, for the store; never used again for another
+  /// @param residuals  must outlive this
+  summer(any_transport transport, std::uint64_t number, residual_store& residuals);
+  ~summer();
+  summer(summer const&) = delete;
+  summer& operator=(summer const&) = delete;
+
+  /// Sums x over all ranks, in place. Collective.
+  ///
+  /// @param x       `values` values of that type
+  /// @param buffer  what tells one tensor from another, see tensor_key
+  /// @throws as vector_sum::all_reduce and make_vector_sum
+  report all_reduce(value_type type, void* x, std::size_t values, method const& how,
+                    void const* buffer);
+
+  int rank() const { return transport_.rank(); }
+  int ranks() const { return transport_.size(); }
+  std::size_t plans() const { return plans_.size(); }
+
+ private:
+  struct planned {
+    value_type type;
+    std::size_t values;
+    method how;
+    std::unique_ptr<host_executor> executor;
+    std::unique_ptr<vector_sum<float>> of_float;
+    std::unique_ptr<vector_sum<double>> of_double;
+
+    std::size_t bytes() const { return values * size_of(type); }
+  };
+
+  planned& plan_for(value_type type, std::size_t values, method const& how);
+  template <class V>
+  report sum(vector_sum<V>& plan, void* x, std::size_t values, method const& how,
+             void const* buffer);
+  std::uint32_t turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
+                        int turns);
+
+  any_transport transport_;
+  std::uint64_t number_;
+  residual_store* residuals_;
+  std::uint64_t step_ = 0;
+  std::list<planned> plans_;  ///< the one used last first
+  std::map<tensor_key, std::uint32_t> turns_;
+};
+
+}  // namespace hcomp::drop_in

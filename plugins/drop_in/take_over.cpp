@@ -1,0 +1,457 @@
+#include "take_over.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "library.hpp"
+
+namespace hcomp::drop_in {
+
+namespace {
+
+std::optional<value_type> type_of(MPI_Datatype type) {
+  if (type == MPI_FLOAT || type == MPI_REAL || type == MPI_REAL4) return value_type::float32;
+  if (type == MPI_DOUBLE || type == MPI_DOUBLE_PRECISION || type == MPI_REAL8)
+    return value_type::float64;
+  return std::nullopt;
+}
+
+/// The file that has this address, and where in it.
+std::string place_of(void const* address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || !info.dli_fname) return "?";
+  std::string_view const path(info.dli_fname);
+  char offset[24];
+  std::snprintf(offset, sizeof offset, "+0x%zx",
+                static_cast<std::size_t>(static_cast<char const*>(address) -
+                                         static_cast<char const*>(info.dli_fbase)));
+  return std::string(path.substr(path.rfind('/') + 1)) + offset;
+}
+
+/// A call that is taken over, or why it is not.
+struct decision {
+  rule const* as = nullptr;
+  value_type type = value_type::float32;
+  int ranks = 0;
+  char const* why = "";
+};
+
+decision decide(library& lib, reduction_call const& call, bool nonblocking) {
+  decision d;
+  if (call.op != MPI_SUM) return d.why = "not MPI_SUM", d;
+  auto const type = type_of(call.type);
+  if (!type) return d.why = "neither float nor double", d;
+  d.type = *type;
+  if (call.count <= 0) return d.why = "no values", d;
+  int inter = 0;
+  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter)
+    return d.why = "an intercommunicator", d;
+  PMPI_Comm_size(call.comm, &d.ranks);
+  if (d.ranks < 2) return d.why = "one rank", d;
+  auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
+  auto const* const found = lib.settings_of(call.comm).find(d.type, bytes, d.ranks);
+  if (!found) return d.why = "no rule", d;
+  if (found->sum.codec == "none") return d.why = "rule says none", d;
+  if (nonblocking && !lib.has_threads())
+    return d.why = "needs MPI_THREAD_MULTIPLE (nonblocking=yes asks for it)", d;
+  d.as = found;
+  return d;
+}
+
+/// What MPI would do with the arguments of the call, wrong ones included, is left to MPI.
+bool has_buffers(reduction_call const& call) {
+  return call.receive && call.send && call.receive != MPI_IN_PLACE;
+}
+
+site_figures figures_of(reduction_call const& call, int ranks) {
+  site_figures one;
+  one.calls = 1;
+  one.smallest = one.largest = static_cast<std::uint64_t>(std::max(call.count, 0));
+  if (auto const type = type_of(call.type); type && ranks > 0)
+    one.bytes_plain = 2 * static_cast<std::uint64_t>(ranks - 1) * one.largest * size_of(*type) /
+                      static_cast<std::uint64_t>(ranks);
+  return one;
+}
+call_site site_of(reduction_call const& call, int ranks, std::string way, std::string why) {
+  auto const type = type_of(call.type);
+  return {call.function, place_of(call.caller), type ? std::string(to_text(*type)) : "other",
+          ranks,         std::move(way),        std::move(why)};
+}
+
+void note_passed(library& lib, reduction_call const& call, decision const& d) {
+  if (!lib.reports()) return;
+  lib.journal().add(site_of(call, d.ranks, "MPI", d.why), figures_of(call, d.ranks));
+}
+
+/// Says so once per text.
+void warn(int rank, std::string const& text) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> said;
+  std::lock_guard const lock(mutex);
+  if (rank == 0 && !std::exchange(said[text], true))
+    std::fprintf(stderr, "hcomp: %s\n", text.c_str());
+}
+
+/// An error of hcomp as one of MPI's.
+int raise(MPI_Comm comm, std::string const& text) {
+  std::fprintf(stderr, "hcomp: %s\n", text.c_str());
+  std::fflush(stderr);
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class V>
+void compare(site_figures& figures, std::span<V const> sum, std::span<V const> exact) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    auto const e = static_cast<double>(exact[i]), d = static_cast<double>(sum[i]) - e;
+    if (!std::isfinite(d)) continue;
+    figures.worst_error = std::max(figures.worst_error, std::fabs(d));
+    difference += d * d;
+    norm += e * e;
+  }
+  figures.worst_relative =
+      std::max(figures.worst_relative,
+               norm > 0 ? std::sqrt(difference / norm) : (difference > 0 ? HUGE_VAL : 0.0));
+  ++figures.compared;
+}
+
+/// Sums x over all ranks: by the rule, or by MPI where the codec cannot carry what is in x.
+/// @param x  on return the sum; `figures` and what is thrown: as vector_sum
+struct summing {
+  library* lib;
+  reduction_call call;
+  decision d;
+  // copies: in a thread, the program's communicator and its settings may be gone meanwhile
+  rule as;
+  std::size_t shadow_calls;
+
+  summing(library& l, reduction_call const& c, decision const& taken)
+      : lib(&l),
+        call(c),
+        d(taken),
+        as(*taken.as),
+        shadow_calls(l.settings_of(c.comm).shadow_calls) {
+    d.as = nullptr;
+  }
+
+  std::size_t bytes() const { return static_cast<std::size_t>(call.count) * size_of(d.type); }
+
+  /// In place. @throws disagreement_error, wire_error, transport_error, std::bad_alloc
+  void operator()(communicator& state, void* x) const {
+    auto& sums = state.sums();
+    auto const number = state.next_call();
+    bool const only_tried = number < shadow_calls;
+    bool const compared = only_tried || (as.check_every > 0 &&
+                                         number % static_cast<std::uint64_t>(as.check_every) == 0);
+    auto figures = figures_of(call, d.ranks);
+    std::string way = as.sum.text(), why = "rule '" + as.text() + "'";
+
+    std::vector<std::byte> plain;
+    if (compared) {
+      plain.assign(static_cast<std::byte*>(x), static_cast<std::byte*>(x) + bytes());
+      auto const begin = std::chrono::steady_clock::now();
+      sum_by_mpi(state, plain.data());
+      figures.seconds_plain = seconds_since(begin);
+    }
+    auto const begin = std::chrono::steady_clock::now();
+    try {
+      auto const made =
+          sums.all_reduce(d.type, x, static_cast<std::size_t>(call.count), as.sum, call.receive);
+      figures.bytes_sent = made.bytes_sent;
+      figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
+      figures.seconds = seconds_since(begin);
+      if (compared && d.type == value_type::float32)
+        compare<float>(figures, values<float>(x), values<float>(plain.data()));
+      else if (compared)
+        compare<double>(figures, values<double>(x), values<double>(plain.data()));
+    } catch (nonfinite_error const&) {
+      way = "MPI", why = "NaN or infinity, or too large for " + as.sum.text();
+      sum_by_mpi(state, x);
+    } catch (std::invalid_argument const& cannot) {  // on all ranks alike
+      way = "MPI", why = cannot.what();
+      warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
+                            " values is left to MPI: " + cannot.what());
+      sum_by_mpi(state, x);
+    }
+    if (only_tried) std::memcpy(x, plain.data(), plain.size());
+    if (lib->reports())
+      lib->journal().add(site_of(call, d.ranks, std::move(way), std::move(why)), figures);
+  }
+
+ private:
+  template <class V> std::span<V const> values(void const* x) const {
+    return {static_cast<V const*>(x), static_cast<std::size_t>(call.count)};
+  }
+  void sum_by_mpi(communicator& state, void* x) const {
+    mpi::require(
+        PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, state.private_copy()),
+        "MPI_Allreduce");
+  }
+};
+
+/// Runs `sum` for the call if it is to be taken over.
+/// @param in_place  what MPI_IN_PLACE stands for
+/// @param x         (scratch) where to sum
+/// @param done      (x) puts the sum where it belongs
+template <class Where, class Done>
+bool take(reduction_call const& call, int& code, Where const& where, Done const& done) {
+  auto* const lib = library::running();
+  if (!lib) return false;
+  auto const d = decide(*lib, call, false);
+  if (!d.as || !has_buffers(call)) {
+    note_passed(*lib, call, d);
+    return false;
+  }
+  code = MPI_SUCCESS;
+  try {
+    lib->state_of(call.comm).run([&](communicator& state) {
+      summing const sum(*lib, call, d);
+      std::vector<std::byte> scratch;
+      void* const x = where(sum.bytes(), scratch);
+      sum(state, x);
+      done(x);
+    });
+  } catch (std::exception const& error) {
+    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+  }
+  return true;
+}
+
+void const* input_of(reduction_call const& call) {
+  return call.send == MPI_IN_PLACE ? call.receive : call.send;
+}
+
+/// Copies the input of a call to where it is summed.
+auto scratch_for(reduction_call const& call) {
+  return [&call](std::size_t bytes, std::vector<std::byte>& scratch) -> void* {
+    auto const* const from = static_cast<std::byte const*>(input_of(call));
+    scratch.assign(from, from + bytes);
+    return scratch.data();
+  };
+}
+
+/// A sum in the receive buffer.
+void sum_in_place(communicator& state, summing const& sum) {
+  if (sum.call.send != MPI_IN_PLACE) std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
+  sum(state, sum.call.receive);
+}
+
+/// Requests whose sum is not finished.
+struct requests_under_way {
+  void add(MPI_Request request) {
+    std::lock_guard const lock(mutex_);
+    requests_.insert(request);
+    count_ = static_cast<int>(requests_.size());
+  }
+  void remove(MPI_Request request) {
+    {
+      std::lock_guard const lock(mutex_);
+      requests_.erase(request);
+      count_ = static_cast<int>(requests_.size());
+    }
+    changed_.notify_all();
+  }
+  bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+  bool has(MPI_Request request) {
+    std::lock_guard const lock(mutex_);
+    return requests_.contains(request);
+  }
+  void wait_for(MPI_Request request) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !requests_.contains(request); });
+  }
+
+ private:
+  std::atomic<int> count_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<MPI_Request> requests_;
+};
+requests_under_way& under_way() {
+  static auto& all = *new requests_under_way;  // outlives threads at the program's end
+  return all;
+}
+
+/// In a communicator's thread.
+void sum_aside(communicator& state, summing const& sum, MPI_Request request, int tag) {
+  try {
+    sum_in_place(state, sum);
+  } catch (std::exception const& error) {
+    raise(state.private_copy(), std::string(sum.call.function) + ": " + error.what());
+    PMPI_Abort(MPI_COMM_WORLD, 2);  // a request cannot tell an error
+  }
+  sum.lib->finish_request(tag);
+  under_way().remove(request);
+}
+
+/// Persistent requests.
+struct persistent_sum {
+  summing sum;
+  communicator* state;
+  int tag;
+};
+std::mutex persistent_mutex;
+std::map<MPI_Request, persistent_sum> persistent;
+std::atomic<int> persistent_count{0};
+
+}  // namespace
+
+bool all_reduce(reduction_call const& call, int& code) noexcept {
+  return take(
+      call, code,
+      [&](std::size_t bytes, std::vector<std::byte>&) {
+        if (call.send != MPI_IN_PLACE) std::memcpy(call.receive, call.send, bytes);
+        return call.receive;
+      },
+      [](void*) {});
+}
+
+bool reduce(reduction_call const& call, int root, int& code) noexcept {
+  int rank = 0;
+  PMPI_Comm_rank(call.comm, &rank);
+  auto here = call;
+  if (rank != root)
+    here.receive = const_cast<void*>(call.send);  // means nothing there: any pointer
+  return take(here, code, scratch_for(here), [&](void* x) {
+    if (rank == root)
+      std::memcpy(call.receive, x,
+                  static_cast<std::size_t>(call.count) * size_of(*type_of(call.type)));
+  });
+}
+
+namespace {
+
+bool scatter(reduction_call const& call, std::size_t first, std::size_t count, int& code) noexcept {
+  return take(call, code, scratch_for(call), [&](void* x) {
+    std::size_t const size = size_of(*type_of(call.type));
+    std::memcpy(call.receive, static_cast<std::byte*>(x) + first * size, count * size);
+  });
+}
+
+}  // namespace
+
+bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept {
+  int rank = 0, ranks = 0;
+  PMPI_Comm_rank(call.comm, &rank);
+  PMPI_Comm_size(call.comm, &ranks);
+  std::size_t first = 0, all = 0;
+  for (int r = 0; r < ranks; ++r) {
+    if (counts[r] < 0) return false;
+    if (r == rank) first = all;
+    all += static_cast<std::size_t>(counts[r]);
+  }
+  auto whole = call;
+  if (all > static_cast<std::size_t>(std::numeric_limits<int>::max())) return false;
+  whole.count = static_cast<int>(all);
+  return scatter(whole, first, static_cast<std::size_t>(counts[rank]), code);
+}
+
+bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept {
+  int rank = 0, ranks = 0;
+  PMPI_Comm_rank(call.comm, &rank);
+  PMPI_Comm_size(call.comm, &ranks);
+  auto whole = call;
+  if (count < 0 || std::int64_t{count} * ranks > std::numeric_limits<int>::max()) return false;
+  whole.count = count * ranks;
+  return scatter(whole, static_cast<std::size_t>(count) * static_cast<std::size_t>(rank),
+                 static_cast<std::size_t>(count), code);
+}
+
+bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
+  auto* const lib = library::running();
+  if (!lib) return false;
+  auto const d = decide(*lib, call, true);
+  if (!d.as || !has_buffers(call)) {
+    note_passed(*lib, call, d);
+    return false;
+  }
+  try {
+    auto& state = lib->state_of(call.comm);
+    int tag = 0;
+    mpi::require(lib->make_request(false, request, tag), "MPI_Irecv");
+    under_way().add(*request);
+    state.begin([sum = summing(*lib, call, d), made = *request, tag](communicator& me) {
+      sum_aside(me, sum, made, tag);
+    });
+    code = MPI_SUCCESS;
+  } catch (std::exception const& error) {
+    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+  }
+  return true;
+}
+
+bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code) noexcept {
+  auto* const lib = library::running();
+  if (!lib) return false;
+  auto const d = decide(*lib, call, true);
+  if (!d.as || !has_buffers(call)) {
+    note_passed(*lib, call, d);
+    return false;
+  }
+  try {
+    auto& state = lib->state_of(call.comm);
+    int tag = 0;
+    mpi::require(lib->make_request(true, request, tag), "MPI_Recv_init");
+    std::lock_guard const lock(persistent_mutex);
+    persistent.insert_or_assign(*request, persistent_sum{summing(*lib, call, d), &state, tag});
+    ++persistent_count;
+    code = MPI_SUCCESS;
+  } catch (std::exception const& error) {
+    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+  }
+  return true;
+}
+
+void started(MPI_Request request) noexcept {
+  if (persistent_count.load(std::memory_order_relaxed) == 0) return;
+  std::lock_guard const lock(persistent_mutex);
+  auto const found = persistent.find(request);
+  if (found == persistent.end()) return;
+  under_way().add(request);
+  found->second.state->begin([sum = found->second.sum, request, tag = found->second.tag](
+                                 communicator& me) { sum_aside(me, sum, request, tag); });
+}
+
+void wait_for(MPI_Request request) noexcept {
+  if (!under_way().is_empty()) under_way().wait_for(request);
+}
+
+bool is_under_way(MPI_Request const* requests, int count) noexcept {
+  return !under_way().is_empty() &&
+         std::any_of(requests, requests + count, [](auto one) { return under_way().has(one); });
+}
+
+void request_freed(MPI_Request request) noexcept {
+  if (!under_way().is_empty()) under_way().remove(request);
+  if (persistent_count.load(std::memory_order_relaxed) == 0) return;
+  std::lock_guard const lock(persistent_mutex);
+  if (persistent.erase(request) > 0) --persistent_count;
+}
+
+}  // namespace hcomp::drop_in

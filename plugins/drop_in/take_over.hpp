@@ -1,0 +1,62 @@
+#pragma once
+/// @file
+/// Decides which collectives of the program hcomp does, and does them: what libhcomp.so has for
+/// everything that stands between a program and MPI.
+
+#include <mpi.h>
+#include <atomic>
+
+/// In the shared library's list of names. Nothing is thrown through these functions, and they take
+/// no type of the C++ library: every shared library has its own.
+#define HCOMP_SHARED __attribute__((visibility("default")))
+
+namespace hcomp::drop_in {
+
+/// Calls with fewer values are nobody's concern here: asked first in every interposed function.
+HCOMP_SHARED extern std::atomic<int> least_count;
+
+/// Before MPI_Init_thread: the level to ask for, at least `asked`.
+HCOMP_SHARED int thread_level(int asked) noexcept;
+/// After MPI_Init: reads HCOMP_CONFIG, HCOMP_SHADOW and HCOMP_REPORT. Collective over
+/// MPI_COMM_WORLD. Ranks that cannot understand their settings, or have others than rank 0, or do
+/// not have the library, end the job with a text that says so. Does nothing the second time.
+HCOMP_SHARED void start() noexcept;
+
+/// A reduction that the program asks for, as MPI got it.
+struct reduction_call {
+  char const* function;  ///< "MPI_Allreduce"
+  void const* caller;    ///< address in the program's code
+  void const* send;      ///< may be MPI_IN_PLACE
+  void* receive;
+  int count;  ///< of the vector that is summed
+  MPI_Datatype type;
+  MPI_Op op;
+  MPI_Comm comm;
+};
+
+// Each is true if it has done the call, and then `code` is what MPI returns; otherwise nothing has
+// happened, and it is MPI's to do. All ranks decide alike. Errors are reported by the
+// communicator's error handler, as MPI's own are.
+
+HCOMP_SHARED bool all_reduce(reduction_call const& call, int& code) noexcept;
+HCOMP_SHARED bool reduce(reduction_call const& call, int root, int& code) noexcept;
+/// @param counts  values per rank
+HCOMP_SHARED bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept;
+/// @param count  values of every rank; call.count is that of all
+HCOMP_SHARED bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept;
+HCOMP_SHARED bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept;
+/// A persistent request, which `start` has to be told of.
+HCOMP_SHARED bool all_reduce_init(reduction_call const& call, MPI_Request* request,
+                                  int& code) noexcept;
+
+/// After MPI_Start of any request: begins the sum, if it is one of ours.
+HCOMP_SHARED void started(MPI_Request request) noexcept;
+/// Before MPI waits for a request: sleeps until it is done, if it is one of ours. A thread that
+/// waits in MPI would take processor and lock from the one that does the sum; with MPICH for ever.
+HCOMP_SHARED void wait_for(MPI_Request request) noexcept;
+/// True if one of these is a sum under way.
+HCOMP_SHARED bool is_under_way(MPI_Request const* requests, int count) noexcept;
+/// Before MPI_Request_free of any request.
+HCOMP_SHARED void request_freed(MPI_Request request) noexcept;
+
+}  // namespace hcomp::drop_in

@@ -1,0 +1,158 @@
+/// @file
+/// The functions of MPI that stand in front of MPI's own when this library is preloaded or linked
+/// before it. What hcomp does not take over goes on to MPI as it came.
+
+#include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
+#include <chrono>
+#include <drop_in/take_over.hpp>
+#include <limits>
+#include <thread>
+
+#define HCOMP_INTERPOSED extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+namespace drop_in = hcomp::drop_in;
+
+/// Nobody's concern: the first thing that is asked, and mostly the only one.
+bool is_small(MPI_Count count) {
+  return count < drop_in::least_count.load(std::memory_order_relaxed);
+}
+/// Where the vector is longer than `count`, by a number of ranks that is not worth asking for.
+bool is_off() {
+  return drop_in::least_count.load(std::memory_order_relaxed) == std::numeric_limits<int>::max();
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+int start(int code) {
+  if (code == MPI_SUCCESS) drop_in::start();
+  return code;
+}
+
+}  // namespace
+
+#define HCOMP_CALL(count) \
+  { __func__, __builtin_return_address(0), send, receive, count, type, op, comm }
+
+HCOMP_INTERPOSED int MPI_Init(int* argc, char*** argv) {
+  int const level = drop_in::thread_level(MPI_THREAD_SINGLE);
+  int provided = 0;
+  return start(level > MPI_THREAD_SINGLE ? PMPI_Init_thread(argc, argv, level, &provided)
+                                         : PMPI_Init(argc, argv));
+}
+HCOMP_INTERPOSED int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  return start(PMPI_Init_thread(argc, argv, drop_in::thread_level(required), provided));
+}
+
+HCOMP_INTERPOSED int MPI_Allreduce(void const* send, void* receive, int count, MPI_Datatype type,
+                                   MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_small(count) && drop_in::all_reduce(HCOMP_CALL(count), code)) return code;
+  return PMPI_Allreduce(send, receive, count, type, op, comm);
+}
+HCOMP_INTERPOSED int MPI_Iallreduce(void const* send, void* receive, int count, MPI_Datatype type,
+                                    MPI_Op op, MPI_Comm comm, MPI_Request* request) {
+  int code = 0;
+  if (!is_small(count) && drop_in::iall_reduce(HCOMP_CALL(count), request, code)) return code;
+  return PMPI_Iallreduce(send, receive, count, type, op, comm, request);
+}
+HCOMP_INTERPOSED int MPI_Reduce(void const* send, void* receive, int count, MPI_Datatype type,
+                                MPI_Op op, int root, MPI_Comm comm) {
+  int code = 0;
+  if (!is_small(count) && drop_in::reduce(HCOMP_CALL(count), root, code)) return code;
+  return PMPI_Reduce(send, receive, count, type, op, root, comm);
+}
+HCOMP_INTERPOSED int MPI_Reduce_scatter(void const* send, void* receive, int const* counts,
+                                        MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_off() && drop_in::reduce_scatter(HCOMP_CALL(0), counts, code)) return code;
+  return PMPI_Reduce_scatter(send, receive, counts, type, op, comm);
+}
+HCOMP_INTERPOSED int MPI_Reduce_scatter_block(void const* send, void* receive, int count,
+                                              MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_off() && drop_in::reduce_scatter_block(HCOMP_CALL(0), count, code)) return code;
+  return PMPI_Reduce_scatter_block(send, receive, count, type, op, comm);
+}
+
+// ---- Requests -----------------------------------------------------------------------------------
+
+HCOMP_INTERPOSED int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  drop_in::wait_for(*request);
+  return PMPI_Wait(request, status);
+}
+HCOMP_INTERPOSED int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
+  for (int i = 0; i < count; ++i) drop_in::wait_for(requests[i]);
+  return PMPI_Waitall(count, requests, statuses);
+}
+HCOMP_INTERPOSED int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
+  while (drop_in::is_under_way(requests, count)) {
+    int done = 0;
+    int const code = PMPI_Testany(count, requests, index, &done, status);
+    if (code != MPI_SUCCESS || done) return code;
+    nap();
+  }
+  return PMPI_Waitany(count, requests, index, status);
+}
+HCOMP_INTERPOSED int MPI_Waitsome(int count, MPI_Request* requests, int* done, int* indices,
+                                  MPI_Status* statuses) {
+  while (drop_in::is_under_way(requests, count)) {
+    int const code = PMPI_Testsome(count, requests, done, indices, statuses);
+    if (code != MPI_SUCCESS || *done != 0) return code;
+    nap();
+  }
+  return PMPI_Waitsome(count, requests, done, indices, statuses);
+}
+
+// ---- Persistent requests ---------------------------------------------------------------------
+
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+HCOMP_INTERPOSED int MPIX_Allreduce_init(void const* send, void* receive, int count,
+                                         MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                         MPI_Request* request) {
+  int code = 0;
+  if (!is_small(count) && drop_in::all_reduce_init(HCOMP_CALL(count), request, code)) return code;
+  return PMPIX_Allreduce_init(send, receive, count, type, op, comm, info, request);
+}
+#elif MPI_VERSION >= 4
+HCOMP_INTERPOSED int MPI_Allreduce_init(void const* send, void* receive, int count,
+                                        MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                        MPI_Request* request) {
+  int code = 0;
+  if (!is_small(count) && drop_in::all_reduce_init(HCOMP_CALL(count), request, code)) return code;
+  return PMPI_Allreduce_init(send, receive, count, type, op, comm, info, request);
+}
+#endif
+
+HCOMP_INTERPOSED int MPI_Start(MPI_Request* request) {
+  int const code = PMPI_Start(request);
+  if (code == MPI_SUCCESS) drop_in::started(*request);
+  return code;
+}
+HCOMP_INTERPOSED int MPI_Startall(int count, MPI_Request* requests) {
+  int const code = PMPI_Startall(count, requests);
+  for (int i = 0; code == MPI_SUCCESS && i < count; ++i) drop_in::started(requests[i]);
+  return code;
+}
+HCOMP_INTERPOSED int MPI_Request_free(MPI_Request* request) {
+  drop_in::request_freed(*request);
+  return PMPI_Request_free(request);
+}
+
+// ---- Counts beyond int -----------------------------------------------------------------------
+
+#if MPI_VERSION >= 4
+HCOMP_INTERPOSED int MPI_Allreduce_c(void const* send, void* receive, MPI_Count count,
+                                     MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_small(count) && count <= std::numeric_limits<int>::max() &&
+      drop_in::all_reduce(HCOMP_CALL(static_cast<int>(count)), code))
+    return code;
+  return PMPI_Allreduce_c(send, receive, count, type, op, comm);
+}
+#endif

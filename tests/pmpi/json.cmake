@@ -1,0 +1,21 @@
+# The report of 300 calls of MPI_Allreduce with thc, of which every tenth was compared.
+
+function(expect path value)
+  string(JSON found GET "${json}" ${path})
+  if(NOT found STREQUAL value)
+    message(FATAL_ERROR "${path} is '${found}', should be '${value}'")
+  endif()
+endfunction()
+
+expect("ranks" 3)
+expect("sites;0;function" MPI_Allreduce)
+expect("sites;0;calls" 900)
+expect("sites;0;compared" 90)
+expect("sites;0;largest" 20000)
+string(JSON sites LENGTH "${json}" sites)
+string(JSON plain GET "${json}" sites 0 bytes_plain)
+string(JSON sent GET "${json}" sites 0 bytes_sent)
+math(EXPR five_times "5 * ${sent}")
+if(NOT sites EQUAL 1 OR five_times GREATER plain)
+  message(FATAL_ERROR "${sites} sites, ${sent} bytes instead of ${plain}")
+endif()

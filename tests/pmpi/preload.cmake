@@ -1,0 +1,63 @@
+# cmake [-DMPI=<mpi> -DPRELOAD=<libraries>] [-DCONFIG=...] [-DREPORT=...] [-DSHADOW=...] [-DERROR=...]
+#       [-DTEXT=...] [-DCHECK=...] -P preload.cmake -- <launcher> <-n> <ranks> <program>...
+#
+# Runs a program as a user of the drop-in library would: by mpirun and environment variables. With an
+# ERROR it must fail and say that once; else it must succeed, say TEXT, and leave the JSON that CHECK
+# looks at.
+
+set(command "")
+set(own TRUE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(NOT own)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(own FALSE)
+  endif()
+endforeach()
+list(POP_FRONT command launcher)
+
+foreach(name CONFIG REPORT SHADOW)
+  if(${name})
+    string(REPLACE "|" ";" value "${${name}}")
+    set(ENV{HCOMP_${name}} "${value}")
+    set(export_${name} -x HCOMP_${name})
+  endif()
+endforeach()
+if(NOT PRELOAD)
+  set(options "")
+elseif(MPI STREQUAL "openmpi")
+  set(options -x LD_PRELOAD=${PRELOAD} ${export_CONFIG} ${export_REPORT} ${export_SHADOW})
+else()
+  set(options -genv LD_PRELOAD ${PRELOAD})
+endif()
+if(REPORT MATCHES "^json:(.*)")
+  set(file ${CMAKE_MATCH_1})
+  file(REMOVE ${file})
+endif()
+
+execute_process(COMMAND ${launcher} ${options} ${command}
+  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+message("${output}${errors}")
+
+if(ERROR)
+  if(status EQUAL 0)
+    message(FATAL_ERROR "it succeeded, it should have failed")
+  endif()
+  string(FIND "${errors}" "${ERROR}" first)
+  string(FIND "${errors}" "${ERROR}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "it should have said this once: ${ERROR}")
+  endif()
+  return()
+endif()
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "it failed with ${status}")
+endif()
+if(NOT "${output}${errors}" MATCHES "${TEXT}")
+  message(FATAL_ERROR "it should have said: ${TEXT}")
+endif()
+if(CHECK)
+  file(READ ${file} json)
+  include(${CHECK})
+endif()

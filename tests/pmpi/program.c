@@ -1,0 +1,303 @@
+/* A program that knows nothing of hcomp. Sums vectors by every function that the drop-in library
+ * stands in front of, and compares with sums it makes itself.
+ *
+ *   program exact        sums must be those in the order of the ranks, bit for bit
+ *   program whole        the same, of whole numbers: by any MPI
+ *   program within B     no value of a sum may be off by more than B
+ *   program converge S   gradient descent must come S times closer to the minimum
+ *   program many N       makes and frees N communicators, summing on each; memory must stay
+ *   program fork         sums, forks, and goes on in both processes
+ *
+ * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they sum.
+ */
+#include <math.h>
+#include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures = 0;
+static double tolerance = 0;  /* of a value of a sum */
+static int whole_numbers = 0; /* in all vectors */
+
+static int rank_in(MPI_Comm comm) {
+  int rank;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+static int size_of(MPI_Comm comm) {
+  int size;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+
+/* Value i of a rank's vector: mostly 0. */
+static double value(int rank, int i, int vector) {
+  unsigned const hash = (unsigned)(i * 2654435761u + (unsigned)rank * 40503u + (unsigned)vector * 97u);
+  int const whole = (int)(hash >> 16) % 9 - 4;
+  if ((hash >> 8) % 4 != 0) return 0;
+  return whole_numbers ? whole : whole * 0.37 + rank * 0.011;
+}
+static void fill(void* x, MPI_Datatype type, int n, int rank, int vector) {
+  for (int i = 0; i < n; ++i)
+    if (type == MPI_FLOAT)
+      ((float*)x)[i] = (float)value(rank, i, vector);
+    else
+      ((double*)x)[i] = value(rank, i, vector);
+}
+/* The sum over `ranks`, of which the first is rank 0, in their order. */
+static double sum_of(MPI_Datatype type, int i, int ranks, int vector) {
+  double in_double = value(0, i, vector);
+  float in_float = (float)in_double;
+  for (int r = 1; r < ranks; ++r) {
+    in_float += (float)value(r, i, vector);
+    in_double += value(r, i, vector);
+  }
+  return type == MPI_FLOAT ? (double)in_float : in_double;
+}
+static void check(char const* what, void const* got, MPI_Datatype type, int first, int n, int ranks,
+                  int vector) {
+  for (int i = 0; i < n; ++i) {
+    double const is = type == MPI_FLOAT ? ((float const*)got)[i] : ((double const*)got)[i];
+    double const should_be = sum_of(type, first + i, ranks, vector);
+    if (fabs(is - should_be) <= tolerance) continue;
+    fprintf(stderr, "rank %d, %s of %d: value %d is %.9g, should be %.9g\n",
+            rank_in(MPI_COMM_WORLD), what, n, i, is, should_be);
+    ++failures;
+    return;
+  }
+}
+
+static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads) {
+  int const rank = rank_in(comm), ranks = size_of(comm);
+  size_t const size = type == MPI_FLOAT ? sizeof(float) : sizeof(double);
+  char *x = malloc(size * (size_t)n + 1), *y = malloc(size * (size_t)n + 1);
+
+  fill(x, type, n, rank, 1);
+  MPI_Allreduce(x, y, n, type, MPI_SUM, comm);
+  check("MPI_Allreduce", y, type, 0, n, ranks, 1);
+  MPI_Allreduce(MPI_IN_PLACE, x, n, type, MPI_SUM, comm);
+  check("MPI_Allreduce in place", x, type, 0, n, ranks, 1);
+
+  int const root = ranks - 1;
+  fill(x, type, n, rank, 2);
+  MPI_Reduce(x, rank == root ? y : NULL, n, type, MPI_SUM, root, comm);
+  if (rank == root) check("MPI_Reduce", y, type, 0, n, ranks, 2);
+  /* in place at rank 0 alone: with another root MPICH 4.0 itself crashes */
+  MPI_Reduce(rank == 0 ? MPI_IN_PLACE : x, rank == 0 ? x : NULL, n, type, MPI_SUM, 0, comm);
+  if (rank == 0) check("MPI_Reduce in place", x, type, 0, n, ranks, 2);
+
+  int const each = n / ranks;
+  fill(x, type, n, rank, 3);
+  MPI_Reduce_scatter_block(x, y, each, type, MPI_SUM, comm);
+  check("MPI_Reduce_scatter_block", y, type, rank * each, each, ranks, 3);
+
+  int* counts = malloc(sizeof(int) * (size_t)ranks);
+  int first = 0, all = 0;
+  for (int r = 0; r < ranks; ++r) {
+    counts[r] = r == 0 ? n - (ranks - 1) * (each / 2) : each / 2;
+    if (r < rank) first += counts[r];
+    all += counts[r];
+  }
+  if (all != n) ++failures;
+  MPI_Reduce_scatter(x, y, counts, type, MPI_SUM, comm);
+  check("MPI_Reduce_scatter", y, type, first, counts[rank], ranks, 3);
+  MPI_Reduce_scatter(MPI_IN_PLACE, x, counts, type, MPI_SUM, comm);
+  check("MPI_Reduce_scatter in place", x, type, first, counts[rank], ranks, 3);
+  free(counts);
+
+  /* three at once, and a blocking one in between */
+  char* z[3];
+  MPI_Request requests[3];
+  MPI_Status statuses[3];
+  for (int k = 0; k < 3; ++k) {
+    z[k] = malloc(size * (size_t)n + 1);
+    fill(z[k], type, n, rank, 4 + k);
+    MPI_Iallreduce(MPI_IN_PLACE, z[k], n, type, MPI_SUM, comm, &requests[k]);
+  }
+  fill(x, type, n, rank, 7);
+  MPI_Allreduce(x, y, n, type, MPI_SUM, comm);
+  check("MPI_Allreduce between others", y, type, 0, n, ranks, 7);
+  MPI_Waitall(3, requests, statuses);
+  for (int k = 0; k < 3; ++k) {
+    check("MPI_Iallreduce", z[k], type, 0, n, ranks, 4 + k);
+    free(z[k]);
+  }
+
+#if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+  MPI_Request persistent;
+  MPI_Allreduce_init(x, y, n, type, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
+  for (int k = 0; k < 3; ++k) {
+    fill(x, type, n, rank, 8 + k);
+    MPI_Start(&persistent);
+    MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+    check("MPI_Allreduce_init", y, type, 0, n, ranks, 8 + k);
+  }
+  MPI_Request_free(&persistent);
+#endif
+
+  /* A communicator may be freed while it sums. Without the library Open MPI 4.1 itself crashes. */
+  if (threads == 2) {
+    MPI_Comm other;
+    MPI_Request pending;
+    MPI_Comm_dup(comm, &other);
+    fill(x, type, n, rank, 11);
+    MPI_Iallreduce(x, y, n, type, MPI_SUM, other, &pending);
+    MPI_Comm_free(&other);
+    MPI_Wait(&pending, MPI_STATUS_IGNORE);
+    check("MPI_Iallreduce of a freed communicator", y, type, 0, n, ranks, 11);
+  }
+  free(x);
+  free(y);
+}
+
+/* What must go on to MPI. */
+static void sum_otherwise(MPI_Comm comm) {
+  int const rank = rank_in(comm), ranks = size_of(comm);
+  enum { n = 5000 };
+  float *x = malloc(sizeof(float) * n), *y = malloc(sizeof(float) * n);
+  for (int i = 0; i < n; ++i) x[i] = (float)rank;
+  MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_MAX, comm);
+  if (y[0] != (float)(ranks - 1) || y[n - 1] != y[0]) ++failures;
+  MPI_Allreduce(x, y, 0, MPI_FLOAT, MPI_SUM, comm);
+  int one = 1, all = 0;
+  MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm);
+  if (all != ranks) ++failures;
+
+  if (ranks >= 2) { /* the even ranks and the odd ones */
+    MPI_Comm half, between;
+    MPI_Comm_split(comm, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, comm, 1 - rank % 2, 1, &between);
+    MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, between);
+    float sum = 0;
+    for (int r = 1 - rank % 2; r < ranks; r += 2) sum += (float)r;
+    if (y[0] != sum || y[n - 1] != sum) {
+      fprintf(stderr, "rank %d, an intercommunicator: %g, should be %g\n", rank, y[0], sum);
+      ++failures;
+    }
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+  }
+
+  x[7] = NAN; /* arrives where it was, whatever the codec */
+  MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm);
+  if (!isnan(y[7]) || isnan(y[8])) {
+    fprintf(stderr, "rank %d: the sum of NaN is %g, beside it %g\n", rank, y[7], y[8]);
+    ++failures;
+  }
+  free(x);
+  free(y);
+}
+
+/* Minimizes the sum over the ranks of |p - c_rank|^2 / 2. */
+static void descend(double wanted) {
+  int const rank = rank_in(MPI_COMM_WORLD), ranks = size_of(MPI_COMM_WORLD);
+  enum { n = 20000, steps = 300 };
+  float *p = calloc(n, sizeof(float)), *gradient = malloc(sizeof(float) * n);
+  double distance = 0, first = 0;
+  for (int t = 0; t <= steps; ++t) {
+    distance = 0;
+    for (int i = 0; i < n; ++i) {
+      double centre = 0;
+      for (int r = 0; r < ranks; ++r) centre += cos(i * 0.7 + r) / ranks;
+      distance += (p[i] - centre) * (p[i] - centre);
+      gradient[i] = p[i] - (float)cos(i * 0.7 + rank);
+    }
+    distance = sqrt(distance);
+    if (t == 0) first = distance;
+    if (t == steps) break;
+    MPI_Allreduce(MPI_IN_PLACE, gradient, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    float const rate = 0.2f / (1 + 0.1f * (float)t) / (float)ranks;
+    for (int i = 0; i < n; ++i) p[i] -= rate * gradient[i];
+  }
+  if (rank == 0) printf("%.1f times closer\n", first / distance);
+  if (!(first / distance >= wanted)) ++failures;
+  free(p);
+  free(gradient);
+}
+
+static long resident_kb(void) {
+  long pages = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (!file || fscanf(file, "%*d %ld", &pages) != 1) ++failures;
+  if (file) fclose(file);
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+static void make_many(int count) {
+  enum { n = 2000 };
+  float* x = malloc(sizeof(float) * n);
+  long before = 0;
+  for (int i = 0; i < count; ++i) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    fill(x, MPI_FLOAT, n, rank_in(comm), i);
+    MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, comm);
+    check("MPI_Allreduce", x, MPI_FLOAT, 0, n, size_of(comm), i);
+    MPI_Comm_free(&comm);
+    if (i == count / 10) before = resident_kb();
+  }
+  long const grown = resident_kb() - before;
+  if (rank_in(MPI_COMM_WORLD) == 0) printf("memory grew by %ld kB\n", grown);
+  if (grown > 4096) ++failures;
+  free(x);
+}
+
+static void go_on_after_fork(void) {
+  sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
+  fflush(NULL);
+  pid_t const child = fork();
+  if (child == 0) exit(0); /* runs what a library has left to do at the end */
+  int status = 1;
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    fprintf(stderr, "the child of a fork ended with status %d\n", status);
+    ++failures;
+  }
+  sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
+}
+
+int main(int argc, char** argv) {
+  char const* const mode = argc > 1 ? argv[1] : "whole";
+  double const number = argc > 2 ? atof(argv[2]) : 0;
+  int const wants_threads = argc > 3 ? atoi(argv[3]) : 0;
+  int provided = MPI_THREAD_SINGLE;
+  if (wants_threads)
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  else
+    MPI_Init(&argc, &argv);
+  whole_numbers = strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0;
+  if (strcmp(mode, "within") == 0) tolerance = number;
+  if (strcmp(mode, "converge") == 0) {
+    descend(number);
+  } else if (strcmp(mode, "many") == 0) {
+    make_many((int)number);
+  } else if (strcmp(mode, "fork") == 0) {
+    go_on_after_fork();
+  } else {
+    MPI_Comm copy, part;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_split(MPI_COMM_WORLD, rank_in(MPI_COMM_WORLD) > 0, 0, &part);
+    int const sizes[] = {0, 1, 7, 1000, 4096, 100003};
+    for (int s = 0; s < 6; ++s) {
+      sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, sizes[s], wants_threads);
+      if (strcmp(mode, "exact") != 0)
+        sum_everywhere(MPI_COMM_WORLD, MPI_DOUBLE, sizes[s], wants_threads);
+      sum_everywhere(copy, MPI_FLOAT, sizes[s], wants_threads);
+      if (rank_in(MPI_COMM_WORLD) == 0 || whole_numbers)
+        sum_everywhere(part, MPI_FLOAT, sizes[s], wants_threads);
+    }
+    MPI_Comm_free(&part); /* the other one is left to MPI_Finalize */
+    sum_otherwise(MPI_COMM_WORLD);
+  }
+  int all = 0;
+  PMPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank_in(MPI_COMM_WORLD) == 0 && all == 0) puts("as it should be");
+  MPI_Finalize();
+  return all > 0;
+}
