@@ -130,25 +130,42 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
         assert (x == ranks).all()
 
 
-def test_a_library_that_is_not_there_is_named():
-    # In a process of its own, without MPI_Init.
-    script = (
-        "import mpi4py; mpi4py.rc.initialize = False\n"
-        "import hcomp\n"
-        "hcomp._candidates = lambda mpi: [hcomp.Path('/nowhere/libhcomp.so')]\n"
-        "hcomp.version()\n"
-    )
-    if rank > 0:
-        return
-    kept = {name: text for name, text in os.environ.items() if name != "HCOMP_LIBRARY"}
-    for name in [n for n in kept if n.startswith(("OMPI_", "PMIX_", "PMI_"))]:
-        del kept[name]
+def error_without_mpi(script, library):
+    """What is said in a process of its own, which does not call MPI_Init."""
+    ours = ("OMPI_", "PMIX_", "PMI_", "HCOMP_")
+    environment = {n: text for n, text in os.environ.items() if not n.startswith(ours)}
+    if library:
+        environment["HCOMP_LIBRARY"] = library
+    begin = "import mpi4py; mpi4py.rc.initialize = False\nimport hcomp\n"
     ran = subprocess.run(
-        [sys.executable, "-c", script], env=kept, capture_output=True, text=True, check=False
+        [sys.executable, "-c", begin + script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode != 0
-    assert "ImportError: hcomp: there is no libhcomp.so" in ran.stderr, ran.stderr
-    assert "/nowhere/libhcomp.so" in ran.stderr and "HCOMP_LIBRARY" in ran.stderr, ran.stderr
+    return ran.stderr
+
+
+def test_a_library_that_is_not_there_is_named():
+    if rank > 0:
+        return
+    said = error_without_mpi(
+        "hcomp._candidates = lambda mpi: [hcomp.Path('/nowhere/libhcomp.so')]\nhcomp.version()", ""
+    )
+    assert "ImportError: hcomp: there is no libhcomp.so" in said, said
+    assert "/nowhere/libhcomp.so" in said and "HCOMP_LIBRARY" in said, said
+    said = error_without_mpi("hcomp.version()", "/nowhere/libhcomp.so")
+    assert "/nowhere/libhcomp.so: cannot open shared object file" in said, said
+
+
+def test_the_library_of_another_mpi_is_refused():
+    other = os.environ.get("HCOMP_OTHER_LIBRARY")
+    if rank > 0 or not other:
+        return
+    said = error_without_mpi("hcomp.version()", other)
+    assert "ImportError: hcomp: " + other + " is for " in said, said
 
 
 tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]

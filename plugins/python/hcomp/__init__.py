@@ -242,7 +242,10 @@ def _candidates(mpi: str) -> list[Path]:
         root = here.parents[2]
         builds = [root / "build", *sorted(root.glob("build-*"))]
         places += [build / "plugins" / mpi for build in builds]
-    for prefix in dict.fromkeys([sys.prefix, "/usr/local", "/usr"]):
+    prefixes = [sys.prefix, "/usr/local", "/usr"]
+    if len(here.parents) > 3 and here.parents[2].name == "share":  # installed by CMake
+        prefixes.insert(0, str(here.parents[3]))
+    for prefix in dict.fromkeys(prefixes):
         multiarch = getattr(sys.implementation, "_multiarch", "")
         for folder in dict.fromkeys(["lib", "lib64", f"lib/{multiarch}" if multiarch else "lib"]):
             places.append(Path(prefix) / folder / "hcomp" / mpi)
