@@ -131,8 +131,8 @@ void stream(input in, simd_level level) {
   require(same(sums, expected), "decode_add adds what decode gives");
   auto const next = sum_of(by, n, hop);
   auto const sum = merged_both_ways(by, in, encoded(by.codec, ones));
-  // Of damaged streams, one may refuse a sum beyond its ranks that the other takes; and not the same
-  // bytes come, where they have a -0, which nothing writes.
+  // Of damaged streams, one may refuse a sum beyond its ranks that the other takes; and not the
+  // same bytes come, where they have a -0, which nothing writes.
   if (next && sum)
     require(same(decoded(by.codec, *next, n), decoded(by.codec, *sum, n)), "a hop adds as merge");
   values(by, x);
