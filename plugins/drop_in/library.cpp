@@ -10,6 +10,7 @@
 #include <exception>
 #include <fstream>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/mpi/call.hpp>
@@ -24,6 +25,7 @@
 namespace hcomp::drop_in {
 
 std::atomic<int> least_count{std::numeric_limits<int>::max()};
+totals so_far;
 
 std::atomic<library*> library::instance_{nullptr};
 std::atomic<library*> library::keeper_{nullptr};
@@ -104,10 +106,10 @@ int agree(asked const& mine) {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text = mine.text();
   auto const silent = [](int who) {
-    return "rank " + std::to_string(who) +
-           " has said nothing for " + std::to_string(patience_seconds()) +
+    return "rank " + std::to_string(who) + " has said nothing for " +
+           std::to_string(patience_seconds()) +
            " s after MPI_Init (HCOMP_PATIENCE); is the library loaded there too (mpirun -x "
-           "LD_PRELOAD=..., mpiexec -genv LD_PRELOAD ...)?";
+           "LD_PRELOAD=..., mpiexec -genv LD_PRELOAD ..., or --mca coll_hcomp_priority ...)?";
   };
   if (rank > 0) {
     PMPI_Send(&level, 1, MPI_INT, 0, start_tag, MPI_COMM_WORLD);
@@ -155,9 +157,19 @@ int least_values(settings const& all) {
   return static_cast<int>(least);
 }
 
+std::atomic<bool> interposed{false};
+
 }  // namespace
 
-int thread_level(int asked) noexcept { return library::thread_level(asked); }
+int thread_level(int asked) noexcept {
+  interposed = true;
+  return library::thread_level(asked);
+}
+bool is_interposed() noexcept { return interposed; }
+bool reports() noexcept {
+  auto const* const lib = library::running();
+  return lib && lib->reports();
+}
 void start() noexcept {
   try {
     library::start();
@@ -248,8 +260,7 @@ void library::set(MPI_Comm comm, std::string const& text) {
                "MPI_Allreduce");
   if (!error.empty()) throw std::invalid_argument(error);
   if (range[0] != print || range[1] != ~print)
-    throw std::invalid_argument("hcomp_comm_set: ranks have different settings; here '" + told +
-                                "'");
+    throw disagreement_error("hcomp_comm_set: ranks have different settings; here '" + told + "'");
   watch(*wanted);
   has_special_ = true;
   mpi::require(PMPI_Comm_set_attr(comm, settings_key_, wanted.get()), "MPI_Comm_set_attr");
@@ -324,6 +335,7 @@ void library::finish() {
 
 void library::write_report() {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
+  passed_.move_to(journal_);
   auto const mine = journal_.to_json();
   int const bytes = static_cast<int>(mine.size());
   std::vector<int> all(static_cast<std::size_t>(ranks)), places(all.size());

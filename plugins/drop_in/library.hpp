@@ -12,6 +12,7 @@
 
 #include "communicator.hpp"
 #include "journal.hpp"
+#include "passed_calls.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 
@@ -30,7 +31,8 @@ class library {
   /// Those of the communicator, from set(), or the program's.
   settings const& settings_of(MPI_Comm comm);
   /// Of this communicator, in place of the program's; duplicates inherit them. Collective.
-  /// @throws std::invalid_argument  not understood, or other ranks have others; on all ranks alike
+  /// @throws std::invalid_argument  not understood; if on some rank alone, there
+  /// @throws disagreement_error     other ranks have others; on all that understood theirs
   void set(MPI_Comm comm, std::string const& text);
   /// Those of the program again. Collective.
   void unset(MPI_Comm comm);
@@ -45,6 +47,7 @@ class library {
   bool reports() const { return !report_.empty() || settings_.shadow_calls > 0; }
   bool has_threads() const { return thread_level_ == MPI_THREAD_MULTIPLE; }
   drop_in::journal& journal() { return journal_; }
+  passed_calls& passed() { return passed_; }
   std::string text_of_settings() const { return settings_.text(); }
 
  private:
@@ -73,6 +76,7 @@ class library {
   std::map<std::uint64_t, std::shared_ptr<communicator>> states_;
   residual_store residuals_;
   drop_in::journal journal_;
+  passed_calls passed_;
 };
 
 }  // namespace hcomp::drop_in

@@ -1,7 +1,5 @@
 #include "take_over.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -25,29 +23,12 @@
 #include <vector>
 
 #include "library.hpp"
+#include "mpi_type.hpp"
+#include "passed_calls.hpp"
 
 namespace hcomp::drop_in {
 
 namespace {
-
-std::optional<value_type> type_of(MPI_Datatype type) {
-  if (type == MPI_FLOAT || type == MPI_REAL || type == MPI_REAL4) return value_type::float32;
-  if (type == MPI_DOUBLE || type == MPI_DOUBLE_PRECISION || type == MPI_REAL8)
-    return value_type::float64;
-  return std::nullopt;
-}
-
-/// The file that has this address, and where in it.
-std::string place_of(void const* address) {
-  Dl_info info;
-  if (dladdr(address, &info) == 0 || !info.dli_fname) return "?";
-  std::string_view const path(info.dli_fname);
-  char offset[24];
-  std::snprintf(offset, sizeof offset, "+0x%zx",
-                static_cast<std::size_t>(static_cast<char const*>(address) -
-                                         static_cast<char const*>(info.dli_fbase)));
-  return std::string(path.substr(path.rfind('/') + 1)) + offset;
-}
 
 /// A call that is taken over, or why it is not.
 struct decision {
@@ -93,15 +74,12 @@ site_figures figures_of(reduction_call const& call, int ranks) {
                       static_cast<std::uint64_t>(ranks);
   return one;
 }
-call_site site_of(reduction_call const& call, int ranks, std::string way, std::string why) {
-  auto const type = type_of(call.type);
-  return {call.function, place_of(call.caller), type ? std::string(to_text(*type)) : "other",
-          ranks,         std::move(way),        std::move(why)};
-}
 
 void note_passed(library& lib, reduction_call const& call, decision const& d) {
-  if (!lib.reports()) return;
-  lib.journal().add(site_of(call, d.ranks, "MPI", d.why), figures_of(call, d.ranks));
+  ++so_far.calls_left;
+  if (lib.reports())
+    lib.passed().add({call.caller, call.function, d.why, call.type, d.ranks},
+                     figures_of(call, d.ranks));
 }
 
 /// Says so once per text.
@@ -113,13 +91,28 @@ void warn(int rank, std::string const& text) {
     std::fprintf(stderr, "hcomp: %s\n", text.c_str());
 }
 
-/// An error of hcomp as one of MPI's.
-int raise(MPI_Comm comm, std::string const& text) {
+void print(std::string const& text) {
   std::fprintf(stderr, "hcomp: %s\n", text.c_str());
   std::fflush(stderr);
-  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+}
+
+/// An error of hcomp as one of MPI's.
+int raise(reduction_call const& call, char const* what) {
+  print(std::string(call.function) + ": " + what);
+  if (call.raises) PMPI_Comm_call_errhandler(call.comm, MPI_ERR_OTHER);
   return MPI_ERR_OTHER;
 }
+
+/// Sums by MPI within a sum of ours come back to what stands inside MPI, which must not take them.
+thread_local bool is_summing = false;
+struct summing_now {
+  summing_now() { is_summing = true; }
+  ~summing_now() { is_summing = false; }
+  summing_now(summing_now const&) = delete;
+  summing_now& operator=(summing_now const&) = delete;
+};
+/// Null where nothing is to be taken over.
+library* taking() { return is_summing ? nullptr : library::running(); }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -164,6 +157,7 @@ struct summing {
 
   /// In place. @throws disagreement_error, wire_error, transport_error, std::bad_alloc
   void operator()(communicator& state, void* x) const {
+    summing_now const guard;
     auto& sums = state.sums();
     auto const number = state.next_call();
     bool const only_tried = number < shadow_calls;
@@ -200,8 +194,17 @@ struct summing {
       sum_by_mpi(state, x);
     }
     if (only_tried) std::memcpy(x, plain.data(), plain.size());
+    if (way == "MPI") {
+      ++so_far.calls_left;
+    } else {
+      ++so_far.calls_taken;
+      so_far.bytes_plain += figures.bytes_plain;
+      so_far.bytes_sent += figures.bytes_sent;
+    }
     if (lib->reports())
-      lib->journal().add(site_of(call, d.ranks, std::move(way), std::move(why)), figures);
+      lib->journal().add(
+          site_of(call.function, call.caller, call.type, d.ranks, std::move(way), std::move(why)),
+          figures);
   }
 
  private:
@@ -221,7 +224,7 @@ struct summing {
 /// @param done      (x) puts the sum where it belongs
 template <class Where, class Done>
 bool take(reduction_call const& call, int& code, Where const& where, Done const& done) {
-  auto* const lib = library::running();
+  auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, false);
   if (!d.as || !has_buffers(call)) {
@@ -238,7 +241,7 @@ bool take(reduction_call const& call, int& code, Where const& where, Done const&
       done(x);
     });
   } catch (std::exception const& error) {
-    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+    code = raise(call, error.what());
   }
   return true;
 }
@@ -303,7 +306,8 @@ void sum_aside(communicator& state, summing const& sum, MPI_Request request, int
   try {
     sum_in_place(state, sum);
   } catch (std::exception const& error) {
-    raise(state.private_copy(), std::string(sum.call.function) + ": " + error.what());
+    print(std::string(sum.call.function) + ": " + error.what());
+    PMPI_Comm_call_errhandler(state.private_copy(), MPI_ERR_OTHER);
     PMPI_Abort(MPI_COMM_WORLD, 2);  // a request cannot tell an error
   }
   sum.lib->finish_request(tag);
@@ -384,7 +388,7 @@ bool reduce_scatter_block(reduction_call const& call, int count, int& code) noex
 }
 
 bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
-  auto* const lib = library::running();
+  auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, true);
   if (!d.as || !has_buffers(call)) {
@@ -401,13 +405,13 @@ bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) no
     });
     code = MPI_SUCCESS;
   } catch (std::exception const& error) {
-    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+    code = raise(call, error.what());
   }
   return true;
 }
 
 bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code) noexcept {
-  auto* const lib = library::running();
+  auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, true);
   if (!d.as || !has_buffers(call)) {
@@ -423,7 +427,7 @@ bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code
     ++persistent_count;
     code = MPI_SUCCESS;
   } catch (std::exception const& error) {
-    code = raise(call.comm, std::string(call.function) + ": " + error.what());
+    code = raise(call, error.what());
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 #include <atomic>
+#include <cstdint>
 
 /// In the shared library's list of names. Nothing is thrown through these functions, and they take
 /// no type of the C++ library: every shared library has its own.
@@ -15,12 +16,25 @@ namespace hcomp::drop_in {
 /// Calls with fewer values are nobody's concern here: asked first in every interposed function.
 HCOMP_SHARED extern std::atomic<int> least_count;
 
+/// What was done so far, on this rank. Smaller calls than least_count are not in it.
+struct totals {
+  std::atomic<std::uint64_t> calls_taken{0};
+  std::atomic<std::uint64_t> calls_left{0};   ///< to MPI
+  std::atomic<std::uint64_t> bytes_plain{0};  ///< as site_figures, of the calls taken
+  std::atomic<std::uint64_t> bytes_sent{0};
+};
+HCOMP_SHARED extern totals so_far;
+
 /// Before MPI_Init_thread: the level to ask for, at least `asked`.
 HCOMP_SHARED int thread_level(int asked) noexcept;
+/// True if that was called: MPI's functions are interposed.
+HCOMP_SHARED bool is_interposed() noexcept;
 /// After MPI_Init: reads HCOMP_CONFIG, HCOMP_SHADOW and HCOMP_REPORT. Collective over
 /// MPI_COMM_WORLD. Ranks that cannot understand their settings, or have others than rank 0, or do
 /// not have the library, end the job with a text that says so. Does nothing the second time.
 HCOMP_SHARED void start() noexcept;
+/// Whether calls are noted one by one, with the place in the program that they come from.
+HCOMP_SHARED bool reports() noexcept;
 
 /// A reduction that the program asks for, as MPI got it.
 struct reduction_call {
@@ -32,11 +46,12 @@ struct reduction_call {
   MPI_Datatype type;
   MPI_Op op;
   MPI_Comm comm;
+  bool raises = true;  ///< errors go to the communicator's error handler; else only to `code`
 };
 
 // Each is true if it has done the call, and then `code` is what MPI returns; otherwise nothing has
 // happened, and it is MPI's to do. All ranks decide alike. Errors are reported by the
-// communicator's error handler, as MPI's own are.
+// communicator's error handler, as MPI's own are. What a sum here asks of MPI is never taken over.
 
 HCOMP_SHARED bool all_reduce(reduction_call const& call, int& code) noexcept;
 HCOMP_SHARED bool reduce(reduction_call const& call, int root, int& code) noexcept;

@@ -122,10 +122,10 @@ class transport {
   int poll(MPI_Request& handle, MPI_Status& status) const {
     int code = MPI_SUCCESS, done = 0;
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
-      if (waiting_ == waiting::sleep && idle > 256)
+      if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
+      // not yield: a thread that calculates would keep the processor for milliseconds
+      if (idle > 16 && waiting_ == waiting::sleep)
         std::this_thread::sleep_for(std::chrono::microseconds(20));
-      else if (idle > 64)
-        std::this_thread::yield();
       code = MPI_Test(&handle, &done, &status);
     }
     return code;
