@@ -1,22 +1,17 @@
 /// @file
-/// Open MPI's Fortran functions, which go past MPI's C functions. Those of MPICH call them.
+/// The Fortran functions that go past MPI's C functions: Open MPI's all do, MPICH's those of
+/// mpi_f08 that take no vector. The others call them.
 
 #include <mpi.h>
-#ifdef OPEN_MPI
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <drop_in/take_over.hpp>
 #include <limits>
+#include <thread>
 
 #define HCOMP_INTERPOSED extern "C" __attribute__((visibility("default")))
-
-// What Fortran programs pass for MPI_IN_PLACE, by the four ways to spell a Fortran name; not there
-// in programs without Fortran.
-extern "C" {
-extern __attribute__((weak)) int mpi_fortran_in_place, mpi_fortran_in_place_,
-    mpi_fortran_in_place__, MPI_FORTRAN_IN_PLACE;
-}
 
 namespace {
 
@@ -26,6 +21,132 @@ namespace drop_in = hcomp::drop_in;
 template <class F> F* next(char const* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
+
+bool is_under_way(MPI_Fint const* requests, MPI_Fint count) {
+  for (MPI_Fint i = 0; i < count; ++i) {
+    MPI_Request const one = PMPI_Request_f2c(requests[i]);
+    if (drop_in::is_under_way(&one, 1)) return true;
+  }
+  return false;
+}
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+}  // namespace
+
+/// Defines a function. `taken` is true if all is done, by `code` as MPI returns it; otherwise MPI's
+/// own is called, and `after` follows.
+#define HCOMP_FORTRAN_AS(symbol, parameters, arguments, taken, after) \
+  HCOMP_INTERPOSED void symbol parameters {                           \
+    void const* const caller = __builtin_return_address(0);           \
+    static_cast<void>(caller);                                        \
+    int code = MPI_SUCCESS;                                           \
+    static auto* const original = next<void parameters>(#symbol);     \
+    if (!(taken)) {                                                   \
+      original arguments;                                             \
+      after;                                                          \
+    } else if (error) {                                               \
+      *error = code;                                                  \
+    }                                                                 \
+  }
+/// For mpif.h and `use mpi`, and for `use mpi_f08`.
+#ifdef OPEN_MPI
+#define HCOMP_FORTRAN_AND(name, parameters, arguments, taken, after) \
+  HCOMP_FORTRAN_AS(name##_, parameters, arguments, taken, after)     \
+  HCOMP_FORTRAN_AS(name##_f08_, parameters, arguments, taken, after)
+#else
+#define HCOMP_FORTRAN_AND(name, parameters, arguments, taken, after) \
+  HCOMP_FORTRAN_AS(name##_f08_, parameters, arguments, taken, after)
+#endif
+#define HCOMP_FORTRAN(name, parameters, arguments, taken) \
+  HCOMP_FORTRAN_AND(name, parameters, arguments, taken, )
+
+extern "C" int MPI_Init(int*, char***);
+extern "C" int MPI_Init_thread(int*, char***, int, int*);
+
+HCOMP_FORTRAN(mpi_init, (MPI_Fint * error), (error), (code = MPI_Init(nullptr, nullptr), true))
+HCOMP_FORTRAN(mpi_init_thread, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
+              (required, provided, error),
+              (code = MPI_Init_thread(nullptr, nullptr, *required, provided), true))
+
+// ---- Requests -----------------------------------------------------------------------------------
+
+HCOMP_FORTRAN(mpi_wait, (MPI_Fint * request, MPI_Fint* status, MPI_Fint* error),
+              (request, status, error), (drop_in::wait_for(PMPI_Request_f2c(*request)), false))
+
+namespace {
+
+bool wait_for_all(MPI_Fint const* requests, MPI_Fint count) {
+  for (MPI_Fint i = 0; i < count; ++i) drop_in::wait_for(PMPI_Request_f2c(requests[i]));
+  return false;
+}
+
+/// mpi_testany and mpi_testsome.
+using test_function = void(MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
+#ifdef OPEN_MPI  // where those of mpi_f08 pass on what they get
+constexpr char const *testany = "mpi_testany_", *testsome = "mpi_testsome_";
+#else
+constexpr char const *testany = "mpi_testany_f08_", *testsome = "mpi_testsome_f08_";
+#endif
+
+/// True when one of the requests is done, which the program has been told.
+bool wait_for_any(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint* status,
+                  int& code) {
+  static auto* const test = next<test_function>(testany);
+  while (is_under_way(requests, *count)) {
+    MPI_Fint done = 0;
+    test(count, requests, index, &done, status, &code);
+    if (code != MPI_SUCCESS || done) return true;
+    nap();
+  }
+  return false;
+}
+bool wait_for_some(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices,
+                   MPI_Fint* statuses, int& code) {
+  static auto* const test = next<test_function>(testsome);
+  while (is_under_way(requests, *count)) {
+    test(count, requests, done, indices, statuses, &code);
+    if (code != MPI_SUCCESS || *done != 0) return true;
+    nap();
+  }
+  return false;
+}
+
+}  // namespace
+
+HCOMP_FORTRAN(mpi_waitall,
+              (MPI_Fint * count, MPI_Fint* requests, MPI_Fint* statuses, MPI_Fint* error),
+              (count, requests, statuses, error), wait_for_all(requests, *count))
+HCOMP_FORTRAN(mpi_waitany,
+              (MPI_Fint * count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint* status,
+               MPI_Fint* error),
+              (count, requests, index, status, error),
+              wait_for_any(count, requests, index, status, code))
+HCOMP_FORTRAN(mpi_waitsome,
+              (MPI_Fint * count, MPI_Fint* requests, MPI_Fint* done, MPI_Fint* indices,
+               MPI_Fint* statuses, MPI_Fint* error),
+              (count, requests, done, indices, statuses, error),
+              wait_for_some(count, requests, done, indices, statuses, code))
+HCOMP_FORTRAN_AND(mpi_start, (MPI_Fint * request, MPI_Fint* error), (request, error), false,
+                  drop_in::started(PMPI_Request_f2c(*request)))
+HCOMP_FORTRAN_AND(mpi_startall, (MPI_Fint * count, MPI_Fint* requests, MPI_Fint* error),
+                  (count, requests, error), false,
+                  for (MPI_Fint i = 0; i < *count; ++i)
+                      drop_in::started(PMPI_Request_f2c(requests[i])))
+HCOMP_FORTRAN(mpi_request_free, (MPI_Fint * request, MPI_Fint* error), (request, error),
+              (drop_in::request_freed(PMPI_Request_f2c(*request)), false))
+
+// ---- Sums ---------------------------------------------------------------------------------------
+
+#ifdef OPEN_MPI
+
+// What Fortran programs pass for MPI_IN_PLACE, by the four ways to spell a Fortran name; not there
+// in programs without Fortran.
+extern "C" {
+extern __attribute__((weak)) int mpi_fortran_in_place, mpi_fortran_in_place_,
+    mpi_fortran_in_place__, MPI_FORTRAN_IN_PLACE;
+}
+
+namespace {
 
 void const* in_c(void const* buffer) {
   for (int const* place : {&mpi_fortran_in_place, &mpi_fortran_in_place_, &mpi_fortran_in_place__,
@@ -50,33 +171,6 @@ drop_in::reduction_call call_of(char const* function, void const* caller, void c
 }
 
 }  // namespace
-
-/// Defines the function for mpif.h and `use mpi`, and the one for `use mpi_f08`.
-#define HCOMP_FORTRAN(name, parameters, arguments, taken)               \
-  HCOMP_INTERPOSED void name##_ parameters {                            \
-    void const* const caller = __builtin_return_address(0);             \
-    static_cast<void>(caller);                                          \
-    int code = MPI_SUCCESS;                                             \
-    static auto* const original = next<void parameters>(#name "_");     \
-    if (!(taken)) return original arguments;                            \
-    if (error) *error = code;                                           \
-  }                                                                     \
-  HCOMP_INTERPOSED void name##_f08_ parameters {                        \
-    void const* const caller = __builtin_return_address(0);             \
-    static_cast<void>(caller);                                          \
-    int code = MPI_SUCCESS;                                             \
-    static auto* const original = next<void parameters>(#name "_f08_"); \
-    if (!(taken)) return original arguments;                            \
-    if (error) *error = code;                                           \
-  }
-
-extern "C" int MPI_Init(int*, char***);
-extern "C" int MPI_Init_thread(int*, char***, int, int*);
-
-HCOMP_FORTRAN(mpi_init, (MPI_Fint * error), (error), (code = MPI_Init(nullptr, nullptr), true))
-HCOMP_FORTRAN(mpi_init_thread, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
-              (required, provided, error),
-              (code = MPI_Init_thread(nullptr, nullptr, *required, provided), true))
 
 HCOMP_FORTRAN(mpi_allreduce,
               (void* send, void* receive, MPI_Fint* count, MPI_Fint* type, MPI_Fint* op,

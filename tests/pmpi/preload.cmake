@@ -1,9 +1,10 @@
 # cmake [-DMPI=<mpi> -DPRELOAD=<libraries>] [-DCONFIG=...] [-DREPORT=...] [-DSHADOW=...] [-DERROR=...]
-#       [-DTEXT=...] [-DCHECK=...] -P preload.cmake -- <launcher> <-n> <ranks> <program>...
+#       [-DTEXT=...] [-DCHECK=...] [-DTAKEN=<function>|...] -P preload.cmake
+#       -- <launcher> <-n> <ranks> <program>...
 #
 # Runs a program as a user of the drop-in library would: by mpirun and environment variables. With an
 # ERROR it must fail and say that once; else it must succeed, say TEXT, and leave the JSON that CHECK
-# looks at.
+# looks at, in which all calls of the functions TAKEN were taken over.
 
 set(command "")
 set(own TRUE)
