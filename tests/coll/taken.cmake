@@ -1,0 +1,26 @@
+# A report of programs that sum on communicators of 3 ranks and of 1, and on an intercommunicator,
+# for which MPI reduces in the group of 2 ranks: that is none of the program's sums. All functions
+# TAKEN, separated by |, and no others were taken over, and what was is known to come from the
+# program.
+string(JSON last LENGTH "${json}" sites)
+math(EXPR last "${last} - 1")
+set(taken "")
+foreach(i RANGE ${last})
+  string(JSON site GET "${json}" sites ${i})
+  foreach(key function caller way ranks)
+    string(JSON ${key} GET "${site}" ${key})
+  endforeach()
+  if(NOT way MATCHES "^MPI$")  # not STREQUAL: MPI is a variable, too
+    list(APPEND taken ${function})
+    if(NOT ranks EQUAL 3 OR NOT caller MATCHES "^(coll_)?program[_f08mpi]*\\+0x")
+      message(FATAL_ERROR "this should not be in the report: ${site}")
+    endif()
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES taken)
+list(SORT taken)
+string(REPLACE "|" ";" wanted "${TAKEN}")
+list(SORT wanted)
+if(NOT taken STREQUAL wanted)
+  message(FATAL_ERROR "taken over were ${taken}, should be ${wanted}")
+endif()
