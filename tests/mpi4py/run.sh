@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# mpi4py's own tests with the drop-in library preloaded must end as they do without it, test by test.
+#
+#   tests/mpi4py/run.sh [-n "RANKS..."] [-m "MODES..."] BUILD [argument of runtests.py]...
+#
+# BUILD is a build folder with plugins for Open MPI, which Debian's mpi4py is for. RANKS are
+# "1 2 3 4" if not given, MODES "off lossless bounded":
+#
+#   off       preloaded, nothing asked for
+#   lossless  HCOMP_CONFIG="all: lossless min=0"
+#   bounded   HCOMP_CONFIG="float: error_bounded 1e-12 min=0"
+#
+# The tests are those of the installed version's source: $MPI4PY_SOURCE if set (an unpacked source
+# folder), else a copy kept in BUILD/tests/mpi4py, which is fetched with pip or apt-get the first
+# time. By default test_spawn is left out: without the library too Open MPI 4.1 takes minutes for it,
+# or for ever, on fewer processors than it starts processes. "-e ''" after BUILD takes it in.
+#
+# HCOMP_OFFLINE=1 fetches nothing; a run may take HCOMP_MPI4PY_SECONDS, 600 if not set.
+#
+# Prints how many tests passed, were skipped and failed on how many ranks. Exits 0 if no test ended in
+# another way on any rank, 1 if one did, 77 if the tests cannot be had; 2 for wrong arguments.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-/usr/bin/python3}
+seconds=${HCOMP_MPI4PY_SECONDS:-600}  # for one run
+ranks="1 2 3 4"
+modes="off lossless bounded"
+usage() { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
+while getopts n:m: option; do
+  case $option in
+    n) ranks=$OPTARG ;;
+    m) modes=$OPTARG ;;
+    *) usage ;;
+  esac
+done
+shift $((OPTIND - 1))
+(($# > 0)) || usage
+build=$(cd "$1" && pwd)
+shift
+chosen=("$@")
+((${#chosen[@]})) || chosen=(-e spawn)
+[[ ${chosen[*]} == "-e " ]] && chosen=()
+
+library=$build/plugins/openmpi/libhcomp_pmpi.so
+[[ -e $library ]] || { echo "Skipped: there is no $library"; exit 77; }
+launch=$(command -v mpirun.openmpi || command -v mpirun)
+
+version=$("$python" -c 'import numpy, mpi4py; print(mpi4py.__version__)' 2>/dev/null) || {
+  echo "Skipped: $python has no mpi4py or no numpy"
+  exit 77
+}
+
+# ---- The tests -----------------------------------------------------------------------------------
+work=$build/tests/mpi4py
+mkdir -p "$work"
+fetch() {
+  local to
+  to=$(mktemp -d "$work/fetch.XXXXXX")
+  (
+    cd "$to"
+    # Of the same version; from Debian with its patches.
+    timeout 60 pip download -q --disable-pip-version-check --retries 1 --timeout 10 --no-deps \
+      --no-binary :all: "mpi4py==$version" || timeout 60 apt-get source -q --download-only mpi4py
+    tar xzf mpi4py*"$version"*.tar.gz
+    rm -rf "$work/mpi4py-$version"
+    mv "mpi4py-$version" "$work/"
+  ) >"$work/fetch.log" 2>&1 || true
+  rm -rf "$to"
+}
+source=${MPI4PY_SOURCE:-$work/mpi4py-$version}
+if [[ ! -e $source/test/runtests.py && -z ${MPI4PY_SOURCE-} && -z ${HCOMP_OFFLINE-} ]]; then
+  fetch
+fi
+if [[ ! -e $source/test/runtests.py ]]; then
+  echo "Skipped: no source of mpi4py $version in $source; neither pip nor apt-get source gave it"
+  exit 77
+fi
+
+# ---- The runs ------------------------------------------------------------------------------------
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+export PYTHONDONTWRITEBYTECODE=1
+results=$(mktemp -d "$work/results.XXXXXX")
+trap 'rm -rf "$results"' EXIT
+
+# run <mode> <ranks>: leaves $results/<mode>.<ranks>, one line "rank test outcome" per test and rank.
+run() {
+  local mode=$1 n=$2 options=() status=0
+  local file=$results/$mode.$n
+  case $mode in
+    without) ;;
+    off) options=(-x LD_PRELOAD="$library") ;;
+    lossless) options=(-x LD_PRELOAD="$library" -x HCOMP_CONFIG="all: lossless min=0") ;;
+    bounded) options=(-x LD_PRELOAD="$library" -x HCOMP_CONFIG="float: error_bounded 1e-12 min=0") ;;
+    *) usage ;;
+  esac
+  case $mode in lossless | bounded) options+=(-x HCOMP_REPORT="json:$file.json") ;; esac
+  timeout "$seconds" "$launch" --oversubscribe --bind-to none -np "$n" "${options[@]}" \
+    "$python" "$here/record.py" "$source/test" "$file" -q "${chosen[@]}" \
+    >"$file.log" 2>&1 </dev/null || status=$?
+  for ((rank = 0; rank < n; ++rank)); do
+    sed -e "s/^/$rank /" -e '$s/ $/ unfinished/' "$file.$rank" 2>/dev/null || true
+  done | sort >"$file"
+  if ((status != 0)); then
+    echo "$mode, $n ranks: ended with $status; the last lines it wrote:"
+    tail -n 15 "$file.log"
+    echo "0 whole.run ended.with.$status" >>"$file"
+  fi
+}
+count() { awk -v outcome="$2" '$3 ~ outcome { ++n } END { print n + 0 }' "$1"; }
+taken() {  # calls on all ranks that were summed by hcomp
+  [[ -e $1 ]] || { echo -; return; }
+  "$python" -c 'import json, sys
+print(sum(s["calls"] for s in json.load(open(sys.argv[1]))["sites"] if s["way"] != "MPI"))' "$1"
+}
+
+echo "mpi4py $version, $("$launch" --version | head -n 1); counts over all ranks"
+printf '%5s %-9s %7s %8s %7s %10s %10s %8s\n' \
+  ranks library passed skipped failed unlike "taken over" seconds
+different=0
+for n in $ranks; do
+  for mode in without $modes; do
+    begin=$SECONDS
+    run "$mode" "$n"
+    file=$results/$mode.$n
+    unlike=$(diff "$results/without.$n" "$file" | grep -c '^[<>]' || true)
+    printf '%5s %-9s %7s %8s %7s %10s %10s %8s\n' "$n" "$mode" "$(count "$file" '^passed$')" \
+      "$(count "$file" '^skipped$')" "$(count "$file" '^(error|failed|unfinished|ended)')" \
+      "$unlike" "$(taken "$file.json")" $((SECONDS - begin))
+    [[ -s $file ]] || { echo "no test ran"; different=1; tail -n 15 "$file.log"; }
+    if ((unlike > 0)); then
+      different=1
+      diff "$results/without.$n" "$file" | grep '^[<>]' |
+        sed -e 's/^</     without: rank/' -e "s/^>/     $mode: rank/"
+    fi
+    if [[ $mode != without && $mode != off && $n != 1 && $(taken "$file.json") == [0-] ]]; then
+      echo "     the library took nothing over"
+      different=1
+    fi
+  done
+done
+exit $different
