@@ -12,8 +12,8 @@
 #
 # The tests are those of the installed version's source: $MPI4PY_SOURCE if set (an unpacked source
 # folder), else a copy kept in BUILD/tests/mpi4py, which is fetched with pip or apt-get the first
-# time. By default test_spawn is left out: without the library too Open MPI 4.1 takes minutes for it,
-# or for ever, on fewer processors than it starts processes. "-e ''" after BUILD takes it in.
+# time. By default test_spawn is left out: on 2 processors and more than 1 rank Open MPI 4.1 hangs in
+# it, without the library too. "-i spawn" after BUILD runs it alone, "-e ''" everything.
 #
 # HCOMP_OFFLINE=1 fetches nothing; a run may take HCOMP_MPI4PY_SECONDS, 600 if not set.
 #
