@@ -41,12 +41,12 @@ summer& communicator::sums() {
       has_copy_ = true;
     }
     changed_.notify_all();
-    // A thread beside the program's own must not take its processor while it waits.
-    auto const how = has_thread_ ? mpi::waiting::sleep : mpi::waiting::yield;
-    sums_ = std::make_unique<summer>(
-        any_transport(std::make_unique<mpi::transport>(mpi::private_comm{copy_}, how)), number_,
-        *residuals_);
+    auto transport = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
+    transport_ = transport.get();
+    sums_ = std::make_unique<summer>(any_transport(std::move(transport)), number_, *residuals_);
   }
+  // A thread beside the program's own must not take its processor while it waits.
+  transport_->set_waiting(is_aside() ? mpi::waiting::sleep : mpi::waiting::yield);
   return *sums_;
 }
 

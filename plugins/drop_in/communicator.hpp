@@ -49,6 +49,8 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
   /// For work alone. @throws transport_error
   summer& sums();
+  /// For work alone: whether it is in the thread, beside the program's own.
+  bool is_aside() const { return thread_ == std::this_thread::get_id(); }
   /// For work alone, after sums(): the private copy, for sums by MPI.
   MPI_Comm private_copy() const { return copy_; }
   /// For work alone: how many sums were made before this one; the same on all ranks.
@@ -62,6 +64,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
   residual_store* residuals_;
+  mpi::transport* transport_ = nullptr;  ///< of sums_
   std::unique_ptr<summer> sums_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -129,10 +129,12 @@ template <class Plan> class lossy_sum final : public some_sum<Plan> {
 
 template <class V>
 std::unique_ptr<vector_sum<V>> make_vector_sum(method const& how, std::size_t values,
-                                               any_transport& transport, host_executor& executor) {
+                                               any_transport& transport, host_executor& executor,
+                                               std::size_t segment_bytes) {
   auto const ranks = static_cast<std::uint32_t>(transport.size());
   plan_options options;
   options.how = how.how;
+  options.segment_bytes = segment_bytes;
   auto const some = [&]<class C>(C const& codec) -> std::unique_ptr<vector_sum<V>> {
     return std::make_unique<detail::some_sum<plan<C, any_transport, host_executor>>>(
         values, codec, transport, executor, options);

@@ -13,30 +13,33 @@ summer::summer(any_transport transport, std::uint64_t number, residual_store& re
 summer::~summer() { residuals_->forget(number_); }
 
 report summer::all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                          void const* buffer) {
-  auto& plan = plan_for(type, values, how);
+                          void const* buffer, std::size_t segment_bytes) {
+  auto& plan = plan_for(type, values, how, segment_bytes);
   return type == value_type::float32 ? sum(*plan.of_float, x, values, how, buffer)
                                      : sum(*plan.of_double, x, values, how, buffer);
 }
 
-summer::planned& summer::plan_for(value_type type, std::size_t values, method const& how) {
+summer::planned& summer::plan_for(value_type type, std::size_t values, method const& how,
+                                  std::size_t segment_bytes) {
   auto const found = std::ranges::find_if(plans_, [&](planned const& one) {
-    return one.type == type && one.values == values && one.how == how;
+    return one.type == type && one.values == values && one.how == how &&
+           one.segment_bytes == segment_bytes;
   });
   if (found != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, found);
     return plans_.front();
   }
-  planned one{type, values, how, std::make_unique<host_executor>(how.threads), nullptr, nullptr};
+  planned one{type,    values, how, segment_bytes, std::make_unique<host_executor>(how.threads),
+              nullptr, nullptr};
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += old->bytes();
     old = together > most_planned_bytes ? plans_.erase(old) : std::next(old);
   }
   if (type == value_type::float32)
-    one.of_float = make_vector_sum<float>(how, values, transport_, *one.executor);
+    one.of_float = make_vector_sum<float>(how, values, transport_, *one.executor, segment_bytes);
   else
-    one.of_double = make_vector_sum<double>(how, values, transport_, *one.executor);
+    one.of_double = make_vector_sum<double>(how, values, transport_, *one.executor, segment_bytes);
   plans_.push_front(std::move(one));
   return plans_.front();
 }

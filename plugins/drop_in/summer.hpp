@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <list>
@@ -35,9 +36,10 @@ class summer {
   ///
   /// @param x       `values` values of that type
   /// @param buffer  what tells one tensor from another, see tensor_key
+  /// @param segment_bytes  of messages, see plan_options
   /// @throws as vector_sum::all_reduce and make_vector_sum
   report all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                    void const* buffer);
+                    void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes);
 
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
@@ -48,6 +50,7 @@ class summer {
     value_type type;
     std::size_t values;
     method how;
+    std::size_t segment_bytes;
     std::unique_ptr<host_executor> executor;
     std::unique_ptr<vector_sum<float>> of_float;
     std::unique_ptr<vector_sum<double>> of_double;
@@ -55,7 +58,8 @@ class summer {
     std::size_t bytes() const { return values * size_of(type); }
   };
 
-  planned& plan_for(value_type type, std::size_t values, method const& how);
+  planned& plan_for(value_type type, std::size_t values, method const& how,
+                    std::size_t segment_bytes);
   template <class V>
   report sum(vector_sum<V>& plan, void* x, std::size_t values, method const& how,
              void const* buffer);

@@ -38,15 +38,19 @@ template <class V> class vector_sum {
   virtual value_range owned() const = 0;
 };
 
+/// @param segment_bytes  of messages, see plan_options
 /// @throws std::invalid_argument  there is no such codec for these values, or it does not go with
 ///                                the algorithm or so many ranks; on all ranks alike
 template <class V>
-std::unique_ptr<vector_sum<V>> make_vector_sum(method const& how, std::size_t values,
-                                               any_transport& transport, host_executor& executor);
+std::unique_ptr<vector_sum<V>> make_vector_sum(
+    method const& how, std::size_t values, any_transport& transport, host_executor& executor,
+    std::size_t segment_bytes = plan_options{}.segment_bytes);
 
 extern template std::unique_ptr<vector_sum<float>> make_vector_sum(method const&, std::size_t,
-                                                                   any_transport&, host_executor&);
+                                                                   any_transport&, host_executor&,
+                                                                   std::size_t);
 extern template std::unique_ptr<vector_sum<double>> make_vector_sum(method const&, std::size_t,
-                                                                    any_transport&, host_executor&);
+                                                                    any_transport&, host_executor&,
+                                                                    std::size_t);
 
 }  // namespace hcomp::drop_in

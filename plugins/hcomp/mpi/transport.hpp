@@ -3,6 +3,7 @@
 /// hcomp's collectives over MPI point-to-point.
 
 #include <mpi.h>
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ namespace hcomp::mpi {
 /// What a rank does while it waits for a message.
 enum class waiting {
   yield,  ///< asks MPI and gives the processor away in turns: ranks may share cores
-  sleep,  ///< the same, and sleeps for 20 us at a time when a message is late: for threads beside
-          ///< others that calculate
+  sleep,  ///< asks MPI and sleeps in turns, for 20 to 200 us: for threads beside others that
+          ///< calculate
   block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
 };
 
@@ -69,6 +70,9 @@ class transport {
   ~transport() {
     if (is_running() && !failed_) MPI_Comm_free(&comm_);  // freeing may wait for the others
   }
+
+  /// From the next wait on.
+  void set_waiting(waiting how) { waiting_ = how; }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -121,11 +125,15 @@ class transport {
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
   int poll(MPI_Request& handle, MPI_Status& status) const {
     int code = MPI_SUCCESS, done = 0;
+    std::chrono::microseconds nap(20);
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
       if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
-      // not yield: a thread that calculates would keep the processor for milliseconds
-      if (idle > 16 && waiting_ == waiting::sleep)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
+      // every question: Open MPI looks at its sockets every eighth time.
+      if (waiting_ == waiting::sleep && idle % 16 == 15) {
+        std::this_thread::sleep_for(nap);
+        nap = std::min(2 * nap, std::chrono::microseconds(200));
+      }
       code = MPI_Test(&handle, &done, &status);
     }
     return code;
