@@ -16,14 +16,30 @@ std::string_view file_of(Dl_info const& info) {
   return path.substr(path.rfind('/') + 1);
 }
 
+/// These hand on what they get, and may stand above us.
+bool hands_on(std::string_view file) {
+  return file.starts_with("mca_coll_hcomp.") || file.starts_with("mca_coll_sync.") ||
+         file.starts_with("mca_coll_monitoring.");
+}
+
+/// Where the call comes from, behind such components.
+bool find_origin(void const* caller, Dl_info& info) {
+  if (dladdr(caller, &info) == 0) return false;
+  if (!hands_on(file_of(info))) return true;
+  void* frames[16];
+  int const count = backtrace(frames, 16);
+  for (int i = 0; i < count; ++i)
+    if (dladdr(frames[i], &info) != 0 && !hands_on(file_of(info))) return true;
+  return false;
+}
+
 /// Not one of the program's. MPI numbers a new communicator by all-reduces, and coll/inter,
 /// coll/han and others make one collective of several on other communicators.
 bool is_mpis_own(hcomp_coll_call const& call) {
   Dl_info info;
-  if (dladdr(call.caller, &info) == 0) return false;
+  if (!find_origin(call.caller, info)) return false;
   auto const file = file_of(info);
-  if (file.starts_with("mca_"))  // these two hand on what they get
-    return !file.starts_with("mca_coll_sync.") && !file.starts_with("mca_coll_monitoring.");
+  if (file.starts_with("mca_")) return true;
   if (!file.starts_with("libmpi.so")) return false;
   if (!info.dli_sname) return call.op != MPI_SUM;
   std::string_view name = info.dli_sname;
