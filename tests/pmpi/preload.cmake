@@ -6,6 +6,9 @@
 # ERROR it must fail and say that once; else it must succeed, say TEXT, and leave the JSON that CHECK
 # looks at, in which all calls of the functions TAKEN were taken over.
 
+# With older rules "MPI" in quotes would be the variable of that name.
+cmake_minimum_required(VERSION 3.25)
+
 set(command "")
 set(own TRUE)
 math(EXPR last "${CMAKE_ARGC} - 1")
