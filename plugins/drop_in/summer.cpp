@@ -7,8 +7,12 @@
 
 namespace hcomp::drop_in {
 
-summer::summer(any_transport transport, std::uint64_t number, residual_store& residuals)
-    : transport_(std::move(transport)), number_(number), residuals_(&residuals) {}
+summer::summer(any_transport transport, std::uint64_t number, residual_store& residuals,
+               std::size_t most_planned_bytes)
+    : transport_(std::move(transport)),
+      number_(number),
+      residuals_(&residuals),
+      most_planned_bytes_(most_planned_bytes) {}
 
 summer::~summer() { residuals_->forget(number_); }
 
@@ -34,7 +38,7 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += old->bytes();
-    old = together > most_planned_bytes ? plans_.erase(old) : std::next(old);
+    old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   if (type == value_type::float32)
     one.of_float = make_vector_sum<float>(how, values, transport_, *one.executor, segment_bytes);

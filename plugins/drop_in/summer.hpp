@@ -20,14 +20,14 @@ namespace hcomp::drop_in {
 
 /// Sums vectors of any size and type over one transport. Used by one thread at a time.
 ///
-/// Plans are kept, those used last first, for vectors of 256 MiB together or the last one alone.
+/// Plans are kept, those used last, for vectors of 256 MiB together or the last one alone.
 class summer {
  public:
-  static constexpr std::size_t most_planned_bytes = std::size_t{256} << 20;
-
-  /// @param number     of this communicator, for the store; never used again for another
-  /// @param residuals  must outlive this
-  summer(any_transport transport, std::uint64_t number, residual_store& residuals);
+  /// @param number              of this communicator, for the store; never used again for another
+  /// @param residuals           must outlive this
+  /// @param most_planned_bytes  of vectors whose plans are kept
+  summer(any_transport transport, std::uint64_t number, residual_store& residuals,
+         std::size_t most_planned_bytes = std::size_t{256} << 20);
   ~summer();
   summer(summer const&) = delete;
   summer& operator=(summer const&) = delete;
@@ -69,6 +69,7 @@ class summer {
   any_transport transport_;
   std::uint64_t number_;
   residual_store* residuals_;
+  std::size_t most_planned_bytes_;
   std::uint64_t step_ = 0;
   std::list<planned> plans_;  ///< the one used last first
   std::map<tensor_key, std::uint32_t> turns_;
