@@ -43,6 +43,8 @@ std::string variable(char const* name) {
 [[noreturn]] void end_job(std::string const& text) {
   std::fprintf(stderr, "hcomp: %s\n", text.c_str());
   std::fflush(stderr);
+  // MPICH's launcher may end before it has passed on what was said a moment ago.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   PMPI_Abort(MPI_COMM_WORLD, 2);
   std::abort();
 }
@@ -79,7 +81,8 @@ struct asked {
   }
 };
 
-/// How long a rank waits for another at the start.
+/// How long rank 0 waits for the others at the start. They wait for it twice as long, so that it is
+/// rank 0 that says who is missing.
 int patience_seconds() {
   auto const text = variable("HCOMP_PATIENCE");
   int seconds = 60;
@@ -88,8 +91,7 @@ int patience_seconds() {
 }
 
 /// False when `done` did not become true in time.
-template <class F> bool wait_until(F const& done) {
-  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(patience_seconds());
+template <class F> bool wait_until(std::chrono::steady_clock::time_point end, F const& done) {
   for (;;) {
     if (done()) return true;
     if (std::chrono::steady_clock::now() > end) return false;
@@ -105,9 +107,10 @@ int agree(asked const& mine) {
   PMPI_Query_thread(&level);
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text = mine.text();
-  auto const silent = [](int who) {
-    return "rank " + std::to_string(who) + " has said nothing for " +
-           std::to_string(patience_seconds()) +
+  int const seconds = (rank > 0 ? 2 : 1) * patience_seconds();
+  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  auto const silent = [&](int who) {
+    return "rank " + std::to_string(who) + " has said nothing for " + std::to_string(seconds) +
            " s after MPI_Init (HCOMP_PATIENCE); is the library loaded there too (mpirun -x "
            "LD_PRELOAD=..., mpiexec -genv LD_PRELOAD ..., or --mca coll_hcomp_priority ...)?";
   };
@@ -116,7 +119,7 @@ int agree(asked const& mine) {
     PMPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, start_tag, MPI_COMM_WORLD);
     MPI_Request go;
     PMPI_Irecv(&level, 1, MPI_INT, 0, start_tag, MPI_COMM_WORLD, &go);
-    if (!wait_until([&] {
+    if (!wait_until(end, [&] {
           int done = 0;
           PMPI_Test(&go, &done, MPI_STATUS_IGNORE);
           return done != 0;
@@ -127,7 +130,7 @@ int agree(asked const& mine) {
   if (!mine.error.empty()) end_job(mine.error);
   for (int other = 1; other < ranks; ++other) {
     MPI_Status status;
-    if (!wait_until([&] {
+    if (!wait_until(end, [&] {
           int there = 0;
           PMPI_Iprobe(other, start_tag, MPI_COMM_WORLD, &there, &status);
           return there != 0;

@@ -7,6 +7,7 @@
 ///         bench_drop_in.openmpi overlap --values 1000000
 
 #include <mpi.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -59,8 +60,16 @@ void compute(std::int64_t rounds) {
   }
 }
 
+/// Of all threads of this process.
+double processor_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 struct overlap_times {
   double sum, computation, both;
+  double processor;  ///< of the sum alone, on this rank
 };
 
 overlap_times measure_overlap(std::vector<float>& x, std::int64_t rounds) {
@@ -82,7 +91,9 @@ overlap_times measure_overlap(std::vector<float>& x, std::int64_t rounds) {
     });
   };
   overlap_times t{};
+  double const before = processor_seconds();
   t.sum = sum_beside(0);
+  t.processor = processor_seconds() - before;
   t.computation = seconds([&] { compute(rounds); });
   t.both = sum_beside(rounds);
   return t;
@@ -97,10 +108,11 @@ void overlap(std::size_t values, int turns) {
     rounds = static_cast<std::int64_t>(static_cast<double>(rounds) * t.sum / t.computation) + 1;
     PMPI_Bcast(&rounds, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
   }
-  std::vector<double> sum, computation, both, ratio;
+  std::vector<double> sum, processor, computation, both, ratio;
   for (int i = 0; i < turns; ++i) {
     auto const t = measure_overlap(x, rounds);
     sum.push_back(t.sum);
+    processor.push_back(t.processor);
     computation.push_back(t.computation);
     both.push_back(t.both);
     ratio.push_back(t.both / std::max(t.sum, t.computation));
