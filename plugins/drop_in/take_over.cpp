@@ -392,7 +392,13 @@ bool reduce_scatter_block(reduction_call const& call, int count, int& code) noex
                  static_cast<std::size_t>(count), code);
 }
 
-bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
+namespace {
+
+/// For sums that a request stands for.
+/// @param keep  (state, sum, tag) begins it, or keeps it for later; the request is there
+template <class Keep>
+bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Request* request,
+                       int& code, Keep const& keep) {
   auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, true);
@@ -400,41 +406,38 @@ bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) no
     note_passed(*lib, call, d);
     return false;
   }
+  code = MPI_SUCCESS;
   try {
     auto& state = lib->state_of(call.comm);
     int tag = 0;
-    mpi::require(lib->make_request(false, request, tag), "MPI_Irecv");
-    under_way().add(*request);
-    state.begin([sum = summing(*lib, call, d), made = *request, tag](communicator& me) {
-      sum_aside(me, sum, made, tag);
-    });
-    code = MPI_SUCCESS;
+    mpi::require(lib->make_request(is_persistent, request, tag), "a request");
+    keep(state, summing(*lib, call, d), tag);
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
   return true;
 }
 
+void begin(communicator& state, summing const& sum, MPI_Request request, int tag) {
+  under_way().add(request);
+  state.begin([sum, request, tag](communicator& me) { sum_aside(me, sum, request, tag); });
+}
+
+}  // namespace
+
+bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
+  return take_with_request(
+      call, false, request, code,
+      [&](communicator& state, summing const& sum, int tag) { begin(state, sum, *request, tag); });
+}
+
 bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code) noexcept {
-  auto* const lib = taking();
-  if (!lib) return false;
-  auto const d = decide(*lib, call, true);
-  if (!d.as || !has_buffers(call)) {
-    note_passed(*lib, call, d);
-    return false;
-  }
-  try {
-    auto& state = lib->state_of(call.comm);
-    int tag = 0;
-    mpi::require(lib->make_request(true, request, tag), "MPI_Recv_init");
-    std::lock_guard const lock(persistent_mutex);
-    persistent.insert_or_assign(*request, persistent_sum{summing(*lib, call, d), &state, tag});
-    ++persistent_count;
-    code = MPI_SUCCESS;
-  } catch (std::exception const& error) {
-    code = raise(call, error.what());
-  }
-  return true;
+  return take_with_request(
+      call, true, request, code, [&](communicator& state, summing const& sum, int tag) {
+        std::lock_guard const lock(persistent_mutex);
+        persistent.insert_or_assign(*request, persistent_sum{sum, &state, tag});
+        ++persistent_count;
+      });
 }
 
 void started(MPI_Request request) noexcept {
@@ -442,9 +445,7 @@ void started(MPI_Request request) noexcept {
   std::lock_guard const lock(persistent_mutex);
   auto const found = persistent.find(request);
   if (found == persistent.end()) return;
-  under_way().add(request);
-  found->second.state->begin([sum = found->second.sum, request, tag = found->second.tag](
-                                 communicator& me) { sum_aside(me, sum, request, tag); });
+  begin(*found->second.state, found->second.sum, request, found->second.tag);
 }
 
 void wait_for(MPI_Request request) noexcept {
