@@ -18,7 +18,7 @@
 # A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
 
 set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
-option(HCOMP_TEST_FEW_TYPES "Tests of every value type take two of the four" OFF)
+option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take a few of them" OFF)
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/ that are left out, e.g. mpi;ucx")
 

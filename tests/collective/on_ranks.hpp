@@ -21,6 +21,19 @@
 
 namespace hcomp::testing {
 
+/// Whether this build looks for other things than results, and tests of many cases take a few.
+#if defined(HCOMP_TEST_FEW_CASES)
+inline constexpr bool few_cases = true;
+#else
+inline constexpr bool few_cases = false;
+#endif
+
+/// 1 to 8 ranks, of which few cases keep one rank, an odd number, and a torus of several rows.
+inline std::vector<int> rank_counts() {
+  if (few_cases) return {1, 3, 8};
+  return {1, 2, 3, 4, 5, 6, 7, 8};
+}
+
 /// How one rank ended.
 struct outcome {
   std::string what = "returned";  ///< or the class of the exception

@@ -89,7 +89,7 @@ TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error
     REQUIRE(all_ended_alike(whole.outcomes, "returned"));
     int applied = 0;
     for (int const message : {0, 1})
-      for (std::size_t bit = 0; bit < bits; ++bit) {
+      for (std::size_t bit = 0; bit < bits; bit += few_cases ? 7 : 1) {
         CAPTURE(std::string(C::name));
         CAPTURE(message);
         CAPTURE(bit);

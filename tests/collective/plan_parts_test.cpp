@@ -79,7 +79,7 @@ TEST_CASE(
 }
 
 TEST_CASE("reduce_scatter then all_gather with identity equals all_reduce bit for bit") {
-  for (int ranks = 1; ranks <= 8; ++ranks)
+  for (int const ranks : rank_counts())
     for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
       CAPTURE(ranks);
       CAPTURE(name);

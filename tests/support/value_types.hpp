@@ -8,7 +8,7 @@ namespace hcomp::testing {
 
 /// f(T{}) for the value types besides float; in builds that look for other things, for one of them.
 template <class F> void for_each_other_type(F const& f) {
-#if !defined(HCOMP_TEST_FEW_TYPES)
+#if !defined(HCOMP_TEST_FEW_CASES)
   f(double{});
   f(float16{});
 #endif
