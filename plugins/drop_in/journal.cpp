@@ -22,7 +22,6 @@ constexpr std::string_view passed_on = "MPI";
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // ---- Figures for people
-// --------------------------------------------------------------------------
 
 std::string number_text(double value) {
   return value == std::floor(value) && value < 1e15 ? fmt::format("{:.0f}", value)
@@ -70,7 +69,6 @@ std::string indented(std::string text, std::size_t spaces) {
 }
 
 // ---- JSON
-// ----------------------------------------------------------------------------------------
 
 /// JSON has no infinity, nor NaN; both are null.
 ordered_json json_of(double figure) {
@@ -135,7 +133,6 @@ std::string text_of(ordered_json const& json, int indent) {
 }
 
 // ---- What a reader asks for first
-// ----------------------------------------------------------------
 
 /// Those that were summed here, or those that were passed on; the most bytes first.
 std::vector<site_entry> chosen(std::map<call_site, site_figures> const& sites, bool passed) {

@@ -59,7 +59,6 @@ std::vector<std::string> split(std::string_view text, std::string_view marks) {
 }
 
 // ---- MPI
-// -----------------------------------------------------------------------------------------
 
 /// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4": of libhcomp.so and the MPI it brings; "?" is what
 /// they do not tell.
@@ -133,7 +132,6 @@ void show_mpis() {
 }
 
 // ---- What else there is
-// --------------------------------------------------------------------------
 
 std::string describe_ucx(void* handle) {
   auto* const ask = info::function_in<char const*()>(handle, "ucp_get_version_string");
@@ -186,7 +184,6 @@ void show_codecs() {
 }
 
 // ---- Environment
-// ---------------------------------------------------------------------------------
 
 std::string variable(char const* name) {
   char const* const value = std::getenv(name);

@@ -44,7 +44,6 @@ class randomness {
 };
 
 // ---- Inputs
-// --------------------------------------------------------------------------------------
 
 /// The distributions of the comparisons: N(0, 1); its exponential, whose vectors share the
 /// direction of their mean; and N(0, 1) exp(1.5 N(0, 1)), where few values hold most of the energy.
@@ -171,7 +170,6 @@ struct lloyd_max {
 };
 
 // ---- The schemes: what x decodes to
-// --------------------------------------------------------------
 
 /// max |x| times -1, 0 or 1, unbiased.
 /// Source: Wen et al., TernGrad, NeurIPS 2017.
@@ -247,7 +245,6 @@ inline vector rotated_min_max_mean(std::vector<vector> workers, int bits, random
 }
 
 // ---- Means over workers
-// --------------------------------------------------------------------------
 
 /// Errors of an estimated mean: where the server sends it out exactly, and where it compresses it
 /// again by the same scheme.

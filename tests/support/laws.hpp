@@ -38,7 +38,6 @@ using hcomp::block_origin;
 using hcomp::reduction;
 
 // ---- What the codecs state
-// -----------------------------------------------------------------------
 
 /// The documentation of codec C in numbers:
 ///   value(codec, x)      what x becomes when nothing is lost beside what the codec drops on
@@ -93,7 +92,6 @@ template <class T> struct stated<hcomp::thc<T>> : stated_rotation {};
 template <class T> struct stated<hcomp::uniform_thc<T>> : stated_rotation {};
 
 // ---- Tools
-// ---------------------------------------------------------------------------------------
 
 /// Calls f.template operator()<C>() for every codec of every value type.
 template <class F> void for_each_codec(F const& f) {
@@ -238,7 +236,6 @@ void for_each_tree(C const& codec, std::vector<code> const& blocks,
 }
 
 // ---- The laws
-// ------------------------------------------------------------------------------------
 
 /// Encoding writes block_bytes(n) bytes and merging as many, wherever the block lies; decoding
 /// writes n values; and the address changes no byte.
