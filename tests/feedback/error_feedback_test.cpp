@@ -11,6 +11,7 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -109,6 +110,42 @@ TEST_CASE("error feedback: with an exact sum the residuals of all ranks telescop
     CHECK(loss(run) <= total * steps * 2 * float_epsilon * largest);
     CHECK(run.largest_residual > 0.5);  // there was something to lose
   }
+}
+
+TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of all_reduce") {
+  constexpr std::size_t values = 4 * 16384;
+  auto const steps = [](auto const& codec, bool scatter) {
+    auto const body = [&](loopback& transport, std::vector<float>& all) {
+      host_executor executor;
+      plan sum(values, fit(codec, 4), transport, executor);
+      error_feedback<float> feedback(values);
+      auto const mine = sum.owned();
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        auto x = uniform_values(values, step, transport.rank());
+        scatter ? sum.reduce_scatter(std::span(x), feedback, {.step = step})
+                : sum.all_reduce(std::span(x), feedback, {.step = step});
+        auto const part = std::span(x).subspan(mine.first, mine.count);
+        all.insert(all.end(), part.begin(), part.end());
+        all.insert(all.end(), feedback.residual().begin(), feedback.residual().end());
+      }
+    };
+    return on_ranks(std::vector<std::vector<float>>(4), body);
+  };
+  builtin_codecs<float>::for_each([&]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const whole = steps(C{}, false), parts = steps(C{}, true);
+    for (std::size_t rank = 0; rank < whole.size(); ++rank)
+      CHECK(first_difference(parts[rank], whole[rank]) == nowhere);
+  });
+  using global = global_compensation<float>;
+  using plan_of_signs = plan<sign<>, loopback, host_executor>;
+  auto const can_scatter = []<class F>(F*) {
+    return requires(plan_of_signs & sum, std::span<float> x, F & feedback) {
+      sum.reduce_scatter(x, feedback);
+    };
+  };
+  CHECK(can_scatter(static_cast<error_feedback<float>*>(nullptr)));
+  CHECK_FALSE(can_scatter(static_cast<global*>(nullptr)));
 }
 
 TEST_CASE("error feedback: the residual is one rounding of the codec, not fifty") {

@@ -128,11 +128,19 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// of x keeps its values. What a sharded optimizer needs. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = session_.start(detail::operation::reduce_scatter, x, nothing, call);
-    calibrate(x, nothing, figures);
-    reduce(x, nothing, call, figures);
+    return reduce_scatter(x, nothing, call);
+  }
+
+  /// The same with compensation that does not have to see all of the sum, such as error_feedback.
+  template <Feedback<value_type> F>
+  report reduce_scatter(std::span<value_type> x, F& feedback,
+                        call_options const& call = {}) requires(F::is_of_own_encoding) {
+    auto figures = session_.start(detail::operation::reduce_scatter, x, feedback, call);
+    calibrate(x, feedback, figures);
+    reduce(x, feedback, call, figures);
     finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
-    decode(owned_blocks(), x, nothing, call, figures);
+    decode(owned_blocks(), x, feedback, call, figures);
+    feedback.commit();
     return session_.done(figures);
   }
 

@@ -21,6 +21,7 @@ namespace hcomp {
 template <class T = float> class error_feedback {
  public:
   using residual_type = accumulator_t<T>;
+  static constexpr bool is_of_own_encoding = true;
 
   explicit error_feedback(std::size_t values) : residual_(values), pending_(values) {}
 

@@ -25,11 +25,15 @@ concept Feedback = requires(F& f, F const& c, T* x) {
   { c.data() } -> std::convertible_to<void const*>;  // its own memory; must not overlap x
   {f.view(x).source()};
   { f.commit() } -> std::same_as<void>;
+  // it looks at what this rank has encoded and at nothing of the sum
+  { F::is_of_own_encoding } -> std::convertible_to<bool>;
 };
 
 /// Feedback that remembers nothing.
 template <class T> class no_feedback {
  public:
+  static constexpr bool is_of_own_encoding = true;
+
   explicit no_feedback(std::size_t values) : values_(values) {}
 
   std::size_t values() const { return values_; }

@@ -25,6 +25,7 @@ namespace hcomp {
 template <class T = float> class global_compensation {
  public:
   using compensation_type = accumulator_t<T>;
+  static constexpr bool is_of_own_encoding = false;
 
   explicit global_compensation(std::size_t values) : compensation_(values) {}
 
@@ -71,6 +72,8 @@ template <class T = float> class global_compensation {
   /// or, with a limit, g is clipped to +-limit and c, now the same on all ranks, keeps the rest.
   class flushing {
    public:
+    static constexpr bool is_of_own_encoding = false;
+
     /// @param limit  > 0; infinity: no limit
     flushing(global_compensation& state, compensation_type limit) : state_(&state), limit_(limit) {}
 
