@@ -18,7 +18,6 @@ constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 constexpr int most_int = std::numeric_limits<int>::max();
 
 // ---- What there is
-// -------------------------------------------------------------------------------
 
 struct codec_facts {
   std::string_view name;
@@ -122,7 +121,6 @@ std::string keys_of(std::string_view codec) {
 }
 
 // ---- Writing
-// -------------------------------------------------------------------------------------
 
 std::string size_text(std::size_t bytes) {
   for (auto const& [unit, size] : units)
@@ -137,7 +135,6 @@ std::string double_text(double value) {
 std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
 
 // ---- Reading
-// -------------------------------------------------------------------------------------
 
 constexpr std::string_view spaces = " \t\r\n";
 
@@ -204,12 +201,14 @@ struct assignment {
       refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
     return count * factor;
   }
-  double positive() const {
+  /// What error_bounded can do with any number of ranks.
+  double bound() const {
     double result = 0;
     char const* const end = value.data() + value.size();
     auto const read = std::from_chars(value.data(), end, result);
-    if (read.ec != std::errc{} || read.ptr != end || !(result > 0) || !std::isfinite(result))
-      refuse(std::string(key) + " is a positive number, such as 1e-4");
+    if (read.ec != std::errc{} || read.ptr != end || !(result >= 0x1p-90) || !(result <= 0x1p100))
+      refuse(std::string(key) +
+             " is a number from 2^-90 (8.1e-28) to 2^100 (1.2e30), such as 1e-4");
     return result;
   }
   algorithm way(codec_facts const& codec) const {
@@ -243,7 +242,7 @@ void apply(assignment const& one, codec_facts const& codec, rule& to) {
   auto const key = one.key;
   if (key == "bits") to.sum.bits = one.number(1, 8);
   if (key == "E") to.sum.exponent = one.number(1, 14);
-  if (key == "bound") to.sum.bound = one.positive();
+  if (key == "bound") to.sum.bound = one.bound();
   if (key == "feedback") to.sum.feedback = one.yes();
   if (key == "algorithm") to.sum.how = one.way(codec);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
@@ -401,6 +400,23 @@ rule const* settings::find(value_type type, std::size_t bytes, int ranks) const 
   for (auto const& one : rules)
     if (one.concerns(type, bytes, ranks)) return &one;
   return nullptr;
+}
+
+char const* settings::why_none(value_type type, std::size_t bytes, int ranks) const {
+  bool of_type = false, of_ranks = false, smaller = true, larger = true;
+  for (auto const& one : rules) {
+    if (one.type != type) continue;
+    of_type = true;
+    if (ranks < one.min_ranks) continue;
+    of_ranks = true;
+    smaller &= bytes < one.min_bytes;
+    larger &= bytes > one.max_bytes;
+  }
+  if (!of_type) return "no rule for this type";
+  if (!of_ranks) return "fewer ranks than any rule asks for";
+  if (smaller) return "smaller than min of its rules (default 64KiB)";
+  if (larger) return "larger than max of its rules";
+  return "no rule for this size";
 }
 
 std::string settings::text() const {

@@ -72,6 +72,8 @@ struct settings {
   static settings from(std::string_view text);
   /// The rule for such a vector; none: it is MPI's.
   rule const* find(value_type type, std::size_t bytes, int ranks) const;
+  /// Why there is none, for such a vector.
+  char const* why_none(value_type type, std::size_t bytes, int ranks) const;
   /// Always written in the same way: equal texts mean equal settings. from() reads it.
   std::string text() const;
   friend bool operator==(settings const&, settings const&) = default;

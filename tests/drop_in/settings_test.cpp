@@ -112,6 +112,22 @@ TEST_CASE("settings: the first rule that concerns a vector counts") {
   CHECK(codec(float64, 65536, 2) == "bf16");
 }
 
+TEST_CASE("settings: why no rule concerns a vector") {
+  auto const all =
+      settings::from("float: thc max=2000 min=1000 ranks=4; float: fp16 min=1MiB max=2MiB");
+  auto const why = [&](value_type type, std::size_t bytes, int ranks) {
+    REQUIRE(all.find(type, bytes, ranks) == nullptr);
+    return std::string(all.why_none(type, bytes, ranks));
+  };
+  using enum value_type;
+  CHECK(why(float64, 1 << 20, 4) == "no rule for this type");
+  CHECK(why(float32, 1 << 20, 1) == "fewer ranks than any rule asks for");
+  CHECK(why(float32, 999, 4) == "smaller than min of its rules (default 64KiB)");
+  CHECK(why(float32, 1500, 3) == "smaller than min of its rules (default 64KiB)");
+  CHECK(why(float32, 3 << 20, 4) == "larger than max of its rules");
+  CHECK(why(float32, 2001, 4) == "no rule for this size");
+}
+
 TEST_CASE("settings: `all` is both types, but float alone where the codec is for float only") {
   auto const both = settings::from("all: fp16").rules;
   REQUIRE(both.size() == 2);
@@ -186,7 +202,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                       " E=10",
                                       " E=3",
                                       " bound=0.1",
-                                      " bound=4.9e-324",
+                                      " bound=8.1e-28",
                                       " bound=3.3333333333333335e-7",
                                       " feedback=yes",
                                       " feedback=no"};
@@ -325,6 +341,8 @@ TEST_CASE("settings: values out of range are refused") {
                                       "error_bounded 1e999",
                                       "error_bounded 1e-4x",
                                       "error_bounded bound=1e-999",
+                                      "error_bounded 8e-28",
+                                      "error_bounded 1.3e30",
                                       "fp16 turns=0",
                                       "fp16 turns=1000001",
                                       "fp16 threads=0",
