@@ -38,7 +38,6 @@ using hcomp::drop_in::method;
 using hcomp::drop_in::value_type;
 
 // ---- Codes and words
-// -----------------------------------------------------------------------------
 
 thread_local std::string last_error;
 
@@ -109,7 +108,6 @@ std::string without(std::string_view prefix, std::string text) {
 }
 
 // ---- What is asked for
-// ---------------------------------------------------------------------------
 
 /// @throws std::invalid_argument
 method method_from(value_type type, std::string const& text) {
@@ -193,7 +191,6 @@ void agree(request const& mine, hcomp::any_transport& transport) {
 }
 
 // ---- What there is
-// -------------------------------------------------------------------------------
 
 template <class V> struct sum_of {
   std::unique_ptr<hcomp::drop_in::vector_sum<V>> plan;
@@ -324,7 +321,7 @@ int all_reduce(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
 }
 int reduce_scatter(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   return run("hcomp_reduce_scatter", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->reduce_scatter(values, call);
+    return one.plan->reduce_scatter(values, one.residual ? &*one.residual : nullptr, call);
   });
 }
 int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {

@@ -28,6 +28,7 @@ struct site_figures {
   std::uint64_t calls = 0;
   std::uint64_t smallest = 0, largest = 0;  ///< values per call
   std::uint64_t bytes_plain = 0;  ///< what a ring of uncompressed values sends: 2 (P - 1) / P
+                                  ///< of them, half of it for a reduce-scatter
   std::uint64_t bytes_sent = 0;   ///< what was sent instead
   double seconds = 0;             ///< in hcomp, codecs included
   double seconds_codec = 0;       ///< of them encoding, merging and decoding

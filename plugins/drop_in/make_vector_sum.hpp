@@ -28,6 +28,15 @@ namespace hcomp::drop_in {
 
 namespace detail {
 
+/// Values between which a plan cuts vectors into the parts of ranks; 0: it does not.
+template <class Plan> inline constexpr std::size_t unit_of_parts = 0;
+template <class C, class T, class E>
+inline constexpr std::size_t unit_of_parts<plan<C, T, E>> = C::block_values;
+template <class Lane, class T, class E>
+inline constexpr std::size_t unit_of_parts<sparse_plan<Lane, T, E>> = 64;
+template <class C, class T>
+inline constexpr std::size_t unit_of_parts<variable_rate_plan<C, T>> = 64;
+
 /// A plan of whatever kind, which sums as it is.
 template <class Plan> class some_sum : public vector_sum<typename Plan::value_type> {
  public:
@@ -39,7 +48,7 @@ template <class Plan> class some_sum : public vector_sum<typename Plan::value_ty
   report all_reduce(std::span<V> x, error_feedback<V>*, call_options const& call) override {
     return plan_.all_reduce(x, call);
   }
-  report reduce_scatter(std::span<V> x, call_options const& call) override {
+  report reduce_scatter(std::span<V> x, error_feedback<V>*, call_options const& call) override {
     return if_it_can([&](auto& plan) { return plan.reduce_scatter(x, call); });
   }
   report all_gather(std::span<V> x, call_options const& call) override {
@@ -53,6 +62,7 @@ template <class Plan> class some_sum : public vector_sum<typename Plan::value_ty
     else
       return {0, plan_.values()};
   }
+  std::size_t unit_of_parts() const override { return detail::unit_of_parts<Plan>; }
 
  protected:
   Plan& plan() { return plan_; }
@@ -88,9 +98,13 @@ template <class Plan> class lossy_sum final : public some_sum<Plan> {
     return residual ? this->plan().all_reduce(x, *residual, call)
                     : this->plan().all_reduce(x, call);
   }
-  report reduce_scatter(std::span<V> x, call_options const& call) override {
-    set_magnitude(x, nullptr);
-    return some_sum<Plan>::reduce_scatter(x, call);
+  report reduce_scatter(std::span<V> x, error_feedback<V>* residual,
+                        call_options const& call) override {
+    set_magnitude(x, residual);
+    if constexpr (detail::unit_of_parts < Plan >> 0) {
+      if (residual) return this->plan().reduce_scatter(x, *residual, call);
+    }
+    return some_sum<Plan>::reduce_scatter(x, nullptr, call);
   }
   report all_gather(std::span<V> x, call_options const& call) override {
     set_magnitude(x, nullptr);

@@ -1,7 +1,10 @@
 #include "summer.hpp"
 
 #include <algorithm>
+#include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
+#include <iterator>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -16,11 +19,31 @@ summer::summer(any_transport transport, std::uint64_t number, residual_store& re
 
 summer::~summer() { residuals_->forget(number_); }
 
+namespace {
+
+/// Calls `f` with a pointer to a value of that type.
+template <class F> report for_type(value_type type, F const& f) {
+  return type == value_type::float32 ? f(static_cast<float*>(nullptr))
+                                     : f(static_cast<double*>(nullptr));
+}
+template <class V>
+constexpr value_type type_of = sizeof(V) == 4 ? value_type::float32 : value_type::float64;
+
+}  // namespace
+
 report summer::all_reduce(value_type type, void* x, std::size_t values, method const& how,
                           void const* buffer, std::size_t segment_bytes) {
   auto& plan = plan_for(type, values, how, segment_bytes);
-  return type == value_type::float32 ? sum(*plan.of_float, x, values, how, buffer)
-                                     : sum(*plan.of_double, x, values, how, buffer);
+  return for_type(type, [&]<class V>(V*) { return sum(plan, static_cast<V*>(x), buffer); });
+}
+
+report summer::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
+                              void* mine, method const& how, void const* buffer,
+                              std::size_t segment_bytes) {
+  return for_type(type, [&]<class V>(V*) {
+    return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
+                   segment_bytes);
+  });
 }
 
 summer::planned& summer::plan_for(value_type type, std::size_t values, method const& how,
@@ -33,8 +56,8 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     plans_.splice(plans_.begin(), plans_, found);
     return plans_.front();
   }
-  planned one{type,    values, how, segment_bytes, std::make_unique<host_executor>(how.threads),
-              nullptr, nullptr};
+  planned one{type,    values,  how, segment_bytes, std::make_unique<host_executor>(how.threads),
+              nullptr, nullptr, {}};
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += old->bytes();
@@ -49,15 +72,63 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
 }
 
 template <class V>
-report summer::sum(vector_sum<V>& plan, void* x, std::size_t values, method const& how,
-                   void const* buffer) {
-  std::shared_ptr<error_feedback<V>> residual;
-  if (how.feedback)
-    residual = residuals_->take<V>(
-        {number_, buffer, values, sizeof(V), turn_of(buffer, values, sizeof(V), how.turns)});
+std::shared_ptr<error_feedback<V>> summer::residual_of(planned const& plan, void const* buffer) {
+  if (!plan.how.feedback) return nullptr;
+  return residuals_->take<V>({number_, buffer, plan.values, sizeof(V),
+                              turn_of(buffer, plan.values, sizeof(V), plan.how.turns)});
+}
+
+call_options summer::next_call() {
   call_options call;
   call.step = step_++;
-  return plan.all_reduce({static_cast<V*>(x), values}, residual.get(), call);
+  return call;
+}
+
+template <class V> report summer::sum(planned& plan, V* x, void const* buffer) {
+  auto const residual = residual_of<V>(plan, buffer);
+  return plan.of<V>().all_reduce({x, plan.values}, residual.get(), next_call());
+}
+
+template <class V>
+report summer::scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
+                       void const* buffer, std::size_t segment_bytes) {
+  auto const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  auto const largest = static_cast<std::size_t>(std::ranges::max(counts));
+  auto const count_of = [&](int r) {
+    return static_cast<std::size_t>(counts[static_cast<std::size_t>(r)]);
+  };
+  // Of a plan for nothing, which takes no memory.
+  std::size_t const unit =
+      how.how.kind == algorithm_kind::doubling
+          ? 0
+          : plan_for(type_of<V>, 0, how, segment_bytes).template of<V>().unit_of_parts();
+  std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
+  std::size_t const values = part * counts.size();
+  bool const in_parts = unit > 0 && values < 2 * all && (how.codec != "sign" || values == all);
+
+  if (!in_parts) {
+    std::vector<V> sum(x, x + all);
+    auto const made = all_reduce(type_of<V>, sum.data(), all, how, buffer, segment_bytes);
+    std::size_t before = 0;
+    for (int r = 0; r < rank(); ++r) before += count_of(r);
+    std::copy_n(sum.data() + before, count_of(rank()), mine);
+    return made;
+  }
+
+  auto& plan = plan_for(type_of<V>, values, how, segment_bytes);
+  auto& sums = plan.template of<V>();
+  if (plan.parts.empty())
+    all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},
+                       plan.parts);
+  std::vector<V> filled(values);
+  for (int r = 0; r < ranks(); ++r) {
+    std::copy_n(x, count_of(r), filled.data() + plan.parts[static_cast<std::size_t>(r)]);
+    x += count_of(r);
+  }
+  auto const residual = residual_of<V>(plan, buffer);
+  auto const made = sums.reduce_scatter(filled, residual.get(), next_call());
+  std::copy_n(filled.data() + sums.owned().first, count_of(rank()), mine);
+  return made;
 }
 
 std::uint32_t summer::turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,

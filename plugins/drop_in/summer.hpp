@@ -11,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <type_traits>
+#include <vector>
 
 #include "residual_store.hpp"
 #include "settings.hpp"
@@ -41,6 +43,19 @@ class summer {
   report all_reduce(value_type type, void* x, std::size_t values, method const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes);
 
+  /// Leaves rank r the sum of counts[r] values, those after the ones of ranks before it.
+  ///
+  /// Parts are filled up with zeros to whole blocks, of equal size. Where that would take twice the
+  /// values, with sign where it would take any, and by algorithms that leave all ranks everything,
+  /// it is done by all_reduce.
+  /// @param x       all values, of that type
+  /// @param counts  of every rank, not negative
+  /// @param mine    room for this rank's part, which may be the begin of x; unchanged if anything
+  ///                is thrown
+  report reduce_scatter(value_type type, void const* x, std::span<int const> counts, void* mine,
+                        method const& how, void const* buffer,
+                        std::size_t segment_bytes = plan_options{}.segment_bytes);
+
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
   std::size_t plans() const { return plans_.size(); }
@@ -54,15 +69,26 @@ class summer {
     std::unique_ptr<host_executor> executor;
     std::unique_ptr<vector_sum<float>> of_float;
     std::unique_ptr<vector_sum<double>> of_double;
+    std::vector<std::uint64_t> parts;  ///< where those of all ranks begin, once it was asked
 
+    template <class V> vector_sum<V>& of() const {
+      if constexpr (std::is_same_v<V, float>)
+        return *of_float;
+      else
+        return *of_double;
+    }
     std::size_t bytes() const { return values * size_of(type); }
   };
 
   planned& plan_for(value_type type, std::size_t values, method const& how,
                     std::size_t segment_bytes);
+  template <class V> report sum(planned& plan, V* x, void const* buffer);
   template <class V>
-  report sum(vector_sum<V>& plan, void* x, std::size_t values, method const& how,
-             void const* buffer);
+  report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
+                 void const* buffer, std::size_t segment_bytes);
+  /// What this rank lost of a tensor before, or none.
+  template <class V> std::shared_ptr<error_feedback<V>> residual_of(planned const&, void const*);
+  call_options next_call();
   std::uint32_t turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
                         int turns);
 

@@ -51,8 +51,9 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
   PMPI_Comm_size(call.comm, &d.ranks);
   if (d.ranks < 2) return d.why = "one rank", d;
   auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
-  auto const* const found = lib.settings_of(call.comm).find(d.type, bytes, d.ranks);
-  if (!found) return d.why = "no rule", d;
+  auto const& settings = lib.settings_of(call.comm);
+  auto const* const found = settings.find(d.type, bytes, d.ranks);
+  if (!found) return d.why = settings.why_none(d.type, bytes, d.ranks), d;
   if (found->sum.codec == "none") return d.why = "rule says none", d;
   if (nonblocking && !lib.has_threads())
     return d.why = "needs MPI_THREAD_MULTIPLE (nonblocking=yes asks for it)", d;
@@ -70,8 +71,8 @@ site_figures figures_of(reduction_call const& call, int ranks) {
   one.calls = 1;
   one.smallest = one.largest = static_cast<std::uint64_t>(std::max(call.count, 0));
   if (auto const type = type_of(call.type); type && ranks > 0)
-    one.bytes_plain = 2 * static_cast<std::uint64_t>(ranks - 1) * one.largest * size_of(*type) /
-                      static_cast<std::uint64_t>(ranks);
+    one.bytes_plain = (call.scatters ? 1 : 2) * static_cast<std::uint64_t>(ranks - 1) *
+                      one.largest * size_of(*type) / static_cast<std::uint64_t>(ranks);
   return one;
 }
 
@@ -119,10 +120,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 template <class V>
-void compare(site_figures& figures, std::span<V const> sum, std::span<V const> exact) {
+void compare(site_figures& figures, void const* sum, void const* exact, std::size_t values) {
+  auto const* const ours = static_cast<V const*>(sum);
+  auto const* const mpis = static_cast<V const*>(exact);
   double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    auto const e = static_cast<double>(exact[i]), d = static_cast<double>(sum[i]) - e;
+  for (std::size_t i = 0; i < values; ++i) {
+    auto const e = static_cast<double>(mpis[i]), d = static_cast<double>(ours[i]) - e;
     if (!std::isfinite(d)) continue;
     figures.worst_error = std::max(figures.worst_error, std::fabs(d));
     difference += d * d;
@@ -138,8 +141,7 @@ void compare(site_figures& figures, std::span<V const> sum, std::span<V const> e
 /// late, and asking would take longer than sending.
 constexpr std::size_t short_segment_bytes = 56 * 1024;
 
-/// Sums x over all ranks: by the rule, or by MPI where the codec cannot carry what is in x.
-/// @param x  on return the sum; `figures` and what is thrown: as vector_sum
+/// A sum over all ranks: by the rule, or by MPI where the codec cannot carry what is summed.
 struct summing {
   library* lib;
   reduction_call call;
@@ -147,22 +149,30 @@ struct summing {
   // copies: in a thread, the program's communicator and its settings may be gone meanwhile
   rule as;
   std::size_t shadow_calls;
+  std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
 
-  summing(library& l, reduction_call const& c, decision const& taken)
+  summing(library& l, reduction_call const& c, decision const& taken,
+          std::span<int const> counts_of_ranks = {})
       : lib(&l),
         call(c),
         d(taken),
         as(*taken.as),
-        shadow_calls(l.settings_of(c.comm).shadow_calls) {
+        shadow_calls(l.settings_of(c.comm).shadow_calls),
+        counts(counts_of_ranks) {
     d.as = nullptr;
   }
 
-  std::size_t bytes() const { return static_cast<std::size_t>(call.count) * size_of(d.type); }
+  std::size_t values() const { return static_cast<std::size_t>(call.count); }
+  std::size_t bytes() const { return values() * size_of(d.type); }
+  void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
 
-  /// In place. @throws disagreement_error, wire_error, transport_error, std::bad_alloc
+  /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part
+  /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
   void operator()(communicator& state, void* x) const {
     summing_now const guard;
     auto& sums = state.sums();
+    std::size_t const result =
+        counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
     auto const number = state.next_call();
     bool const only_tried = number < shadow_calls;
     bool const compared = only_tried || (as.check_every > 0 &&
@@ -172,23 +182,22 @@ struct summing {
 
     std::vector<std::byte> plain;
     if (compared) {
-      plain.assign(static_cast<std::byte*>(x), static_cast<std::byte*>(x) + bytes());
+      plain.resize(result * size_of(d.type));
+      if (counts.empty()) std::memcpy(plain.data(), x, plain.size());
       auto const begin = std::chrono::steady_clock::now();
       sum_by_mpi(state, plain.data());
       figures.seconds_plain = seconds_since(begin);
     }
     auto const begin = std::chrono::steady_clock::now();
     try {
-      auto const made =
-          sums.all_reduce(d.type, x, static_cast<std::size_t>(call.count), as.sum, call.receive,
-                          state.is_aside() ? short_segment_bytes : plan_options{}.segment_bytes);
+      auto const made = sum_by_rule(sums, x, state.is_aside());
       figures.bytes_sent = made.bytes_sent;
       figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
       figures.seconds = seconds_since(begin);
       if (compared && d.type == value_type::float32)
-        compare<float>(figures, values<float>(x), values<float>(plain.data()));
+        compare<float>(figures, x, plain.data(), result);
       else if (compared)
-        compare<double>(figures, values<double>(x), values<double>(plain.data()));
+        compare<double>(figures, x, plain.data(), result);
     } catch (nonfinite_error const&) {
       way = "MPI", why = "NaN or infinity, or too large for " + as.sum.text();
       sum_by_mpi(state, x);
@@ -213,22 +222,30 @@ struct summing {
   }
 
  private:
-  template <class V> std::span<V const> values(void const* x) const {
-    return {static_cast<V const*>(x), static_cast<std::size_t>(call.count)};
+  static std::size_t rank_in(summer const& sums) { return static_cast<std::size_t>(sums.rank()); }
+
+  report sum_by_rule(summer& sums, void* x, bool is_aside) const {
+    auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
+    if (counts.empty()) return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment);
+    return sums.reduce_scatter(d.type, input(), counts, x, as.sum, call.receive, segment);
   }
   void sum_by_mpi(communicator& state, void* x) const {
-    mpi::require(
-        PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, state.private_copy()),
-        "MPI_Allreduce");
+    if (counts.empty())
+      mpi::require(
+          PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, state.private_copy()),
+          "MPI_Allreduce");
+    else
+      mpi::require(PMPI_Reduce_scatter(x == input() ? MPI_IN_PLACE : input(), x, counts.data(),
+                                       call.type, MPI_SUM, state.private_copy()),
+                   "MPI_Reduce_scatter");
   }
 };
 
-/// Runs `sum` for the call if it is to be taken over.
-/// @param in_place  what MPI_IN_PLACE stands for
-/// @param x         (scratch) where to sum
-/// @param done      (x) puts the sum where it belongs
-template <class Where, class Done>
-bool take(reduction_call const& call, int& code, Where const& where, Done const& done) {
+/// Makes the sum of the call if it is to be taken over.
+/// @param counts  of a reduce-scatter, for all ranks
+/// @param make    (state, sum) makes it and puts it where it belongs
+template <class Make>
+bool take(reduction_call const& call, int& code, std::span<int const> counts, Make const& make) {
   auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, false);
@@ -238,30 +255,12 @@ bool take(reduction_call const& call, int& code, Where const& where, Done const&
   }
   code = MPI_SUCCESS;
   try {
-    lib->state_of(call.comm).run([&](communicator& state) {
-      summing const sum(*lib, call, d);
-      std::vector<std::byte> scratch;
-      void* const x = where(sum.bytes(), scratch);
-      sum(state, x);
-      done(x);
-    });
+    lib->state_of(call.comm).run(
+        [&](communicator& state) { make(state, summing(*lib, call, d, counts)); });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
   return true;
-}
-
-void const* input_of(reduction_call const& call) {
-  return call.send == MPI_IN_PLACE ? call.receive : call.send;
-}
-
-/// Copies the input of a call to where it is summed.
-auto scratch_for(reduction_call const& call) {
-  return [&call](std::size_t bytes, std::vector<std::byte>& scratch) -> void* {
-    auto const* const from = static_cast<std::byte const*>(input_of(call));
-    scratch.assign(from, from + bytes);
-    return scratch.data();
-  };
 }
 
 /// A sum in the receive buffer.
@@ -332,13 +331,7 @@ std::atomic<int> persistent_count{0};
 }  // namespace
 
 bool all_reduce(reduction_call const& call, int& code) noexcept {
-  return take(
-      call, code,
-      [&](std::size_t bytes, std::vector<std::byte>&) {
-        if (call.send != MPI_IN_PLACE) std::memcpy(call.receive, call.send, bytes);
-        return call.receive;
-      },
-      [](void*) {});
+  return take(call, code, {}, sum_in_place);
 }
 
 bool reduce(reduction_call const& call, int root, int& code) noexcept {
@@ -347,49 +340,38 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
   auto here = call;
   if (rank != root)
     here.receive = const_cast<void*>(call.send);  // means nothing there: any pointer
-  return take(here, code, scratch_for(here), [&](void* x) {
-    if (rank == root)
-      std::memcpy(call.receive, x,
-                  static_cast<std::size_t>(call.count) * size_of(*type_of(call.type)));
+  return take(here, code, {}, [&](communicator& state, summing const& sum) {
+    auto const* const from = static_cast<std::byte const*>(sum.input());
+    std::vector<std::byte> x(from, from + sum.bytes());
+    sum(state, x.data());
+    if (rank == root) std::memcpy(call.receive, x.data(), x.size());
   });
 }
-
-namespace {
-
-bool scatter(reduction_call const& call, std::size_t first, std::size_t count, int& code) noexcept {
-  return take(call, code, scratch_for(call), [&](void* x) {
-    std::size_t const size = size_of(*type_of(call.type));
-    std::memcpy(call.receive, static_cast<std::byte*>(x) + first * size, count * size);
-  });
-}
-
-}  // namespace
 
 bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept {
-  int rank = 0, ranks = 0;
-  PMPI_Comm_rank(call.comm, &rank);
+  int ranks = 0;
   PMPI_Comm_size(call.comm, &ranks);
-  std::size_t first = 0, all = 0;
+  std::int64_t all = 0;
   for (int r = 0; r < ranks; ++r) {
     if (counts[r] < 0) return false;
-    if (r == rank) first = all;
-    all += static_cast<std::size_t>(counts[r]);
+    all += counts[r];
   }
+  if (all < least_count.load(std::memory_order_relaxed) || all > std::numeric_limits<int>::max())
+    return false;
   auto whole = call;
-  if (all > static_cast<std::size_t>(std::numeric_limits<int>::max())) return false;
   whole.count = static_cast<int>(all);
-  return scatter(whole, first, static_cast<std::size_t>(counts[rank]), code);
+  whole.scatters = true;
+  return take(whole, code, {counts, static_cast<std::size_t>(ranks)},
+              [](communicator& state, summing const& sum) { sum(state, sum.call.receive); });
 }
 
 bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept {
-  int rank = 0, ranks = 0;
-  PMPI_Comm_rank(call.comm, &rank);
+  int ranks = 0;
   PMPI_Comm_size(call.comm, &ranks);
-  auto whole = call;
-  if (count < 0 || std::int64_t{count} * ranks > std::numeric_limits<int>::max()) return false;
-  whole.count = count * ranks;
-  return scatter(whole, static_cast<std::size_t>(count) * static_cast<std::size_t>(rank),
-                 static_cast<std::size_t>(count), code);
+  if (count < 0 || std::int64_t{count} * ranks < least_count.load(std::memory_order_relaxed))
+    return false;
+  return reduce_scatter(call, std::vector<int>(static_cast<std::size_t>(ranks), count).data(),
+                        code);
 }
 
 namespace {

@@ -46,7 +46,8 @@ struct reduction_call {
   MPI_Datatype type;
   MPI_Op op;
   MPI_Comm comm;
-  bool raises = true;  ///< errors go to the communicator's error handler; else only to `code`
+  bool raises = true;     ///< errors go to the communicator's error handler; else only to `code`
+  bool scatters = false;  ///< every rank gets a part of the sum
 };
 
 // Each is true if it has done the call, and then `code` is what MPI returns; otherwise nothing has

@@ -32,10 +32,14 @@ template <class V> class vector_sum {
 
   /// The same, but leaves each rank only its `owned()` part of the sum in x.
   /// @throws std::invalid_argument  the method has no such thing: algorithms doubling and owner
-  virtual report reduce_scatter(std::span<V> x, call_options const& call) = 0;
+  virtual report reduce_scatter(std::span<V> x, error_feedback<V>* residual,
+                                call_options const& call) = 0;
   /// Gives every rank all ranks' `owned()` parts of x. Errors as for reduce_scatter.
   virtual report all_gather(std::span<V> x, call_options const& call) = 0;
   virtual value_range owned() const = 0;
+  /// All ranks own as many values where this times the ranks divides them; 0 where there is no
+  /// reduce_scatter.
+  virtual std::size_t unit_of_parts() const = 0;
 };
 
 /// @param segment_bytes  of messages, see plan_options

@@ -60,6 +60,73 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
   }
 }
 
+TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however it is cut") {
+  std::vector<std::vector<int>> const cuts{
+      {1, 0, 0},         {16384, 16384, 16384}, {32768, 32768, 32768}, {20000, 20000, 20000},
+      {0, 40000, 39000}, {90000, 10, 10},       {30001, 29999, 30011}};
+  for (std::string const text :
+       {"identity", "identity algorithm=direct", "identity algorithm=doubling",
+        "identity algorithm=torus", "fp16", "lossless", "error_bounded 1e-3", "inceptionn E=12",
+        "thc bits=8", "thc bits=8 feedback=no", "sign", "sign feedback=no", "sign algorithm=owner"})
+    for (auto const& counts : cuts) {
+      CAPTURE(text);
+      CAPTURE(counts[0]);
+      std::size_t n = 0;
+      for (int const count : counts) n += static_cast<std::size_t>(count);
+      auto const x = vectors(n);
+      std::vector<float> exact(n);
+      for (auto const& one : x)
+        for (std::size_t i = 0; i < n; ++i) exact[i] += one[i];
+      std::vector<std::uint64_t> sent(ranks), sent_by_all(ranks);
+      auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        residual_store residuals(std::size_t{64} << 20);
+        summer all(any_transport(transport), 0, residuals);
+        for (int call = 0; call < 2; ++call) {  // the second with what the first has kept
+          auto one = mine;
+          std::vector<float> result(static_cast<std::size_t>(counts[rank]));
+          sent[rank] = all.reduce_scatter(value_type::float32, one.data(), counts, result.data(),
+                                          how(text), mine.data())
+                           .bytes_sent;
+          CHECK(one == mine);
+          if (call == 1) mine = result;
+        }
+        auto whole = x[rank];
+        sent_by_all[rank] = sum(all, whole, text, whole.data()).bytes_sent;
+      });
+      std::size_t before = 0;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        auto const count = static_cast<std::size_t>(counts[r]);
+        std::vector<float> const expected(
+            exact.begin() + static_cast<std::ptrdiff_t>(before),
+            exact.begin() + static_cast<std::ptrdiff_t>(before + count));
+        before += count;
+        REQUIRE(found[r].size() == count);
+        if (text.starts_with("sign")) continue;  // a draw
+        double largest = 0;
+        for (std::size_t i = 0; i < count; ++i)
+          largest = std::max(largest, std::fabs(static_cast<double>(found[r][i]) - expected[i]));
+        // fp16: three roundings of up to 3; inceptionn: three of a scale of up to 4; thc: its error
+        // is spread over a block, and what is in a wrong place would be off by more than all of it
+        double const bound = text == "lossless"            ? 0
+                             : text.starts_with("identity") ? 1e-6
+                             : text == "fp16"                                   ? 9 * 0x1p-11
+                             : text.starts_with("inceptionn")                   ? 12 * 0x1p-12
+                                                                                : 1.001e-3;
+        if (text.starts_with("thc"))
+          CHECK(distance(found[r], expected) <=
+                0.3 * distance(expected, std::vector<float>(count)));
+        else
+          CHECK(largest <= bound);
+      }
+      std::uint64_t scattered = 0, whole = 0;
+      for (std::size_t r = 0; r < ranks; ++r) scattered += sent[r], whole += sent_by_all[r];
+      bool const never = text.find("doubling") != text.npos || text.find("owner") != text.npos;
+      if (counts[0] == 32768 && !never) CHECK(scattered <= 0.52 * static_cast<double>(whole));
+      if (counts[0] == 90000 && !never) CHECK(scattered == whole);
+    }
+}
+
 TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the exact one") {
   // k sums of the same vector with feedback are off by one residual, not k (see error_feedback), so
   // their mean by 1/k of it; without, thc's own truncation alone stays

@@ -192,6 +192,19 @@ static void sum_otherwise(MPI_Comm comm) {
     fprintf(stderr, "rank %d: the sum of NaN is %g, beside it %g\n", rank, y[7], y[8]);
     ++failures;
   }
+  float* const all_of = malloc(sizeof(float) * n * (size_t)ranks);
+  for (int i = 0; i < n * ranks; ++i) all_of[i] = i % n == 7 ? NAN : 1;
+  MPI_Reduce_scatter_block(all_of, y, n, MPI_FLOAT, MPI_SUM, comm);
+  if (!isnan(y[7]) || fabsf(y[8] - (float)ranks) > 0.01f) {
+    fprintf(stderr, "rank %d: the part of a sum with NaN is %g, beside it %g\n", rank, y[7], y[8]);
+    ++failures;
+  }
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, all_of, n, MPI_FLOAT, MPI_SUM, comm);
+  if (!isnan(all_of[7]) || fabsf(all_of[8] - (float)ranks) > 0.01f) {
+    fprintf(stderr, "rank %d: the same in place is %g, beside it %g\n", rank, all_of[7], all_of[8]);
+    ++failures;
+  }
+  free(all_of);
   free(x);
   free(y);
 }
