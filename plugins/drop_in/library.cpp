@@ -180,6 +180,13 @@ void start() noexcept {
     end_job(error.what());
   }
 }
+void stop() noexcept {
+  try {
+    library::stop();
+  } catch (std::exception const& error) {
+    end_job(error.what());
+  }
+}
 
 int library::thread_level(int level) {
   try {
@@ -317,13 +324,17 @@ void library::finish_request(int tag) { PMPI_Send(nullptr, 0, MPI_BYTE, 0, tag, 
 
 int library::at_end(MPI_Comm, int, void* value, void*) {
   auto* const it = static_cast<library*>(value);
-  if (instance_.load() != it) return MPI_SUCCESS;  // a forked child
-  it->finish();
-  delete it;
+  drop_in::stop();
+  if (it->is_finished_) delete it;  // it is not in a forked child
   return MPI_SUCCESS;
 }
 
+void library::stop() {
+  if (auto* const it = running()) it->finish();
+}
+
 void library::finish() {
+  is_finished_ = true;
   least_count = std::numeric_limits<int>::max();
   instance_ = nullptr;
   // In the order they were made, which is the same on all ranks. Communicators that the program

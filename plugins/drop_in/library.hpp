@@ -25,7 +25,9 @@ class library {
   static int thread_level(int asked);
   /// See drop_in::start.
   static void start();
-  /// Null before `start` and after MPI_Finalize began.
+  /// See drop_in::stop.
+  static void stop();
+  /// Null before `start` and after `stop` or MPI_Finalize began.
   static library* running() { return instance_.load(std::memory_order_acquire); }
 
   /// Those of the communicator, from set(), or the program's.
@@ -61,6 +63,8 @@ class library {
 
   static std::atomic<library*> instance_;  ///< while calls are taken over
   static std::atomic<library*> keeper_;    ///< while there are states
+
+  bool is_finished_ = false;
 
   settings settings_;
   std::string report_;

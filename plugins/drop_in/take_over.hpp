@@ -33,6 +33,10 @@ HCOMP_SHARED bool is_interposed() noexcept;
 /// MPI_COMM_WORLD. Ranks that cannot understand their settings, or have others than rank 0, or do
 /// not have the library, end the job with a text that says so. Does nothing the second time.
 HCOMP_SHARED void start() noexcept;
+/// Before MPI_Finalize: finishes what is under way, and reports. Collective over MPI_COMM_WORLD.
+/// Not called, MPI_Finalize does it by an attribute of MPI_COMM_SELF; but MPICH 4.0 no longer locks
+/// then, and a thread that was in MPI_Comm_free would never unlock.
+HCOMP_SHARED void stop() noexcept;
 /// Whether calls are noted one by one, with the place in the program that they come from.
 HCOMP_SHARED bool reports() noexcept;
 

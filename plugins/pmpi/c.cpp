@@ -49,6 +49,11 @@ HCOMP_INTERPOSED int MPI_Init_thread(int* argc, char*** argv, int required, int*
   return start(PMPI_Init_thread(argc, argv, drop_in::thread_level(required), provided));
 }
 
+HCOMP_INTERPOSED int MPI_Finalize() {
+  drop_in::stop();
+  return PMPI_Finalize();
+}
+
 HCOMP_INTERPOSED int MPI_Allreduce(void const* send, void* receive, int count, MPI_Datatype type,
                                    MPI_Op op, MPI_Comm comm) {
   int code = 0;

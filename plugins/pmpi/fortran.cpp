@@ -68,6 +68,8 @@ HCOMP_FORTRAN(mpi_init_thread, (MPI_Fint * required, MPI_Fint* provided, MPI_Fin
               (required, provided, error),
               (code = MPI_Init_thread(nullptr, nullptr, *required, provided), true))
 
+HCOMP_FORTRAN(mpi_finalize, (MPI_Fint * error), (error), (drop_in::stop(), false))
+
 // ---- Requests -----------------------------------------------------------------------------------
 
 HCOMP_FORTRAN(mpi_wait, (MPI_Fint * request, MPI_Fint* status, MPI_Fint* error),
