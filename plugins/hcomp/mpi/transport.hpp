@@ -24,7 +24,7 @@ namespace hcomp::mpi {
 /// What a rank does while it waits for a message.
 enum class waiting {
   yield,  ///< asks MPI and gives the processor away in turns: ranks may share cores
-  sleep,  ///< asks MPI and sleeps in turns, for 20 to 200 us: for threads beside others that
+  sleep,  ///< asks MPI and sleeps in turns, for 20 us to 1 ms: for threads beside others that
           ///< calculate
   block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
 };
@@ -125,14 +125,16 @@ class transport {
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
   int poll(MPI_Request& handle, MPI_Status& status) const {
     int code = MPI_SUCCESS, done = 0;
-    std::chrono::microseconds nap(20);
+    auto const begin = std::chrono::steady_clock::now();
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
       if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
       // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
-      // every question: Open MPI looks at its sockets every eighth time.
-      if (waiting_ == waiting::sleep && idle % 16 == 15) {
-        std::this_thread::sleep_for(nap);
-        nap = std::min(2 * nap, std::chrono::microseconds(200));
+      // every question: Open MPI looks at its sockets every eighth time. An eighth of what it has
+      // waited: as much later it may notice.
+      if (waiting_ == waiting::sleep && idle % 9 == 8) {
+        using namespace std::chrono;
+        std::this_thread::sleep_for(std::clamp<steady_clock::duration>(
+            (steady_clock::now() - begin) / 8, microseconds(20), milliseconds(1)));
       }
       code = MPI_Test(&handle, &done, &status);
     }

@@ -4,7 +4,7 @@
 ///
 ///     mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
-///         bench_drop_in.openmpi overlap --values 1000000
+///         bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
 
 #include <mpi.h>
 #include <time.h>
@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <vector>
+
+#include "socket_link.hpp"
 
 namespace {
 
@@ -67,65 +69,71 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// Of the slowest rank.
+template <class F> double seconds(F const& f) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  double const begin = MPI_Wtime();
+  f();
+  double took = MPI_Wtime() - begin;
+  PMPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return took;
+}
+
+/// What a transfer and a computation that takes about as long take, each alone and together.
 struct overlap_times {
-  double sum, computation, both;
-  double processor;  ///< of the sum alone, on this rank
+  std::vector<double> transfer, computation, both, ratio;
+  std::vector<double> processor;  ///< of the transfer alone, on this rank
 };
 
-overlap_times measure_overlap(std::vector<float>& x, std::int64_t rounds) {
-  auto const seconds = [](auto const& f) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    double const begin = MPI_Wtime();
-    f();
-    double took = MPI_Wtime() - begin;
-    PMPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return took;
-  };
-  auto const sum_beside = [&](std::int64_t n) {
-    return seconds([&] {
-      MPI_Request request;
-      MPI_Iallreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
-                     MPI_COMM_WORLD, &request);
-      compute(n);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-    });
-  };
-  overlap_times t{};
-  double const before = processor_seconds();
-  t.sum = sum_beside(0);
-  t.processor = processor_seconds() - before;
-  t.computation = seconds([&] { compute(rounds); });
-  t.both = sum_beside(rounds);
+/// @param transfer  (meanwhile) moves something while it calls meanwhile()
+template <class F> overlap_times measure_overlap(int turns, F const& transfer) {
+  overlap_times t;
+  std::int64_t rounds = 1'000'000;
+  for (int turn = -3; turn < turns; ++turn) {  // the first find out how long to compute
+    double const before = processor_seconds();
+    double const alone = seconds([&] { transfer([] {}); });
+    double const processor = processor_seconds() - before;
+    double const computation = seconds([&] { compute(rounds); });
+    double const both = seconds([&] { transfer([&] { compute(rounds); }); });
+    if (turn < 0) {
+      rounds = static_cast<std::int64_t>(static_cast<double>(rounds) * alone / computation) + 1;
+      PMPI_Bcast(&rounds, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+      continue;
+    }
+    t.transfer.push_back(alone);
+    t.processor.push_back(processor);
+    t.computation.push_back(computation);
+    t.both.push_back(both);
+    t.ratio.push_back(both / std::max(alone, computation));
+  }
   return t;
 }
 
-/// A sum beside a computation that takes about as long.
-void overlap(std::size_t values, int turns) {
-  std::vector<float> x(values, 1e-3f);
-  std::int64_t rounds = 1'000'000;
-  for (int i = 0; i < 3; ++i) {
-    auto const t = measure_overlap(x, rounds);
-    rounds = static_cast<std::int64_t>(static_cast<double>(rounds) * t.sum / t.computation) + 1;
-    PMPI_Bcast(&rounds, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
-  }
-  std::vector<double> sum, processor, computation, both, ratio;
-  for (int i = 0; i < turns; ++i) {
-    auto const t = measure_overlap(x, rounds);
-    sum.push_back(t.sum);
-    processor.push_back(t.processor);
-    computation.push_back(t.computation);
-    both.push_back(t.both);
-    ratio.push_back(t.both / std::max(t.sum, t.computation));
-  }
-  int rank = 0, ranks = 0;
+void print(char const* what, overlap_times const& t) {
+  int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (rank == 0)
     std::printf(
-        "%zu floats on %d ranks: MPI_Iallreduce alone %.2f ms, %.2f ms of them on a processor; the "
-        "computation alone %.2f ms; both together %.2f ms: %.2f times the longer\n",
-        values, ranks, 1e3 * median(sum), 1e3 * median(processor), 1e3 * median(computation),
-        1e3 * median(both), median(ratio));
+        "%s alone %.2f ms, %.2f ms of them on a processor; the computation alone %.2f ms; both "
+        "together %.2f ms: %.2f times the longer\n",
+        what, 1e3 * median(t.transfer), 1e3 * median(t.processor), 1e3 * median(t.computation),
+        1e3 * median(t.both), median(t.ratio));
+}
+
+/// A sum beside a computation, and what two blocking sockets do in its place.
+void overlap(std::size_t values, std::size_t bytes, int turns) {
+  std::vector<float> x(values, 1e-3f);
+  print("MPI_Iallreduce", measure_overlap(turns, [&](auto const& meanwhile) {
+          MPI_Request request;
+          MPI_Iallreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
+                         MPI_COMM_WORLD, &request);
+          meanwhile();
+          MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }));
+  if (bytes == 0) return;
+  socket_link link(bytes);
+  print("the bytes by sockets",
+        measure_overlap(turns, [&](auto const& meanwhile) { link.exchange(meanwhile); }));
 }
 
 }  // namespace
@@ -133,7 +141,7 @@ void overlap(std::size_t values, int turns) {
 int main(int argc, char** argv) {
   CLI::App app("What the drop-in library costs, and what it hides");
   int turns = 21;
-  std::size_t values = 1'000'000;
+  std::size_t values = 1'000'000, bytes = 0;
   app.require_subcommand(1);
   app.add_option("--turns", turns, "measurements, of which the median is printed")
       ->check(CLI::Range(1, 1'000'000));
@@ -141,10 +149,20 @@ int main(int argc, char** argv) {
   auto* const beside = app.add_subcommand("overlap", "a nonblocking sum beside a computation");
   beside->add_option("--values", values, "floats that are summed")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
+  beside
+      ->add_option("--bytes", bytes,
+                   "that a rank sends for it: the limit is measured too, between two ranks")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 32));
   CLI11_PARSE(app, argc, argv);
 
   MPI_Init(&argc, &argv);
   if (*small) overhead(turns);
-  if (*beside) overlap(values, turns);
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (bytes > 0 && ranks != 2) {
+    std::fprintf(stderr, "bench_drop_in: --bytes is for 2 ranks, these are %d\n", ranks);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  if (*beside) overlap(values, bytes, turns);
   MPI_Finalize();
 }
