@@ -51,6 +51,7 @@
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/staged.hpp>
 #include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>

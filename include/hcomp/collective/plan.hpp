@@ -9,6 +9,7 @@
 #include <hcomp/collective/detail/calibration.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/chunk_moves.hpp>
+#include <hcomp/collective/detail/code_inspection.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -54,6 +55,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
         calibration_(codec, layout_),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
         moves_(layout_, schedule_, options.segment_bytes, options.narrow),
+        inspect_(layout_.blocks()),
         code_bytes_((layout_.bytes() + 63) / 64 * 64),
         memory_(code_bytes_ + moves_.scratch_bytes()) {}
   plan(plan const&) = delete;
@@ -237,7 +239,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   detail::code_findings check(block_range blocks, std::uint64_t weight, report& figures) {
     detail::stopwatch watch;
     auto const found =
-        detail::check_code(codec(), layout_, blocks, code(), session_.stream(), weight);
+        inspect_(*executor_, codec(), layout_, blocks, code(), session_.stream(), weight);
     watch.add_to(figures.seconds_decode);
     return found;
   }
@@ -269,6 +271,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   detail::calibration<C, E> calibration_;
   schedule schedule_;
   detail::chunk_moves<C, T, E> moves_;
+  detail::code_inspection<C, E> inspect_;
   std::vector<char> encoded_;  ///< block by block
   std::size_t code_bytes_;
   typename E::buffer memory_;

@@ -31,4 +31,22 @@ concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
   { memory.size() } -> std::same_as<std::size_t>;
 };
 
+/// An executor whose memory the host cannot touch.
+///
+/// `read` copies to host memory and `write` from it, in the order of the work; both return at once,
+/// and the host's bytes belong to the executor until `wait` for their mark returns. Quickest with
+/// `staging` memory, which is the host's.
+template <class E>
+concept DeviceExecutor = Executor<E> && std::constructible_from<typename E::staging, std::size_t> &&
+    requires(E& e, typename E::staging& pinned, typename E::mark done, void* to, void const* from,
+             std::byte* memory, std::byte const* source, std::size_t bytes) {
+  requires E::space == memory_space::device;
+  { e.read(to, source, bytes) } -> std::same_as<typename E::mark>;
+  { e.write(memory, from, bytes) } -> std::same_as<typename E::mark>;
+  { e.wait(done) } -> std::same_as<void>;                // and for all work given before the copy
+  { e.space_of(source) } -> std::same_as<memory_space>;  // where a pointer points to
+  { pinned.data() } -> std::same_as<std::byte*>;
+  { pinned.size() } -> std::same_as<std::size_t>;
+};
+
 }  // namespace hcomp

@@ -250,7 +250,7 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
   schedule const* schedule_;
   std::size_t segment_blocks_;
   bool is_narrow_;
-  narrow_code<C> narrow_;
+  narrow_code<C, E> narrow_;
   std::vector<message> narrow_messages_;  ///< by the first blocks of their segments
   bool reduces_at_once_;
   bool gathers_at_once_;

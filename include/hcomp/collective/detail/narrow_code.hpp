@@ -3,79 +3,143 @@
 /// Codes that travel narrow: pieces of a code as messages, and messages as pieces of a code.
 
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
-#include <vector>
 
 namespace hcomp::detail {
 
-/// Finds the places of narrow blocks, which lie one behind the other. After the first use nothing
-/// is allocated. Of codecs that are not Narrowable it can be had, but not used.
-template <Compressor C> class narrow_code {
- public:
-  narrow_code(code_layout const& layout, std::size_t most_blocks) : layout_(layout) {
-    places_.reserve(most_blocks);
+/// Headers of blocks that lie at `stride`, or at `places`.
+struct copy_headers {
+  std::byte const* blocks;
+  std::size_t stride;
+  std::size_t const* places;  ///< or null
+  block_header* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    if (group.lane() == 0) out[i] = load<block_header>(blocks + (places ? places[i] : i * stride));
   }
+};
+
+/// Blocks that nothing can be merged with (block_fault::format).
+struct spoil_blocks {
+  std::byte* blocks;
+  std::size_t stride;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    for (auto j = static_cast<std::size_t>(group.lane()); j < block_header_bytes; j += Group::lanes)
+      blocks[i * stride + j] = std::byte{0};
+  }
+};
+
+/// Finds the places of narrow blocks, which lie one behind the other. After construction nothing is
+/// allocated. Of codecs that are not Narrowable it can be had, but not used.
+template <Compressor C, Executor E> class narrow_code {
+ public:
+  narrow_code(code_layout const& layout, std::size_t most_blocks)
+      : layout_(layout), places_(most_blocks), headers_(DeviceExecutor<E> ? most_blocks : 0) {}
 
   /// @param blocks  the first block of the range
   /// @param out     layout.bytes(range) bytes, apart from the blocks
   /// @return  the bytes written
-  template <Executor E>
   std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
                      std::byte* out) {
-    static_assert(E::space == memory_space::host, "headers are read here");
+    if constexpr (DeviceExecutor<E>) fetch_headers(executor, range.count, blocks, nullptr);
     std::size_t end = 0;
-    places_.clear();
     for (std::size_t i = 0; i < range.count; ++i) {
-      places_.push_back(end);
-      end += codec.narrow_bytes(load<block_header>(blocks + layout_.offset(i)));
+      places_.here()[i] = end;
+      end += codec.narrow_bytes(DeviceExecutor<E> ? headers_.here()[i]
+                                                  : load<block_header>(blocks + layout_.offset(i)));
     }
+    places_.send(executor, range.count);
     executor.for_each_block(
-        range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.data()});
+        range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.there()});
     executor.synchronize();
     return end;
   }
 
   /// Of a message that is none of this code's blocks, blocks are made that nothing can be merged
-  /// with (block_fault::format).
+  /// with.
   /// @param blocks  where the first block of the range goes, apart from the message
-  template <Executor E>
   void widen(C const& codec, E& executor, block_range range, std::span<std::byte const> message,
              std::byte* blocks) {
-    static_assert(E::space == memory_space::host, "headers are read here");
-    if (find_places(codec, range, message))
-      executor.for_each_block(range.count, widen_blocks<C>{codec, message.data(), places_.data(),
+    if (find_places(codec, executor, range, message))
+      executor.for_each_block(range.count, widen_blocks<C>{codec, message.data(), places_.there(),
                                                            blocks, layout_.block_bytes});
     else
-      for (std::size_t i = 0; i < range.count; ++i)
-        for (std::size_t j = 0; j < block_header_bytes; ++j)
-          blocks[layout_.offset(i) + j] = std::byte{0};
+      executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
     executor.synchronize();
   }
 
  private:
-  bool find_places(C const& codec, block_range range, std::span<std::byte const> message) {
+  void fetch_headers(E& executor, std::size_t count, std::byte const* blocks,
+                     std::size_t const* places) {
+    executor.for_each_block(count,
+                            copy_headers{blocks, layout_.block_bytes, places, headers_.there()});
+    headers_.fetch(executor, count);
+  }
+
+  /// Where a block begins is known when the one before it is, whose weight says how long it is.
+  bool find_places(C const& codec, E& executor, block_range range,
+                   std::span<std::byte const> message) {
+    if constexpr (DeviceExecutor<E>) {
+      return guess_places(codec, executor, range, message);
+    } else {
+      std::size_t end = 0;
+      for (std::size_t i = 0; i < range.count; ++i) {
+        if (message.size() - end < block_header_bytes) return false;
+        auto const header = load<block_header>(message.data() + end);
+        std::size_t const bytes = codec.narrow_bytes(header);
+        if (header.values != layout_.values_in(range.first + i) || message.size() - end < bytes)
+          return false;
+        places_.here()[i] = end;
+        end += bytes;
+      }
+      return end == message.size();
+    }
+  }
+
+  /// On a device it is guessed that all blocks of a message weigh what the first does, as they do
+  /// in every sum of whole vectors. Then they are looked at.
+  bool guess_places(C const& codec, E& executor, block_range range,
+                    std::span<std::byte const> message) {
+    if (range.count == 0 || message.size() < block_header_bytes)
+      return range.count == 0 && message.empty();
+    fetch_headers(executor, 1, message.data(), nullptr);
+    auto const first = headers_.here()[0];
+    auto const guessed_bytes = [&](std::size_t i) {
+      auto header = first;
+      header.values = static_cast<std::uint16_t>(layout_.values_in(range.first + i));
+      return codec.narrow_bytes(header);
+    };
     std::size_t end = 0;
-    places_.clear();
     for (std::size_t i = 0; i < range.count; ++i) {
-      if (message.size() - end < block_header_bytes) return false;
-      auto const header = load<block_header>(message.data() + end);
-      std::size_t const bytes = codec.narrow_bytes(header);
-      if (header.values != layout_.values_in(range.first + i) || message.size() - end < bytes)
-        return false;
-      places_.push_back(end);
+      std::size_t const bytes = guessed_bytes(i);
+      if (message.size() - end < bytes) return false;
+      places_.here()[i] = end;
       end += bytes;
     }
-    return end == message.size();
+    if (end != message.size()) return false;
+    places_.send(executor, range.count);
+    fetch_headers(executor, range.count, message.data(), places_.there());
+    for (std::size_t i = 0; i < range.count; ++i) {
+      auto const& header = headers_.here()[i];
+      if (header.values != layout_.values_in(range.first + i) ||
+          codec.narrow_bytes(header) != guessed_bytes(i))
+        return false;
+    }
+    return true;
   }
 
   code_layout layout_;
-  std::vector<std::size_t> places_;
+  mirror<std::size_t, E> places_;
+  mirror<block_header, E> headers_;
 };
 
 }  // namespace hcomp::detail

@@ -71,39 +71,60 @@ struct findings_summary {
   }
 };
 
-/// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
-/// @param stream  that all blocks must have
-/// @param weight  that all blocks must have; 0 if it is not known
-template <Compressor C>
-code_findings check_code(C const& codec, code_layout const& layout, block_range blocks,
-                         std::byte const* code, std::uint64_t stream, std::uint64_t weight) {
-  code_findings found;
-  auto const damaged = [&](std::size_t b, block_fault fault) {
-    if (found.damaged != code_findings::nowhere) return;
-    found.damaged = b;
-    found.fault = static_cast<std::uint64_t>(fault);
-  };
-  for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
-    std::byte const* const block = code + layout.offset(b);
-    auto const header = load<block_header>(block);
-    auto expected = make_header(C::tag, layout.values_in(b), false,
-                                {stream, header.lowest_rank + 1, 0, static_cast<std::uint32_t>(b)});
-    if (found.weight == 0) found.weight = header.weight;
+/// Looks at blocks, one after the other.
+template <Compressor C> class block_check {
+ public:
+  /// @param stream  that all blocks must have
+  /// @param weight  that all blocks must have; 0 if it is not known
+  block_check(code_layout const& layout, std::uint64_t stream, std::uint64_t weight)
+      : layout_(&layout), stream_(stream), weight_(weight) {}
+
+  /// @param is_intact  () called where nothing else is wrong
+  template <class F> void add(std::size_t b, block_header const& header, F const& is_intact) {
+    auto expected =
+        make_header(C::tag, layout_->values_in(b), false,
+                    {stream_, header.lowest_rank + 1, 0, static_cast<std::uint32_t>(b)});
+    if (found_.weight == 0) found_.weight = header.weight;
     if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
         fault != block_fault::none)
       damaged(b, fault);
     else if (header.flags & block_is_damaged)
       damaged(b, header.fault);
-    else if (header.weight != (weight == 0 ? found.weight : weight))
+    else if (header.weight != (weight_ == 0 ? found_.weight : weight_))
       damaged(b, block_fault::weight);
-    else if (!is_intact(serial_group{}, block, codec.block_bytes(layout.values_in(b))))
+    else if (!is_intact())
       damaged(b, block_fault::checksum);
     if (header.flags & block_has_nonfinite) {
-      if (found.nonfinite == code_findings::nowhere) found.nonfinite = b;
-      ++found.nonfinite_blocks;
+      if (found_.nonfinite == code_findings::nowhere) found_.nonfinite = b;
+      ++found_.nonfinite_blocks;
     }
   }
-  return found;
+  code_findings const& found() const { return found_; }
+
+ private:
+  void damaged(std::size_t b, block_fault fault) {
+    if (found_.damaged != code_findings::nowhere) return;
+    found_.damaged = b;
+    found_.fault = static_cast<std::uint64_t>(fault);
+  }
+
+  code_layout const* layout_;
+  std::uint64_t stream_, weight_;
+  code_findings found_;
+};
+
+/// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
+template <Compressor C>
+code_findings check_code(C const& codec, code_layout const& layout, block_range blocks,
+                         std::byte const* code, std::uint64_t stream, std::uint64_t weight) {
+  block_check<C> check(layout, stream, weight);
+  for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
+    std::byte const* const block = code + layout.offset(b);
+    check.add(b, load<block_header>(block), [&] {
+      return is_intact(serial_group{}, block, codec.block_bytes(layout.values_in(b)));
+    });
+  }
+  return check.found();
 }
 
 /// @throws wire_error       a block is damaged

@@ -1,0 +1,132 @@
+#pragma once
+/// @file
+/// Messages in a device's memory over a transport that does not reach it.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// Copies messages between a device and host memory, which the transport reaches: what a codec has
+/// made small is all that crosses the bus.
+///
+/// Messages are in the executor's memory or in the host's. One from the device leaves in the next
+/// `wait` of any message, when the work given before `isend` is done and the copy is here; so
+/// copies, work and messages under way overlap. What came is there for work given after its `wait`.
+/// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
+/// Memory: staging for as many messages as were under way together, kept.
+template <Transport T, DeviceExecutor E> class staged {
+ public:
+  /// A send or receive under way. Waited for exactly once.
+  struct request {
+    std::uint32_t slot = 0;
+  };
+
+  staged(T& transport, E& executor) : transport_(&transport), executor_(&executor) {}
+  staged(staged const&) = delete;
+  staged& operator=(staged const&) = delete;
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  bool reaches(memory_space) const { return true; }
+  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    if (is_here(bytes.data())) {
+      send_copies();  // messages must not pass each other
+      return keep(transport_->isend(peer, tag, bytes));
+    }
+    auto const r = slot_for(bytes.size());
+    auto& one = slots_[r.slot];
+    one.peer = peer;
+    one.tag = tag;
+    one.bytes = bytes.size();
+    one.copied = executor_->read(one.here.data(), bytes.data(), bytes.size());
+    copies_.push_back(r);
+    return r;
+  }
+
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    if (is_here(bytes.data())) return keep(transport_->irecv(peer, tag, bytes));
+    auto const r = slot_for(bytes.size());
+    auto& one = slots_[r.slot];
+    one.there = bytes.data();
+    one.inner = transport_->irecv(peer, tag, {one.here.data(), bytes.size()});
+    return r;
+  }
+
+  std::size_t wait(request& r) {
+    send_copies();
+    auto& one = slots_[r.slot];
+    std::size_t const moved = transport_->wait(one.inner);
+    one.is_free = true;
+    one.is_copied = one.there == nullptr;
+    if (one.there) one.copied = executor_->write(one.there, one.here.data(), moved);
+    return moved;
+  }
+
+ private:
+  struct slot {
+    typename E::staging here{std::size_t{0}};
+    std::byte* there = nullptr;  ///< where a message goes that is received for the device
+    int peer = 0;
+    tag_t tag = 0;
+    std::size_t bytes = 0;
+    typename T::request inner{};
+    typename E::mark copied{};
+    bool is_copied = true;  ///< `copied` need not be waited for
+    bool is_free = false;
+  };
+
+  bool is_here(std::byte const* bytes) const {
+    return executor_->space_of(bytes) == memory_space::host;
+  }
+
+  request keep(typename T::request&& inner) {
+    auto const r = slot_for(0);
+    slots_[r.slot].inner = std::move(inner);
+    return r;
+  }
+
+  /// The smallest that is large enough, whose bytes the executor no longer needs.
+  request slot_for(std::size_t bytes) {
+    std::size_t found = slots_.size();
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+      if (slots_[s].is_free && slots_[s].here.size() >= bytes &&
+          (found == slots_.size() || slots_[s].here.size() < slots_[found].here.size()))
+        found = s;
+    if (found == slots_.size()) {
+      slots_.emplace_back();
+      slots_.back().here = typename E::staging(bytes);
+    }
+    auto& one = slots_[found];
+    if (!one.is_copied) executor_->wait(one.copied);
+    one.is_copied = true;
+    one.is_free = false;
+    one.there = nullptr;
+    return {static_cast<std::uint32_t>(found)};
+  }
+
+  void send_copies() {
+    for (auto const r : copies_) {
+      auto& one = slots_[r.slot];
+      executor_->wait(one.copied);
+      one.inner = transport_->isend(one.peer, one.tag, {one.here.data(), one.bytes});
+    }
+    copies_.clear();
+  }
+
+  T* transport_;
+  E* executor_;
+  std::deque<slot> slots_;
+  std::vector<request> copies_;  ///< on their way to the host, to be sent
+};
+
+}  // namespace hcomp

@@ -1,0 +1,180 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// A rank's vector in guarded memory, there and back.
+class device_vector {
+ public:
+  device_vector(std::vector<float> const& x, guarded_executor& executor)
+      : memory_(x.size() * sizeof(float)), executor_(&executor) {
+    executor.wait(executor.write(memory_.data(), x.data(), memory_.size()));
+  }
+  std::span<float> span() const {
+    return {reinterpret_cast<float*>(memory_.data()), memory_.size() / sizeof(float)};
+  }
+  std::vector<float> host() const {
+    std::vector<float> x(memory_.size() / sizeof(float));
+    executor_->wait(executor_->read(x.data(), memory_.data(), memory_.size()));
+    return x;
+  }
+
+ private:
+  guarded_buffer memory_;
+  guarded_executor* executor_;
+};
+
+/// Sums on devices, several times; a report of the last.
+template <class C>
+std::vector<std::vector<float>> sums_on_devices(C const& codec,
+                                                std::vector<std::vector<float>> const& x,
+                                                plan_options const& options,
+                                                std::vector<std::uint64_t>& sent) {
+  return on_ranks(x, [&](loopback& transport, auto& mine) {
+    guarded_executor executor;
+    staged over(transport, executor);
+    device_vector const values(mine, executor);
+    plan sum(mine.size(), codec, over, executor, options);
+    for (std::uint64_t step = 0; step < 2; ++step)
+      sent[static_cast<std::size_t>(transport.rank())] =
+          sum.all_reduce(values.span(), {.step = step}).bytes_sent;
+    mine = values.host();
+  });
+}
+template <class C>
+std::vector<std::vector<float>> sums_on_hosts(C const& codec,
+                                              std::vector<std::vector<float>> const& x,
+                                              plan_options const& options,
+                                              std::vector<std::uint64_t>& sent) {
+  return on_ranks(x, [&](loopback& transport, auto& mine) {
+    host_executor executor;
+    plan sum(mine.size(), codec, transport, executor, options);
+    for (std::uint64_t step = 0; step < 2; ++step)
+      sent[static_cast<std::size_t>(transport.rank())] =
+          sum.all_reduce(std::span(mine), {.step = step}).bytes_sent;
+  });
+}
+
+std::vector<std::vector<float>> vectors(std::size_t values, int ranks) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host touches no memory") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    constexpr std::size_t block = C::block_values;
+    for (int const ranks : few_cases ? std::vector{1, 4} : std::vector{1, 2, 3, 4})
+      for (std::string const name : {"ring", "torus", "direct", "doubling"})
+        for (std::size_t const values : {std::size_t{1}, block + 1, 4 * block + 7})
+          for (bool const flag : {false, true}) {
+            CAPTURE(std::string(C::name));
+            CAPTURE(ranks);
+            CAPTURE(name);
+            CAPTURE(values);
+            CAPTURE(flag);
+            auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
+            // decoded on arrival, or with checksums when all is there
+            plan_options const options{
+                .how = algorithm::from(name),
+                .checksum = flag,
+                .segment_bytes = flag ? std::size_t{1} : std::size_t{1} << 16,
+                .decode_on_arrival_bytes = 0};
+            auto const x = vectors(values, ranks);
+            std::vector<std::uint64_t> sent(x.size()), expected = sent;
+            auto const found = sums_on_devices(codec, x, options, sent);
+            auto const wanted = sums_on_hosts(codec, x, options, expected);
+            CHECK(sent == expected);
+            for (std::size_t rank = 0; rank < x.size(); ++rank)
+              CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+          }
+  });
+}
+
+TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchanged") {
+  auto x = vectors(50000, 3);
+  x[1][40000] = std::numeric_limits<float>::quiet_NaN();
+  auto after = x;
+  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    guarded_executor executor;
+    staged over(transport, executor);
+    device_vector const values(x[rank], executor);
+    plan sum(x[rank].size(), sign<>{}, over, executor);
+    auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
+    after[rank] = values.host();
+    if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
+  });
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "nonfinite_error"));
+  for (std::size_t rank = 0; rank < x.size(); ++rank)
+    CHECK(first_difference(after[rank], x[rank]) == nowhere);
+}
+
+TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks") {
+  constexpr std::size_t values = 3 * thc<>::block_values;
+  /// Rank 0 flips one bit of its first message with blocks.
+  auto const damaged = [](bool on_device, bool checksum, std::size_t bit) {
+    auto const x = vectors(values, 3);
+    return outcomes_on(3, [&](loopback& inner) {
+      bool done = inner.rank() != 0;
+      tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+        bool const has_blocks = bytes.size() >= block_header_bytes &&
+                                load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+        if (has_blocks && !std::exchange(done, true))
+          bytes[bit / 8 % bytes.size()] ^= static_cast<std::byte>(1 << bit % 8);
+      });
+      auto mine = x[static_cast<std::size_t>(inner.rank())];
+      auto const codec = fit(thc<>{}, 3);
+      plan_options const options{.how = algorithm::from("direct"), .checksum = checksum};
+      if (on_device) {
+        guarded_executor executor;
+        staged over(transport, executor);
+        device_vector const there(mine, executor);
+        plan(values, codec, over, executor, options).all_reduce(there.span());
+      } else {
+        host_executor executor;
+        plan(values, codec, transport, executor, options).all_reduce(std::span(mine));
+      }
+    });
+  };
+  for (bool const checksum : {false, true})
+    for (std::size_t bit = 0; bit < 8 * (block_header_bytes + 4); bit += few_cases ? 19 : 3) {
+      CAPTURE(checksum);
+      CAPTURE(bit);
+      auto const found = damaged(true, checksum, bit);
+      CAPTURE(to_text(found));
+      CHECK(found == damaged(false, checksum, bit));
+    }
+}
+
+TEST_CASE("plan on devices: a transport that does not reach them is refused") {
+  run_ranks(1, [](loopback& transport) {
+    guarded_executor executor;
+    CHECK_THROWS_WITH(plan(10, sign<>{}, transport, executor),
+                      "plan: the transport does not reach the executor's memory");
+  });
+}

@@ -1,0 +1,133 @@
+#pragma once
+/// @file
+/// What a GPU is to a collective, without one: memory that the host cannot touch, and work that is
+/// done no sooner than somebody waits for it.
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <mutex>
+#include <new>
+#include <queue>
+#include <utility>
+
+namespace hcomp::testing {
+
+/// Memory that is open only while work is done. Touching it from outside ends the program
+/// (SIGSEGV), unless another rank works at that moment.
+class guarded_memory {
+ public:
+  static guarded_memory& get() {
+    static guarded_memory memory;
+    return memory;
+  }
+
+  std::byte* allocate(std::size_t bytes) {
+    std::lock_guard const lock(mutex_);
+    std::size_t const pages = (bytes + page - 1) / page + 1;  // and one between neighbours
+    if (used_ + pages * page > size) throw std::bad_alloc();
+    auto* const place = begin_ + used_;
+    used_ += pages * page;
+    ++alive_;
+    return place;
+  }
+  void release() {
+    std::lock_guard const lock(mutex_);
+    if (--alive_ > 0) return;
+    madvise(begin_, used_, MADV_DONTNEED);
+    used_ = 0;
+  }
+  bool has(void const* place) const { return place >= begin_ && place < begin_ + size; }
+
+  /// While one exists, everybody may touch the memory.
+  class opened {
+   public:
+    opened() : lock_(get().mutex_) { mprotect(get().begin_, size, PROT_READ | PROT_WRITE); }
+    ~opened() { mprotect(get().begin_, size, PROT_NONE); }
+    opened(opened const&) = delete;
+    opened& operator=(opened const&) = delete;
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+  };
+
+ private:
+  guarded_memory() {
+    void* const place =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) throw std::bad_alloc();
+    begin_ = static_cast<std::byte*>(place);
+  }
+
+  static constexpr std::size_t page = 4096, size = std::size_t{1} << 30;
+  std::mutex mutex_;
+  std::byte* begin_ = nullptr;
+  std::size_t used_ = 0;
+  int alive_ = 0;
+};
+
+class guarded_buffer {
+ public:
+  explicit guarded_buffer(std::size_t bytes)
+      : bytes_(guarded_memory::get().allocate(bytes)), size_(bytes) {}
+  guarded_buffer(guarded_buffer const&) = delete;
+  guarded_buffer& operator=(guarded_buffer const&) = delete;
+  ~guarded_buffer() { guarded_memory::get().release(); }
+
+  std::byte* data() const { return bytes_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::byte* bytes_;
+  std::size_t size_;
+};
+
+class guarded_executor {
+ public:
+  static constexpr memory_space space = memory_space::device;
+  using buffer = guarded_buffer;
+  using staging = host_buffer;
+  using mark = std::size_t;
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    give([blocks, f] {
+      for (std::size_t i = 0; i < blocks; ++i) f(serial_group{}, i);
+    });
+  }
+  mark read(void* to, std::byte const* from, std::size_t bytes) {
+    return give([=] { std::memcpy(to, from, bytes); });
+  }
+  mark write(std::byte* to, void const* from, std::size_t bytes) {
+    return give([=] { std::memcpy(to, from, bytes); });
+  }
+  void wait(mark done) {
+    guarded_memory::opened const open;
+    for (; done_ < done; ++done_) {
+      work_.front()();
+      work_.pop();
+    }
+  }
+  void synchronize() { wait(given_); }
+  memory_space space_of(void const* place) const {
+    return guarded_memory::get().has(place) ? memory_space::device : memory_space::host;
+  }
+
+ private:
+  mark give(std::function<void()> work) {
+    work_.push(std::move(work));
+    return ++given_;
+  }
+
+  std::queue<std::function<void()>> work_;
+  mark given_ = 0, done_ = 0;
+};
+
+static_assert(DeviceExecutor<guarded_executor>);
+
+}  // namespace hcomp::testing
