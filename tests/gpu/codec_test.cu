@@ -6,8 +6,6 @@
 #include <hcomp/hcomp.hpp>  // all of it: what device code cannot compile must be kept from it
 #include <vector>
 
-static_assert(hcomp::Executor<hcomp::gpu::stream_executor>);
-
 namespace {
 
 using namespace hcomp;
@@ -44,7 +42,8 @@ template <class C, class E> struct pipeline {
         narrow(layout.bytes()),
         wide(layout.bytes()) {}
 
-  void run(bool checksum) {
+  /// Returns at once if the executor does.
+  void give(bool checksum) {
     auto const* const first = reinterpret_cast<float const*>(x.data());
     auto const* const second = reinterpret_cast<float const*>(y.data());
     executor.for_each_block(
@@ -65,8 +64,32 @@ template <class C, class E> struct pipeline {
       executor.for_each_block(layout.blocks(), widen_blocks<C>{codec, narrow.data(), at,
                                                                wide.data(), layout.block_bytes});
     }
+  }
+  void run(bool checksum) {
+    give(checksum);
     executor.synchronize();
   }
+};
+
+/// What `work` gives to a stream, as a graph.
+class captured {
+ public:
+  template <class F> captured(cudaStream_t stream, F const& work) {
+    cudaGraph_t graph = nullptr;
+    HCOMP_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    work();
+    HCOMP_CUDA_TRY(cudaStreamEndCapture(stream, &graph));
+    HCOMP_CUDA_TRY(cudaGraphInstantiateWithFlags(&graph_, graph, 0));
+    HCOMP_CUDA_TRY(cudaGraphDestroy(graph));
+  }
+  captured(captured const&) = delete;
+  captured& operator=(captured const&) = delete;
+  ~captured() { cudaGraphExecDestroy(graph_); }
+
+  void launch(cudaStream_t stream) const { HCOMP_CUDA_TRY(cudaGraphLaunch(graph_, stream)); }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
 };
 
 std::vector<std::byte> from_device(gpu::device_buffer const& buffer) {
@@ -110,6 +133,35 @@ TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded")
         }
       }
   });
+}
+
+TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direct launches") {
+  constexpr std::size_t values = 70001;
+  cudaStream_t stream = nullptr;
+  HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  builtin_codecs<float>::for_each([&]<class C>() {
+    CAPTURE(C::name);
+    gpu::stream_executor device(stream);
+    using on_device = pipeline<C, gpu::stream_executor>;
+    on_device direct(fit(C{}, 3), device, values), replayed(fit(C{}, 3), device, values);
+    direct.run(true);  // loads the kernels, which may not happen during a capture
+    captured const graph(stream, [&] { replayed.give(true); });
+    std::vector<float> x(values);
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < values; ++i)
+        x[i] = static_cast<float>(mix(i * 4 + round) % 2001) / 1000 - 1;
+      for (auto const* const one : {&direct, &replayed})
+        for (auto const* const vector : {&one->x, &one->y})
+          device.wait(device.write(vector->data(), x.data(), values * sizeof(float)));
+      direct.run(true);
+      graph.launch(stream);
+      device.synchronize();
+      CHECK(from_device(replayed.a) == from_device(direct.a));
+      CHECK(from_device(replayed.sum) == from_device(direct.sum));
+      if constexpr (Narrowable<C>) CHECK(from_device(replayed.wide) == from_device(direct.wide));
+    }
+  });
+  HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
 }
 
 TEST_CASE("gpu: a failed call says which one, where and why") {

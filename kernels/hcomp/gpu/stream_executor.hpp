@@ -5,36 +5,17 @@
 #include <cuda_runtime.h>
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/gpu/buffer.hpp>
+#include <hcomp/gpu/detail/event.hpp>
+#include <hcomp/gpu/detail/mark_ring.hpp>
+#include <hcomp/gpu/device.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/gpu/warp_group.hpp>
-#include <utility>
 
 namespace hcomp::gpu {
-
-/// Device memory; contents uninitialised.
-class device_buffer {
- public:
-  device_buffer() = default;
-  explicit device_buffer(std::size_t bytes) : size_(bytes) {
-    if (bytes > 0) HCOMP_CUDA_TRY(cudaMalloc(&bytes_, bytes));
-  }
-  device_buffer(device_buffer&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~device_buffer() { cudaFree(bytes_); }
-
-  std::byte* data() const { return static_cast<std::byte*>(bytes_); }
-  std::size_t size() const { return size_; }
-
- private:
-  void* bytes_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 /// Calls work(warp_group, i) for all i < blocks, each by one warp.
 template <class Work> __global__ void run_blocks(std::size_t blocks, Work work) {
@@ -45,27 +26,68 @@ template <class Work> __global__ void run_blocks(std::size_t blocks, Work work) 
 
 /// Runs block functors on one stream of the current device, asynchronously.
 ///
-/// The stream is the caller's and must outlive the executor. `synchronize` waits for the stream and
-/// throws the errors that happened on it.
+/// The stream is the caller's and must outlive the executor; its device must be current in every
+/// call. Only `wait` and `synchronize` wait for the stream, and they throw the errors that happened
+/// on it. `for_each_block` can be captured in a CUDA graph; the copies' marks cannot.
+/// Movable, because it owns the events of its marks; one caller at a time. Of marks, any number can
+/// be pending; when there are no more of them than ever before, nothing is allocated.
 class stream_executor {
  public:
   static constexpr memory_space space = memory_space::device;
   using buffer = device_buffer;
+  using staging = pinned_buffer;
+  /// A copy of this executor; without one, what `wait` never waits for.
+  struct mark {
+    std::uint64_t number = 0;
+  };
 
-  explicit stream_executor(cudaStream_t stream = nullptr) : stream_(stream) {}
+  /// @throws cuda_error  no usable GPU
+  explicit stream_executor(cudaStream_t stream = nullptr) : stream_(stream) {
+    require_device("stream_executor");
+  }
 
+  /// @throws cuda_error  not launched, for instance because nothing was compiled for this GPU
   template <class Work> void for_each_block(std::size_t blocks, Work const& work) {
     if (blocks == 0) return;
-    std::size_t const grid = std::min<std::size_t>((blocks + warps - 1) / warps, 65535);
-    run_blocks<<<static_cast<unsigned>(grid), warps * warp_group::lanes, 0, stream_>>>(blocks,
-                                                                                       work);
-    HCOMP_CUDA_TRY(cudaGetLastError());
+    auto const grid =
+        static_cast<unsigned>(std::min<std::size_t>((blocks + warps - 1) / warps, 65535));
+    // Unlike <<<>>> this tells its own errors from those that calls of others left behind.
+    void* arguments[] = {&blocks, const_cast<Work*>(&work)};
+    HCOMP_CUDA_TRY(
+        cudaLaunchKernel(run_blocks<Work>, grid, warps * warp_group::lanes, arguments, 0, stream_));
   }
-  void synchronize() { HCOMP_CUDA_TRY(cudaStreamSynchronize(stream_)); }
+
+  /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
+  mark read(void* to, void const* from, std::size_t bytes) {
+    return copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+  /// Copies from host memory. Returns at once if that is pinned, otherwise when CUDA has read it.
+  mark write(void* to, void const* from, std::size_t bytes) {
+    return copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  /// Returns when the copy and all work given before it are done.
+  /// @throws std::invalid_argument  the mark of another executor, as far as that can be seen
+  void wait(mark done) { marks_.wait(done.number); }
+
+  void synchronize() {
+    HCOMP_CUDA_TRY(cudaStreamSynchronize(stream_));
+    marks_.all_done();
+  }
+
+  static memory_space space_of(void const* pointer) { return gpu::space_of(pointer); }
 
  private:
   static constexpr unsigned warps = 4;  // per thread block
+
+  mark copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+    if (bytes > 0) HCOMP_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream_));
+    return {marks_.record(stream_)};
+  }
+
   cudaStream_t stream_;
+  detail::mark_ring<detail::event> marks_;
 };
+
+static_assert(DeviceExecutor<stream_executor>);
 
 }  // namespace hcomp::gpu

@@ -1,0 +1,41 @@
+#pragma once
+/// @file
+/// A CUDA event that is freed with its object.
+
+#include <cuda_runtime.h>
+#include <hcomp/gpu/error.hpp>
+#include <utility>
+
+namespace hcomp::gpu::detail {
+
+/// A place in a stream's work. Movable.
+class event {
+ public:
+  event() { HCOMP_CUDA_TRY(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  event& operator=(event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~event() {
+    if (event_) cudaEventDestroy(event_);
+  }
+
+  /// After all work given to `stream` so far.
+  void record(cudaStream_t stream) { HCOMP_CUDA_TRY(cudaEventRecord(event_, stream)); }
+  bool is_done() const {
+    cudaError_t const code = cudaEventQuery(event_);
+    if (code == cudaErrorNotReady) {
+      forget_last_error();
+      return false;
+    }
+    HCOMP_CUDA_TRY(code);
+    return true;
+  }
+  void wait() const { HCOMP_CUDA_TRY(cudaEventSynchronize(event_)); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace hcomp::gpu::detail

@@ -1,0 +1,155 @@
+/// @file
+/// What a program gets where there is no GPU or no driver; and what needs neither to be tested.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::testing {
+
+bool runs_without_gpu() { return true; }
+
+}  // namespace hcomp::testing
+
+namespace {
+
+using namespace hcomp;
+
+/// CUDA's words of why there is no GPU here.
+std::string cause() {
+  int devices = 0;
+  cudaError_t const code = cudaGetDeviceCount(&devices);
+  return std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
+}
+
+/// What `f` throws.
+template <class F> std::string error_of(F const& f) {
+  std::string text = "nothing";
+  try {
+    f();
+  } catch (gpu::cuda_error const& error) {
+    text = error.what();
+  }
+  return text;
+}
+
+/// A stream on which nothing happens by itself: its work is done as far as `done` says.
+struct hand_stream {
+  std::uint64_t given = 0, done = 0;
+  std::vector<std::uint64_t> waited_for;
+};
+
+/// An event of it, as gpu::detail::event.
+struct hand_event {
+  void record(hand_stream* stream) {
+    stream_ = stream;
+    place_ = ++stream->given;
+  }
+  bool is_done() const { return place_ <= stream_->done; }
+  void wait() const {
+    stream_->waited_for.push_back(place_);
+    if (stream_->done < place_) stream_->done = place_;
+  }
+
+ private:
+  hand_stream* stream_ = nullptr;
+  std::uint64_t place_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("no gpu: there are 0 devices, and asking is no error") {
+  CHECK(gpu::device_count() == 0);
+}
+
+TEST_CASE("no gpu: whatever needs one says so once, with CUDA's words and what works instead") {
+  std::string const why =
+      ": no usable GPU (values in host memory need none, with hcomp::host_executor): " + cause();
+  CHECK(error_of([] { gpu::stream_executor executor; }) == "stream_executor" + why);
+  CHECK(error_of([] { gpu::device_buffer memory(1); }) == "device_buffer" + why);
+  CHECK(error_of([] { gpu::pinned_buffer memory(1); }) == "pinned_buffer" + why);
+}
+
+TEST_CASE("no gpu: every pointer is the host's, and empty buffers are no reason to complain") {
+  int value = 0;
+  CHECK(gpu::space_of(&value) == memory_space::host);
+  CHECK(gpu::space_of(nullptr) == memory_space::host);
+  gpu::device_buffer none, moved(std::move(none));
+  gpu::pinned_buffer empty(0);
+  CHECK(moved.data() == nullptr);
+  CHECK(empty.size() == 0);
+}
+
+TEST_CASE("no gpu: the same program encodes and decodes in host memory") {
+  constexpr std::size_t values = 100001;
+  host_executor executor;
+  sign<> const codec{0.25f};
+  auto const layout = layout_of(codec, values);
+  std::vector<float> x(values), decoded(values);
+  for (std::size_t i = 0; i < values; ++i) x[i] = i % 3 == 0 ? 1.f : -1.f;
+  host_buffer code(layout.bytes());
+  executor.for_each_block(layout.blocks(), encode_blocks<sign<>, float const*>{
+                                               codec, layout, x.data(), code.data(), {}});
+  executor.for_each_block(layout.blocks(),
+                          decode_blocks<sign<>>{codec, layout, 0, code.data(), decoded.data()});
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < values; ++i) wrong += decoded[i] != x[i] / 4;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("marks: waiting waits for the mark's own work, however many marks are pending") {
+  hand_stream stream;
+  gpu::detail::mark_ring<hand_event> marks;
+  marks.wait(0);  // nobody's
+  for (std::uint64_t number = 1; number <= 100; ++number) CHECK(marks.record(&stream) == number);
+  CHECK(marks.events() == 100);
+  for (std::uint64_t const number : {40, 7, 40, 41, 100, 1}) marks.wait(number);
+  CHECK(stream.waited_for == std::vector<std::uint64_t>{40, 41, 100});  // others were done already
+  CHECK_THROWS_WITH_AS(marks.wait(101),
+                       "stream_executor: wait for mark 101, but this executor has made 100",
+                       std::invalid_argument);
+}
+
+TEST_CASE("marks: events are used again as soon as their work is done, and only then") {
+  // by a written seed: up to 9 marks pending, waited for in any order or never
+  for (bool const waits : {true, false}) {
+    CAPTURE(waits);
+    hand_stream stream;
+    gpu::detail::mark_ring<hand_event> marks;
+    std::size_t most = 0;
+    for (std::uint64_t step = 0; step < 5000; ++step) {
+      std::uint64_t const pending = mix(step) % 10;
+      if (stream.given > pending + stream.done) {
+        if (waits) {
+          std::uint64_t const number = stream.given - pending;
+          stream.waited_for.clear();
+          marks.wait(number);
+          CHECK(stream.waited_for == std::vector<std::uint64_t>{number});
+        } else {
+          stream.done = stream.given - pending;
+        }
+      }
+      if (step % 1000 == 999) {
+        stream.done = stream.given;
+        marks.all_done();
+        stream.waited_for.clear();
+        marks.wait(stream.given);
+        CHECK(stream.waited_for.empty());
+      }
+      CHECK(marks.record(&stream) == stream.given);
+      most = std::max<std::size_t>(most, stream.given - stream.done);
+    }
+    CHECK(most > 5);
+    CHECK(marks.events() <= most);
+  }
+}
