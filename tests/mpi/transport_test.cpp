@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <fstream>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <limits>
@@ -46,6 +47,20 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
         CHECK(x == loopback_result<C>(transport.size(), values, options));
       }
     });
+}
+
+TEST_CASE("mpi transport: an MPI without CUDA reaches host memory only") {
+  mpi::transport transport(MPI_COMM_WORLD);
+  CHECK(transport.reaches(memory_space::host));
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+  bool const has_cuda = true;
+#else  // MPICH is linked with it
+  bool has_cuda = false;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    has_cuda = has_cuda || line.find("/libcuda") != line.npos;
+#endif
+  CHECK((has_cuda || !transport.reaches(memory_space::device)));
 }
 
 TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {

@@ -1,6 +1,8 @@
 // run: single
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <hcomp/ucx/transport.hpp>
 #include <limits>
 #include <stdexcept>
@@ -56,7 +58,27 @@ TEST_CASE("ucx: messages of all sizes arrive unchanged") {
       sent += bytes;
     }
     must(t.bytes_sent() == sent, "bytes_sent of " + std::to_string(sent));
-    must(t.reaches(memory_space::host) && !t.reaches(memory_space::device), "host memory only");
+  }));
+}
+
+TEST_CASE("ucx: the device's memory is reached by UCX's transports for it only") {
+  auto const is_loaded = [](char const* library) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);)
+      if (line.find(library) != line.npos) return true;
+    return false;
+  };
+  check_all_finished(run_ranks(1, [&](member& self) {
+    transport t(self.rank, self.size, self.exchange());
+    must(t.reaches(memory_space::host), "host memory");
+    must(!t.reaches(memory_space::device) || is_loaded("libuct_cuda"),
+         "no device's memory without UCX's module for CUDA");
+  }));
+  check_all_finished(run_ranks(1, [](member& self) {
+    setenv("HCOMP_UCX_TLS", "tcp,self", 1);
+    transport t(self.rank, self.size, self.exchange());
+    must(t.reaches(memory_space::host), "host memory over TCP");
+    must(!t.reaches(memory_space::device), "no device's memory over TCP alone");
   }));
 }
 

@@ -10,6 +10,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
@@ -76,7 +77,8 @@ class transport {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  bool reaches(memory_space space) const { return space == memory_space::host; }
+  /// The device's memory where the MPI says so.
+  bool reaches(memory_space space) const { return space == memory_space::host || reaches_device(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {

@@ -68,6 +68,15 @@ inline context_handle open_context() {
   return context_handle(context);
 }
 
+/// Whether messages may be in the memory of a CUDA device: UCX was built with CUDA, there is a
+/// device, and a transport that UCX uses (HCOMP_UCX_TLS) is for it, such as cuda_copy.
+inline bool reaches_device(ucp_context_h context) {
+  ucp_context_attr_t found{};
+  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require_ok(ucp_context_query(context, &found), "ucp_context_query");
+  return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 /// A worker for one thread at a time.
 inline worker_handle open_worker(ucp_context_h context) {
   ucp_worker_params_t params{};

@@ -34,7 +34,10 @@ class endpoints {
  public:
   /// @throws transport_error  UCX cannot start, or `exchange` returned what it must not
   endpoints(int size, address_exchange const& exchange, peer_failure failures)
-      : failures_(failures), context_(open_context()), worker_(open_worker(context_.get())) {
+      : failures_(failures),
+        context_(open_context()),
+        reaches_device_(ucx::reaches_device(context_.get())),
+        worker_(open_worker(context_.get())) {
     auto addresses = exchange(worker_address(worker_.get()));
     if (addresses.size() != std::size_t(size))
       throw transport_error(-1, "ucx: the exchange returned " + std::to_string(addresses.size()) +
@@ -53,6 +56,7 @@ class endpoints {
   endpoints& operator=(endpoints const&) = delete;
 
   ucp_worker_h worker() const { return worker_.get(); }
+  bool reaches_device() const { return reaches_device_; }
   bool is_open(int peer) const { return peers_[std::size_t(peer)].handle != nullptr; }
 
   /// Of an endpoint that is open.
@@ -146,6 +150,7 @@ class endpoints {
 
   peer_failure failures_;
   context_handle context_;
+  bool reaches_device_;
   worker_handle worker_;  // after context_: goes first
   std::vector<peer> peers_;
   int first_failed_ = -1;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// hcomp's transport over UCX: tagged messages between host buffers.
+/// hcomp's transport over UCX: tagged messages.
 
 #include <ucp/api/ucp.h>
 
@@ -33,7 +33,7 @@ struct options {
   peer_failure failures = peer_failure::detect;
 };
 
-/// Moves bytes between the hosts of `size` ranks over UCX.
+/// Moves bytes between `size` ranks over UCX.
 ///
 /// For one thread at a time. Long messages move inside `wait` only: a rank that computes does not
 /// serve its peers meanwhile. Environment: HCOMP_UCX_TLS and all others of UCX, see
@@ -85,7 +85,11 @@ class transport {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  bool reaches(memory_space space) const { return space == memory_space::host; }
+  /// The device's memory where UCX was built with CUDA, finds a device, and HCOMP_UCX_TLS, if set,
+  /// names a transport for it, as in tcp,self,cuda_copy.
+  bool reaches(memory_space space) const {
+    return space == memory_space::host || peers_.reaches_device();
+  }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   /// A rank may send to itself.
@@ -94,6 +98,7 @@ class transport {
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     operation it{operation::send, peer, tag, bytes.size()};
     prepare("isend", it);
+    // No type of memory: here nobody knows it, and UCX without CUDA does not look.
     ucp_request_param_t const how{};
     bytes_sent_ += bytes.size();
     return start(std::move(it), ucp_tag_send_nbx(peers_[peer], bytes.data(), bytes.size(),
