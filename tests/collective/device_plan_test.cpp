@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/thc.hpp>
@@ -45,21 +47,77 @@ class device_vector {
   guarded_executor* executor_;
 };
 
+/// Reaches guarded memory itself, as UCX does a GPU's where it was built for that.
+class reaching_transport {
+ public:
+  struct request {
+    std::size_t slot = 0;
+  };
+
+  explicit reaching_transport(loopback& transport) : transport_(&transport) {}
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  bool reaches(memory_space) const { return true; }
+  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    auto& one = slots_.emplace_back(bytes.size());
+    move(one.here.data(), bytes.data(), bytes.size());
+    one.inner = transport_->isend(peer, tag, one.here);
+    return {slots_.size() - 1};
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    auto& one = slots_.emplace_back(bytes.size());
+    one.there = bytes.data();
+    one.inner = transport_->irecv(peer, tag, one.here);
+    return {slots_.size() - 1};
+  }
+  std::size_t wait(request& r) {
+    auto& one = slots_[r.slot];
+    std::size_t const moved = transport_->wait(one.inner);
+    if (one.there) move(one.there, one.here.data(), moved);
+    return moved;
+  }
+
+ private:
+  struct slot {
+    explicit slot(std::size_t bytes) : here(bytes) {}
+    std::vector<std::byte> here;
+    std::byte* there = nullptr;
+    loopback::request inner;
+  };
+  static void move(std::byte* to, std::byte const* from, std::size_t bytes) {
+    guarded_memory::opened const open;
+    std::copy_n(from, bytes, to);
+  }
+
+  loopback* transport_;
+  std::deque<slot> slots_;
+};
+
 /// Sums on devices, several times; a report of the last.
+/// @param reaching  the transport reaches the device
 template <class C>
 std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 std::vector<std::vector<float>> const& x,
                                                 plan_options const& options,
-                                                std::vector<std::uint64_t>& sent) {
+                                                std::vector<std::uint64_t>& sent, bool reaching) {
   return on_ranks(x, [&](loopback& transport, auto& mine) {
     guarded_executor executor;
-    staged over(transport, executor);
     device_vector const values(mine, executor);
-    plan sum(mine.size(), codec, over, executor, options);
-    for (std::uint64_t step = 0; step < 2; ++step)
-      sent[static_cast<std::size_t>(transport.rank())] =
-          sum.all_reduce(values.span(), {.step = step}).bytes_sent;
-    mine = values.host();
+    auto const sum_over = [&](auto& over) {
+      plan sum(mine.size(), codec, over, executor, options);
+      for (std::uint64_t step = 0; step < 2; ++step)
+        sent[static_cast<std::size_t>(transport.rank())] =
+            sum.all_reduce(values.span(), {.step = step}).bytes_sent;
+      mine = values.host();
+    };
+    if (reaching) {
+      reaching_transport over(transport);
+      sum_over(over);
+    } else {
+      staged over(transport, executor);
+      sum_over(over);
+    }
   });
 }
 template <class C>
@@ -87,7 +145,7 @@ std::vector<std::vector<float>> vectors(std::size_t values, int ranks) {
 TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host touches no memory") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
-    for (int const ranks : few_cases ? std::vector{1, 4} : std::vector{1, 2, 3, 4})
+    for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
       for (std::string const name : {"ring", "torus", "direct", "doubling"})
         for (std::size_t const values : {std::size_t{1}, block + 1, 4 * block + 7})
           for (bool const flag : {false, true}) {
@@ -105,11 +163,14 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
                 .decode_on_arrival_bytes = 0};
             auto const x = vectors(values, ranks);
             std::vector<std::uint64_t> sent(x.size()), expected = sent;
-            auto const found = sums_on_devices(codec, x, options, sent);
             auto const wanted = sums_on_hosts(codec, x, options, expected);
-            CHECK(sent == expected);
-            for (std::size_t rank = 0; rank < x.size(); ++rank)
-              CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+            for (bool const reaching : {false, true}) {
+              CAPTURE(reaching);
+              auto const found = sums_on_devices(codec, x, options, sent, reaching);
+              CHECK(sent == expected);
+              for (std::size_t rank = 0; rank < x.size(); ++rank)
+                CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+            }
           }
   });
 }

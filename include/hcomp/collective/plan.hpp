@@ -10,6 +10,7 @@
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/chunk_moves.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
+#include <hcomp/collective/detail/ready_to_move.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -86,7 +87,8 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
 
   /// Sum `x` over all ranks, in place.
   ///
-  /// @param x  values() values in the executor's memory space; on return the same bits on all ranks
+  /// @param x  values() values in the executor's memory space; on return the same bits on all
+  ///           ranks; on a device for work that is given to the executor afterwards
   /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec
   /// exceeded
   /// @throws disagreement_error     ranks passed different sizes, codecs, parameters, steps, ...
@@ -227,7 +229,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
     encode_with_feedback<C, decltype(view)> const work{codec(), layout_, view,
                                                        code(),  origin,  options().checksum};
     executor_->for_each_block(blocks.count, shifted<decltype(work)>{work, blocks.first});
-    executor_->synchronize();
+    detail::ready_to_move(transport(), *executor_);
     watch.add_to(figures.seconds_encode);
   }
 
@@ -261,7 +263,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
                                 call.result,
                                 options().nonfinite == nonfinite_policy::propagate};
     executor_->for_each_block(blocks.count, decode_with_feedback<C, decltype(view)>{work, view});
-    executor_->synchronize();
+    if constexpr (!DeviceExecutor<E>) executor_->synchronize();
     watch.add_to(figures.seconds_decode);
   }
 

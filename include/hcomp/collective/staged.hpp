@@ -33,6 +33,8 @@ template <Transport T, DeviceExecutor E> class staged {
   staged(staged const&) = delete;
   staged& operator=(staged const&) = delete;
 
+  static constexpr bool waits_for_work = true;  ///< what is sent need not be ready
+
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(memory_space) const { return true; }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/ready_to_move.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -35,7 +36,7 @@ template <Compressor C, Executor E> class calibration {
       if (count_ == 0) return;
       stopwatch watch;
       executor.for_each_block(layout.blocks(), measure_blocks<C, Source>{codec, layout, x, mine()});
-      executor.synchronize();
+      ready_to_move(transport, executor);
       watch.add_to(figures.seconds_encode);
       int const rank = transport.rank(), size = transport.size();
       for (int distance = 1; distance < size; distance *= 2) {
@@ -47,7 +48,7 @@ template <Compressor C, Executor E> class calibration {
         transport.wait(out);
         executor.for_each_block((count_ + unite_statistics::run - 1) / unite_statistics::run,
                                 unite_statistics{mine(), other(), count_});
-        executor.synchronize();
+        ready_to_move(transport, executor);
       }
       watch.add_to(figures.seconds_communicate);
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <hcomp/collective/detail/narrow_code.hpp>
+#include <hcomp/collective/detail/ready_to_move.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/error.hpp>
@@ -83,7 +84,7 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
       else
         m.executor.for_each_block(range.count,
                                   copy_blocks{layout_, range.first, mine, place(h, range)});
-      m.executor.synchronize();
+      ready_to_move(m.transport, m.executor);
       watch.add_to(m.figures.seconds_merge);
     };
     auto const nothing = [](block_range) {};
@@ -160,6 +161,7 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
             range.count,
             narrow_.narrow(m.codec, m.executor, range, m.code + layout_.offset(range.first),
                            outbox(m) + layout_.offset(range.first))};
+      ready_to_move(m.transport, m.executor);
       own.add_to(m.figures.seconds_encode);
     };
     auto const widen = [&](std::size_t h, block_range range, std::size_t bytes) {
@@ -167,6 +169,7 @@ template <HomomorphicSum C, Transport T, Executor E> class chunk_moves {
       if constexpr (Narrowable<C>)
         narrow_.widen(m.codec, m.executor, range,
                       std::span<std::byte const>(inbox(h, range), bytes), place(h, range));
+      ready_to_move(m.transport, m.executor);
       own.add_to(m.figures.seconds_decode);
     };
     bool const gathers = &hops == &schedule_->gather;

@@ -38,8 +38,9 @@ struct spoil_blocks {
   }
 };
 
-/// Finds the places of narrow blocks, which lie one behind the other. After construction nothing is
-/// allocated. Of codecs that are not Narrowable it can be had, but not used.
+/// Finds the places of narrow blocks, which lie one behind the other. The work is given to the
+/// executor, not waited for. After construction nothing is allocated. Of codecs that are not
+/// Narrowable it can be had, but not used.
 template <Compressor C, Executor E> class narrow_code {
  public:
   narrow_code(code_layout const& layout, std::size_t most_blocks)
@@ -60,7 +61,6 @@ template <Compressor C, Executor E> class narrow_code {
     places_.send(executor, range.count);
     executor.for_each_block(
         range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.there()});
-    executor.synchronize();
     return end;
   }
 
@@ -74,7 +74,6 @@ template <Compressor C, Executor E> class narrow_code {
                                                            blocks, layout_.block_bytes});
     else
       executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
-    executor.synchronize();
   }
 
  private:
