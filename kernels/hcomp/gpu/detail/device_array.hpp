@@ -1,0 +1,48 @@
+#pragma once
+/// @file
+/// State that lives in device memory and is saved from there.
+
+#include <cuda_runtime.h>
+#include <cstddef>
+#include <hcomp/gpu/buffer.hpp>
+#include <hcomp/gpu/error.hpp>
+#include <span>
+#include <vector>
+
+namespace hcomp::gpu::detail {
+
+/// Values in device memory, zero at first. What is not merely a pointer waits for all work of the
+/// device, whatever its stream, so that it cannot overtake any.
+template <class T> class device_array {
+ public:
+  explicit device_array(std::size_t values) : memory_(values * sizeof(T)) { clear(); }
+
+  T* data() const { return reinterpret_cast<T*>(memory_.data()); }
+  std::size_t size() const { return memory_.size() / sizeof(T); }
+
+  void clear() {
+    if (size() == 0) return;
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+    HCOMP_CUDA_TRY(cudaMemset(data(), 0, memory_.size()));
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+  }
+  std::vector<T> to_host() const {
+    std::vector<T> values(size());
+    if (values.empty()) return values;
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+    HCOMP_CUDA_TRY(cudaMemcpy(values.data(), data(), memory_.size(), cudaMemcpyDeviceToHost));
+    return values;
+  }
+  /// @param values  size() of them
+  void from_host(std::span<T const> values) {
+    if (values.empty()) return;
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+    HCOMP_CUDA_TRY(cudaMemcpy(data(), values.data(), memory_.size(), cudaMemcpyHostToDevice));
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+  }
+
+ private:
+  device_buffer memory_;
+};
+
+}  // namespace hcomp::gpu::detail
