@@ -1,0 +1,220 @@
+/// @file
+/// Copies, marks and memory of a CUDA stream, and collectives on it: several ranks share the GPU,
+/// each with a stream of its own.
+
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/gpu/error_feedback.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// A stream that waits for no other.
+class own_stream {
+ public:
+  own_stream() { HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  own_stream(own_stream const&) = delete;
+  own_stream& operator=(own_stream const&) = delete;
+  ~own_stream() { cudaStreamDestroy(stream_); }
+
+  operator cudaStream_t() const { return stream_; }
+  bool is_idle() const {
+    cudaError_t const code = cudaStreamQuery(stream_);
+    static_cast<void>(cudaGetLastError());
+    return code == cudaSuccess;
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Adds 1 to number i.
+struct count_up {
+  std::uint32_t* numbers;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    if (group.lane() == 0) ++numbers[i];
+  }
+};
+
+/// Some tenths of a second of nothing.
+struct take_time {
+  template <class Group> HCOMP_HD void operator()(Group, std::size_t) const {
+#if defined(__CUDA_ARCH__)
+    long long const start = clock64();
+    while (clock64() - start < 500'000'000) {
+    }
+#endif
+  }
+};
+
+std::uint32_t* numbers_in(std::byte* memory) { return reinterpret_cast<std::uint32_t*>(memory); }
+
+}  // namespace
+
+TEST_CASE("gpu: copies and work happen in the order in which they were given") {
+  constexpr std::size_t count = 300000;  // more blocks than one launch has warps
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  gpu::device_buffer memory(count * sizeof(std::uint32_t));
+  gpu::pinned_buffer in(memory.size()), first(memory.size()), second(memory.size());
+  auto* const there = numbers_in(memory.data());
+  std::iota(numbers_in(in.data()), numbers_in(in.data()) + count, 7u);
+  device.for_each_block(1, take_time{});
+  device.write(memory.data(), in.data(), in.size());
+  device.for_each_block(count, count_up{there});
+  auto const once = device.read(first.data(), memory.data(), memory.size());
+  device.for_each_block(count, count_up{there});
+  auto const twice = device.read(second.data(), memory.data(), memory.size());
+  device.wait(twice);
+  device.wait(once);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    wrong += numbers_in(first.data())[i] != i + 8 || numbers_in(second.data())[i] != i + 9;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("gpu: copies return at once, and a mark waits for no work after its copy") {
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  gpu::device_buffer memory(64);
+  gpu::pinned_buffer pinned(memory.size());
+  device.for_each_block(1, take_time{});  // loads the kernel
+  device.synchronize();
+  auto const before = device.write(memory.data(), pinned.data(), pinned.size());
+  device.for_each_block(1, take_time{});
+  auto const after = device.read(pinned.data(), memory.data(), memory.size());
+  CHECK_FALSE(stream.is_idle());
+  device.wait(before);
+  CHECK_FALSE(stream.is_idle());
+  auto moved = std::move(device);
+  moved.wait(after);
+  CHECK(stream.is_idle());
+  moved.wait(gpu::stream_executor::mark{});
+}
+
+TEST_CASE("gpu: marks that nobody waits for do no harm, nor do copies of nothing") {
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  gpu::device_buffer memory(sizeof(std::uint32_t));
+  gpu::pinned_buffer in(10000 * sizeof(std::uint32_t)), out(memory.size());
+  for (std::uint32_t i = 0; i < 10000; ++i) {
+    numbers_in(in.data())[i] = i;
+    device.write(memory.data(), in.data() + i * sizeof(i), sizeof(i));
+  }
+  device.read(nullptr, nullptr, 0);
+  device.wait(device.read(out.data(), memory.data(), memory.size()));
+  CHECK(*numbers_in(out.data()) == 9999);
+}
+
+TEST_CASE("gpu: device and managed memory are the device's, all other is the host's") {
+  gpu::device_buffer memory(1000);
+  gpu::pinned_buffer pinned(1000);
+  auto const plain = std::make_unique<std::byte[]>(1000);
+  int local = 0;
+  void* managed = nullptr;
+  HCOMP_CUDA_TRY(cudaMallocManaged(&managed, 1000));
+  gpu::stream_executor device;
+  CHECK(device.space_of(memory.data()) == memory_space::device);
+  CHECK(device.space_of(memory.data() + 999) == memory_space::device);
+  CHECK(device.space_of(managed) == memory_space::device);
+  CHECK(device.space_of(pinned.data()) == memory_space::host);
+  CHECK(device.space_of(plain.get()) == memory_space::host);
+  CHECK(device.space_of(&local) == memory_space::host);
+  CHECK(device.space_of(nullptr) == memory_space::host);
+  HCOMP_CUDA_TRY(cudaFree(managed));
+}
+
+TEST_CASE("gpu: buffers move, and one that cannot be had names its size") {
+  gpu::device_buffer a(100), b(std::move(a));
+  CHECK(a.data() == nullptr);
+  CHECK(a.size() == 0);
+  CHECK(b.size() == 100);
+  a = std::move(b);
+  CHECK(a.size() == 100);
+  CHECK(b.data() == nullptr);
+  std::string text;
+  try {
+    gpu::device_buffer too_much(std::size_t{1} << 50);
+  } catch (gpu::cuda_error const& error) {
+    text = error.what();
+    CHECK(error.code() == cudaErrorMemoryAllocation);
+  }
+  CHECK(text.find("device_buffer: 1125899906842624 bytes asked for: ") == 0);
+}
+
+TEST_CASE("gpu: a launch is not blamed for what another call did wrong before") {
+  gpu::stream_executor device;
+  REQUIRE(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost) != cudaSuccess);
+  device.for_each_block(1, take_time{});
+  device.synchronize();
+  static_cast<void>(cudaGetLastError());
+  CHECK_THROWS_AS(HCOMP_CUDA_TRY(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost)),
+                  gpu::cuda_error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("gpu: all-reduce of device memory gives the bits of the host's, with error feedback") {
+  constexpr int ranks = 3;
+  constexpr std::uint64_t steps = 3;
+  codec_list<sign<>, thc<>>::for_each([&]<class C>() {
+    for (std::size_t const values : {std::size_t{1}, std::size_t{C::block_values} * 4 + 7}) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(values);
+      auto const codec = fit(C{}, ranks);
+      std::vector<std::vector<float>> expected(ranks), found(ranks);
+      std::vector<std::vector<std::byte>> wanted_state(ranks), state(ranks);
+      run_ranks(ranks, [&](loopback& transport) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        reference_executor host;
+        plan sum(values, codec, transport, host);
+        error_feedback<float> feedback(values);
+        for (std::uint64_t step = 0; step < steps; ++step) {
+          expected[rank] = uniform_values(values, step, transport.rank());
+          sum.all_reduce(std::span(expected[rank]), feedback, {.step = step});
+        }
+        wanted_state[rank] = feedback.save();
+      });
+      run_ranks(ranks, [&](loopback& transport) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        own_stream const stream;
+        gpu::stream_executor device(stream);
+        staged over(transport, device);
+        plan sum(values, codec, over, device);
+        gpu::error_feedback<float> feedback(values);
+        gpu::device_buffer memory(values * sizeof(float));
+        std::span<float> const x(reinterpret_cast<float*>(memory.data()), values);
+        for (std::uint64_t step = 0; step < steps; ++step) {
+          found[rank] = uniform_values(values, step, transport.rank());
+          device.wait(device.write(memory.data(), found[rank].data(), memory.size()));
+          sum.all_reduce(x, feedback, {.step = step});
+          device.wait(device.read(found[rank].data(), memory.data(), memory.size()));
+        }
+        state[rank] = feedback.save();
+      });
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        CHECK(first_difference(found[rank], expected[rank]) == nowhere);
+        CHECK(state[rank] == wanted_state[rank]);
+      }
+    }
+  });
+}
