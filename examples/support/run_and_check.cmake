@@ -3,16 +3,8 @@
 # Runs the command with --json <file>. With an ERROR it must fail and say that once; else it must
 # succeed, and CHECK looks at what the file holds, in the variable json.
 
-set(command "")
-set(own TRUE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-  if(NOT own)
-    list(APPEND command "${CMAKE_ARGV${i}}")
-  elseif(CMAKE_ARGV${i} STREQUAL "--")
-    set(own FALSE)
-  endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
+command_after_dashes(command)
 
 file(REMOVE ${JSON})
 execute_process(COMMAND ${command} --json ${JSON}
@@ -20,14 +12,7 @@ execute_process(COMMAND ${command} --json ${JSON}
 message("${output}${errors}")
 
 if(ERROR)
-  if(status EQUAL 0)
-    message(FATAL_ERROR "it succeeded, it should have failed")
-  endif()
-  string(FIND "${errors}" "${ERROR}" first)
-  string(FIND "${errors}" "${ERROR}" last REVERSE)
-  if(first EQUAL -1 OR NOT first EQUAL last)
-    message(FATAL_ERROR "it should have said this once: ${ERROR}")
-  endif()
+  require_error("${status}" "${errors}" "${ERROR}")
   return()
 endif()
 

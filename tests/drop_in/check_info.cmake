@@ -2,16 +2,8 @@
 #
 # The command must end with that status and say something like the text.
 
-set(command "")
-set(own TRUE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-  if(NOT own)
-    list(APPEND command "${CMAKE_ARGV${i}}")
-  elseif(CMAKE_ARGV${i} STREQUAL "--")
-    set(own FALSE)
-  endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
+command_after_dashes(command)
 
 execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output)
 message("${output}")
