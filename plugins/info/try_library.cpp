@@ -1,10 +1,12 @@
 #include "try_library.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -37,7 +39,9 @@ std::string read_all(int file) {
 
 trial try_library(std::string const& library, std::string (*describe)(void* handle)) {
   int ends[2];
-  if (pipe(ends) != 0) return {false, fmt::format("pipe: {}", std::strerror(errno))};
+  // not for programs that the library starts: they would keep it open
+  if (pipe2(ends, O_CLOEXEC) != 0) return {false, fmt::format("pipe2: {}", std::strerror(errno))};
+  std::fflush(stdout);  // what is not written yet would be copied
   pid_t const child = fork();
   if (child < 0) {
     int const error = errno;
