@@ -1,0 +1,39 @@
+// Sums a vector that lies in GPU memory over all MPI ranks, one bit per value.
+//   mpirun -n 4 ./device
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <span>
+#include <vector>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int status = 0;
+  if (hcomp::gpu::device_count() == 0) {
+    std::puts("Skipped: there is no GPU");
+    status = 77;
+  } else {
+    hcomp::mpi::transport transport(MPI_COMM_WORLD);
+    std::vector<float> const x(1'000'000, transport.rank() == 0 ? -1.0f : 1.0f);
+    hcomp::gpu::device_buffer memory(x.size() * sizeof(float));
+    HCOMP_CUDA_TRY(cudaMemcpy(memory.data(), x.data(), memory.size(), cudaMemcpyDefault));
+    std::span const gradient(reinterpret_cast<float*>(memory.data()), x.size());
+
+    hcomp::gpu::stream_executor executor;  // on the default stream; takes any other
+    hcomp::staged over(transport, executor);
+    hcomp::plan plan(gradient.size(), hcomp::sign<>{.magnitude = 0.01f}, over, executor);
+    auto const report = plan.all_reduce(gradient, {.seed = 42, .result = hcomp::reduction::mean});
+
+    float first = 0;
+    HCOMP_CUDA_TRY(cudaMemcpy(&first, memory.data(), sizeof first, cudaMemcpyDefault));
+    if (transport.rank() == 0)
+      std::printf("%d ranks, %.1f kB sent by each, the first value is %g\n", transport.size(),
+                  1e-3 * static_cast<double>(report.bytes_sent), double{first});
+  }
+  MPI_Finalize();
+  return status;
+}
