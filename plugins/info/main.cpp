@@ -1,12 +1,8 @@
 /// @file
 /// hcomp-info: what this installation of hcomp has, and what is wrong with it.
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
-#ifdef HCOMP_INFO_HAS_UCX
-#include <ucp/api/ucp.h>
-#endif
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include "device_memory.hpp"
 #include "try_library.hpp"
 
 namespace {
@@ -61,11 +58,6 @@ std::vector<std::string> split(std::string_view text, std::string_view marks) {
   return parts;
 }
 
-std::string variable(char const* name) {
-  char const* const value = std::getenv(name);
-  return value ? value : "";
-}
-
 // ---- MPI
 
 /// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4": of libhcomp.so and the MPI it brings; "?" is what
@@ -92,48 +84,6 @@ std::string describe_hcomp(void* handle) {
   return text + "|" + found.dli_fname + "|" + (mpi.empty() ? "?" : mpi);
 }
 std::string describe_nothing(void*) { return {}; }
-
-std::string device_memory_line(bool reached, std::string const& why_not) {
-  return reached ? "device memory: yes"
-                 : "device memory: no, " + why_not + "; compressed bytes go through host memory";
-}
-std::string device_memory_unknown(std::string const& why) {
-  return "device memory: not known, " + why;
-}
-
-/// For what may print, and may not come back.
-void begin_a_try() {
-  int const nowhere = open("/dev/null", O_WRONLY);
-  dup2(nowhere, 1), dup2(nowhere, 2);
-  alarm(10);
-}
-
-/// Of the MPI that libhcomp.so brings. Starts it, because MPICH ends a process that asks before,
-/// and Open MPI 5 knows no earlier.
-std::string describe_mpi_device_memory(void* handle) {
-  auto* const mpich = info::function_in<int(int, int*)>(handle, "MPIX_GPU_query_support");
-  auto* const open_mpi = info::function_in<int()>(handle, "MPIX_Query_cuda_support");
-  if (!mpich && !open_mpi) return device_memory_line(false, "this MPI does not offer it");
-  auto* const start = info::function_in<int(int*, char***)>(handle, "PMPI_Init");
-  auto* const end = info::function_in<int()>(handle, "PMPI_Finalize");
-  if (!start || !end) return device_memory_unknown("this MPI has no PMPI_Init");
-  begin_a_try();
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);  // Open MPI 4 starts no daemon
-  setenv("OMPI_MCA_coll_hcomp_priority", "0", 1);
-  if (int const code = start(nullptr, nullptr); code != 0)
-    return device_memory_unknown(fmt::format("MPI_Init says {}", code));
-  int cuda = 0;
-  if (mpich)
-    mpich(0, &cuda);  // MPIX_GPU_SUPPORT_CUDA
-  else
-    cuda = open_mpi();
-  end();
-  return device_memory_line(cuda == 1, "this MPI has no CUDA");
-}
-std::string mpi_device_memory(std::string const& library) {
-  auto const tried = info::try_library(library, describe_mpi_device_memory);
-  return tried.loads ? tried.words : device_memory_unknown("MPI does not start here by itself");
-}
 
 /// Where the libraries for an MPI lie: beside this program where it was built, or as installed.
 files::path folder_for(std::string const& mpi) {
@@ -205,7 +155,7 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
     return print_wrong(mpi, "does not load: " + too.words);
   auto text = fmt::format("{} in {}\n{}\n{}", words[2], words[1], c, pmpi);
   if (mpi == "openmpi") text += "\n" + component_line(folder, words[2]);
-  text += "\n" + mpi_device_memory(c);
+  text += "\n" + info::mpi_device_memory(c);
   if (!same_file(words[1], built_by)) text += "\nhcomp was built with " + built_by;
   print(mpi, text);
 }
@@ -224,44 +174,6 @@ std::string describe_ucx(void* handle) {
   auto* const ask = info::function_in<char const*()>(handle, "ucp_get_version_string");
   return ask ? ask() : "without ucp_get_version_string";
 }
-
-#ifdef HCOMP_INFO_HAS_UCX
-#define HCOMP_OF_UCX(name) info::function_in<decltype(name)>(handle, #name)
-/// With the settings of hcomp::ucx. Nothing if it does not start.
-std::string describe_ucx_device_memory(void* handle) {
-  begin_a_try();
-  auto* const read = HCOMP_OF_UCX(ucp_config_read);
-  auto* const start = HCOMP_OF_UCX(ucp_init_version);
-  auto* const query = HCOMP_OF_UCX(ucp_context_query);
-  ucp_config_t* config = nullptr;
-  ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES;
-  params.features = UCP_FEATURE_TAG;
-  ucp_context_h context = nullptr;
-  ucp_context_attr_t found{};
-  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  if (!read || !start || !query || read("HCOMP", nullptr, &config) != UCS_OK ||
-      start(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context) != UCS_OK ||
-      query(context, &found) != UCS_OK)
-    return {};
-  bool const reached = (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
-  auto const chosen = variable("HCOMP_UCX_TLS");
-  return device_memory_line(
-      reached,
-      "no transport" + (chosen.empty() ? "" : " of HCOMP_UCX_TLS=" + chosen) + " is for CUDA");
-}
-std::string ucx_device_memory(char const* library) {
-  auto const tried = info::try_library(library, describe_ucx_device_memory);
-  if (tried.loads && !tried.words.empty()) return tried.words;
-  auto const chosen = variable("HCOMP_UCX_TLS");
-  return device_memory_unknown("UCX does not start" +
-                               (chosen.empty() ? "" : " with HCOMP_UCX_TLS=" + chosen));
-}
-#else
-std::string ucx_device_memory(char const*) {
-  return device_memory_unknown("UCX was not found when hcomp was built");
-}
-#endif
 
 std::string describe_gpus(void* handle) {
   // cuda.h is not needed for these.
@@ -293,7 +205,7 @@ void show_machine() {
   fmt::print("\nMachine\n");
   constexpr auto libucp = "libucp.so.0";
   auto const ucx = info::try_library(libucp, describe_ucx);
-  print("UCX", ucx.loads ? ucx.words + "\n" + ucx_device_memory(libucp)
+  print("UCX", ucx.loads ? ucx.words + "\n" + info::ucx_device_memory(libucp)
                          : "none, which only hcomp::ucx needs: " + ucx.words);
   auto const gpus = info::try_library("libcuda.so.1", describe_gpus);
   print("GPU", gpus.loads ? gpus.words : "none, which only hcomp::gpu needs: " + gpus.words);
@@ -311,6 +223,11 @@ void show_codecs() {
 }
 
 // ---- Environment
+
+std::string variable(char const* name) {
+  char const* const value = std::getenv(name);
+  return value ? value : "";
+}
 
 void show_config() {
   try {
