@@ -144,7 +144,7 @@ TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direc
     gpu::stream_executor device(stream);
     using on_device = pipeline<C, gpu::stream_executor>;
     on_device direct(fit(C{}, 3), device, values), replayed(fit(C{}, 3), device, values);
-    direct.run(true);  // loads the kernels, which may not happen during a capture
+    direct.run(true);  // kernels are loaded when they run first: not during the capture
     captured const graph(stream, [&] { replayed.give(true); });
     std::vector<float> x(values);
     for (std::uint64_t round = 0; round < 3; ++round) {

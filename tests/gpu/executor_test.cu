@@ -96,18 +96,24 @@ TEST_CASE("gpu: copies and work happen in the order in which they were given") {
 TEST_CASE("gpu: copies return at once, and a mark waits for no work after its copy") {
   own_stream const stream;
   gpu::stream_executor device(stream);
-  gpu::device_buffer memory(64);
-  gpu::pinned_buffer pinned(memory.size());
+  gpu::device_buffer memory(sizeof(std::uint32_t));
+  gpu::pinned_buffer in(memory.size()), out(memory.size());
+  *numbers_in(in.data()) = 7;
+  *numbers_in(out.data()) = 0;
   device.for_each_block(1, take_time{});  // loads the kernel
   device.synchronize();
-  auto const before = device.write(memory.data(), pinned.data(), pinned.size());
+  auto const before = device.write(memory.data(), in.data(), in.size());
   device.for_each_block(1, take_time{});
-  auto const after = device.read(pinned.data(), memory.data(), memory.size());
+  auto const after = device.read(out.data(), memory.data(), out.size());
+  auto const last = device.write(memory.data(), in.data(), in.size());
   CHECK_FALSE(stream.is_idle());
   device.wait(before);
   CHECK_FALSE(stream.is_idle());
+  CHECK(*numbers_in(out.data()) == 0);
   auto moved = std::move(device);
   moved.wait(after);
+  CHECK(*numbers_in(out.data()) == 7);
+  moved.wait(last);
   CHECK(stream.is_idle());
   moved.wait(gpu::stream_executor::mark{});
 }

@@ -36,7 +36,7 @@ class stream_executor {
   static constexpr memory_space space = memory_space::device;
   using buffer = device_buffer;
   using staging = pinned_buffer;
-  /// A copy of this executor; without one, what `wait` never waits for.
+  /// Stands for a copy that was given to this executor; mark{} for none, which is done.
   struct mark {
     std::uint64_t number = 0;
   };

@@ -25,12 +25,10 @@ class event {
   void record(cudaStream_t stream) { HCOMP_CUDA_TRY(cudaEventRecord(event_, stream)); }
   bool is_done() const {
     cudaError_t const code = cudaEventQuery(event_);
-    if (code == cudaErrorNotReady) {
-      forget_last_error();
-      return false;
-    }
-    HCOMP_CUDA_TRY(code);
-    return true;
+    if (code == cudaSuccess) return true;
+    forget_last_error();
+    if (code == cudaErrorNotReady) return false;
+    throw cuda_error(code, "cudaEventQuery", __FILE__, __LINE__);
   }
   void wait() const { HCOMP_CUDA_TRY(cudaEventSynchronize(event_)); }
 
