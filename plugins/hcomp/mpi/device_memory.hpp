@@ -8,9 +8,12 @@
 #include <mpi-ext.h>
 #endif
 
-#ifdef MPIX_GPU_SUPPORT_CUDA
-// Programs built with MPICH also run with others of its ABI, which have no such function.
+// Weak: programs also run with other builds of their MPI, and MPICH's with other libraries of its
+// ABI, which may have no such function.
+#if defined(MPIX_GPU_SUPPORT_CUDA)
 #pragma weak MPIX_GPU_query_support
+#elif defined(MPIX_CUDA_AWARE_SUPPORT)
+#pragma weak MPIX_Query_cuda_support
 #endif
 
 namespace hcomp::mpi {
@@ -27,7 +30,7 @@ inline bool reaches_device() {
            MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported) == MPI_SUCCESS &&
            supported != 0;
 #elif defined(MPIX_CUDA_AWARE_SUPPORT)  // Open MPI
-    return MPIX_Query_cuda_support() == 1;
+    return MPIX_Query_cuda_support != nullptr && MPIX_Query_cuda_support() == 1;
 #else
     return false;
 #endif
