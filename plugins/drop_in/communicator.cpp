@@ -14,7 +14,31 @@ communicator::communicator(MPI_Comm comm, std::uint64_t number, residual_store& 
 
 communicator::~communicator() = default;
 
-void communicator::release() {
+void communicator::keep() {
+  std::lock_guard const lock(mutex_);
+  ++kept_;
+}
+
+bool communicator::let_go() {
+  {
+    std::lock_guard const lock(mutex_);
+    if (--kept_ > 0 || !is_released_) return false;
+  }
+  end();
+  return true;
+}
+
+bool communicator::release() {
+  {
+    std::lock_guard const lock(mutex_);
+    is_released_ = true;
+    if (kept_ > 0) return false;
+  }
+  end();
+  return true;
+}
+
+void communicator::end() {
   {
     std::unique_lock lock(mutex_);
     ends_ = true;

@@ -40,13 +40,23 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
   void begin(work sum);
 
-  /// The program has freed the communicator. What was begun goes on; then all that MPI keeps is
-  /// given back, in the thread if there is one: MPICH tells us in the middle of its work there.
+  /// A persistent request may begin sums at any time, even when the program has freed the
+  /// communicator; until let_go.
+  void keep();
+  bool let_go();  ///< as release
+
+  /// The program has freed the communicator. What was begun goes on; then, when no persistent
+  /// request is left, all that MPI keeps is given back, in the thread if there is one: MPICH tells
+  /// us in the middle of its work there.
   /// Waits for the copy: Open MPI 4.1 crashes where one of a freed communicator is being made.
-  void release();
+  /// Returns false as long as a persistent request is left.
+  bool release();
+  /// The same at the end of the program, whatever is left.
+  void release_for_good() { end(); }
   /// Waits until the threads of all communicators that were released have ended.
   static void wait_for_threads();
 
+  std::uint64_t number() const { return number_; }
   /// For work alone. @throws transport_error
   summer& sums();
   /// For work alone: whether it is in the thread, beside the program's own.
@@ -58,6 +68,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
  private:
   void serve();
+  void end();
   void give_back();
 
   MPI_Comm copy_ = MPI_COMM_NULL;
@@ -70,7 +81,8 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::condition_variable changed_;
   std::deque<work> waiting_;
   std::thread::id thread_;
-  bool has_thread_ = false, has_copy_ = false, busy_ = false, ends_ = false;
+  int kept_ = 0;  ///< by persistent requests
+  bool has_thread_ = false, has_copy_ = false, busy_ = false, is_released_ = false, ends_ = false;
 };
 
 }  // namespace hcomp::drop_in

@@ -284,35 +284,39 @@ void library::unset(MPI_Comm comm) {
   if (found) mpi::require(PMPI_Comm_delete_attr(comm, settings_key_), "MPI_Comm_delete_attr");
 }
 
-communicator& library::state_of(MPI_Comm comm) {
+std::shared_ptr<communicator> library::state_of(MPI_Comm comm) {
   communicator* state = nullptr;
   int found = 0;
   PMPI_Comm_get_attr(comm, state_key_, static_cast<void*>(&state), &found);
-  if (found) return *state;
+  if (found) return state->shared_from_this();
   std::unique_lock lock(mutex_);
   std::uint64_t const number = communicators_++;
   lock.unlock();
   auto made = std::make_shared<communicator>(comm, number, residuals_);
-  state = made.get();
-  mpi::require(PMPI_Comm_set_attr(comm, state_key_, state), "MPI_Comm_set_attr");
+  mpi::require(PMPI_Comm_set_attr(comm, state_key_, made.get()), "MPI_Comm_set_attr");
   lock.lock();
-  states_.emplace(number, std::move(made));
-  return *state;
+  states_.emplace(number, made);
+  return made;
 }
 
 int library::freed(MPI_Comm, int, void* value, void*) {
+  library* const owner = keeper_;
+  if (!owner) return MPI_SUCCESS;
   std::shared_ptr<communicator> gone;
-  if (library* const owner = keeper_) {
-    auto& it = *owner;
-    std::lock_guard const lock(it.mutex_);
+  {
+    std::lock_guard const lock(owner->mutex_);
     auto const found = std::ranges::find_if(
-        it.states_, [&](auto const& one) { return one.second.get() == value; });
-    if (found == it.states_.end()) return MPI_SUCCESS;
-    gone = std::move(found->second);
-    it.states_.erase(found);
+        owner->states_, [&](auto const& one) { return one.second.get() == value; });
+    if (found == owner->states_.end()) return MPI_SUCCESS;
+    gone = found->second;
   }
-  if (gone) gone->release();
+  if (gone->release()) owner->forget(*gone);
   return MPI_SUCCESS;
+}
+
+void library::forget(communicator const& state) {
+  std::lock_guard const lock(mutex_);
+  states_.erase(state.number());
 }
 
 int library::make_request(bool persistent, MPI_Request* request, int& tag) {
@@ -339,7 +343,7 @@ void library::finish() {
   instance_ = nullptr;
   // In the order they were made, which is the same on all ranks. Communicators that the program
   // did not free still have their attribute, and MPI will call `freed`.
-  for (auto& one : states_) one.second->release();
+  for (auto& one : states_) one.second->release_for_good();
   communicator::wait_for_threads();
   states_.clear();
   keeper_ = nullptr;

@@ -40,7 +40,9 @@ class library {
   void unset(MPI_Comm comm);
 
   /// Made when it is asked for first, by all ranks alike; gone with the communicator.
-  communicator& state_of(MPI_Comm comm);
+  std::shared_ptr<communicator> state_of(MPI_Comm comm);
+  /// When it has been released.
+  void forget(communicator const& state);
   /// A receive from this process itself, which `finish_request` ends: a request that all of MPI's
   /// functions understand. Persistent ones are not started yet.
   int make_request(bool persistent, MPI_Request* request, int& tag);

@@ -13,6 +13,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -255,7 +256,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
   }
   code = MPI_SUCCESS;
   try {
-    lib->state_of(call.comm).run(
+    lib->state_of(call.comm)->run(
         [&](communicator& state) { make(state, summing(*lib, call, d, counts)); });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
@@ -321,7 +322,7 @@ void sum_aside(communicator& state, summing const& sum, MPI_Request request, int
 /// Persistent requests.
 struct persistent_sum {
   summing sum;
-  communicator* state;
+  std::shared_ptr<communicator> state;
   int tag;
 };
 std::mutex persistent_mutex;
@@ -390,7 +391,7 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   }
   code = MPI_SUCCESS;
   try {
-    auto& state = lib->state_of(call.comm);
+    auto const state = lib->state_of(call.comm);
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
     keep(state, summing(*lib, call, d), tag);
@@ -408,16 +409,19 @@ void begin(communicator& state, summing const& sum, MPI_Request request, int tag
 }  // namespace
 
 bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
-  return take_with_request(
-      call, false, request, code,
-      [&](communicator& state, summing const& sum, int tag) { begin(state, sum, *request, tag); });
+  return take_with_request(call, false, request, code,
+                           [&](std::shared_ptr<communicator> const& state, summing const& sum,
+                               int tag) { begin(*state, sum, *request, tag); });
 }
 
 bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code) noexcept {
   return take_with_request(
-      call, true, request, code, [&](communicator& state, summing const& sum, int tag) {
+      call, true, request, code,
+      [&](std::shared_ptr<communicator> const& state, summing const& sum, int tag) {
+        state->run([](communicator& me) { me.sums(); });  // the copy, before it may be freed
+        state->keep();
         std::lock_guard const lock(persistent_mutex);
-        persistent.insert_or_assign(*request, persistent_sum{sum, &state, tag});
+        persistent.insert_or_assign(*request, persistent_sum{sum, state, tag});
         ++persistent_count;
       });
 }
@@ -442,8 +446,16 @@ bool is_under_way(MPI_Request const* requests, int count) noexcept {
 void request_freed(MPI_Request request) noexcept {
   if (!under_way().is_empty()) under_way().remove(request);
   if (persistent_count.load(std::memory_order_relaxed) == 0) return;
-  std::lock_guard const lock(persistent_mutex);
-  if (persistent.erase(request) > 0) --persistent_count;
+  std::shared_ptr<communicator> state;
+  {
+    std::lock_guard const lock(persistent_mutex);
+    auto const found = persistent.find(request);
+    if (found == persistent.end()) return;
+    state = std::move(found->second.state);
+    persistent.erase(found);
+    --persistent_count;
+  }
+  if (auto* const lib = library::running(); lib && state->let_go()) lib->forget(*state);
 }
 
 }  // namespace hcomp::drop_in

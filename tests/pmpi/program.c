@@ -153,6 +153,18 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
     MPI_Comm_free(&other);
     MPI_Wait(&pending, MPI_STATUS_IGNORE);
     check("MPI_Iallreduce of a freed communicator", y, type, 0, n, ranks, 11);
+#if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+    MPI_Comm_dup(comm, &other);
+    MPI_Allreduce_init(x, y, n, type, MPI_SUM, other, MPI_INFO_NULL, &pending);
+    MPI_Comm_free(&other);
+    for (int k = 0; k < 2; ++k) {
+      fill(x, type, n, rank, 12 + k);
+      MPI_Start(&pending);
+      MPI_Wait(&pending, MPI_STATUS_IGNORE);
+      check("MPI_Allreduce_init of a freed communicator", y, type, 0, n, ranks, 12 + k);
+    }
+    MPI_Request_free(&pending);
+#endif
   }
   free(x);
   free(y);
