@@ -46,8 +46,7 @@ std::vector<std::vector<float>> sums_on_hosts(C const& codec,
   return on_ranks(x, [&](loopback& transport, auto& mine) {
     reference_executor executor;  // nvcc does not take the vectors of host_executor
     plan<C, loopback, reference_executor> sum(mine.size(), codec, transport, executor, options);
-    for (std::uint64_t step = 0; step < 2; ++step)
-      sum.all_reduce(std::span(mine), {.step = step});
+    for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(std::span(mine), {.step = step});
   });
 }
 
