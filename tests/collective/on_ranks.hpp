@@ -29,7 +29,7 @@ inline constexpr bool few_cases = false;
 #endif
 
 /// 1 to 8 ranks, of which few cases keep one rank, an odd number, and a torus of several rows.
-inline std::vector<int> rank_counts() {
+inline std::vector<int> up_to_8_ranks() {
   if (few_cases) return {1, 3, 8};
   return {1, 2, 3, 4, 5, 6, 7, 8};
 }

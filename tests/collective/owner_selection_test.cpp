@@ -51,7 +51,7 @@ struct selected_run {
 }  // namespace
 
 TEST_CASE("owner_selection: gives the bits of sign merged along the balanced tree") {
-  for (int const ranks : rank_counts())
+  for (int const ranks : up_to_8_ranks())
     for (bool const weighted : {false, true})
       for (auto const result : {reduction::sum, reduction::mean}) {
         std::vector<std::size_t> sizes{

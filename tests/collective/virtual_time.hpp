@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/narrow_code.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
@@ -152,6 +153,7 @@ class virtual_executor {
     return header_of(f).weight == 1 ? cost_.widen_one : cost_.widen;
   }
   double seconds_per_value(copy_blocks const&) const { return 0; }
+  double seconds_per_value(detail::spoil_blocks const&) const { return 0; }
   double seconds_per_value(unite_statistics const&) const { return 0; }
   template <class C, class Source>
   double seconds_per_value(measure_blocks<C, Source> const&) const {

@@ -113,8 +113,8 @@ TEST_CASE("error feedback: with an exact sum the residuals of all ranks telescop
 }
 
 TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of all_reduce") {
-  constexpr std::size_t values = 4 * 16384;
   auto const steps = [](auto const& codec, bool scatter) {
+    std::size_t const values = 4 * 16384;
     auto const body = [&](loopback& transport, std::vector<float>& all) {
       host_executor executor;
       plan sum(values, fit(codec, 4), transport, executor);
