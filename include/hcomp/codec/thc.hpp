@@ -91,6 +91,8 @@ template <class Codec, class T> class basic_thc {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
+  /// Of a group that encodes or decodes: one transform. Others need it for each of their lanes.
+  std::size_t scratch_bytes() const { return static_cast<std::size_t>(transform_) * sizeof(float); }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {

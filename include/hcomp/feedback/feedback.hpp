@@ -71,6 +71,7 @@ template <Compressor C, class View> struct encode_with_feedback {
     view.encoded(group, codec, b * layout.block_values, layout.values_in(b),
                  code + layout.offset(b));
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// decode_blocks, and the feedback sees the values before and after.
@@ -103,6 +104,7 @@ template <Compressor C, class View> struct decode_with_feedback {
     }
     view.decoded(group, first, n, x, [&] { decode(group, i); });
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return decode.scratch_bytes(); }
 };
 
 }  // namespace hcomp

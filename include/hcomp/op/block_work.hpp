@@ -3,6 +3,7 @@
 /// What an executor runs: functors that do one block of a whole code. Named types, not lambdas, so
 /// that a GPU kernel can be instantiated with them.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -65,6 +66,13 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
 
 }  // namespace detail
 
+/// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all lanes
+/// together; where groups have none, as on CPUs, it takes what it needs from the stack.
+template <class C>
+concept UsesScratch = requires(C const& codec) {
+  { codec.scratch_bytes() } -> std::same_as<std::size_t>;
+};
+
 /// What block b of `x` says about itself, into its place among all blocks' words.
 template <Calibrated C, class Source> struct measure_blocks {
   C codec;
@@ -126,6 +134,7 @@ template <Compressor C, class Source> struct encode_blocks {
     codec.encode_block(group, x + b * layout.block_values, n, block, place);
     if (checksum) detail::seal(group, block, codec.block_bytes(n));
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// acc += in, for blocks that follow each other at both addresses.
@@ -228,6 +237,7 @@ template <Compressor C> struct decode_blocks {
     }
     codec.decode_block(group, block, n, out, result);
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// The same work on blocks that start at `first`.
@@ -238,6 +248,7 @@ template <class Work> struct shifted {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     work(group, first + i);
   }
+  std::size_t scratch_bytes() const requires UsesScratch<Work> { return work.scratch_bytes(); }
 };
 
 }  // namespace hcomp

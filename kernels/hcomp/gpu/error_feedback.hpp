@@ -16,8 +16,8 @@ namespace hcomp::gpu {
 /// the same bits, and saved states that either of the two restores.
 ///
 /// Construction, `reset`, `save` and `restore` wait for all work of the device; all else happens
-/// with the work of the collective. The two arrays change places in `commit`, so a CUDA graph must not
-/// repeat a whole step. Movable.
+/// with the work of the collective. The two arrays change places in `commit`, so a CUDA graph must
+/// not repeat a whole step. Movable.
 /// Memory: 8 bytes per value (16 for double).
 template <class T = float> class error_feedback {
  public:

@@ -312,8 +312,8 @@ template <class Lane, bool ToNumbers> class thc_level_numbers {
 inline constexpr int thc_largest_transform = 16384;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
-/// gives thc_largest_transform floats to all its lanes works on one transform after the other; in
-/// others every lane works on transforms of its own.
+/// gives the floats of one to all its lanes works on one transform after the other; in others every
+/// lane works on transforms of its own.
 template <class Group, class F>
 HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
   if constexpr (requires { group.scratch(); }) {

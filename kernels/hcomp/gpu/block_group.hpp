@@ -1,0 +1,41 @@
+#pragma once
+/// @file
+/// The threads of a thread block as the group that works on one block, for codecs that need memory
+/// which all lanes share.
+
+#include <cuda_runtime.h>
+#include <cstdint>
+#include <hcomp/gpu/warp_group.hpp>
+
+namespace hcomp::gpu {
+
+/// All threads of a thread block of `lanes`. The same bytes as hcomp::serial_group.
+class block_group {
+ public:
+  static constexpr int lanes = 128;
+
+  /// @param scratch  in shared memory
+  __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
+
+  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
+  __device__ void sync() const { __syncthreads(); }
+  __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
+  __device__ std::uint64_t sum(std::uint64_t value) const {
+    constexpr int warps = lanes / warp_group::lanes;
+    __shared__ std::uint64_t sums[warps];
+    value = warp_group{}.sum(value);
+    if (warp_group{}.lane() == 0) sums[lane() / warp_group::lanes] = value;
+    sync();
+    value = 0;
+    for (int w = 0; w < warps; ++w) value += sums[w];
+    sync();  // before somebody writes the next ones
+    return value;
+  }
+  /// As many bytes as the work's scratch_bytes().
+  __device__ float* scratch() const { return scratch_; }
+
+ private:
+  float* scratch_;
+};
+
+}  // namespace hcomp::gpu

@@ -1,0 +1,204 @@
+/// @file
+/// What codecs reach of a GPU's memory, and what one would take instead, in one run.
+///
+/// Shares are of the rate at which the device copies (read + write), times the bytes that the
+/// kernel must move: values once, codes once.
+
+#include <cuda_runtime.h>
+
+#include <cuda_fp16.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cub/device/device_select.cuh>
+#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/gpu/error_feedback.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace hcomp;
+
+/// Median seconds of what `f` gives to the default stream; `prepare` is not counted.
+template <class F, class P> double seconds(int turns, F const& f, P const& prepare) {
+  cudaEvent_t begin{}, end{};
+  HCOMP_CUDA_TRY(cudaEventCreate(&begin));
+  HCOMP_CUDA_TRY(cudaEventCreate(&end));
+  std::vector<double> all;
+  for (int turn = -2; turn < turns; ++turn) {  // the first wake the device up
+    prepare();
+    HCOMP_CUDA_TRY(cudaEventRecord(begin));
+    f();
+    HCOMP_CUDA_TRY(cudaEventRecord(end));
+    HCOMP_CUDA_TRY(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    HCOMP_CUDA_TRY(cudaEventElapsedTime(&milliseconds, begin, end));
+    if (turn >= 0) all.push_back(1e-3 * static_cast<double>(milliseconds));
+  }
+  HCOMP_CUDA_TRY(cudaEventDestroy(begin));
+  HCOMP_CUDA_TRY(cudaEventDestroy(end));
+  std::nth_element(all.begin(), all.begin() + turns / 2, all.end());
+  return all[static_cast<std::size_t>(turns / 2)];
+}
+
+template <class F> double seconds(int turns, F const& f) {
+  return seconds(turns, f, [] {});
+}
+
+/// Figures against the copy.
+class table {
+ public:
+  explicit table(double copy_rate) : copy_rate_(copy_rate) {
+    std::printf("%-34s %10s %10s %8s\n", "", "ms", "GB/s", "of copy");
+  }
+  void print(std::string const& what, double took, double bytes) const {
+    std::printf("%-34s %10.3f %10.1f %8.2f\n", what.c_str(), 1e3 * took, 1e-9 * bytes / took,
+                bytes / took / copy_rate_);
+  }
+
+ private:
+  double copy_rate_;
+};
+
+__global__ void fill(float* x, std::size_t n, float share) {
+  std::size_t const step = std::size_t{blockDim.x} * gridDim.x;
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += step) {
+    auto const hash = static_cast<std::uint32_t>(mix(i));
+    float const value = static_cast<float>(hash & 0xffff) * 0x1p-15f - 1;
+    x[i] = static_cast<float>(hash >> 16) < share * 65536 ? value : 0;
+  }
+}
+__global__ void to_half(float const* x, std::size_t n, __half* y) {
+  std::size_t const step = std::size_t{blockDim.x} * gridDim.x;
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += step)
+    y[i] = __float2half_rn(x[i]);
+}
+struct is_not_zero {
+  __device__ bool operator()(float x) const { return x != 0; }
+};
+
+struct vectors {
+  std::size_t values;
+  gpu::device_buffer x, y;
+  explicit vectors(std::size_t n) : values(n), x(n * sizeof(float)), y(n * sizeof(float)) {}
+  float* floats() const { return reinterpret_cast<float*>(x.data()); }
+};
+
+template <class C>
+void measure_codec(table const& figures, int turns, vectors const& v, C const& codec) {
+  gpu::stream_executor executor;
+  auto const layout = layout_of(codec, v.values);
+  gpu::device_buffer mine(layout.bytes()), other(layout.bytes());
+  double const values = static_cast<double>(v.values) * sizeof(float);
+  double const code = static_cast<double>(layout.bytes());
+  std::string const name(C::name);
+  auto const encode = [&](gpu::device_buffer const& to, std::uint32_t rank) {
+    executor.for_each_block(
+        layout.blocks(),
+        encode_blocks<C, float const*>{codec, layout, v.floats(), to.data(), {7, rank, 1, 0}});
+  };
+  encode(other, 1);
+  figures.print(name + " encode", seconds(turns, [&] { encode(mine, 0); }), values + code);
+  gpu::error_feedback<float> residual(v.values);
+  auto const view = residual.view(v.floats());
+  figures.print(name + " encode, error feedback",
+                seconds(turns,
+                        [&] {
+                          executor.for_each_block(
+                              layout.blocks(), encode_with_feedback<C, decltype(view)>{
+                                                   codec, layout, view, mine.data(), {7, 0, 1, 0}});
+                        }),
+                3 * values + code);
+  auto const fresh = [&] { encode(mine, 0); };  // nothing is merged twice
+  figures.print(name + " merge",
+                seconds(
+                    turns,
+                    [&] {
+                      executor.for_each_block(layout.blocks(),
+                                              merge_blocks<C>{codec, mine.data(), other.data()});
+                    },
+                    fresh),
+                3 * code);
+  fresh();
+  figures.print(
+      name + " decode",
+      seconds(turns,
+              [&] {
+                executor.for_each_block(
+                    layout.blocks(),
+                    decode_blocks<C>{codec, layout, 0, mine.data(),
+                                     reinterpret_cast<float*>(v.y.data()), reduction::mean});
+              }),
+      values + code);
+}
+
+/// What one would write or call without hcomp.
+void measure_others(table const& figures, int turns, vectors const& v, double share) {
+  double const values = static_cast<double>(v.values) * sizeof(float);
+  figures.print("plain kernel: float to half",
+                seconds(turns,
+                        [&] {
+                          to_half<<<4096, 256>>>(v.floats(), v.values,
+                                                 reinterpret_cast<__half*>(v.y.data()));
+                        }),
+                1.5 * values);
+  gpu::device_buffer count(sizeof(std::uint64_t));
+  std::size_t bytes = 0;
+  auto const select = [&](void* scratch) {
+    HCOMP_CUDA_TRY(cub::DeviceSelect::If(
+        scratch, bytes, v.floats(), reinterpret_cast<float*>(v.y.data()),
+        reinterpret_cast<std::uint64_t*>(count.data()), v.values, is_not_zero{}));
+  };
+  select(nullptr);
+  gpu::device_buffer scratch(bytes);
+  fill<<<4096, 256>>>(v.floats(), v.values, static_cast<float>(share));
+  figures.print("cub::DeviceSelect, " + std::to_string(static_cast<int>(100 * share)) + " % kept",
+                seconds(turns, [&] { select(scratch.data()); }), (1 + share) * values);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Codecs on a GPU against the rate at which it copies");
+  std::size_t values = std::size_t{1} << 26;
+  int turns = 21;
+  double share = 0.05;
+  app.add_option("--values", values, "floats")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--turns", turns, "measurements, of which the median is printed")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--share", share, "of values that are not zero, for selecting them")
+      ->check(CLI::Range(0.0, 1.0));
+  CLI11_PARSE(app, argc, argv);
+  if (gpu::device_count() == 0) {
+    std::puts("Skipped: there is no GPU");
+    return 77;
+  }
+  cudaDeviceProp device{};
+  HCOMP_CUDA_TRY(cudaGetDeviceProperties(&device, 0));
+  vectors const v(values);
+  fill<<<4096, 256>>>(v.floats(), values, 1);
+  double const bytes = static_cast<double>(v.x.size());
+  double const copy = seconds(turns, [&] {
+    HCOMP_CUDA_TRY(cudaMemcpyAsync(v.y.data(), v.x.data(), v.x.size(), cudaMemcpyDeviceToDevice));
+  });
+  std::printf("%s, %zu floats, medians of %d\n", device.name, values, turns);
+  table const figures(2 * bytes / copy);
+  figures.print("copy", copy, 2 * bytes);
+  measure_codec(figures, turns, v, sign<>{0.5f});
+  measure_codec(figures, turns, v, fit(sign_count<>{0.5f}, 8));
+  measure_codec(figures, turns, v, fit(thc<>{}, 4));
+  measure_codec(figures, turns, v, float_cast<float16>{});
+  measure_codec(figures, turns, v, float_cast<bfloat16>{});
+  measure_others(figures, turns, v, share);
+}
