@@ -6,8 +6,10 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hcomp {
@@ -18,7 +20,8 @@ namespace hcomp {
 /// Memory: 8 bytes per value (16 for double): the residual and the one that takes its place when
 /// the collective succeeds.
 /// Source: Seide et al., 1-bit SGD, Interspeech 2014; Karimireddy et al., ICML 2019.
-template <class T = float> class error_feedback {
+/// @tparam Array  in which memory the state is: detail::host_array, or the device's
+template <class T = float, template <class> class Array = detail::host_array> class error_feedback {
  public:
   using residual_type = accumulator_t<T>;
   static constexpr bool is_of_own_encoding = true;
@@ -27,16 +30,19 @@ template <class T = float> class error_feedback {
 
   std::size_t values() const { return residual_.size(); }
   void const* data() const { return residual_.data(); }
-  std::span<residual_type const> residual() const { return residual_; }
+  /// In the memory of the state.
+  std::span<residual_type const> residual() const { return {residual_.data(), residual_.size()}; }
 
   /// Forget everything lost so far.
-  void reset() { residual_.assign(residual_.size(), residual_type{}); }
+  void reset() { residual_.clear(); }
 
   /// The state as bytes, for a checkpoint of this rank.
-  std::vector<std::byte> save() const { return detail::save_state(kind, 0, residual_); }
+  std::vector<std::byte> save() const { return detail::save_state(kind, 0, residual_.to_host()); }
   /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
   void restore(std::span<std::byte const> saved) {
-    detail::restore_state("error_feedback", kind, saved, residual_);
+    std::vector<residual_type> values(residual_.size());
+    detail::restore_state("error_feedback", kind, saved, values);
+    residual_.from_host(std::move(values));
   }
 
   struct kernel_view {
@@ -60,12 +66,12 @@ template <class T = float> class error_feedback {
     }
   };
   kernel_view view(T const* x) { return {x, residual_.data(), pending_.data()}; }
-  void commit() { residual_.swap(pending_); }
+  void commit() { std::swap(residual_, pending_); }
 
  private:
   static constexpr std::uint16_t kind = 1;
-  std::vector<residual_type> residual_;
-  std::vector<residual_type> pending_;
+  Array<residual_type> residual_;
+  Array<residual_type> pending_;
 };
 
 }  // namespace hcomp

@@ -7,10 +7,12 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/pairs.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hcomp {
@@ -22,7 +24,9 @@ namespace hcomp {
 /// differences between ranks grow until a full-precision round makes c zero (`flushed`).
 /// Memory: 4 bytes per value (8 for double).
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 2.
-template <class T = float> class global_compensation {
+/// @tparam Array  in which memory the state is: detail::host_array, or the device's
+template <class T = float, template <class> class Array = detail::host_array>
+class global_compensation {
  public:
   using compensation_type = accumulator_t<T>;
   static constexpr bool is_of_own_encoding = false;
@@ -31,18 +35,26 @@ template <class T = float> class global_compensation {
 
   std::size_t values() const { return compensation_.size(); }
   void const* data() const { return compensation_.data(); }
-  std::span<compensation_type const> compensation() const { return compensation_; }
+  /// In the memory of the state.
+  std::span<compensation_type const> compensation() const {
+    return {compensation_.data(), compensation_.size()};
+  }
   /// Rounds finished so far; the same on all ranks.
   std::uint64_t rounds() const { return rounds_; }
 
-  void reset() { compensation_.assign(compensation_.size(), compensation_type{}); }
+  void reset() { compensation_.clear(); }
 
   /// The state as bytes, for a checkpoint. Private to this rank: save on all of them, or make a
   /// full-precision round first, after which every rank's compensation is zero.
-  std::vector<std::byte> save() const { return detail::save_state(kind, rounds_, compensation_); }
+  std::vector<std::byte> save() const {
+    return detail::save_state(kind, rounds_, compensation_.to_host());
+  }
   /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
   void restore(std::span<std::byte const> saved) {
-    rounds_ = detail::restore_state("global_compensation", kind, saved, compensation_);
+    std::vector<compensation_type> values(compensation_.size());
+    auto const rounds = detail::restore_state("global_compensation", kind, saved, values);
+    compensation_.from_host(std::move(values));
+    rounds_ = rounds;
   }
 
   /// Of a compressed round.
@@ -114,7 +126,7 @@ template <class T = float> class global_compensation {
 
  private:
   static constexpr std::uint16_t kind = 2;
-  std::vector<compensation_type> compensation_;
+  Array<compensation_type> compensation_;
   std::uint64_t rounds_ = 0;
 };
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/error.hpp>
-#include <span>
 #include <vector>
 
 namespace hcomp::gpu::detail {
@@ -34,7 +33,7 @@ template <class T> class device_array {
     return values;
   }
   /// @param values  size() of them
-  void from_host(std::span<T const> values) {
+  void from_host(std::vector<T> const& values) {
     if (values.empty()) return;
     HCOMP_CUDA_TRY(cudaDeviceSynchronize());
     HCOMP_CUDA_TRY(cudaMemcpy(data(), values.data(), memory_.size(), cudaMemcpyHostToDevice));
