@@ -236,6 +236,7 @@ TEST_CASE("plan on devices: a transport that does not reach them is refused") {
   run_ranks(1, [](loopback& transport) {
     guarded_executor executor;
     CHECK_THROWS_WITH(plan(10, sign<>{}, transport, executor),
-                      "plan: the transport does not reach the executor's memory");
+                      "plan: the transport does not reach the executor's memory, which is a "
+                      "device's; hcomp::staged copies messages for it");
   });
 }

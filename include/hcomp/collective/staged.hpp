@@ -69,7 +69,6 @@ template <Transport T, DeviceExecutor E> class staged {
     auto& one = slots_[r.slot];
     std::size_t const moved = transport_->wait(one.inner);
     one.is_free = true;
-    one.is_copied = one.there == nullptr;
     if (one.there) one.copied = executor_->write(one.there, one.here.data(), moved);
     return moved;
   }
@@ -77,13 +76,12 @@ template <Transport T, DeviceExecutor E> class staged {
  private:
   struct slot {
     typename E::staging here{std::size_t{0}};
-    std::byte* there = nullptr;  ///< where a message goes that is received for the device
+    std::byte* there = nullptr;  ///< where a message goes, or went, that is for the device
     int peer = 0;
     tag_t tag = 0;
     std::size_t bytes = 0;
     typename T::request inner{};
     typename E::mark copied{};
-    bool is_copied = true;  ///< `copied` need not be waited for
     bool is_free = false;
   };
 
@@ -109,8 +107,7 @@ template <Transport T, DeviceExecutor E> class staged {
       slots_.back().here = typename E::staging(bytes);
     }
     auto& one = slots_[found];
-    if (!one.is_copied) executor_->wait(one.copied);
-    one.is_copied = true;
+    if (one.there) executor_->wait(one.copied);
     one.is_free = false;
     one.there = nullptr;
     return {static_cast<std::uint32_t>(found)};

@@ -31,7 +31,9 @@ template <HomomorphicSum C, Transport T> class call_session {
                memory_space space)
       : codec_(codec), values_(values), transport_(&transport), options_(options) {
     if (!transport.reaches(space))
-      throw std::invalid_argument("plan: the transport does not reach the executor's memory");
+      throw std::invalid_argument(
+          "plan: the transport does not reach the executor's memory, which is a device's; "
+          "hcomp::staged copies messages for it");
     set_codec(codec);
   }
 
