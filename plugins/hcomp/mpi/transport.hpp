@@ -127,16 +127,18 @@ class transport {
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
   int poll(MPI_Request& handle, MPI_Status& status) const {
     int code = MPI_SUCCESS, done = 0;
-    auto const begin = std::chrono::steady_clock::now();
+    using clock = std::chrono::steady_clock;
+    clock::time_point begin;
+    if (waiting_ == waiting::sleep) begin = clock::now();
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
       if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
       // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
       // every question: Open MPI looks at its sockets every eighth time. An eighth of what it has
       // waited: as much later it may notice.
       if (waiting_ == waiting::sleep && idle % 9 == 8) {
-        using namespace std::chrono;
-        std::this_thread::sleep_for(std::clamp<steady_clock::duration>(
-            (steady_clock::now() - begin) / 8, microseconds(20), milliseconds(1)));
+        std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - begin) / 8,
+                                                                std::chrono::microseconds(20),
+                                                                std::chrono::milliseconds(1)));
       }
       code = MPI_Test(&handle, &done, &status);
     }
