@@ -56,7 +56,8 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     plans_.splice(plans_.begin(), plans_, found);
     return plans_.front();
   }
-  planned one{type,    values,  how, segment_bytes, std::make_unique<host_executor>(how.threads),
+  int const threads = values > 0 ? how.threads : 1;  // a plan for nothing is only asked
+  planned one{type,    values,  how, segment_bytes, std::make_unique<host_executor>(threads),
               nullptr, nullptr, {}};
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
