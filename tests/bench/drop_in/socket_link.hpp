@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -88,6 +89,7 @@ class socket_link {
       check(setsockopt(socket_, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least), "SO_RCVLOWAT");
       auto const came = recv(socket_, in_.data() + at, in_.size() - at, 0);
       check(static_cast<int>(came), "recv");
+      if (came == 0) throw std::runtime_error("the other rank has closed the connection");
       at += static_cast<std::size_t>(came);
     }
   }
