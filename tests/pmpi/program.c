@@ -9,7 +9,8 @@
  *                        many MB as the fourth argument says, or 4
  *   program fork         sums, forks, and goes on in both processes
  *
- * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they sum.
+ * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they
+ * sum.
  */
 #include <math.h>
 #include <mpi.h>
@@ -40,7 +41,8 @@ static int size_of(MPI_Comm comm) {
 
 /* Value i of a rank's vector: mostly 0. */
 static double value(int rank, int i, int vector) {
-  unsigned const hash = (unsigned)(i * 2654435761u + (unsigned)rank * 40503u + (unsigned)vector * 97u);
+  unsigned const hash =
+      (unsigned)(i * 2654435761u + (unsigned)rank * 40503u + (unsigned)vector * 97u);
   int const whole = (int)(hash >> 16) % 9 - 4;
   if ((hash >> 8) % 4 != 0) return 0;
   return whole_numbers ? whole : whole * 0.37 + rank * 0.011;
@@ -72,6 +74,17 @@ static void check(char const* what, void const* got, MPI_Datatype type, int firs
             rank_in(MPI_COMM_WORLD), what, n, i, is, should_be);
     ++failures;
     return;
+  }
+}
+
+/* A persistent sum from x to y, of vectors first, first + 1 and first + 2. */
+static void start_thrice(char const* what, MPI_Request request, void* x, void* y, MPI_Datatype type,
+                         int n, int rank, int ranks, int first) {
+  for (int vector = first; vector < first + 3; ++vector) {
+    fill(x, type, n, rank, vector);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check(what, y, type, 0, n, ranks, vector);
   }
 }
 
@@ -134,12 +147,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
 #if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
   MPI_Request persistent;
   MPI_Allreduce_init(x, y, n, type, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
-  for (int k = 0; k < 3; ++k) {
-    fill(x, type, n, rank, 8 + k);
-    MPI_Start(&persistent);
-    MPI_Wait(&persistent, MPI_STATUS_IGNORE);
-    check("MPI_Allreduce_init", y, type, 0, n, ranks, 8 + k);
-  }
+  start_thrice("MPI_Allreduce_init", persistent, x, y, type, n, rank, ranks, 8);
   MPI_Request_free(&persistent);
 #endif
 
@@ -157,12 +165,8 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
     MPI_Comm_dup(comm, &other);
     MPI_Allreduce_init(x, y, n, type, MPI_SUM, other, MPI_INFO_NULL, &pending);
     MPI_Comm_free(&other);
-    for (int k = 0; k < 2; ++k) {
-      fill(x, type, n, rank, 12 + k);
-      MPI_Start(&pending);
-      MPI_Wait(&pending, MPI_STATUS_IGNORE);
-      check("MPI_Allreduce_init of a freed communicator", y, type, 0, n, ranks, 12 + k);
-    }
+    start_thrice("MPI_Allreduce_init of a freed communicator", pending, x, y, type, n, rank, ranks,
+                 12);
     MPI_Request_free(&pending);
 #endif
   }
