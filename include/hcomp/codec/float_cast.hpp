@@ -77,7 +77,7 @@ template <class Wire, class T = float> struct float_cast {
     }
     if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
-    if (group.lane() == 0) store(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -97,9 +97,9 @@ template <class Wire, class T = float> struct float_cast {
     });
     bool const nonfinite = group.any(!finite);
     if (nonfinite && group.lane() == 0) {
-      auto header = load<block_header>(acc);
+      auto header = load_aligned<block_header>(acc);
       header.flags |= block_has_nonfinite;
-      store(acc, 0, header);
+      store_aligned(acc, 0, header);
     }
     group.sync();
   }
@@ -107,7 +107,7 @@ template <class Wire, class T = float> struct float_cast {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
-    auto const whole = static_cast<sum_type>(load<block_header>(block).weight);
+    auto const whole = static_cast<sum_type>(load_aligned<block_header>(block).weight);
     if constexpr (has_vectors<Group> && std::is_same_v<Out, float>) {
       float const divisor = r == reduction::mean ? whole : 1;
       run_at(best_simd_level(),
@@ -122,18 +122,22 @@ template <class Wire, class T = float> struct float_cast {
  private:
   using sum_type = accumulator_t<std::conditional_t<std::is_same_v<Wire, double>, double, T>>;
   /// The fast path is there: sums in float, on a CPU.
+#if defined(__CUDA_ARCH__)  // nvcc looks at a .cu file's host code once more as device code
+  template <class Group> static constexpr bool has_vectors = false;
+#else
   template <class Group>
   static constexpr bool has_vectors =
       std::is_same_v<Group, simd_group>&& std::is_same_v<sum_type, float>;
+#endif
 
   HCOMP_HD static sum_type get(std::byte const* block, int i) {
     return static_cast<sum_type>(
-        load<Wire>(block + block_header_bytes, static_cast<std::size_t>(i)));
+        load_aligned<Wire>(block + block_header_bytes, static_cast<std::size_t>(i)));
   }
   /// Returns what a receiver will read.
   HCOMP_HD static sum_type put(std::byte* block, int i, sum_type value) {
     Wire const wire = static_cast<Wire>(value);
-    store(block + block_header_bytes, static_cast<std::size_t>(i), wire);
+    store_aligned(block + block_header_bytes, static_cast<std::size_t>(i), wire);
     return static_cast<sum_type>(wire);
   }
   /// Makes this lane's NaNs one NaN: which of two survives an addition depends on their order and

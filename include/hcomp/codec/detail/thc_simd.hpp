@@ -29,20 +29,23 @@ namespace hcomp::detail {
 // callers without the instruction set share.
 
 #if defined(__x86_64__)
+[[gnu::target("avx2")]] inline __m256i load_avx2(std::uint32_t const* from) {
+  return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from));
+}
+/// table[j] of 8 entries.
+[[gnu::target("avx2")]] inline __m256 look_up_8_avx2(std::uint32_t const* table, __m256i j) {
+  return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(load_avx2(table), j));
+}
 /// entries[j] of 32 entries for 8 numbers below 32.
 [[gnu::target("avx2")]] inline void look_up_few_avx2(std::uint32_t* out, std::uint32_t const* table,
                                                      std::uint32_t const* j) {
-  auto const part = [](std::uint32_t const* at) __attribute__((target("avx2"))) {
-    return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(at));
-  };
-  __m256i const at = part(j);
-  auto const among = [&](int k) __attribute__((target("avx2"))) {
-    return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(part(table + k * 8), at));
-  };
+  __m256i const at = load_avx2(j);
   __m256 const by_8 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
   __m256 const by_16 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
-  __m256 const low = _mm256_blendv_ps(among(0), among(1), by_8);
-  __m256 const high = _mm256_blendv_ps(among(2), among(3), by_8);
+  __m256 const low =
+      _mm256_blendv_ps(look_up_8_avx2(table, at), look_up_8_avx2(table + 8, at), by_8);
+  __m256 const high =
+      _mm256_blendv_ps(look_up_8_avx2(table + 16, at), look_up_8_avx2(table + 24, at), by_8);
   _mm256_storeu_ps(reinterpret_cast<float*>(out), _mm256_blendv_ps(low, high, by_16));
 }
 [[gnu::target("avx2")]] inline void look_up_avx2(std::uint32_t* out, std::uint32_t const* table,
