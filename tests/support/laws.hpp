@@ -242,6 +242,7 @@ void for_each_tree(C const& codec, std::vector<code> const& blocks,
 template <class C> void size() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
+  REQUIRE(codec.block_bytes(C::block_values) % 4 == 0);  // as devices need it: load_aligned
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);

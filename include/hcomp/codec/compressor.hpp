@@ -111,8 +111,8 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
 template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
-  auto const mine = load<block_header>(acc);
-  auto const other = load<block_header>(in);
+  auto const mine = load_aligned<block_header>(acc);
+  auto const other = load_aligned<block_header>(in);
   block_fault fault = merge_fault(mine, other, max_weight);
   if (fault == block_fault::none && (mine.codec != C::tag || mine.values > C::block_values))
     fault = mine.codec != C::tag ? block_fault::codec : block_fault::length;
@@ -129,7 +129,7 @@ HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
     if (header.fault == block_fault::none) header.fault = fault;
   }
   group.sync();
-  if (group.lane() == 0) store(acc, 0, header);
+  if (group.lane() == 0) store_aligned(acc, 0, header);
   group.sync();
 }
 

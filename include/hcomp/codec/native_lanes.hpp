@@ -49,7 +49,7 @@ struct native_lanes {
                              block_origin const& origin) const {
     T const weight = is_sum ? origin.weight : 1;
     for (int i = group.lane(); i < n; i += Group::lanes) put(block, i, x[i] * weight);
-    if (group.lane() == 0) store(block, 0, make_header(tag, n, false, origin));
+    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, false, origin));
     group.sync();
   }
 
@@ -64,7 +64,7 @@ struct native_lanes {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
-    T const whole = is_sum && r == reduction::mean ? load<block_header>(block).weight : 1;
+    T const whole = is_sum && r == reduction::mean ? load_aligned<block_header>(block).weight : 1;
     for (int i = group.lane(); i < n; i += Group::lanes)
       x[i] = static_cast<Out>(whole == 1 ? get(block, i) : get(block, i) / whole);
     group.sync();
@@ -72,10 +72,10 @@ struct native_lanes {
 
  private:
   HCOMP_HD static T get(std::byte const* block, int i) {
-    return load<T>(block + block_header_bytes, static_cast<std::size_t>(i));
+    return load_aligned<T>(block + block_header_bytes, static_cast<std::size_t>(i));
   }
   HCOMP_HD static void put(std::byte* block, int i, T lane) {
-    store(block + block_header_bytes, static_cast<std::size_t>(i), lane);
+    store_aligned(block + block_header_bytes, static_cast<std::size_t>(i), lane);
   }
 };
 

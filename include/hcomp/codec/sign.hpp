@@ -50,7 +50,7 @@ template <class T = float> struct sign {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     bool const nonfinite = group.any(detail::pack_signs(group, x, n, block + block_header_bytes));
-    if (group.lane() == 0) store(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -76,7 +76,7 @@ template <class T = float> struct sign {
   template <class Group, class Out>
   HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
                             reduction r) const {
-    auto const header = load<block_header>(block);
+    auto const header = load_aligned<block_header>(block);
     auto const size =
         r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
     detail::unpack_signs(group, block + block_header_bytes + first / 8, n, static_cast<Out>(size),

@@ -55,11 +55,11 @@ template <class T = float> struct sign_count {
         finite &= is_finite(value);
       }
       for (int plane = 0; plane < planes(); ++plane)
-        store(block + block_header_bytes, word_at(n, plane, w),
-              origin.weight >> plane & 1 ? bits : std::uint64_t{0});
+        store_aligned(block + block_header_bytes, word_at(n, plane, w),
+                      origin.weight >> plane & 1 ? bits : std::uint64_t{0});
     }
     bool const nonfinite = group.any(!finite);
-    if (group.lane() == 0) store(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -72,8 +72,8 @@ template <class T = float> struct sign_count {
         std::uint64_t carry = 0;
         for (int plane = 0; plane < planes(); ++plane) {
           auto const at = word_at(mine.values, plane, w);
-          auto const p = load<std::uint64_t>(a, at), q = load<std::uint64_t>(b, at);
-          store(a, at, p ^ q ^ carry);
+          auto const p = load_aligned<std::uint64_t>(a, at), q = load_aligned<std::uint64_t>(b, at);
+          store_aligned(a, at, p ^ q ^ carry);
           carry = (p & q) | (carry & (p ^ q));
         }
       }
@@ -83,12 +83,12 @@ template <class T = float> struct sign_count {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
-    auto const whole = static_cast<std::int64_t>(load<block_header>(block).weight);
+    auto const whole = static_cast<std::int64_t>(load_aligned<block_header>(block).weight);
     for (int i = group.lane(); i < n; i += Group::lanes) {
       std::int64_t count = 0;
       for (int plane = 0; plane < planes(); ++plane) {
         auto const word =
-            load<std::uint64_t>(block + block_header_bytes, word_at(n, plane, i / 64));
+            load_aligned<std::uint64_t>(block + block_header_bytes, word_at(n, plane, i / 64));
         count |= static_cast<std::int64_t>(word >> (i % 64) & 1) << plane;
       }
       auto const sum = magnitude * static_cast<accumulator_t<T>>(2 * count - whole);

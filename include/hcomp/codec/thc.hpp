@@ -142,7 +142,7 @@ template <class Codec, class T> class basic_thc {
     thc_sink const sink{lane_bytes_ == 1 ? thc_sink::lanes_8 : thc_sink::lanes_16, lanes,
                         origin.weight};
     bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
-    if (group.lane() == 0) store(block, 0, make_header(Codec::tag, n, nonfinite, origin));
+    if (group.lane() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -176,14 +176,14 @@ template <class Codec, class T> class basic_thc {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
-    auto const header = load<block_header>(block);
+    auto const header = load_aligned<block_header>(block);
     decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
                 {header.stream, 0, header.weight, header.index, nullptr}, x, r);
   }
 
   /// The same from sums that came without a header.
-  /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address
-  /// @param norms   statistics_in(n) floats on which the ranks agreed, at any address
+  /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address; on devices aligned
+  /// @param norms   statistics_in(n) floats on which the ranks agreed, likewise
   /// @param origin  stream and index of encoding, and the total weight
   template <class Group, class Out>
   HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
@@ -268,11 +268,10 @@ template <class Codec, class T> class basic_thc {
   }
   template <bool Narrow, class Group>
   HCOMP_HD void change_width(Group group, std::byte const* from, std::byte* to) const {
-    auto const header = load<block_header>(from);
+    auto const header = load_aligned<block_header>(from);
     int const n = header.values < block_values ? header.values : block_values;
     std::size_t const at = lanes_at(n);
-    for (auto i = static_cast<std::size_t>(group.lane()); i < at; i += Group::lanes)
-      to[i] = from[i];
+    copy_bytes(group, to, from, at);
     if (lane_bytes_ == 1)
       change_lanes<Narrow, std::uint8_t>(group, from + at, n, header.weight, to + at);
     else
@@ -295,7 +294,7 @@ template <class Codec, class T> class basic_thc {
       change(same_numbers{});
   }
   HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
-    return load<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
+    return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
   }
 
   /// Returns, in every lane, whether NaN or infinity was met.
@@ -309,7 +308,7 @@ template <class Codec, class T> class basic_thc {
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = part(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);
-      if (norms && who.lane() == 0) store(norms, static_cast<std::size_t>(k), norm);
+      if (norms && who.lane() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
       if (size > 0) {
         thc_scale const scale(limit / (table_.limit * size));
@@ -332,7 +331,7 @@ template <class Codec, class T> class basic_thc {
     std::uint32_t const offset = static_cast<std::uint32_t>(table_.granularity) * origin.weight;
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = part(n, k);
-      double const norm = load<float>(norms, static_cast<std::size_t>(k));
+      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
       thc_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
       if (scale.factor > 0) {
         thc_center<Lane>(who, scratch, sums, p, offset, x);

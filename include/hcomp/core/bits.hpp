@@ -27,6 +27,44 @@ template <class T> HCOMP_HD inline void store(std::byte* bytes, std::size_t i, T
   memcpy(bytes + i * sizeof(T), &value, sizeof(T));
 }
 
+/// load and store for addresses that are multiples of four, or of alignof(T) if that is less, as
+/// those in blocks are, which start at multiples of four on devices. A device moves words there,
+/// and elsewhere single bytes. On a CPU any address will do.
+template <class T> HCOMP_HD inline T load_aligned(std::byte const* bytes, std::size_t i = 0) {
+#if defined(__CUDA_ARCH__)
+  T value;
+  memcpy(&value, __builtin_assume_aligned(bytes + i * sizeof(T), alignof(T) < 4 ? alignof(T) : 4),
+         sizeof(T));
+  return value;
+#else
+  return load<T>(bytes, i);
+#endif
+}
+
+template <class T>
+HCOMP_HD inline void store_aligned(std::byte* bytes, std::size_t i, T const& value) {
+#if defined(__CUDA_ARCH__)
+  memcpy(__builtin_assume_aligned(bytes + i * sizeof(T), alignof(T) < 4 ? alignof(T) : 4), &value,
+         sizeof(T));
+#else
+  store(bytes, i, value);
+#endif
+}
+
+/// to = from, `count` bytes that do not overlap, shared out among the lanes of a group; addresses
+/// as for load_aligned.
+template <class Group>
+HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std::size_t count) {
+  if constexpr (Group::lanes == 1) {
+    memcpy(to, from, count);
+  } else {
+    auto const lane = static_cast<std::size_t>(group.lane());
+    for (std::size_t w = lane; w < count / 4; w += Group::lanes)
+      store_aligned(to, w, load_aligned<std::uint32_t>(from, w));
+    for (std::size_t i = count / 4 * 4 + lane; i < count; i += Group::lanes) to[i] = from[i];
+  }
+}
+
 /// Same bits, other type; both of one size.
 template <class To, class From> HCOMP_HD inline To same_bits(From const& from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -12,13 +12,17 @@
 namespace hcomp {
 
 /// Sum of a mix of every 8-byte word with its place: any lane may take any word, so a group shares
-/// the work and the result does not depend on how many lanes it has.
+/// the work and the result does not depend on how many lanes it has. On devices `bytes` must be a
+/// multiple of four.
 template <class Group>
 HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::size_t count) {
   std::uint64_t sum = 0;
   for (std::size_t i = static_cast<std::size_t>(group.lane()); i * 8 < count; i += Group::lanes) {
     std::uint64_t word = 0;
-    memcpy(&word, bytes + i * 8, count - i * 8 < 8 ? count - i * 8 : 8);
+    if (count - i * 8 >= 8)
+      word = load_aligned<std::uint64_t>(bytes, i);
+    else
+      memcpy(&word, bytes + i * 8, count - i * 8);
     sum += mix(word + (i + 1) * 0x9e3779b97f4a7c15u);
   }
   return mix(group.sum(sum) + count);

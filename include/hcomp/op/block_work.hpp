@@ -19,10 +19,10 @@ namespace detail {
 /// The checksum a block should carry: over its bytes with the checksum field 0. Never 0.
 template <class Group>
 HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::size_t bytes) {
-  auto header = load<block_header>(block);
+  auto header = load_aligned<block_header>(block);
   header.checksum = 0;
-  std::byte plain[block_header_bytes];
-  store(plain, 0, header);
+  alignas(block_header) std::byte plain[block_header_bytes];
+  store_aligned(plain, 0, header);
   auto const h = fingerprint(serial_group{}, plain, block_header_bytes) ^
                  mix(fingerprint(group, block + block_header_bytes, bytes - block_header_bytes));
   auto const folded = static_cast<std::uint32_t>(h ^ h >> 32);
@@ -31,16 +31,16 @@ HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::
 
 template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
   if (group.lane() == 0) {
-    auto header = load<block_header>(block);
+    auto header = load_aligned<block_header>(block);
     header.flags |= block_has_checksum;
-    store(block, 0, header);
+    store_aligned(block, 0, header);
   }
   group.sync();
   auto const checksum = block_checksum(group, block, bytes);
   if (group.lane() == 0) {
-    auto header = load<block_header>(block);
+    auto header = load_aligned<block_header>(block);
     header.checksum = checksum;
-    store(block, 0, header);
+    store_aligned(block, 0, header);
   }
   group.sync();
 }
@@ -48,7 +48,7 @@ template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::si
 /// True if the block carries no checksum or the right one.
 template <class Group>
 HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) {
-  auto const header = load<block_header>(block);
+  auto const header = load_aligned<block_header>(block);
   return !(header.flags & block_has_checksum) ||
          header.checksum == block_checksum(group, block, bytes);
 }
@@ -56,10 +56,10 @@ HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) 
 template <class Group>
 HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   if (group.lane() == 0) {
-    auto header = load<block_header>(block);
+    auto header = load_aligned<block_header>(block);
     header.flags |= block_is_damaged;
     if (header.fault == block_fault::none) header.fault = fault;
-    store(block, 0, header);
+    store_aligned(block, 0, header);
   }
   group.sync();
 }
@@ -148,11 +148,12 @@ template <HomomorphicSum C> struct merge_blocks {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
     // of another length, `other` is refused by the merge, and may be shorter than it says
-    bool const alike = load<block_header>(mine).values == load<block_header>(other).values;
+    bool const alike =
+        load_aligned<block_header>(mine).values == load_aligned<block_header>(other).values;
     bool const intact = is_intact(group, mine) && (!alike || is_intact(group, other));
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    bool const checked = load<block_header>(mine).flags & block_has_checksum;
+    bool const checked = load_aligned<block_header>(mine).flags & block_has_checksum;
     std::size_t const bytes = bytes_of(mine);
     group.sync();  // every lane has read the header before lane 0 changes it
     if (checked) detail::seal(group, mine, bytes);
@@ -161,7 +162,7 @@ template <HomomorphicSum C> struct merge_blocks {
  private:
   /// Bytes of the block at hand; never more than a full block has, whatever its header says.
   HCOMP_HD std::size_t bytes_of(std::byte const* block) const {
-    int const n = load<block_header>(block).values;
+    int const n = load_aligned<block_header>(block).values;
     return codec.block_bytes(n < C::block_values ? n : C::block_values);
   }
   template <class Group> HCOMP_HD bool is_intact(Group group, std::byte const* block) const {
@@ -203,9 +204,7 @@ struct copy_blocks {
   std::byte const* from;  ///< where it is
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    std::size_t const bytes = layout.bytes({first + i, 1}), at = layout.offset(i);
-    for (auto j = static_cast<std::size_t>(group.lane()); j < bytes; j += Group::lanes)
-      to[at + j] = from[at + j];
+    copy_bytes(group, to + layout.offset(i), from + layout.offset(i), layout.bytes({first + i, 1}));
   }
 };
 
@@ -222,7 +221,7 @@ template <Compressor C> struct decode_blocks {
 
   HCOMP_HD bool becomes_nan(std::byte const* block) const {
     return !C::passes_nonfinite && spread_nan &&
-           (load<block_header>(block).flags & block_has_nonfinite) != 0;
+           (load_aligned<block_header>(block).flags & block_has_nonfinite) != 0;
   }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {

@@ -41,8 +41,8 @@ template <class Group, class Source>
 HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   bool finite = true;
   for (int w = group.lane(); w * 64 < n; w += Group::lanes)
-    store(out, static_cast<std::size_t>(w),
-          sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
+    store_aligned(out, static_cast<std::size_t>(w),
+                  sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
   return !finite;
 }
 
@@ -51,31 +51,25 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
 
 /// acc = bit by bit that of the lower-ranked block where the mask says so, else the other's.
 /// Only bits that differ need a decision.
-template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void merge_sign_word(std::byte* acc, std::byte const* in,
                                                             std::uint64_t place, bool acc_is_lower,
                                                             mask_key const& key) {
-  Word mine, other, from_lower;
-  memcpy(&mine, acc, sizeof(Word));
-  memcpy(&other, in, sizeof(Word));
-  Word const differ = mine ^ other;
+  auto const mine = load_aligned<std::uint64_t>(acc), other = load_aligned<std::uint64_t>(in);
+  std::uint64_t const differ = mine ^ other;
+  std::uint64_t from_lower;
   bernoulli_mask(from_lower, differ, place, key);
-  Word const changed = acc_is_lower ? differ & ~from_lower : from_lower;
-  mine ^= changed;
-  memcpy(acc, &mine, sizeof(Word));
+  store_aligned(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
 }
 
 /// lower keeps each of its bits where the mask says so, upper gets the others.
-template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
                                                              std::uint64_t place,
                                                              mask_key const& key) {
-  Word all, taken;
-  memcpy(&all, lower, sizeof(Word));
+  auto const all = load_aligned<std::uint64_t>(lower);
+  std::uint64_t taken;
   bernoulli_mask(taken, all, place, key);
-  Word const rest = all & ~taken;
-  memcpy(lower, &taken, sizeof(Word));
-  memcpy(upper, &rest, sizeof(Word));
+  store_aligned(lower, 0, taken);
+  store_aligned(upper, 0, all & ~taken);
 }
 
 #pragma GCC diagnostic pop
@@ -84,16 +78,15 @@ template <class Group>
 HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
                           std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
   for (int w = group.lane(); w < count; w += Group::lanes)
-    merge_sign_word<std::uint64_t>(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w),
-                                   acc_is_lower, key);
+    merge_sign_word(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w), acc_is_lower,
+                    key);
 }
 
 template <class Group>
 HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int count,
                            std::uint64_t first_word, mask_key const& key) {
   for (int w = group.lane(); w < count; w += Group::lanes)
-    split_owner_word<std::uint64_t>(lower + w * 8, upper + w * 8,
-                                    first_word + static_cast<unsigned>(w), key);
+    split_owner_word(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w), key);
 }
 
 /// x = +size where the bit is 1, -size where it is 0.
@@ -101,7 +94,7 @@ template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
   Out const worth[2] = {static_cast<Out>(-size), size};  // a branch would be mispredicted
   for (int i = group.lane(); i < n; i += Group::lanes)
-    x[i] = worth[load<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
+    x[i] = worth[load_aligned<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
   group.sync();
 }
 

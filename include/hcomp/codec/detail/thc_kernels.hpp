@@ -163,11 +163,11 @@ struct thc_sink {
     auto const at = static_cast<std::size_t>(i);
     std::uint32_t const level = (entry >> 16 & 0xffu) + (upper ? entry >> 8 & 0xffu : 0u);
     if (kind == indices)
-      store(out, at, static_cast<std::uint8_t>((entry >> 24) + upper));
+      store_aligned(out, at, static_cast<std::uint8_t>((entry >> 24) + upper));
     else if (kind == lanes_8)
-      store(out, at, static_cast<std::uint8_t>(level * weight));
+      store_aligned(out, at, static_cast<std::uint8_t>(level * weight));
     else
-      store(out, at, static_cast<std::uint16_t>(level * weight));
+      store_aligned(out, at, static_cast<std::uint16_t>(level * weight));
   }
 };
 
@@ -237,7 +237,7 @@ template <class Lane, class Group, class Out>
 HCOMP_HD void thc_center(Group group, float* scratch, std::byte const* lanes, thc_part part,
                          std::uint32_t offset, Out*) {
   for (int i = group.lane(); i < part.size; i += Group::lanes) {
-    std::uint32_t const sum = load<Lane>(lanes, static_cast<std::size_t>(part.first + i));
+    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(part.first + i));
     scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
   }
   group.sync();
@@ -259,12 +259,24 @@ HCOMP_HD void thc_finish(Group group, float const* scratch, thc_part part, thc_s
   group.sync();
 }
 
+/// The sums of the lanes of two words; no lane carries into the next.
+template <class Lane> HCOMP_HD constexpr std::uint64_t add_lanes(std::uint64_t a, std::uint64_t b) {
+  constexpr int bits = 8 * sizeof(Lane);
+  constexpr std::uint64_t highest = ~std::uint64_t{0} / ((std::uint64_t{1} << bits) - 1)
+                                    << (bits - 1);
+  return ((a & ~highest) + (b & ~highest)) ^ ((a ^ b) & highest);
+}
+
 /// acc += in, lane by lane.
+/// @param count  lanes, a multiple of 64
 template <class Lane, class Group>
 HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int count) {
-  for (int i = group.lane(); i < count; i += Group::lanes) {
+  constexpr int in_word = 8 / sizeof(Lane);
+  for (int i = group.lane(); i < count / in_word; i += Group::lanes) {
     auto const at = static_cast<std::size_t>(i);
-    store(acc, at, static_cast<Lane>(load<Lane>(acc, at) + load<Lane>(in, at)));
+    store_aligned(
+        acc, at,
+        add_lanes<Lane>(load_aligned<std::uint64_t>(acc, at), load_aligned<std::uint64_t>(in, at)));
   }
 }
 

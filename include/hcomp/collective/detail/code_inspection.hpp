@@ -33,7 +33,7 @@ template <Compressor C> struct inspect_blocks {
     std::byte const* const block = code + layout.offset(first + i);
     bool const intact =
         detail::is_intact(group, block, codec.block_bytes(layout.values_in(first + i)));
-    if (group.lane() == 0) out[i] = {load<block_header>(block), intact ? 1u : 0u};
+    if (group.lane() == 0) out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u};
   }
 };
 

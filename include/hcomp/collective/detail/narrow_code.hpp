@@ -23,7 +23,8 @@ struct copy_headers {
   block_header* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    if (group.lane() == 0) out[i] = load<block_header>(blocks + (places ? places[i] : i * stride));
+    if (group.lane() == 0)
+      out[i] = load_aligned<block_header>(blocks + (places ? places[i] : i * stride));
   }
 };
 
