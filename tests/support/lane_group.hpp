@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <hcomp/core/group.hpp>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -17,7 +18,7 @@ namespace lanes {
 /// Where all lanes of a group meet. A lane that never comes is an error after a while, not a hang.
 class meeting {
  public:
-  explicit meeting(int lanes) : lanes_(lanes) {}
+  explicit meeting(int lanes) : lanes_(lanes), values_(static_cast<std::size_t>(lanes)) {}
 
   /// Returns, to all lanes alike, the sum of what they brought.
   std::uint64_t sum(std::uint64_t value) {
@@ -38,6 +39,15 @@ class meeting {
     return result_;
   }
 
+  hcomp::running_sums running_sum(int lane, std::uint64_t value) {
+    values_[static_cast<std::size_t>(lane)] = value;
+    hcomp::running_sums found{0, sum(value)};
+    for (int below = 0; below < lane; ++below)
+      found.before += values_[static_cast<std::size_t>(below)];
+    sum(0);  // before somebody writes the next ones
+    return found;
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable everyone_;
@@ -45,6 +55,7 @@ class meeting {
   int arrived_ = 0;
   unsigned round_ = 0;
   std::uint64_t brought_ = 0, result_ = 0;
+  std::vector<std::uint64_t> values_;
 };
 
 /// The group that a block function sees.
@@ -58,6 +69,9 @@ template <int Lanes> class lane_group {
   void sync() const { place_->sum(0); }
   bool any(bool value) const { return place_->sum(value ? 1 : 0) != 0; }
   std::uint64_t sum(std::uint64_t value) const { return place_->sum(value); }
+  hcomp::running_sums running_sum(std::uint64_t value) const {
+    return place_->running_sum(lane_, value);
+  }
 
  private:
   meeting* place_;

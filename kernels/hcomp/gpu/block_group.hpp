@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 #include <cstdint>
+#include <hcomp/core/group.hpp>
 #include <hcomp/gpu/warp_group.hpp>
 
 namespace hcomp::gpu {
@@ -30,6 +31,21 @@ class block_group {
     for (int w = 0; w < warps; ++w) value += sums[w];
     sync();  // before somebody writes the next ones
     return value;
+  }
+  __device__ running_sums running_sum(std::uint64_t value) const {
+    constexpr int warps = lanes / warp_group::lanes;
+    __shared__ std::uint64_t sums[warps];
+    auto found = warp_group{}.running_sum(value);
+    int const mine = lane() / warp_group::lanes;
+    if (warp_group{}.lane() == 0) sums[mine] = found.all;
+    sync();
+    found.all = 0;
+    for (int w = 0; w < warps; ++w) {
+      if (w < mine) found.before += sums[w];
+      found.all += sums[w];
+    }
+    sync();  // before somebody writes the next ones
+    return found;
   }
   /// As many bytes as the work's scratch_bytes().
   __device__ float* scratch() const { return scratch_; }

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 #include <cstdint>
+#include <hcomp/core/group.hpp>
 
 namespace hcomp::gpu {
 
@@ -18,6 +19,14 @@ struct warp_group {
     for (int distance = lanes / 2; distance > 0; distance /= 2)
       value += __shfl_xor_sync(everyone, value, distance);
     return value;
+  }
+  __device__ running_sums running_sum(std::uint64_t value) const {
+    std::uint64_t through = value;  // this lane
+    for (int distance = 1; distance < lanes; distance *= 2) {
+      std::uint64_t const below = __shfl_up_sync(everyone, through, distance);
+      if (lane() >= distance) through += below;
+    }
+    return {through - value, __shfl_sync(everyone, through, lanes - 1)};
   }
 
  private:

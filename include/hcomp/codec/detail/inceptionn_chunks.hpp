@@ -8,6 +8,7 @@
 #include <cstring>
 #include <hcomp/codec/detail/inceptionn_simd.hpp>
 #include <hcomp/codec/detail/inceptionn_values.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
 
 namespace hcomp::detail {
@@ -18,11 +19,11 @@ inline constexpr std::size_t inceptionn_chunk_room = inceptionn_tag_bytes(incept
                                                      inceptionn_chunk_values * sizeof(float) +
                                                      inceptionn_slack;
 
-constexpr std::size_t inceptionn_chunks(std::size_t values) {
+HCOMP_HD constexpr std::size_t inceptionn_chunks(std::size_t values) {
   return (values + inceptionn_chunk_values - 1) / inceptionn_chunk_values;
 }
 /// Values of chunk `c` of `values`.
-constexpr std::size_t inceptionn_values_of(std::size_t c, std::size_t values) {
+HCOMP_HD constexpr std::size_t inceptionn_values_of(std::size_t c, std::size_t values) {
   std::size_t const left = values - c * inceptionn_chunk_values;
   return left < inceptionn_chunk_values ? left : inceptionn_chunk_values;
 }
@@ -66,11 +67,8 @@ struct inceptionn_coder {
     if (bytes == n * sizeof(float)) return true;
     std::size_t const tags = inceptionn_tag_bytes(n);
     return bytes >= tags && bytes < n * sizeof(float) &&
-           bytes - tags == inceptionn_payload_bytes(chunk, tags, level) && !tags_beyond(chunk, n);
-  }
-  /// Whether some tag of the last byte belongs to no value.
-  static bool tags_beyond(std::byte const* tags, std::size_t n) {
-    return n % 4 != 0 && static_cast<unsigned>(tags[n / 4]) >> 2 * (n % 4) != 0;
+           bytes - tags == inceptionn_payload_bytes(chunk, tags, level) &&
+           !inceptionn_tags_beyond(chunk, n);
   }
 
   /// out[i] = value, or addend[i] + value where there is an addend, which may be `out`.

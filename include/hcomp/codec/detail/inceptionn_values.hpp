@@ -95,6 +95,19 @@ HCOMP_HD inline float inceptionn_sum(float a, float b) {
 
 HCOMP_HD constexpr std::size_t inceptionn_tag_bytes(std::size_t values) { return (values + 3) / 4; }
 
+/// Whether some tag of the last byte belongs to none of n values.
+HCOMP_HD inline bool inceptionn_tags_beyond(std::byte const* tags, std::size_t n) {
+  return n % 4 != 0 && static_cast<unsigned>(tags[n / 4]) >> 2 * (n % 4) != 0;
+}
+
+/// Bytes of the payloads that belong to 4 tags.
+HCOMP_HD inline unsigned inceptionn_bytes_of_four(unsigned tags) {
+  unsigned const low = tags & 0x55u, high = tags >> 1 & 0x55u;
+  unsigned const odd = low + (low & high);  // 0, 1, 0, 2 of a tag's 0, 1, 2, 4 bytes
+  unsigned const twos =
+      (odd & 0x33u) + (odd >> 2 & 0x33u) + 2 * ((high & 0x33u) + (high >> 2 & 0x33u));
+  return (twos & 15u) + (twos >> 4);
+}
 /// Bytes of the payloads that belong to 32 tags.
 HCOMP_HD inline std::size_t inceptionn_bytes_of_word(std::uint64_t tags) {
   std::uint64_t const low = tags & 0x5555555555555555u, high = tags >> 1 & 0x5555555555555555u;

@@ -1,0 +1,232 @@
+#pragma once
+/// @file
+/// A chunk of INCEPTIONN's stream by a group of any number of lanes: the same bytes as
+/// inceptionn_coder, whose chunks they are.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/inceptionn_chunks.hpp>
+#include <hcomp/codec/detail/inceptionn_values.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+
+namespace hcomp::detail {
+
+/// What one lane has of a chunk. In every round the lanes take fours of consecutive values, whose
+/// tags are one byte, so that what all of them read and write lies together. Behind the chunk's n
+/// values are zeros, which take no bytes.
+///
+/// All lanes of a group call the same functions with the same arguments. A lane keeps its values
+/// in registers: with 32 lanes 32 of them.
+template <class Group> class inceptionn_lane {
+ public:
+  HCOMP_HD void read(Group group, float const* x, std::size_t n) {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) read_four(x, four_at(group, r), n, values_[r]);
+  }
+  /// x[i] + value, of a chunk of n values.
+  HCOMP_HD void add(Group group, float const* x, std::size_t n) {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      read_four(x, four_at(group, r), n, four);
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) values_[r][j] = inceptionn_sum(four[j], values_[r][j]);
+    }
+  }
+  HCOMP_HD void divide(float by) {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) values_[r][j] /= by;
+    }
+  }
+  HCOMP_HD void write(Group group, float* out, std::size_t n) const {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) write_four(values_[r], four_at(group, r), n, out);
+  }
+
+  /// A chunk of n values at `out`, which has room for n floats; returns its length to all lanes.
+  HCOMP_HD std::size_t encode(Group group, inceptionn_rule const& rule, std::size_t n,
+                              std::byte* out) const {
+    unsigned tags[rounds];
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      tags[r] = 0;
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j)
+        tags[r] |= inceptionn_tag(rule, same_bits<std::uint32_t>(values_[r][j])) << 2 * j;
+    }
+    std::size_t places[rounds];
+    std::size_t const bytes = find_places(group, tags, inceptionn_tag_bytes(n), places);
+    if (bytes >= n * sizeof(float)) {
+      write_decoded(group, rule, tags, n, out);
+      return n * sizeof(float);
+    }
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      std::size_t const four = four_at(group, r);
+      if (4 * four < n) out[four] = static_cast<std::byte>(tags[r]);
+      std::byte* at = out + places[r];
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        unsigned const tag = tags[r] >> 2 * j & 3u;
+        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
+        inceptionn_store(at, tag, inceptionn_payload(rule, bits, tag));
+        at += inceptionn_bytes(tag);
+      }
+    }
+    return bytes;
+  }
+
+  /// The n values of a chunk.
+  /// @param chunk  valid
+  HCOMP_HD void decode(Group group, inceptionn_rule const& rule, std::byte const* chunk,
+                       std::size_t bytes, std::size_t n) {
+    bool const is_plain = bytes == n * sizeof(float);
+    unsigned tags[rounds];
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      std::size_t const four = four_at(group, r);
+      tags[r] = is_plain || 4 * four >= n ? 0 : static_cast<unsigned>(chunk[four]);
+    }
+    std::size_t places[rounds];
+    find_places(group, tags, inceptionn_tag_bytes(n), places);
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      std::byte const* at = chunk + places[r];
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        std::size_t const i = 4 * four_at(group, r) + static_cast<std::size_t>(j);
+        unsigned const tag = tags[r] >> 2 * j & 3u;
+        std::uint32_t const payload = inceptionn_load(at, tag);
+        at += inceptionn_bytes(tag);
+        if (!is_plain)
+          values_[r][j] = inceptionn_value(rule, tag, payload);
+        else
+          values_[r][j] = i < n ? load<float>(chunk, i) : 0.0f;
+      }
+    }
+  }
+
+  /// Whether some value among `of_64` consecutive ones is NaN or infinity, for all of a chunk: a
+  /// bit for every 64 values, to all lanes.
+  HCOMP_HD unsigned nonfinite(Group group) const {
+    unsigned mine = 0;
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j)
+        if (!is_finite(values_[r][j])) mine |= 1u << four_at(group, r) / 16;
+    }
+    if (!group.any(mine != 0)) return 0;
+    unsigned all = 0;
+    for (unsigned i = 0; i < inceptionn_chunk_values / 64; ++i)
+      if (group.any((mine >> i & 1u) != 0)) all |= 1u << i;
+    return all;
+  }
+
+ private:
+  static constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+  static constexpr std::size_t fours = inceptionn_chunk_values / 4;
+  static constexpr std::size_t rounds = (fours + lanes - 1) / lanes;
+
+  HCOMP_HD static std::size_t four_at(Group group, std::size_t round) {
+    return round * lanes + static_cast<std::size_t>(group.lane());
+  }
+
+  /// Where the payloads of the lane's fours begin, if all of them begin at `begin`; returns where
+  /// they end. The bytes of four rounds are summed up at once: of each there are less than 2^16.
+  HCOMP_HD static std::size_t find_places(Group group, unsigned const (&tags)[rounds],
+                                          std::size_t begin, std::size_t (&places)[rounds]) {
+    static_assert(16 * lanes < 1 << 16);
+    HCOMP_UNROLL
+    for (std::size_t first = 0; first < rounds; first += 4) {
+      std::uint64_t mine = 0;
+      HCOMP_UNROLL
+      for (std::size_t j = 0; j < 4; ++j)
+        if (first + j < rounds)
+          mine |= std::uint64_t{inceptionn_bytes_of_four(tags[first + j])} << 16 * j;
+      auto const sums = group.running_sum(mine);
+      HCOMP_UNROLL
+      for (std::size_t j = 0; j < 4; ++j)
+        if (first + j < rounds) {
+          places[first + j] = begin + (sums.before >> 16 * j & 0xffffu);
+          begin += sums.all >> 16 * j & 0xffffu;
+        }
+    }
+    return begin;
+  }
+
+  /// What a receiver would have.
+  HCOMP_HD void write_decoded(Group group, inceptionn_rule const& rule,
+                              unsigned const (&tags)[rounds], std::size_t n, std::byte* out) const {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        std::size_t const i = 4 * four_at(group, r) + static_cast<std::size_t>(j);
+        unsigned const tag = tags[r] >> 2 * j & 3u;
+        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
+        if (i < n) store(out, i, inceptionn_value(rule, tag, inceptionn_payload(rule, bits, tag)));
+      }
+    }
+  }
+
+  // Fours are moved at once where they lie on a multiple of their 16 bytes.
+  HCOMP_HD static bool is_whole(float const* x, std::size_t four, std::size_t n) {
+    return 4 * four + 4 <= n && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+  }
+  HCOMP_HD static void read_four(float const* x, std::size_t four, std::size_t n,
+                                 float (&values)[4]) {
+    if (is_whole(x, four, n)) {
+      memcpy(values, __builtin_assume_aligned(x + 4 * four, 16), sizeof(values));
+    } else {
+      HCOMP_UNROLL
+      for (std::size_t j = 0; j < 4; ++j) values[j] = 4 * four + j < n ? x[4 * four + j] : 0.0f;
+    }
+  }
+  HCOMP_HD static void write_four(float const (&values)[4], std::size_t four, std::size_t n,
+                                  float* out) {
+    if (is_whole(out, four, n)) {
+      memcpy(__builtin_assume_aligned(out + 4 * four, 16), values, sizeof(values));
+    } else {
+      HCOMP_UNROLL
+      for (std::size_t j = 0; j < 4; ++j)
+        if (4 * four + j < n) out[4 * four + j] = values[j];
+    }
+  }
+
+  float values_[rounds][4];
+};
+
+/// Whether `bytes` at `chunk` are a chunk of n values; the same to all lanes. Reads only them.
+template <class Group>
+HCOMP_HD bool inceptionn_is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
+                                  std::size_t n) {
+  if (bytes == n * sizeof(float)) return true;
+  std::size_t const tags = inceptionn_tag_bytes(n);
+  if (bytes < tags || bytes > n * sizeof(float)) return false;
+  std::uint64_t payloads = 0;
+  for (auto i = static_cast<std::size_t>(group.lane()); i < tags; i += Group::lanes)
+    payloads += inceptionn_bytes_of_four(static_cast<unsigned>(chunk[i]));
+  return group.sum(payloads) == bytes - tags && !inceptionn_tags_beyond(chunk, n);
+}
+
+/// The exponent, as floats store it, of the largest of n values that is finite, to all lanes.
+template <class Group>
+HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t n) {
+  std::uint32_t mine = 0;
+  for (auto i = static_cast<std::size_t>(group.lane()); i < n; i += Group::lanes) {
+    std::uint32_t const exponent = same_bits<std::uint32_t>(x[i]) >> 23 & 255u;
+    if (exponent < 255 && exponent > mine) mine = exponent;
+  }
+  std::uint32_t largest = 0;  // of all lanes, found bit by bit
+  for (std::uint32_t bit = 128; bit > 0; bit /= 2)
+    if (group.any((mine & ~(bit - 1)) == (largest | bit))) largest |= bit;
+  return largest;
+}
+
+}  // namespace hcomp::detail
