@@ -9,6 +9,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
+#include <type_traits>
 
 namespace hcomp {
 
@@ -58,22 +59,25 @@ template <class Word, int Vectors, int Calls>
 [[gnu::always_inline]] HCOMP_HD inline void compare_digits(
     Word (&taken)[Vectors], Word (&undecided)[Vectors], Word const (&place)[Vectors],
     std::uint64_t call, std::uint64_t const (&digits)[2 * Calls], mask_key const& key) {
-  Word tag;
+  using counter = std::conditional_t<std::is_same_v<Word, std::uint64_t>, std::uint32_t, Word>;
+  counter tag;
   repeat(tag, key.tag);
-  philox_words<Word> draws[Vectors * Calls];
+  philox_words<counter> draws[Vectors * Calls];
   HCOMP_UNROLL
   for (int i = 0; i < Vectors * Calls; ++i) {
     Word const& at = place[i / Calls];
     auto const number = call + static_cast<unsigned>(i % Calls);
-    draws[i] = {at, (at >> 32) | (number << 24), tag, Word{}};
+    draws[i] = {(counter)at, (counter)((at >> 32) | (number << 24)), tag, counter{}};
   }
   philox4x32(draws, key.stream);
   HCOMP_UNROLL
   for (int i = 0; i < Vectors * Calls; ++i) {
     auto const& [c0, c1, c2, c3] = draws[i];
     int const v = i / Calls, k = i % Calls;
-    compare_digit<Word>(taken[v], undecided[v], (c0 & 0xffffffffu) | (c1 << 32), digits[2 * k]);
-    compare_digit<Word>(taken[v], undecided[v], (c2 & 0xffffffffu) | (c3 << 32), digits[2 * k + 1]);
+    compare_digit<Word>(taken[v], undecided[v], ((Word)c0 & 0xffffffffu) | ((Word)c1 << 32),
+                        digits[2 * k]);
+    compare_digit<Word>(taken[v], undecided[v], ((Word)c2 & 0xffffffffu) | ((Word)c3 << 32),
+                        digits[2 * k + 1]);
   }
 }
 

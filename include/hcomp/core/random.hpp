@@ -12,8 +12,8 @@ namespace hcomp {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// A Philox counter, then the random words it gives: in the lower 32 bits of every lane; the upper
-/// halves are garbage.
+/// A Philox counter, then the random words it gives: std::uint32_t, or vectors of 64-bit lanes,
+/// where they are in the lower halves and garbage is in the upper ones.
 template <class Word> struct philox_words { Word c0, c1, c2, c3; };
 
 /// Philox4x32-10 on every lane of N x 4 words. The N are worked on in turns: on one alone a
@@ -29,13 +29,13 @@ template <class Word, int N>
     HCOMP_UNROLL
     for (int i = 0; i < N; ++i) {
       auto& [c0, c1, c2, c3] = counters[i];
-      Word product0, product2;
-      multiply_low_halves(product0, c0, 0xd2511f53u);
-      multiply_low_halves(product2, c2, 0xcd9e8d57u);
-      c0 = (product2 >> 32) ^ c1 ^ k0;
-      c1 = product2;
-      c2 = (product0 >> 32) ^ c3 ^ k1;
-      c3 = product0;
+      Word high0, low0, high2, low2;
+      multiply_low_halves(high0, low0, c0, 0xd2511f53u);
+      multiply_low_halves(high2, low2, c2, 0xcd9e8d57u);
+      c0 = high2 ^ c1 ^ k0;
+      c1 = low2;
+      c2 = high0 ^ c3 ^ k1;
+      c3 = low0;
     }
     k0 += 0x9e3779b9u;
     k1 += 0xbb67ae85u;
@@ -47,11 +47,10 @@ template <class Word, int N>
 /// Philox4x32-10 of one counter.
 HCOMP_HD inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                         std::uint64_t key) {
-  philox_words<std::uint64_t> words[1] = {{counter[0], counter[1], counter[2], counter[3]}};
+  philox_words<std::uint32_t> words[1] = {{counter[0], counter[1], counter[2], counter[3]}};
   philox4x32(words, key);
   auto const& [c0, c1, c2, c3] = words[0];
-  return {static_cast<std::uint32_t>(c0), static_cast<std::uint32_t>(c1),
-          static_cast<std::uint32_t>(c2), static_cast<std::uint32_t>(c3)};
+  return {c0, c1, c2, c3};
 }
 
 /// Bijective 64-bit finaliser: spreads every input bit over the whole word.

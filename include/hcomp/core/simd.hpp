@@ -76,6 +76,27 @@ template <class Word>
   product = (a & 0xffffffffu) * factor;
 }
 
+/// The halves of these products; that of the lower ones may have garbage above it.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void multiply_low_halves(Word& high, Word& low,
+                                                                Word const& a,
+                                                                std::uint32_t factor) {
+  multiply_low_halves(low, a, factor);
+  high = low >> 32;
+}
+[[gnu::always_inline]] HCOMP_HD inline void multiply_low_halves(std::uint32_t& high,
+                                                                std::uint32_t& low, std::uint32_t a,
+                                                                std::uint32_t factor) {
+#if defined(__CUDA_ARCH__)
+  high = __umulhi(a, factor);  // nvcc makes everything 64 bits wide of the other form
+  low = a * factor;
+#else
+  std::uint64_t const product = std::uint64_t{a} * factor;
+  high = static_cast<std::uint32_t>(product >> 32);
+  low = static_cast<std::uint32_t>(product);
+#endif
+}
+
 /// True if any bit of any lane is set.
 template <class Word> [[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word const& word) {
   std::uint64_t lanes[word_lanes<Word>];
@@ -91,6 +112,9 @@ template <class Word>
   std::uint64_t lanes[word_lanes<Word>];
   for (auto& lane : lanes) lane = value;
   memcpy(&word, lanes, sizeof(word));
+}
+[[gnu::always_inline]] HCOMP_HD inline void repeat(std::uint32_t& word, std::uint64_t value) {
+  word = static_cast<std::uint32_t>(value);
 }
 
 /// word = {first, first + 1, ...}, lane by lane.
