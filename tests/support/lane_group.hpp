@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <hcomp/core/group.hpp>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -78,6 +79,42 @@ template <int Lanes> class lane_group {
   int lane_;
 };
 
+/// Lanes in warps of 32, with memory they share: what a thread block is.
+template <int Lanes> class warped_group : public lane_group<Lanes> {
+ public:
+  /// What the lanes of one warp share.
+  struct warp {
+    meeting place{32};
+    double values[32] = {};
+  };
+
+  /// @param warps    Lanes / 32
+  /// @param scratch  for all lanes together
+  warped_group(lane_group<Lanes> group, std::vector<std::unique_ptr<warp>> const& warps,
+               float* scratch)
+      : lane_group<Lanes>(group),
+        warp_(warps[static_cast<std::size_t>(group.lane() / 32)].get()),
+        scratch_(scratch) {}
+
+  std::uint32_t vote(bool value) const {
+    return static_cast<std::uint32_t>(warp_->place.sum(std::uint64_t{value} << number()));
+  }
+  template <class T> T xor_shuffle(T value, int distance) const {
+    warp_->values[number()] = static_cast<double>(value);  // which has room for its bits
+    warp_->place.sum(0);
+    T const other = static_cast<T>(warp_->values[number() ^ distance]);
+    warp_->place.sum(0);
+    return other;
+  }
+  float* scratch() const { return scratch_; }
+
+ private:
+  int number() const { return this->lane() % 32; }
+
+  warp* warp_;
+  float* scratch_;
+};
+
 /// Calls f(group) in `Lanes` threads at once.
 /// @throws what the first lane that failed threw
 template <int Lanes, class F> void run(F const& f) {
@@ -95,6 +132,16 @@ template <int Lanes, class F> void run(F const& f) {
   for (auto& thread : threads) thread.join();
   for (auto const& error : errors)
     if (error) std::rethrow_exception(error);
+}
+
+/// The same in warps.
+/// @param scratch_bytes  of the memory they share
+template <int Lanes, class F> void run_in_warps(std::size_t scratch_bytes, F const& f) {
+  std::vector<std::unique_ptr<typename warped_group<Lanes>::warp>> warps;
+  for (int w = 0; w < Lanes / 32; ++w)
+    warps.push_back(std::make_unique<typename warped_group<Lanes>::warp>());
+  std::vector<float> scratch(scratch_bytes / sizeof(float));
+  run<Lanes>([&](auto group) { f(warped_group<Lanes>(group, warps, scratch.data())); });
 }
 
 }  // namespace lanes

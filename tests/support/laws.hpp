@@ -686,7 +686,12 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_lanes
     };
     run([](auto const& f) { f(hcomp::serial_group{}); });
     run([](auto const& f) { f(hcomp::simd_group{}); });
-    if (several_lanes) run([](auto const& f) { lanes::run<3>(f); });
+    if (several_lanes) {
+      run([](auto const& f) { lanes::run<3>(f); });
+      std::size_t scratch = 0;
+      if constexpr (hcomp::UsesScratch<C>) scratch = codec.scratch_bytes();
+      run([&](auto const& f) { lanes::run_in_warps<64>(scratch, f); });
+    }
     REQUIRE(same_bytes(encode(codec, x, mine), encode(codec, x, mine, hcomp::simd_group{})));
   }
 }

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/sign_kernels.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
 
 namespace hcomp {
@@ -46,17 +48,21 @@ template <class T = float> struct sign_count {
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
+    std::byte* const counters = block + block_header_bytes;
     bool finite = true;
-    for (int w = group.lane(); w < words_of(n); w += Group::lanes) {
-      std::uint64_t bits = 0;
-      for (int j = 0; j < 64 && w * 64 + j < n; ++j) {
-        auto const value = x[w * 64 + j];
-        bits |= static_cast<std::uint64_t>(value >= 0) << j;
-        finite &= is_finite(value);
+    if constexpr (HasWarps<Group>) {
+      finite = !detail::vote_on_signs(group, x, n, [&](int h, std::uint32_t bits) {
+        for (int plane = 0; plane < planes(); ++plane)
+          store_aligned(counters, 2 * word_at(n, plane, 0) + static_cast<std::size_t>(h),
+                        origin.weight >> plane & 1 ? bits : 0u);
+      });
+    } else {
+      for (int w = group.lane(); w < words_of(n); w += Group::lanes) {
+        auto const bits = detail::sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite);
+        for (int plane = 0; plane < planes(); ++plane)
+          store_aligned(counters, word_at(n, plane, w),
+                        origin.weight >> plane & 1 ? bits : std::uint64_t{0});
       }
-      for (int plane = 0; plane < planes(); ++plane)
-        store_aligned(block + block_header_bytes, word_at(n, plane, w),
-                      origin.weight >> plane & 1 ? bits : std::uint64_t{0});
     }
     bool const nonfinite = group.any(!finite);
     if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));

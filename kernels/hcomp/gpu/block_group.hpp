@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// The threads of a thread block as the group that works on one block, for codecs that need memory
-/// which all lanes share.
+/// The threads of a thread block as the group that works on one block.
 
 #include <cuda_runtime.h>
 #include <cstdint>
@@ -15,12 +14,16 @@ class block_group {
  public:
   static constexpr int lanes = 128;
 
-  /// @param scratch  in shared memory
+  /// @param scratch  in shared memory; only for work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
 
   __device__ int lane() const { return static_cast<int>(threadIdx.x); }
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
+  __device__ std::uint32_t vote(bool value) const { return warp_group{}.vote(value); }
+  template <class T> __device__ T xor_shuffle(T value, int distance) const {
+    return warp_group{}.xor_shuffle(value, distance);
+  }
   __device__ std::uint64_t sum(std::uint64_t value) const {
     constexpr int warps = lanes / warp_group::lanes;
     __shared__ std::uint64_t sums[warps];
@@ -47,7 +50,7 @@ class block_group {
     sync();  // before somebody writes the next ones
     return found;
   }
-  /// As many bytes as the work's scratch_bytes().
+  /// As many bytes as the work's scratch_bytes(), at a multiple of 16.
   __device__ float* scratch() const { return scratch_; }
 
  private:

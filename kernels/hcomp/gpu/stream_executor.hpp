@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Block work on a CUDA stream, one warp per block.
+/// Block work on a CUDA stream, one thread block per block.
 
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -14,28 +14,22 @@
 #include <hcomp/gpu/detail/mark_ring.hpp>
 #include <hcomp/gpu/device.hpp>
 #include <hcomp/gpu/error.hpp>
-#include <hcomp/gpu/warp_group.hpp>
 
 namespace hcomp::gpu {
 
-/// Calls work(warp_group, i) for all i < blocks, each by one warp.
-template <class Work> __global__ void run_blocks(std::size_t blocks, Work work) {
-  std::size_t const thread = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
-  std::size_t const warps = gridDim.x * std::size_t{blockDim.x} / warp_group::lanes;
-  for (std::size_t i = thread / warp_group::lanes; i < blocks; i += warps) work(warp_group{}, i);
-}
-
-/// The same, each by one thread block, whose lanes share memory.
-template <class Work> __global__ void run_blocks_with_scratch(std::size_t blocks, Work work) {
-  extern __shared__ float hcomp_scratch[];
+/// Calls work(block_group, i) for all i < blocks, each by one thread block.
+template <class Work>
+__global__ void __launch_bounds__(block_group::lanes) run_blocks(std::size_t blocks, Work work) {
+  extern __shared__ float4 hcomp_scratch[];
+  block_group const group(reinterpret_cast<float*>(hcomp_scratch));
   for (std::size_t i = blockIdx.x; i < blocks; i += gridDim.x) {
-    work(block_group(hcomp_scratch), i);
-    __syncthreads();
+    work(group, i);
+    group.sync();  // before scratch is written again
   }
 }
 
-/// Runs block functors on one stream of the current device, asynchronously: a warp per block, or a
-/// thread block for work that has scratch_bytes().
+/// Runs block functors on one stream of the current device, asynchronously: a thread block per
+/// block, with as much shared memory as the work's scratch_bytes().
 ///
 /// The stream is the caller's and must outlive the executor; its device must be current in every
 /// call. Only `wait` and `synchronize` wait for the stream, and they throw the errors that happened
@@ -60,20 +54,16 @@ class stream_executor {
   /// @throws cuda_error  not launched, for instance because nothing was compiled for this GPU
   template <class Work> void for_each_block(std::size_t blocks, Work const& work) {
     if (blocks == 0) return;
+    std::size_t shared = 0;
+    if constexpr (requires { work.scratch_bytes(); }) shared = work.scratch_bytes();
+    if (shared > without_asking)
+      HCOMP_CUDA_TRY(cudaFuncSetAttribute(
+          run_blocks<Work>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
     // Unlike <<<>>> cudaLaunchKernel tells its own errors from those that calls of others left.
     void* arguments[] = {&blocks, const_cast<Work*>(&work)};
-    if constexpr (requires { work.scratch_bytes(); }) {
-      auto const kernel = run_blocks_with_scratch<Work>;
-      std::size_t const bytes = work.scratch_bytes();
-      if (bytes > without_asking)
-        HCOMP_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(bytes)));
-      HCOMP_CUDA_TRY(
-          cudaLaunchKernel(kernel, grid_of(blocks), block_group::lanes, arguments, bytes, stream_));
-    } else {
-      HCOMP_CUDA_TRY(cudaLaunchKernel(run_blocks<Work>, grid_of((blocks + warps - 1) / warps),
-                                      warps * warp_group::lanes, arguments, 0, stream_));
-    }
+    auto const grid = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
+    HCOMP_CUDA_TRY(
+        cudaLaunchKernel(run_blocks<Work>, grid, block_group::lanes, arguments, shared, stream_));
   }
 
   /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
@@ -96,12 +86,7 @@ class stream_executor {
   static memory_space space_of(void const* pointer) { return gpu::space_of(pointer); }
 
  private:
-  static constexpr unsigned warps = 4;                     // per thread block
   static constexpr std::size_t without_asking = 48 << 10;  // shared memory that every kernel gets
-
-  static unsigned grid_of(std::size_t thread_blocks) {
-    return static_cast<unsigned>(std::min<std::size_t>(thread_blocks, 65535));
-  }
 
   mark copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes > 0) HCOMP_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream_));

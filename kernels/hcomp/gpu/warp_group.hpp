@@ -15,9 +15,13 @@ struct warp_group {
   __device__ int lane() const { return static_cast<int>(threadIdx.x % lanes); }
   __device__ void sync() const { __syncwarp(); }
   __device__ bool any(bool value) const { return __any_sync(everyone, value) != 0; }
+  __device__ std::uint32_t vote(bool value) const { return __ballot_sync(everyone, value); }
+  template <class T> __device__ T xor_shuffle(T value, int distance) const {
+    return __shfl_xor_sync(everyone, value, distance);
+  }
   __device__ std::uint64_t sum(std::uint64_t value) const {
     for (int distance = lanes / 2; distance > 0; distance /= 2)
-      value += __shfl_xor_sync(everyone, value, distance);
+      value += xor_shuffle(value, distance);
     return value;
   }
   __device__ running_sums running_sum(std::uint64_t value) const {
