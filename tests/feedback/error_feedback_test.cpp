@@ -11,10 +11,14 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/data.hpp>
+#include <support/lane_group.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -257,4 +261,32 @@ TEST_CASE("error feedback: a saved state continues bit for bit, and whatever els
   error_feedback<float> empty(0);
   empty.restore(error_feedback<float>(0).save());
   CHECK(empty.values() == 0);
+}
+
+TEST_CASE("error_feedback: lanes that work in parts leave the bits that one lane leaves") {
+  constexpr std::size_t values = 5000;  // parts have 2048
+  sign<> const codec{0.3f};
+  auto const layout = layout_of(codec, values);
+  auto const x = data::uniform<float>(values, -1, 1, {.seed = 4});
+  auto const step = [&](auto const& share, error_feedback<float>& residual,
+                        std::vector<std::byte>& code, std::vector<float>& sum) {
+    auto const view = residual.view(x.data());
+    encode_with_feedback<sign<>, decltype(view)> const encode{
+        codec, layout, view, code.data(), {.stream = 3, .rank = 1}, true};
+    share([&](auto group) { encode(group, 0); });
+    decode_with_feedback<sign<>, decltype(view)> const decode{
+        {codec, layout, 0, code.data(), sum.data()}, view};
+    share([&](auto group) { decode(group, 0); });
+    residual.commit();
+  };
+  error_feedback<float> alone(values), together(values);
+  std::vector<std::byte> expected(layout.bytes()), found(layout.bytes());
+  std::vector<float> wanted(values), sum(values);
+  for (int turn = 0; turn < 2; ++turn) {
+    step([](auto const& f) { f(serial_group{}); }, alone, expected, wanted);
+    step([](auto const& f) { lanes::run_in_warps<64>(0, f); }, together, found, sum);
+    CHECK(found == expected);
+    CHECK(sum == wanted);
+    CHECK(std::ranges::equal(together.residual(), alone.residual()));
+  }
 }

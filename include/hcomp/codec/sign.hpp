@@ -49,7 +49,23 @@ template <class T = float> struct sign {
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
-    bool const nonfinite = group.any(detail::pack_signs(group, x, n, block + block_header_bytes));
+    encode_parts(group, x, n, block, origin, [](int, int) {});
+  }
+  /// The same; after(first, count) is called when these values are encoded, and can be decoded by
+  /// decode_part as a mean.
+  template <class Group, class Source, class After>
+  HCOMP_HD void encode_parts(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin, After const& after) const {
+    // as few as keep all lanes of a device busy
+    constexpr int part = Group::lanes == 1 ? block_values : 2048;
+    bool nonfinite = false;
+    for (int at = 0; at < n; at += part) {
+      int const count = n - at < part ? n - at : part;
+      nonfinite |= detail::pack_signs(group, x + at, count, block + block_header_bytes + at / 8);
+      group.sync();
+      after(at, count);
+    }
+    nonfinite = group.any(nonfinite);
     if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }

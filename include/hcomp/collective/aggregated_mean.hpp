@@ -262,9 +262,12 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
 
   /// Tells the feedback what this worker has contributed.
   template <class View> void remember(View const& view, std::size_t b) {
-    view.encoded(group{}, sums_.codec(), first_of(b), layout_.blocks().values_in(b),
-                 sums_.own_block(b, encoded_[b] ? indices_.data() + first_of(b) : nullptr,
-                                 options_.late_to_residual));
+    int const n = layout_.blocks().values_in(b);
+    view.encoded(group{}, first_of(b), n, [&](auto* to) {
+      auto const* const block = sums_.own_block(
+          b, encoded_[b] ? indices_.data() + first_of(b) : nullptr, options_.late_to_residual);
+      sums_.codec().decode_block(group{}, block, n, to, reduction::mean);
+    });
   }
 
   template <class View> void decode(View const& view, std::size_t b, std::span<value_type> x) {

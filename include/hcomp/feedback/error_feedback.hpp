@@ -52,11 +52,10 @@ template <class T = float, template <class> class Array = detail::host_array> cl
 
     HCOMP_HD compensated<T> source() const { return {x, residual}; }
 
-    template <class Group, class C>
-    HCOMP_HD void encoded(Group group, C const& codec, std::size_t first, int n,
-                          std::byte const* block) const {
+    template <class Group, class Decode>
+    HCOMP_HD void encoded(Group group, std::size_t first, int n, Decode const& decode) const {
       residual_type* const out = pending + first;
-      codec.decode_block(group, block, n, out, reduction::mean);
+      decode(out);
       for (int i = group.lane(); i < n; i += Group::lanes)
         out[i] = (static_cast<residual_type>(x[first + i]) + residual[first + i]) - out[i];
     }

@@ -16,9 +16,9 @@ namespace hcomp {
 /// caller, in the memory space of the tensor.
 ///
 /// `view(x)` is a small value for kernels: `source()` gives the values to encode, `encoded` is
-/// called after every block's encoding, `decoded` around the decoding of every block, or of every
-/// part of one, into x. `encoded` may only write what `commit()` makes valid: if the collective
-/// throws, nothing has changed.
+/// called after the encoding of every block or part of one, and may decode it to see what is left,
+/// `decoded` around the decoding of every block or part of one into x. `encoded` may only write
+/// what `commit()` makes valid: if the collective throws, nothing has changed.
 template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;
@@ -43,8 +43,8 @@ template <class T> class no_feedback {
   struct kernel_view {
     T const* x;
     HCOMP_HD T const* source() const { return x; }
-    template <class Group, class C>
-    HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+    template <class Group, class Decode>
+    HCOMP_HD void encoded(Group, std::size_t, int, Decode const&) const {}
     template <class Group, class Decode>
     HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
       decode();
@@ -66,20 +66,22 @@ template <Compressor C, class View> struct encode_with_feedback {
   bool checksum = false;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    encode_blocks<C, decltype(view.source())>{codec, layout, view.source(), code, origin, checksum}(
-        group, b);
-    view.encoded(group, codec, b * layout.block_values, layout.values_in(b),
-                 code + layout.offset(b));
+    encode_blocks<C, decltype(view.source())> const work{codec, layout, view.source(),
+                                                         code,  origin, checksum};
+    work.encode(group, b, [&](int first, int count, auto const& decode) {
+      view.encoded(group, b * layout.block_values + static_cast<std::size_t>(first), count, decode);
+    });
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// decode_blocks, and the feedback sees the values before and after.
 ///
-/// On a CPU, a codec that can decode a part of a block does so: what the feedback reads before and
-/// after the decoding then stays in the cache next to the processor.
+/// A codec that can decode a part of a block does so: what the feedback reads before and after the
+/// decoding then stays in a cache.
 template <Compressor C, class View> struct decode_with_feedback {
-  static constexpr int part_values = 512;  // 2 KiB; from 2048 on, figures get worse by a third
+  /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
+  template <class Group> static constexpr int part_values = Group::lanes == 1 ? 512 : 2048;
 
   decode_blocks<C> decode;
   View view;
@@ -90,11 +92,11 @@ template <Compressor C, class View> struct decode_with_feedback {
     int const n = decode.layout.values_in(b);
     auto* const x = decode.x + first;
     std::byte const* const block = decode.code + decode.layout.offset(b);
-    if constexpr (Group::lanes == 1 &&
-                  requires { decode.codec.decode_part(group, block, 0, n, x, decode.result); }) {
+    if constexpr (requires { decode.codec.decode_part(group, block, 0, n, x, decode.result); }) {
       if (!decode.becomes_nan(block)) {
-        for (int at = 0; at < n; at += part_values) {
-          int const part = n - at < part_values ? n - at : part_values;
+        constexpr int most = part_values<Group>;
+        for (int at = 0; at < n; at += most) {
+          int const part = n - at < most ? n - at : most;
           view.decoded(group, first + static_cast<std::size_t>(at), part, x + at, [&] {
             decode.codec.decode_part(group, block, at, part, x + at, decode.result);
           });

@@ -64,8 +64,8 @@ class global_compensation {
 
     HCOMP_HD compensated<T> source() const { return {x, c}; }
 
-    template <class Group, class C>
-    HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+    template <class Group, class Decode>
+    HCOMP_HD void encoded(Group, std::size_t, int, Decode const&) const {}
     template <class Group, class Decode>
     HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
                           Decode const& decode) const {
@@ -99,8 +99,8 @@ class global_compensation {
 
       HCOMP_HD compensated<T> source() const { return {x, c}; }
 
-      template <class Group, class C>
-      HCOMP_HD void encoded(Group, C const&, std::size_t, int, std::byte const*) const {}
+      template <class Group, class Decode>
+      HCOMP_HD void encoded(Group, std::size_t, int, Decode const&) const {}
       template <class Group, class Decode>
       HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
                             Decode const& decode) const {

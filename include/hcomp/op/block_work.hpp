@@ -64,6 +64,10 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   group.sync();
 }
 
+struct skip {
+  HCOMP_HD void operator()(int, int) const {}
+};
+
 }  // namespace detail
 
 /// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all lanes
@@ -124,6 +128,12 @@ template <Compressor C, class Source> struct encode_blocks {
   bool checksum = false;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
+    encode(group, b, [](int, int, auto const&) {});
+  }
+  /// after(first, count, decode) is called for parts of the block that are encoded: values `first`
+  /// on, which decode(to) would give back, as they will be when nothing is added to them.
+  template <class Group, class After>
+  HCOMP_HD void encode(Group group, std::size_t b, After const& after) const {
     auto const n = layout.values_in(b);
     auto place = origin;
     place.index = static_cast<std::uint32_t>(b);
@@ -131,7 +141,19 @@ template <Compressor C, class Source> struct encode_blocks {
       if (origin.statistics)
         place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
     std::byte* const block = code + layout.offset(b);
-    codec.encode_block(group, x + b * layout.block_values, n, block, place);
+    auto const values = x + b * layout.block_values;
+    if constexpr (requires {
+                    codec.encode_parts(group, values, n, block, place, detail::skip{});
+                  }) {
+      codec.encode_parts(group, values, n, block, place, [&](int first, int count) {
+        after(first, count, [&](auto* to) {
+          codec.decode_part(group, block, first, count, to, reduction::mean);
+        });
+      });
+    } else {
+      codec.encode_block(group, values, n, block, place);
+      after(0, n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
+    }
     if (checksum) detail::seal(group, block, codec.block_bytes(n));
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
