@@ -41,6 +41,7 @@
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/encoded_vector.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>

@@ -26,27 +26,6 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// A rank's vector in guarded memory, there and back.
-class device_vector {
- public:
-  device_vector(std::vector<float> const& x, guarded_executor& executor)
-      : memory_(x.size() * sizeof(float)), executor_(&executor) {
-    executor.wait(executor.write(memory_.data(), x.data(), memory_.size()));
-  }
-  std::span<float> span() const {
-    return {reinterpret_cast<float*>(memory_.data()), memory_.size() / sizeof(float)};
-  }
-  std::vector<float> host() const {
-    std::vector<float> x(memory_.size() / sizeof(float));
-    executor_->wait(executor_->read(x.data(), memory_.data(), memory_.size()));
-    return x;
-  }
-
- private:
-  guarded_buffer memory_;
-  guarded_executor* executor_;
-};
-
 /// Reaches guarded memory itself, as UCX does a GPU's where it was built for that.
 class reaching_transport {
  public:
@@ -103,7 +82,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 std::vector<std::uint64_t>& sent, bool reaching) {
   return on_ranks(x, [&](loopback& transport, auto& mine) {
     guarded_executor executor;
-    device_vector const values(mine, executor);
+    device_vector<float> const values(mine, executor);
     auto const sum_over = [&](auto& over) {
       plan sum(mine.size(), codec, over, executor, options);
       for (std::uint64_t step = 0; step < 2; ++step)
@@ -183,7 +162,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
     auto const rank = static_cast<std::size_t>(transport.rank());
     guarded_executor executor;
     staged over(transport, executor);
-    device_vector const values(x[rank], executor);
+    device_vector<float> const values(x[rank], executor);
     plan sum(x[rank].size(), sign<>{}, over, executor);
     auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
     after[rank] = values.host();
@@ -214,7 +193,7 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
       if (on_device) {
         guarded_executor executor;
         staged over(transport, executor);
-        device_vector const there(mine, executor);
+        device_vector<float> const there(mine, executor);
         plan(values, codec, over, executor, options).all_reduce(there.span());
       } else {
         host_executor executor;

@@ -15,7 +15,9 @@
 #include <mutex>
 #include <new>
 #include <queue>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace hcomp::testing {
 
@@ -101,10 +103,10 @@ class guarded_executor {
     });
   }
   mark read(void* to, std::byte const* from, std::size_t bytes) {
-    return give([=] { std::memcpy(to, from, bytes); });
+    return give([=] { copy(to, from, bytes); });
   }
   mark write(std::byte* to, void const* from, std::size_t bytes) {
-    return give([=] { std::memcpy(to, from, bytes); });
+    return give([=] { copy(to, from, bytes); });
   }
   void wait(mark done) {
     guarded_memory::opened const open;
@@ -119,6 +121,9 @@ class guarded_executor {
   }
 
  private:
+  static void copy(void* to, void const* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);  // an empty vector has no address
+  }
   mark give(std::function<void()> work) {
     work_.push(std::move(work));
     return ++given_;
@@ -129,5 +134,26 @@ class guarded_executor {
 };
 
 static_assert(DeviceExecutor<guarded_executor>);
+
+/// Values in guarded memory, there and back.
+template <class T> class device_vector {
+ public:
+  device_vector(std::vector<T> const& x, guarded_executor& executor)
+      : memory_(x.size() * sizeof(T)), executor_(&executor) {
+    executor.wait(executor.write(memory_.data(), x.data(), memory_.size()));
+  }
+  std::span<T> span() const {
+    return {reinterpret_cast<T*>(memory_.data()), memory_.size() / sizeof(T)};
+  }
+  std::vector<T> host() const {
+    std::vector<T> x(memory_.size() / sizeof(T));
+    executor_->wait(executor_->read(x.data(), memory_.data(), memory_.size()));
+    return x;
+  }
+
+ private:
+  guarded_buffer memory_;
+  guarded_executor* executor_;
+};
 
 }  // namespace hcomp::testing

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// Whole vectors encoded and decoded by hand: for MPI_Allreduce with hcomp's op, and for whoever
-/// moves the bytes himself. Host memory, in the calling thread.
+/// moves the bytes himself. Host memory, in the calling thread; encoded_vector is for other memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -54,16 +54,12 @@ template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::si
   return block_count(codec, values) * codec.block_bytes(C::block_values);
 }
 
-/// Encode `x` into blocks of equal size; what pads the last one is 0.
-/// @param code  code_bytes(codec, x.size()) bytes, at any address
-/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or beyond
-///                                codec.max_summands(); rank < 0; statistics of another size
+namespace detail {
+
+/// What `options` say about the blocks that will be encoded with them.
+/// @throws std::invalid_argument  what encode says of its options
 template <Compressor C>
-void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
-            encode_options const& options = {}) {
-  auto const layout = layout_of(codec, x.size());
-  detail::require_code("encode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
-                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+block_origin origin_of(C const& codec, code_layout const& layout, encode_options const& options) {
   if (options.weight == 0 || options.rank < 0)
     throw std::invalid_argument("encode: rank " + std::to_string(options.rank) + ", weight " +
                                 std::to_string(options.weight) +
@@ -78,13 +74,27 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
   if (!options.statistics.empty() && options.statistics.size() != words)
     throw std::invalid_argument("encode: codec '" + std::string(C::name) + "' has " +
                                 std::to_string(words) + " words of statistics for " +
-                                std::to_string(x.size()) + " values, " +
+                                std::to_string(layout.values) + " values, " +
                                 std::to_string(options.statistics.size()) + " were given");
-  block_origin const origin{stream_of(options.key), static_cast<std::uint32_t>(options.rank),
-                            options.weight, 0,
-                            options.statistics.empty() ? nullptr : options.statistics.data()};
-  encode_blocks<C, typename C::value_type const*> const work{codec,       layout, x.data(),
-                                                             code.data(), origin, options.checksum};
+  return {stream_of(options.key), static_cast<std::uint32_t>(options.rank), options.weight, 0,
+          options.statistics.empty() ? nullptr : options.statistics.data()};
+}
+
+}  // namespace detail
+
+/// Encode `x` into blocks of equal size; what pads the last one is 0.
+/// @param code  code_bytes(codec, x.size()) bytes, at any address
+/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or beyond
+///                                codec.max_summands(); rank < 0; statistics of another size
+template <Compressor C>
+void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
+            encode_options const& options = {}) {
+  auto const layout = layout_of(codec, x.size());
+  detail::require_code("encode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
+                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+  encode_blocks<C, typename C::value_type const*> const work{
+      codec,           layout, x.data(), code.data(), detail::origin_of(codec, layout, options),
+      options.checksum};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
   std::fill(code.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), code.end(), std::byte{0});
 }

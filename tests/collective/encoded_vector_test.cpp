@@ -1,0 +1,148 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/encode.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/data.hpp>
+#include <support/guarded_executor.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// What `encode` and `decode` make of `x`, in host memory and by an executor.
+struct round_trip {
+  std::vector<std::uint32_t> statistics;
+  std::vector<std::byte> code;
+  std::vector<float> x;
+  std::uint64_t weight = 0;
+
+  friend bool operator==(round_trip const&, round_trip const&) = default;
+};
+
+encode_options options_of(std::span<std::uint32_t const> statistics) {
+  return {.key = {.seed = 3, .step = 4}, .rank = 2, .checksum = true, .statistics = statistics};
+}
+
+/// Of another rank, which has larger values.
+std::vector<float> larger(std::vector<float> x) {
+  for (float& value : x) value *= 1.5f;
+  return x;
+}
+
+template <class C> round_trip in_host_memory(C const& codec, std::vector<float> const& x) {
+  round_trip it{
+      measure(codec, std::span<float const>(larger(x))), {}, std::vector<float>(x.size())};
+  it.code = encode(codec, std::span(x), options_of(it.statistics));
+  it.weight = decode(codec, std::span<std::byte const>(it.code), std::span(it.x),
+                     {.key = {.seed = 3, .step = 4}});
+  return it;
+}
+
+/// Twice, so that nothing is left of the first.
+template <class C>
+round_trip in_guarded_memory(C const& codec, std::vector<float> const& x,
+                             guarded_executor& executor) {
+  device_vector<float> const from(x, executor), to(std::vector<float>(x.size()), executor);
+  device_vector<float> const other(std::vector<float>(x.size(), 0.5f), executor);
+  device_vector<float> const measured(larger(x), executor);
+  encoded_vector vector(x.size(), codec, executor);
+  vector.encode(other.span(), options_of(vector.measure(other.span())));
+  vector.decode(to.span(), {.key = {.seed = 3, .step = 4}});
+  round_trip it{vector.measure(measured.span()), std::vector<std::byte>(vector.size()), {}};
+  vector.encode(from.span(), options_of(it.statistics));
+  it.weight = vector.decode(to.span(), {.key = {.seed = 3, .step = 4}});
+  executor.wait(executor.read(it.code.data(), vector.data(), vector.size()));
+  it.x = to.host();
+  return it;
+}
+
+template <class C> round_trip by_threads(C const& codec, std::vector<float> const& x) {
+  host_executor executor(2);
+  encoded_vector vector(x.size(), codec, executor);
+  round_trip it{vector.measure(larger(x)), {}, std::vector<float>(x.size())};
+  vector.encode(x, options_of(it.statistics));
+  it.weight = vector.decode(it.x, {.key = {.seed = 3, .step = 4}});
+  it.code.assign(vector.data(), vector.data() + vector.size());
+  return it;
+}
+
+}  // namespace
+
+TEST_CASE("encoded vector: the bytes and values of encode and decode, whoever works") {
+  builtin_codecs<float>::for_each([]<class C>() {
+    constexpr std::size_t block = C::block_values;
+    for (std::size_t const values :
+         {std::size_t{0}, std::size_t{1}, block - 1, block, 2 * block + 7}) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(values);
+      auto const codec = fit(C{}, 4);
+      auto const x = data::uniform<float>(values, -8, 8, {.seed = 1});
+      auto const expected = in_host_memory(codec, x);
+      guarded_executor executor;
+      CHECK(in_guarded_memory(codec, x, executor) == expected);
+      if constexpr (Calibrated<C>) CHECK(by_threads(codec, x) == expected);
+    }
+  });
+}
+
+TEST_CASE("encoded vector: damage, NaN and another weight are told as by decode; x is unchanged") {
+  constexpr std::size_t values = 2 * std::size_t{sign<>::block_values} + 9;
+  sign<> const codec;
+  auto x = data::uniform<float>(values, -8, 8, {.seed = 2});
+  std::vector<float> const before(values, 42.0f);
+  guarded_executor executor;
+  device_vector<float> const to(before, executor);
+  encoded_vector vector(values, codec, executor);
+
+  auto const both = [&](encode_options const& how, decode_options const& wanted, std::size_t flip) {
+    device_vector<float> const from(x, executor);
+    vector.encode(from.span(), how);
+    auto code = encode(codec, std::span<float const>(x), how);
+    code[flip] ^= std::byte{1};
+    executor.wait(executor.write(vector.data() + flip, code.data() + flip, 1));
+    auto unused = before;
+    auto const there = outcome_of([&] { vector.decode(to.span(), wanted); });
+    auto const here = outcome_of(
+        [&] { decode(codec, std::span<std::byte const>(code), std::span(unused), wanted); });
+    CHECK(there == here);
+    CHECK(first_difference(to.host(), before) == nowhere);
+    return there.what;
+  };
+  std::size_t const padding = code_bytes(codec, values) - 1, second = codec.block_bytes() + 99;
+  CHECK(both({.checksum = true}, {}, second) == "wire_error");
+  CHECK(both({}, {.weight = 3}, padding) == "wire_error");
+  CHECK(both({}, {.key = {.step = 1}}, padding) == "wire_error");
+  x[values - 1] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(both({}, {}, padding) == "nonfinite_error");
+}
+
+TEST_CASE("encoded vector: what does not fit is refused with the numbers") {
+  guarded_executor executor;
+  thc<> const codec;
+  encoded_vector vector(7, codec, executor);
+  device_vector<float> const x(std::vector<float>(6), executor);
+  CHECK_THROWS_WITH_AS(vector.encode(x.span()),
+                       "encode: 6 values, the encoded_vector was made for 7",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(vector.decode(x.span()),
+                       "decode: 6 values, the encoded_vector was made for 7",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(vector.measure(x.span()),
+                       "measure: 6 values, the encoded_vector was made for 7",
+                       std::invalid_argument);
+  device_vector<float> const y(std::vector<float>(7), executor);
+  std::vector<std::uint32_t> const words(5);
+  CHECK_THROWS_AS(vector.encode(y.span(), {.statistics = words}), std::invalid_argument);
+  CHECK_THROWS_AS(vector.encode(y.span(), {.weight = 0}), std::invalid_argument);
+}
