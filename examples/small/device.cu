@@ -1,4 +1,5 @@
-// Sums a vector that lies in GPU memory over all MPI ranks, one bit per value.
+// Sums a vector that lies in GPU memory over all MPI ranks, one bit per value; then by the MPI's
+// own MPI_Allreduce, if that takes pointers to GPU memory.
 //   mpirun -n 4 ./device
 #include <mpi.h>
 
@@ -33,6 +34,17 @@ int main(int argc, char** argv) {
     if (transport.rank() == 0)
       std::printf("%d ranks, %.1f kB sent by each, the first value is %g\n", transport.size(),
                   1e-3 * static_cast<double>(report.bytes_sent), double{first});
+
+    if (hcomp::mpi::reaches_device()) {
+      hcomp::mpi::op sum{plan.codec(), executor};
+      hcomp::encoded_vector code(gradient.size(), sum.codec(), executor);
+      code.encode(gradient, {.key = {.seed = 43}, .rank = transport.rank()});
+      executor.synchronize();  // MPI knows no streams
+      MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(gradient.size()), sum.type(), sum.handle(),
+                    MPI_COMM_WORLD);
+      code.decode(gradient, {.key = {.seed = 43}});
+      executor.synchronize();
+    }
   }
   MPI_Finalize();
   return status;

@@ -6,13 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/encode.hpp>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,23 +29,114 @@
 
 namespace hcomp::mpi {
 
+namespace detail {
+
+/// The largest of all ranks' words, word by word. Collective.
+/// @throws std::invalid_argument  more words than an int can count
+inline void unite_statistics(std::vector<std::uint32_t>& words, std::size_t values, MPI_Comm comm) {
+  if (words.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw std::invalid_argument("mpi::measure: " + std::to_string(values) + " values have " +
+                                std::to_string(words.size()) +
+                                " words of statistics, more than MPI's int count can hold");
+  require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT32_T,
+                        MPI_MAX, comm),
+          "MPI_Allreduce of the statistics");
+}
+
+}  // namespace detail
+
 /// What a Calibrated codec needs to know of all ranks' values before any of them encodes, for
 /// encode_options::statistics; of other codecs nothing. Collective.
 template <Compressor C>
 std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x,
                                    MPI_Comm comm) {
   auto words = hcomp::measure(codec, x);
-  if constexpr (Calibrated<C>) {
-    if (words.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw std::invalid_argument("mpi::measure: " + std::to_string(x.size()) + " values have " +
-                                  std::to_string(words.size()) +
-                                  " words of statistics, more than MPI's int count can hold");
-    require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT32_T,
-                          MPI_MAX, comm),
-            "MPI_Allreduce of the statistics");
-  }
+  if constexpr (Calibrated<C>) detail::unite_statistics(words, x.size(), comm);
   return words;
 }
+
+/// The same for values in the memory of the vector's executor.
+template <Compressor C, Executor E>
+std::vector<std::uint32_t> measure(encoded_vector<C, E>& vector,
+                                   std::span<typename C::value_type const> x, MPI_Comm comm) {
+  auto words = vector.measure(x);
+  if constexpr (Calibrated<C>) detail::unite_statistics(words, x.size(), comm);
+  return words;
+}
+
+namespace detail {
+
+/// What the datatype of an op carries: the codec, and how blocks are merged where MPI has them.
+/// Copies of the datatype have copies of it.
+template <HomomorphicSum C, Executor E> struct block_merger {
+  C codec;
+
+  void operator()(std::byte* acc, std::byte const* in, std::size_t blocks) const {
+    merge_blocks<C> const work{codec, acc, in};
+    for (std::size_t i = 0; i < blocks; ++i) work(simd_group{}, i);
+  }
+};
+
+/// In a device's memory if MPI has one of the operands there, otherwise as above.
+template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
+ public:
+  block_merger(C const& of_blocks, E& executor)
+      : codec(of_blocks), device_(std::make_shared<device>(executor)) {}
+
+  C codec;
+
+  void operator()(std::byte* acc, std::byte const* in, std::size_t blocks) const {
+    auto const is_there = [&](std::byte const* bytes) {
+      return device_->executor.space_of(bytes) == memory_space::device;
+    };
+    bool const acc_is_there = is_there(acc), in_is_there = is_there(in);
+    if (!acc_is_there && !in_is_there)
+      return block_merger<C, host_executor>{codec}(acc, in, blocks);
+    if (acc_is_there) require_aligned(acc);
+    if (in_is_there) require_aligned(in);
+    std::lock_guard const alone(device_->used);
+    E& executor = device_->executor;
+    if (acc_is_there && in_is_there) {
+      executor.for_each_block(blocks, merge_blocks<C>{codec, acc, in});
+      return executor.synchronize();
+    }
+    std::size_t const bytes = blocks * codec.block_bytes(C::block_values);
+    std::byte* const copy = device_->scratch_of(bytes);
+    executor.write(copy, acc_is_there ? in : acc, bytes);
+    executor.for_each_block(blocks, acc_is_there ? merge_blocks<C>{codec, acc, copy}
+                                                 : merge_blocks<C>{codec, copy, in});
+    if (acc_is_there)
+      executor.synchronize();
+    else
+      executor.wait(executor.read(acc, copy, bytes));
+  }
+
+ private:
+  static void require_aligned(std::byte const* blocks) {
+    auto const address = reinterpret_cast<std::uintptr_t>(blocks);
+    if (address % 4 != 0)
+      throw std::invalid_argument("they start at the device's address " + std::to_string(address) +
+                                  ", which is not a multiple of 4");
+  }
+
+  /// What copies of a datatype have in common.
+  struct device {
+    explicit device(E& used_by_all) : executor(used_by_all) {}
+
+    std::byte* scratch_of(std::size_t bytes) {
+      if (!scratch || scratch->size() < bytes) scratch.emplace(bytes);
+      return scratch->data();
+    }
+
+    E& executor;
+    std::mutex used;
+    std::optional<typename E::buffer> scratch;  ///< for what the host has of a call's blocks
+  };
+
+  std::shared_ptr<device> device_;
+};
+
+}  // namespace detail
 
 /// An MPI_Op and the MPI_Datatype it works on: one element is one encoded block.
 ///
@@ -54,27 +153,39 @@ std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_t
 /// reduction tree the library chooses, but are the same on all ranks as long as it reduces every
 /// element along one tree, as MPI asks of it. Blocks that contradict each other make `decode` throw
 /// on every rank. Make it after MPI_Init; destroying it after MPI_Finalize is harmless.
-template <HomomorphicSum C> class op {
+///
+/// An op made with a DeviceExecutor also takes blocks in the device's memory, for an MPI that does:
+///
+///     hcomp::gpu::stream_executor executor(stream);
+///     hcomp::mpi::op sum{hcomp::sign{}, executor};
+///     hcomp::encoded_vector code(x.size(), sum.codec(), executor);
+///     code.encode(x, {.key = {.seed = 1, .step = t}, .rank = rank});
+///     executor.synchronize();  // MPI knows no streams
+///     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
+///     comm); code.decode(x, {.key = {.seed = 1, .step = t}});
+///
+/// Where its operands are is asked in every call, because libraries differ: some hand over what
+/// they were given, some copies in host memory, some one of each. Two in host memory are merged
+/// there; with one, it is copied to memory that the op keeps; the call returns when the sum is
+/// there. The executor is used, not owned, and must outlive the op and copies of its datatype. They
+/// take turns with it; nobody else may use it while MPI may call the op, from whatever thread. What
+/// fails then ends the job by MPI_Abort, since an op can report no error.
+///
+/// @tparam E  where blocks can be besides host memory; host_executor: nowhere
+template <HomomorphicSum C, Executor E = host_executor> class op {
  public:
   /// @param commutative  false: for libraries that fold in an order of each rank's own
   /// @throws transport_error  MPI refuses the op or the datatype
-  explicit op(C const& codec = {}, bool commutative = true) {
-    auto carried = std::make_unique<C>(codec);
-    codec_ = carried.get();
-    require(
-        MPI_Type_contiguous(static_cast<int>(codec.block_bytes(C::block_values)), MPI_BYTE, &type_),
-        "MPI_Type_contiguous");
-    require(MPI_Type_commit(&type_), "MPI_Type_commit");
-    require(MPI_Type_set_attr(type_, key(), carried.get()), "MPI_Type_set_attr");
-    carried.release();  // the attribute deletes it with the datatype
-    require(MPI_Op_create(&merge, commutative, &op_), "MPI_Op_create");
-  }
+  explicit op(C const& codec = {}, bool commutative = true) requires(!DeviceExecutor<E>)
+      : op(std::make_unique<merger>(merger{codec}), commutative) {}
+  op(C const& codec, E& executor, bool commutative = true) requires DeviceExecutor<E>
+      : op(std::make_unique<merger>(codec, executor), commutative) {}
   op(op&& other) noexcept
-      : codec_(std::exchange(other.codec_, nullptr)),
+      : merger_(std::exchange(other.merger_, nullptr)),
         type_(std::exchange(other.type_, MPI_DATATYPE_NULL)),
         op_(std::exchange(other.op_, MPI_OP_NULL)) {}
   op& operator=(op&& other) noexcept {
-    std::swap(codec_, other.codec_);
+    std::swap(merger_, other.merger_);
     std::swap(type_, other.type_);
     std::swap(op_, other.op_);
     return *this;
@@ -87,12 +198,12 @@ template <HomomorphicSum C> class op {
 
   MPI_Op handle() const { return op_; }
   MPI_Datatype type() const { return type_; }
-  C const& codec() const { return *codec_; }
+  C const& codec() const { return merger_->codec; }
 
   /// Elements (blocks) that `values` values make: MPI's count.
   /// @throws std::invalid_argument  more than an int can count
   int count(std::size_t values) const {
-    std::size_t const blocks = block_count(*codec_, values);
+    std::size_t const blocks = block_count(codec(), values);
     if (blocks > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw std::invalid_argument("mpi::op: " + std::to_string(values) + " values make " +
                                   std::to_string(blocks) +
@@ -101,49 +212,73 @@ template <HomomorphicSum C> class op {
   }
 
  private:
-  /// Where the datatypes of this codec keep their codec; made once per process, kept to its end.
+  using merger = detail::block_merger<C, E>;
+
+  op(std::unique_ptr<merger> carried, bool commutative) : merger_(carried.get()) {
+    require(MPI_Type_contiguous(static_cast<int>(codec().block_bytes(C::block_values)), MPI_BYTE,
+                                &type_),
+            "MPI_Type_contiguous");
+    require(MPI_Type_commit(&type_), "MPI_Type_commit");
+    require(MPI_Type_set_attr(type_, key(), carried.get()), "MPI_Type_set_attr");
+    carried.release();  // the attribute deletes it with the datatype
+    require(MPI_Op_create(&merge, commutative, &op_), "MPI_Op_create");
+  }
+
+  /// Where the datatypes of this codec keep their merger; made once per process, kept to its end.
   static int key() {
     static int const keyval = [] {
       int created = MPI_KEYVAL_INVALID;
-      require(MPI_Type_create_keyval(&copy_codec, &delete_codec, &created, nullptr),
+      require(MPI_Type_create_keyval(&copy_merger, &delete_merger, &created, nullptr),
               "MPI_Type_create_keyval");
       return created;
     }();
     return keyval;
   }
-  static int copy_codec(MPI_Datatype, int, void*, void* from, void* to, int* copied) {
-    *static_cast<void**>(to) = new C(*static_cast<C const*>(from));
+  static int copy_merger(MPI_Datatype, int, void*, void* from, void* to, int* copied) {
+    auto* const copy = new (std::nothrow) merger(*static_cast<merger const*>(from));
+    if (copy == nullptr) return MPI_ERR_NO_MEM;
+    *static_cast<void**>(to) = copy;
     *copied = 1;
     return MPI_SUCCESS;
   }
-  static int delete_codec(MPI_Datatype, int, void* codec, void*) {
-    delete static_cast<C*>(codec);
+  static int delete_merger(MPI_Datatype, int, void* carried, void*) {
+    delete static_cast<merger*>(carried);
     return MPI_SUCCESS;
   }
 
   /// What MPI calls: inout[i] += in[i].
   static void merge(void* in, void* inout, int* count, MPI_Datatype* type) {
-    void* codec = nullptr;
+    void* carried = nullptr;
     int found = 0;
-    MPI_Type_get_attr(*type, key(), static_cast<void*>(&codec), &found);
-    if (!found) {  // an op has no way to return an error
-      std::fprintf(
-          stderr,
-          "hcomp: the op of codec '%s' was called with a datatype that is not its own; use "
-          "op.type() together with op.handle()\n",
-          C::name);
-      MPI_Abort(MPI_COMM_WORLD, MPI_ERR_TYPE);
+    MPI_Type_get_attr(*type, key(), static_cast<void*>(&carried), &found);
+    if (!found)
+      return end_job(
+          "was called with a datatype that is not its own; use op.type() together with "
+          "op.handle()",
+          MPI_ERR_TYPE);
+    try {
+      (*static_cast<merger const*>(carried))(static_cast<std::byte*>(inout),
+                                             static_cast<std::byte const*>(in),
+                                             static_cast<std::size_t>(*count));
+    } catch (std::exception const& error) {
+      end_job(("could not add up " + std::to_string(*count) + " blocks: " + error.what()).c_str(),
+              MPI_ERR_OTHER);
     }
-    merge_blocks<C> const work{*static_cast<C const*>(codec), static_cast<std::byte*>(inout),
-                               static_cast<std::byte const*>(in)};
-    for (int i = 0; i < *count; ++i) work(simd_group{}, static_cast<std::size_t>(i));
+  }
+  /// An op has no way to return an error.
+  static void end_job(char const* why, int code) {
+    std::fprintf(stderr, "hcomp: the op of codec '%s' %s\n", C::name, why);
+    MPI_Abort(MPI_COMM_WORLD, code);
   }
 
-  C const* codec_ = nullptr;  // belongs to the datatype
+  merger const* merger_ = nullptr;  // belongs to the datatype
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   MPI_Op op_ = MPI_OP_NULL;
 };
 
 template <class C> op(C) -> op<C>;
+template <class C> op(C, bool) -> op<C>;
+template <class C, DeviceExecutor E> op(C, E&) -> op<C, E>;
+template <class C, DeviceExecutor E> op(C, E&, bool) -> op<C, E>;
 
 }  // namespace hcomp::mpi

@@ -1,0 +1,258 @@
+// ranks: 1 3
+#include <doctest/doctest.h>
+#include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/mpi/op.hpp>
+#include <hcomp/op/encode.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/data.hpp>
+#include <support/guarded_executor.hpp>
+#include <thread>
+#include <vector>
+
+/// In a child of a test: the only way out of an op.
+extern "C" int MPI_Abort(MPI_Comm, int code) {
+  std::fprintf(stderr, "aborted%s", code == MPI_ERR_TYPE ? " for its type" : "");
+  std::fflush(stderr);
+  _exit(1);
+}
+
+namespace {
+
+using namespace hcomp;
+using testing::device_vector;
+using testing::guarded_executor;
+
+using bytes = std::vector<std::byte>;
+using some_codecs = codec_list<sign<>, sign_count<>>;
+
+/// Codes of two ranks, encoded alike.
+template <class C> std::vector<bytes> two_codes(C const& codec, std::size_t values) {
+  auto const largest = data::uniform<float>(values, 8, 8, {.seed = 1});
+  auto const statistics = measure(codec, std::span(largest));
+  std::vector<bytes> codes;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto const x = data::whole_numbers(values, rank);
+    codes.push_back(
+        encode(codec, std::span(x), {.rank = rank, .checksum = true, .statistics = statistics}));
+  }
+  return codes;
+}
+
+/// An executor that says how often its memory was asked for.
+struct counting_executor : guarded_executor {
+  static inline int buffers = 0;
+  struct buffer : testing::guarded_buffer {
+    explicit buffer(std::size_t size) : testing::guarded_buffer(size) { ++buffers; }
+  };
+};
+
+/// An executor that notices when a copy is given before the last one's caller has got its result.
+struct jealous_executor : guarded_executor {
+  static inline std::atomic<bool> is_used = false;
+  static inline std::atomic<int> interruptions = 0;
+
+  mark write(std::byte* to, void const* from, std::size_t size) {
+    if (is_used.exchange(true)) ++interruptions;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return guarded_executor::write(to, from, size);
+  }
+  void wait(mark done) {
+    guarded_executor::wait(done);
+    is_used = false;
+  }
+};
+
+/// A device on which nothing can be started.
+struct broken_executor : guarded_executor {
+  template <class F> void for_each_block(std::size_t, F const&) {
+    throw std::runtime_error("no kernel image is available");
+  }
+};
+
+/// What `f` prints to stderr when it runs in a process of its own, until that ends.
+std::string last_words(std::function<void()> const& f) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  pid_t const child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], 2);
+    f();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[256];
+  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? text : "it went on";
+}
+
+}  // namespace
+
+TEST_CASE("device op: operands here, there, or one of each: the bytes of an op on the host") {
+  some_codecs::for_each([&]<class C>() {
+    auto const codec = fit(C{}, 2);
+    std::size_t const values = std::size_t{C::block_values} * 2 + 7;
+    auto const codes = two_codes(codec, values);
+    mpi::op const host{codec};
+    bytes expected = codes[1];
+    MPI_Reduce_local(codes[0].data(), expected.data(), host.count(values), host.type(),
+                     host.handle());
+    REQUIRE(expected != codes[1]);
+    guarded_executor executor;
+    mpi::op const sum{codec, executor};
+    for (bool const in_is_there : {false, true})
+      for (bool const acc_is_there : {false, true}) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(in_is_there);
+        CAPTURE(acc_is_there);
+        bytes in = codes[0], acc = codes[1];
+        device_vector<std::byte> const in_there(in, executor), acc_there(acc, executor);
+        MPI_Reduce_local(in_is_there ? in_there.span().data() : in.data(),
+                         acc_is_there ? acc_there.span().data() : acc.data(), sum.count(values),
+                         sum.type(), sum.handle());
+        CHECK((acc_is_there ? acc_there.host() : acc) == expected);
+        CHECK((acc_is_there ? acc : acc_there.host()) == codes[1]);
+        CHECK(in == codes[0]);
+        CHECK(in_there.host() == codes[0]);
+      }
+  });
+}
+
+TEST_CASE("device op: memory for copies is asked for once, and when a call has more blocks") {
+  sign<> const codec;
+  std::size_t const values = std::size_t{sign<>::block_values} * 5;
+  auto const codes = two_codes(codec, values);
+  bytes acc = codes[1];
+  counting_executor executor;
+  device_vector<std::byte> const there(codes[0], executor);
+  mpi::op const sum{codec, executor};
+  counting_executor::buffers = 0;
+  auto const merge = [&](int blocks) {
+    MPI_Reduce_local(there.span().data(), acc.data(), blocks, sum.type(), sum.handle());
+    return counting_executor::buffers;
+  };
+  CHECK(merge(0) == 0);
+  CHECK(merge(2) == 1);
+  CHECK(merge(1) == 1);
+  CHECK(merge(2) == 1);
+  CHECK(merge(5) == 2);
+  CHECK(merge(4) == 2);
+}
+
+TEST_CASE("device op: threads and copies of the datatype take turns with the executor") {
+  sign_count<> const codec{.magnitude = 1, .summands = 2};
+  std::size_t const values = std::size_t{sign_count<>::block_values} * 2;
+  auto const codes = two_codes(codec, values);
+  jealous_executor executor;
+  device_vector<std::byte> const there(codes[0], executor);
+  bytes expected = codes[1];
+  auto const merge = [&](bytes& acc, auto const& sum, MPI_Datatype type) {
+    MPI_Reduce_local(there.span().data(), acc.data(), sum.count(values), type, sum.handle());
+  };
+  mpi::op const sum{codec, executor};
+  merge(expected, sum, sum.type());
+  MPI_Datatype copy, orphan;
+  MPI_Type_dup(sum.type(), &copy);
+  {
+    mpi::op const short_lived{codec, executor};
+    MPI_Type_dup(short_lived.type(), &orphan);
+  }
+  bytes found = codes[1];
+  merge(found, sum, orphan);
+  CHECK(found == expected);
+
+  jealous_executor::interruptions = 0;
+  std::vector<bytes> results(3);
+  std::vector<std::thread> crew;
+  for (auto& mine : results)
+    crew.emplace_back([&] {
+      for (int round = 0; round < 10; ++round) {
+        mine = codes[1];
+        merge(mine, sum, round % 2 == 0 ? copy : sum.type());
+      }
+    });
+  for (auto& thread : crew) thread.join();
+  for (auto const& one : results) CHECK(one == expected);
+  CHECK(jealous_executor::interruptions == 0);
+  MPI_Type_free(&copy);
+  MPI_Type_free(&orphan);
+}
+
+TEST_CASE("device op: an MPI that hands out host copies sums vectors of a device") {
+  int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
+  auto const codec = fit(thc<>{}, 4);
+  std::size_t const values = std::size_t{thc<>::block_values} * 3 + 5;
+  auto x = data::whole_numbers(values, rank);
+  stream_key const key{.seed = 5, .step = 6};
+  auto const add = [&](bytes& code, auto const& sum) {
+    MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
+                  MPI_COMM_WORLD);
+  };
+
+  guarded_executor executor;
+  device_vector<float> const there(x, executor);
+  encoded_vector vector(values, codec, executor);
+  auto const words = mpi::measure(vector, std::span<float const>(there.span()), MPI_COMM_WORLD);
+  vector.encode(there.span(), {.key = key, .rank = rank, .statistics = words});
+  bytes copy(vector.size());
+  executor.wait(executor.read(copy.data(), vector.data(), copy.size()));
+  add(copy, mpi::op{codec, executor});
+  executor.wait(executor.write(vector.data(), copy.data(), copy.size()));
+  CHECK(vector.decode(there.span(), {.key = key}) == static_cast<std::uint64_t>(ranks));
+
+  auto const statistics = mpi::measure(codec, std::span<float const>(x), MPI_COMM_WORLD);
+  CHECK(words == statistics);
+  auto code = encode(codec, std::span<float const>(x),
+                     {.key = key, .rank = rank, .statistics = statistics});
+  add(code, mpi::op{codec});
+  decode(codec, code, std::span(x), {.key = key});
+  CHECK(there.host() == x);
+}
+
+TEST_CASE("device op: what goes wrong inside ends the job, and says why") {
+  if (mpi::size_of(MPI_COMM_WORLD) > 1) return;
+  sign<> const codec;
+  auto const codes = two_codes(codec, 1);
+  guarded_executor executor;
+  device_vector<std::byte> const there(codes[0], executor);
+  broken_executor broken;
+  auto const ends = [&](auto const& sum, MPI_Datatype type, std::size_t shift) {
+    return last_words([&] {
+      bytes acc = codes[1];
+      MPI_Reduce_local(there.span().data() + shift, acc.data(), 1, type, sum.handle());
+    });
+  };
+  mpi::op const on_broken{codec, broken};
+  mpi::op const with_executor{codec, executor};
+  mpi::op const on_host{codec};
+  CHECK(ends(on_broken, on_broken.type(), 0) ==
+        "hcomp: the op of codec 'sign' could not add up 1 blocks: no kernel image is available\n"
+        "aborted");
+  std::string const address =
+      std::to_string(reinterpret_cast<std::uintptr_t>(there.span().data()) + 2);
+  CHECK(ends(with_executor, with_executor.type(), 2) ==
+        "hcomp: the op of codec 'sign' could not add up 1 blocks: they start at the device's "
+        "address " +
+            address + ", which is not a multiple of 4\naborted");
+  CHECK(ends(with_executor, on_host.type(), 0) ==
+        "hcomp: the op of codec 'sign' was called with a datatype that is not its own; use "
+        "op.type() together with op.handle()\naborted for its type");
+}
