@@ -14,15 +14,18 @@
 #include <cstdio>
 #include <cub/device/device_select.cuh>
 #include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/gpu/error_feedback.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/op/block_work.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,10 +63,10 @@ template <class F> double seconds(int turns, F const& f) {
 class table {
  public:
   explicit table(double copy_rate) : copy_rate_(copy_rate) {
-    std::printf("%-34s %10s %10s %8s\n", "", "ms", "GB/s", "of copy");
+    std::printf("%-44s %10s %10s %8s\n", "", "ms", "GB/s", "of copy");
   }
   void print(std::string const& what, double took, double bytes) const {
-    std::printf("%-34s %10.3f %10.1f %8.2f\n", what.c_str(), 1e3 * took, 1e-9 * bytes / took,
+    std::printf("%-44s %10.3f %10.1f %8.2f\n", what.c_str(), 1e3 * took, 1e-9 * bytes / took,
                 bytes / took / copy_rate_);
   }
 
@@ -143,6 +146,25 @@ void measure_codec(table const& figures, int turns, vectors const& v, C const& c
       values + code);
 }
 
+void measure_inceptionn(table const& figures, int turns, vectors const& v, int prescale) {
+  hcomp::inceptionn const codec({.prescale = prescale});
+  gpu::stream_executor executor;
+  inceptionn_streams streams(v.values, executor);
+  gpu::device_buffer memory(codec.capacity(v.values));
+  std::span const code(memory.data(), memory.size());
+  std::span const x(v.floats(), v.values), y(reinterpret_cast<float*>(v.y.data()), v.values);
+  auto const encode = [&] { streams.encode(codec, x, code); };
+  double const encoding = seconds(turns, encode);
+  double const coded = static_cast<double>(streams.bytes());
+  double const bytes = static_cast<double>(x.size_bytes()) + coded;
+  char name[64];
+  std::snprintf(name, sizeof(name), "inceptionn, %.2f bytes per value",
+                coded / static_cast<double>(v.values));
+  figures.print(std::string(name) + " encode", encoding, bytes);
+  figures.print(std::string(name) + " decode",
+                seconds(turns, [&] { streams.decode(codec, code, y); }), bytes);
+}
+
 /// What one would write or call without hcomp.
 void measure_others(table const& figures, int turns, vectors const& v, double share) {
   double const values = static_cast<double>(v.values) * sizeof(float);
@@ -200,5 +222,6 @@ int main(int argc, char** argv) {
   measure_codec(figures, turns, v, fit(thc<>{}, 4));
   measure_codec(figures, turns, v, float_cast<float16>{});
   measure_codec(figures, turns, v, float_cast<bfloat16>{});
+  for (int const prescale : {0, -6}) measure_inceptionn(figures, turns, v, prescale);
   measure_others(figures, turns, v, share);
 }

@@ -148,13 +148,8 @@ class inceptionn {
   /// Checks all that decode does.
   /// @throws wire_error  not a stream of `values` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t values) const {
-    auto const info = peek(in);
-    if (!(info.options == options_))
-      detail::inceptionn_damaged(detail::text_of(info.options) + "; here it is " +
-                                 detail::text_of(options_));
-    if (info.values != values)
-      detail::inceptionn_damaged(std::to_string(info.values) + " values, " +
-                                 std::to_string(values) + " were expected");
+    auto const header = header_type::read(in);
+    header.require(options_, values);
     std::size_t const chunks = detail::inceptionn_chunks(values);
     std::size_t at = header_type::front(chunks);
     for (std::size_t i = 0; i < chunks; ++i) {
@@ -162,17 +157,14 @@ class inceptionn {
         for (std::size_t line = 0; line < 256; line += 64)
           detail::prefetch(in.data(), chunk_of(in, i + 4, values).begin + line);
       auto const c = chunk_of(in, i, values);
-      if (c.begin != at || c.end < at || c.end > info.bytes ||
+      if (c.begin != at || c.end < at || c.end > header.bytes ||
           !coder_.valid(in.data() + at, c.end - at, c.values))
-        detail::inceptionn_damaged(
-            "chunk " + std::to_string(i) + " of " + std::to_string(c.values) + " values, bytes " +
-            std::to_string(c.begin) + " to " + std::to_string(c.end) + " of " +
-            std::to_string(info.bytes) + ": its tags or neighbours say otherwise");
+        detail::inceptionn_damaged_chunk(i, c.values, {c.begin, c.end}, header.bytes);
       at = c.end;
     }
-    if (at != info.bytes)
+    if (at != header.bytes)
       detail::inceptionn_damaged("its chunks end at byte " + std::to_string(at) + " of " +
-                                 std::to_string(info.bytes));
+                                 std::to_string(header.bytes));
   }
 
   /// For other formats: f(n, tags, payloads) for chunk after chunk, of n values; those that are
@@ -229,11 +221,7 @@ class inceptionn {
   template <class Put>
   std::size_t write(char const* who, std::size_t values, std::span<std::byte> out,
                     Put const& put) const {
-    if (values > max_values || out.size() < capacity(values))
-      throw std::invalid_argument(
-          std::string("inceptionn::") + who + ": " + std::to_string(out.size()) + " bytes for " +
-          std::to_string(values) + " values; it takes " + std::to_string(capacity(values)) +
-          ", for at most " + std::to_string(max_values));
+    header_type::require_room("inceptionn::", who, values, out.size());
     std::size_t const chunks = detail::inceptionn_chunks(values);
     std::size_t at = header_type::front(chunks);
     for (std::size_t i = 0; i < chunks; ++i) {

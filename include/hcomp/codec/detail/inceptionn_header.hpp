@@ -7,14 +7,29 @@
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 namespace hcomp::detail {
 
 [[noreturn]] inline void inceptionn_damaged(std::string const& text) {
   throw wire_error("inceptionn: " + text);
+}
+
+/// Bytes of a stream.
+struct inceptionn_part {
+  std::size_t begin, end;
+};
+
+[[noreturn]] inline void inceptionn_damaged_chunk(std::size_t i, std::size_t values,
+                                                  inceptionn_part part, std::size_t bytes) {
+  inceptionn_damaged("chunk " + std::to_string(i) + " of " + std::to_string(values) +
+                     " values, bytes " + std::to_string(part.begin) + " to " +
+                     std::to_string(part.end) + " of " + std::to_string(bytes) +
+                     ": its tags or neighbours say otherwise");
 }
 
 /// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
@@ -36,11 +51,22 @@ struct inceptionn_header {
   }
 
   /// Where the first chunk begins.
-  static constexpr std::size_t front(std::size_t chunks) {
+  HCOMP_HD static constexpr std::size_t front(std::size_t chunks) {
     return sizeof(inceptionn_header) + chunks * sizeof(std::uint32_t);
   }
   static constexpr std::size_t capacity(std::size_t values) {
     return front(inceptionn_chunks(values)) + values * sizeof(float);
+  }
+
+  /// @param where  whose function `who` is
+  /// @throws std::invalid_argument  too many values, or less bytes than capacity(values)
+  static void require_room(char const* where, char const* who, std::size_t values,
+                           std::size_t bytes) {
+    if (values > max_values || bytes < capacity(values))
+      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(bytes) +
+                                  " bytes for " + std::to_string(values) + " values; it takes " +
+                                  std::to_string(capacity(values)) + ", for at most " +
+                                  std::to_string(max_values));
   }
 
   static inceptionn_header of(inceptionn_options const& options, std::size_t values,
@@ -60,10 +86,18 @@ struct inceptionn_header {
 
   /// @throws wire_error  it cannot be one, or bytes of the stream are missing
   static inceptionn_header read(std::span<std::byte const> in) {
-    if (in.size() < sizeof(inceptionn_header))
-      inceptionn_damaged(std::to_string(in.size()) + " bytes, the header has " +
+    require_whole(in.size());
+    return checked(load<inceptionn_header>(in.data()), in.size());
+  }
+  /// @throws wire_error  `given` bytes are less than a header
+  static void require_whole(std::size_t given) {
+    if (given < sizeof(inceptionn_header))
+      inceptionn_damaged(std::to_string(given) + " bytes, the header has " +
                          std::to_string(sizeof(inceptionn_header)));
-    auto const header = load<inceptionn_header>(in.data());
+  }
+  /// @param given  bytes of what this is the header of
+  /// @throws wire_error  as read
+  static inceptionn_header checked(inceptionn_header const& header, std::size_t given) {
     if (header.magic != right_magic || header.version != right_version)
       inceptionn_damaged("begins with " + std::to_string(header.magic) + ", version " +
                          std::to_string(header.version) + "; it should be " +
@@ -83,10 +117,18 @@ struct inceptionn_header {
                          std::to_string(header.bytes) + " bytes; they take " +
                          std::to_string(front(header.chunks)) + " to " +
                          std::to_string(capacity(header.values)));
-    if (header.bytes > in.size())
-      inceptionn_damaged(std::to_string(in.size()) + " of its " + std::to_string(header.bytes) +
+    if (header.bytes > given)
+      inceptionn_damaged(std::to_string(given) + " of its " + std::to_string(header.bytes) +
                          " bytes");
     return header;
+  }
+  /// @throws wire_error  it is not of so many values with these options
+  void require(inceptionn_options const& here, std::size_t expected) const {
+    if (!(options() == here))
+      inceptionn_damaged(text_of(options()) + "; here it is " + text_of(here));
+    if (values != expected)
+      inceptionn_damaged(std::to_string(values) + " values, " + std::to_string(expected) +
+                         " were expected");
   }
 };
 static_assert(sizeof(inceptionn_header) == 32);

@@ -36,11 +36,16 @@ template <class Group> class inceptionn_lane {
       for (int j = 0; j < 4; ++j) values_[r][j] = inceptionn_sum(four[j], values_[r][j]);
     }
   }
+  /// As CPUs divide: a NaN keeps its bits and becomes quiet.
   HCOMP_HD void divide(float by) {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) values_[r][j] /= by;
+      for (int j = 0; j < 4; ++j) {
+        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
+        bool const is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+        values_[r][j] = is_nan ? same_bits<float>(bits | 0x400000u) : values_[r][j] / by;
+      }
     }
   }
   HCOMP_HD void write(Group group, float* out, std::size_t n) const {
@@ -182,7 +187,8 @@ template <class Group> class inceptionn_lane {
   HCOMP_HD static void read_four(float const* x, std::size_t four, std::size_t n,
                                  float (&values)[4]) {
     if (is_whole(x, four, n)) {
-      memcpy(values, __builtin_assume_aligned(x + 4 * four, 16), sizeof(values));
+      auto const* const from = reinterpret_cast<std::byte const*>(x + 4 * four);
+      memcpy(values, __builtin_assume_aligned(from, 16), sizeof(values));
     } else {
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j) values[j] = 4 * four + j < n ? x[4 * four + j] : 0.0f;
@@ -191,7 +197,8 @@ template <class Group> class inceptionn_lane {
   HCOMP_HD static void write_four(float const (&values)[4], std::size_t four, std::size_t n,
                                   float* out) {
     if (is_whole(out, four, n)) {
-      memcpy(__builtin_assume_aligned(out + 4 * four, 16), values, sizeof(values));
+      auto* const to = reinterpret_cast<std::byte*>(out + 4 * four);
+      memcpy(__builtin_assume_aligned(to, 16), values, sizeof(values));
     } else {
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j)
@@ -215,15 +222,21 @@ HCOMP_HD bool inceptionn_is_chunk(Group group, std::byte const* chunk, std::size
   return group.sum(payloads) == bytes - tags && !inceptionn_tags_beyond(chunk, n);
 }
 
-/// The exponent, as floats store it, of the largest of n values that is finite, to all lanes.
+/// The exponent, as floats store it, of the largest finite one of this lane's share of n values, or
+/// `largest`.
 template <class Group>
-HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t n) {
-  std::uint32_t mine = 0;
+HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t n,
+                                        std::uint32_t largest) {
   for (auto i = static_cast<std::size_t>(group.lane()); i < n; i += Group::lanes) {
-    std::uint32_t const exponent = same_bits<std::uint32_t>(x[i]) >> 23 & 255u;
-    if (exponent < 255 && exponent > mine) mine = exponent;
+    float const value = x[i];
+    std::uint32_t const exponent = same_bits<std::uint32_t>(value) >> 23 & 255u;
+    if (exponent < 255 && exponent > largest) largest = exponent;
   }
-  std::uint32_t largest = 0;  // of all lanes, found bit by bit
+  return largest;
+}
+/// The largest of all lanes' numbers below 256, to all of them.
+template <class Group> HCOMP_HD std::uint32_t largest_of_lanes(Group group, std::uint32_t mine) {
+  std::uint32_t largest = 0;  // bit by bit
   for (std::uint32_t bit = 128; bit > 0; bit /= 2)
     if (group.any((mine & ~(bit - 1)) == (largest | bit))) largest |= bit;
   return largest;

@@ -1,0 +1,201 @@
+#pragma once
+/// @file
+/// INCEPTIONN's streams where an executor's memory is.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/inceptionn_chunks.hpp>
+#include <hcomp/codec/detail/inceptionn_header.hpp>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/detail/inceptionn_work.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// Encodes and decodes vectors in an executor's memory; the bytes and the values are those of
+/// codec `inceptionn`, the errors its errors.
+///
+///     hcomp::inceptionn_streams streams(x.size(), executor);
+///     streams.encode(codec, x, code);          // returns at once, as an executor does
+///     std::size_t const bytes = streams.bytes();  // waits
+///     streams.decode(codec, code.first(bytes), y);
+///
+/// The executor is used, not owned, and must outlive this. Vectors and streams lie in its memory;
+/// streams begin at multiples of 4, as addresses. Only `bytes`, `check` and `measure` wait for the
+/// executor. What was encoded before is needed no more when something else is. Calls allocate
+/// nothing, and those that do not wait can be captured in a CUDA graph.
+/// Memory: as much as the longest vector, and on a device 12 bytes per 1024 values.
+/// Cost: encoding reads the values once, and writes their code twice and reads it once: first every
+/// chunk where it has room, then, when all lengths are known, in its place. For up to 2 bytes per
+/// value this is less than to read the values twice. Decoding reads the code and writes the values.
+template <Executor E> class inceptionn_streams {
+ public:
+  /// @param most_values  of a vector to be encoded or looked at
+  inceptionn_streams(std::size_t most_values, E& executor)
+      : most_values_(most_values),
+        executor_(&executor),
+        slots_(detail::inceptionn_chunks(most_values) * detail::inceptionn_slot_bytes),
+        words_(std::max(detail::inceptionn_chunks(most_values), measuring_blocks)),
+        before_(detail::inceptionn_chunks(most_values) * sizeof(std::uint32_t)),
+        sums_((sums_of(detail::inceptionn_chunks(most_values)) + 1) * sizeof(std::uint32_t)),
+        bytes_(1),
+        header_(1),
+        part_(1) {}
+  inceptionn_streams(inceptionn_streams const&) = delete;
+  inceptionn_streams& operator=(inceptionn_streams const&) = delete;
+
+  /// Gives the executor the work of encoding x.
+  /// @param out  overwritten beyond the stream, too
+  /// @throws std::invalid_argument  `out` has less than codec.capacity(x.size()) bytes or begins at
+  ///                                another address, or x is longer than `most_values`
+  void encode(inceptionn const& codec, std::span<float const> x, std::span<std::byte> out) {
+    put("encode", codec, nullptr, x, out);
+  }
+  /// The same with x and what `in` holds, added: a hop of a ring.
+  /// @param in   sound, of x.size() values: checked, or made by `encode`
+  /// @param out  must overlap neither `in` nor x
+  void decode_add_encode(inceptionn const& codec, std::span<std::byte const> in,
+                         std::span<float const> x, std::span<std::byte> out) {
+    put("decode_add_encode", codec, in.data(), x, out);
+  }
+
+  /// How many bytes the last stream took, for other work, in the executor's memory.
+  std::uint64_t const* bytes_there() const { return bytes_.there(); }
+  /// The same for the host. Waits for the executor.
+  std::size_t bytes() {
+    bytes_.fetch(*executor_, 1);
+    return static_cast<std::size_t>(*bytes_.here());
+  }
+
+  /// Gives the executor the work of decoding `in`, and of dividing by `parts`.
+  /// @param in  sound, of x.size() values; other bytes may follow it
+  void decode(inceptionn const& codec, std::span<std::byte const> in, std::span<float> x,
+              int parts = 1) {
+    get("decode", codec, in.data(), nullptr, parts, x);
+  }
+  /// sums += what `in` holds.
+  void decode_add(inceptionn const& codec, std::span<std::byte const> in, std::span<float> sums) {
+    get("decode_add", codec, in.data(), sums.data(), 1, sums);
+  }
+
+  /// Checks all that inceptionn::check does, and reads nothing beyond `in`. Waits for the executor.
+  /// @throws wire_error             as inceptionn::check, in the same words
+  /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
+  void check(inceptionn const& codec, std::span<std::byte const> in, std::size_t values) {
+    require_values("check", values);
+    require_address("check", in.data());
+    using detail::inceptionn_header;
+    inceptionn_header::require_whole(in.size());
+    executor_->for_each_block(1, detail::take_inceptionn_header{in.data(), header_.there()});
+    header_.fetch(*executor_, 1);
+    auto const header = inceptionn_header::checked(*header_.here(), in.size());
+    header.require(codec.options(), values);
+
+    std::size_t const chunks = detail::inceptionn_chunks(values);
+    executor_->for_each_block(
+        chunks, detail::check_inceptionn_chunks{values, in.data(), header.bytes, words_.there()});
+    words_.fetch(*executor_, chunks);
+    auto const found = std::span(words_.here(), chunks);
+    auto const bad = std::ranges::find(found, 1u);
+    if (bad == found.end()) return;
+    auto const i = static_cast<std::size_t>(bad - found.begin());
+    executor_->for_each_block(1, detail::take_inceptionn_part{in.data(), i, chunks, part_.there()});
+    part_.fetch(*executor_, 1);
+    detail::inceptionn_damaged_chunk(i, detail::inceptionn_values_of(i, values), *part_.here(),
+                                     header.bytes);
+  }
+
+  /// inceptionn::measure, of any number of values. Waits for the executor.
+  std::uint32_t measure(std::span<float const> x) {
+    std::size_t const blocks = std::min(detail::inceptionn_chunks(x.size()), measuring_blocks);
+    executor_->for_each_block(blocks,
+                              detail::measure_chunks{x.size(), x.data(), blocks, words_.there()});
+    words_.fetch(*executor_, blocks);
+    std::uint32_t largest = 0;
+    for (std::size_t i = 0; i < blocks; ++i) largest = std::max(largest, words_.here()[i]);
+    return largest;
+  }
+
+  /// Where a sound stream holds NaN or infinity: a bit for every 64 values, a word for 1024. Waits
+  /// for the executor.
+  /// @throws std::invalid_argument  more than `most_values`
+  std::span<std::uint32_t const> find_nonfinite(inceptionn const& codec,
+                                                std::span<std::byte const> in, std::size_t values) {
+    require_values("find_nonfinite", values);
+    require_address("find_nonfinite", in.data());
+    std::size_t const chunks = detail::inceptionn_chunks(values);
+    executor_->for_each_block(
+        chunks, detail::find_nonfinite_chunks{detail::rule_of(codec.options()), values, in.data(),
+                                              words_.there()});
+    words_.fetch(*executor_, chunks);
+    return {words_.here(), chunks};
+  }
+
+ private:
+  static constexpr std::size_t measuring_blocks = 1024;
+
+  static constexpr std::size_t sums_of(std::size_t chunks) {
+    return (chunks + detail::inceptionn_words_per_sum - 1) / detail::inceptionn_words_per_sum;
+  }
+
+  void require_values(char const* who, std::size_t values) const {
+    if (values > most_values_)
+      throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": " +
+                                  std::to_string(values) + " values, made for " +
+                                  std::to_string(most_values_));
+  }
+  static void require_address(char const* who, std::byte const* stream) {
+    auto const address = reinterpret_cast<std::uintptr_t>(stream);
+    if (address % 4 != 0)
+      throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": a stream at " +
+                                  std::to_string(address) + ", not a multiple of 4");
+  }
+
+  void put(char const* who, inceptionn const& codec, std::byte const* in, std::span<float const> x,
+           std::span<std::byte> out) {
+    require_values(who, x.size());
+    require_address(who, in);
+    require_address(who, out.data());
+    detail::inceptionn_header::require_room("inceptionn_streams::", who, x.size(), out.size());
+    std::size_t const chunks = detail::inceptionn_chunks(x.size()), sums = sums_of(chunks);
+    auto* const before = reinterpret_cast<std::uint32_t*>(before_.data());
+    auto* const all = reinterpret_cast<std::uint32_t*>(sums_.data());
+    executor_->for_each_block(
+        chunks, detail::encode_inceptionn_chunks{detail::rule_of(codec.options()), x.size(),
+                                                 x.data(), in, slots_.data(), words_.there()});
+    executor_->for_each_block(sums, detail::sum_words{chunks, detail::inceptionn_words_per_sum,
+                                                      words_.there(), before, all});
+    if (sums > 1) executor_->for_each_block(1, detail::sum_words{sums, sums, all, all, all + sums});
+    executor_->for_each_block(
+        std::max(chunks, std::size_t{1}),
+        detail::put_inceptionn_chunks{detail::inceptionn_header::of(codec.options(), x.size(), 0),
+                                      slots_.data(), words_.there(), before, all, out.data(),
+                                      bytes_.there()});
+  }
+
+  void get(char const* who, inceptionn const& codec, std::byte const* in, float const* addend,
+           int parts, std::span<float> out) {
+    require_address(who, in);
+    executor_->for_each_block(
+        detail::inceptionn_chunks(out.size()),
+        detail::decode_inceptionn_chunks{detail::rule_of(codec.options()), out.size(), in, addend,
+                                         static_cast<float>(parts), out.data()});
+  }
+
+  std::size_t most_values_;
+  E* executor_;
+  typename E::buffer slots_;                ///< chunk by chunk
+  detail::mirror<std::uint32_t, E> words_;  ///< one per chunk: lengths, what was found
+  typename E::buffer before_, sums_;        ///< of lengths
+  detail::mirror<std::uint64_t, E> bytes_;
+  detail::mirror<detail::inceptionn_header, E> header_;
+  detail::mirror<detail::inceptionn_part, E> part_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,228 @@
+#pragma once
+/// @file
+/// What an executor runs for INCEPTIONN's streams: chunks of 1024 values, and where they are.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/inceptionn_chunks.hpp>
+#include <hcomp/codec/detail/inceptionn_header.hpp>
+#include <hcomp/codec/detail/inceptionn_lanes.hpp>
+#include <hcomp/codec/detail/inceptionn_values.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+/// What a stream's table says of chunk `i` of `chunks`, and its header of the last.
+/// @param in  at a multiple of 4
+HCOMP_HD inline inceptionn_part inceptionn_part_of(std::byte const* in, std::size_t i,
+                                                   std::size_t chunks) {
+  std::byte const* const begins = in + sizeof(inceptionn_header);
+  return {load_aligned<std::uint32_t>(begins, i),
+          i + 1 < chunks ? load_aligned<std::uint32_t>(begins, i + 1)
+                         : static_cast<std::size_t>(load_aligned<inceptionn_header>(in).bytes)};
+}
+
+/// Copies bytes from a multiple of 4 to anywhere. Words are read whole: up to the next multiple of
+/// 4 behind them.
+template <class Group>
+HCOMP_HD void copy_words(Group group, std::byte* to, std::byte const* from, std::size_t bytes) {
+  auto const lane = static_cast<std::size_t>(group.lane());
+  std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 4;  // to the first whole word
+  if (head > bytes) head = bytes;
+  std::size_t const words = (bytes - head) / 4, tail = head + 4 * words;
+  for (std::size_t i = lane; i < head; i += Group::lanes) to[i] = from[i];
+  for (std::size_t i = lane; i < words; i += Group::lanes) {
+    auto word = load_aligned<std::uint32_t>(from, i);
+    if (head > 0)
+      word = word >> 8 * head | load_aligned<std::uint32_t>(from, i + 1) << (32 - 8 * head);
+    store_aligned(to + head, i, word);
+  }
+  for (std::size_t i = tail + lane; i < bytes; i += Group::lanes) to[i] = from[i];
+}
+
+/// Encodes chunks into slots of inceptionn_slot_bytes, of x or of x and what a stream holds.
+inline constexpr std::size_t inceptionn_slot_bytes = inceptionn_chunk_values * sizeof(float);
+struct encode_inceptionn_chunks {
+  inceptionn_rule rule;
+  std::size_t values;
+  float const* x;
+  std::byte const* in;  ///< sound, or null
+  std::byte* slots;
+  std::uint32_t* lengths;
+
+  /// Where lanes share memory, payloads are put together there: they are at odd addresses.
+  static constexpr std::size_t scratch_bytes() { return inceptionn_slot_bytes; }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const n = inceptionn_values_of(i, values);
+    float const* const from = x + i * inceptionn_chunk_values;
+    inceptionn_lane<Group> mine;
+    if (in) {
+      auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
+      mine.decode(group, rule, in + part.begin, part.end - part.begin, n);
+      mine.add(group, from, n);
+    } else {
+      mine.read(group, from, n);
+    }
+    std::byte* const slot = slots + i * inceptionn_slot_bytes;
+    std::size_t bytes = 0;
+    if constexpr (requires { group.scratch(); }) {
+      auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
+      bytes = mine.encode(group, rule, n, shared);
+      group.sync();
+      copy_words(group, slot, shared, bytes);
+    } else {
+      bytes = mine.encode(group, rule, n, slot);
+    }
+    if (group.lane() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
+  }
+};
+
+/// Of every `per_block` of `count` words: what those before each add up to, and all of them.
+struct sum_words {
+  std::size_t count, per_block;
+  std::uint32_t const* words;
+  std::uint32_t* before;  ///< may be `words`
+  std::uint32_t* all;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    std::size_t const first = block * per_block;
+    std::size_t const end = first + per_block < count ? first + per_block : count;
+    std::uint64_t sum = 0;
+    for (std::size_t i = first; i < end; i += Group::lanes) {
+      std::size_t const mine = i + static_cast<std::size_t>(group.lane());
+      auto const sums = group.running_sum(mine < end ? words[mine] : 0);
+      if (mine < end) before[mine] = static_cast<std::uint32_t>(sum + sums.before);
+      sum += sums.all;
+    }
+    if (group.lane() == 0) all[block] = static_cast<std::uint32_t>(sum);
+  }
+};
+
+/// Words that sum_words adds up in one block.
+inline constexpr std::size_t inceptionn_words_per_sum = 256;
+
+/// Chunks from their slots to their places in a stream, with its table and header.
+struct put_inceptionn_chunks {
+  inceptionn_header header;  ///< whose `bytes` are not known yet
+  std::byte const* slots;
+  std::uint32_t const* lengths;
+  std::uint32_t const* before;  ///< what the chunks before each take, within one sum's
+  std::uint32_t const* sums;    ///< what all the sums before each come to
+  std::byte* out;
+  std::uint64_t* bytes;  ///< of the stream
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t end = inceptionn_header::front(header.chunks);
+    if (i < header.chunks) {
+      std::size_t const at =
+          end + before[i] + (i < inceptionn_words_per_sum ? 0 : sums[i / inceptionn_words_per_sum]);
+      if (group.lane() == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
+      copy_words(group, out + at, slots + i * inceptionn_slot_bytes, lengths[i]);
+      end = at + lengths[i];
+    }
+    if (i + 1 < header.chunks || group.lane() != 0) return;
+    auto whole = header;
+    whole.bytes = end;
+    store_aligned(out, 0, whole);
+    *bytes = end;
+  }
+};
+
+/// out = what a sound stream holds; plus `addend`, where there is one, which may be `out`; divided.
+struct decode_inceptionn_chunks {
+  inceptionn_rule rule;
+  std::size_t values;
+  std::byte const* in;
+  float const* addend;
+  float divided_by;
+  float* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const n = inceptionn_values_of(i, values);
+    std::size_t const first = i * inceptionn_chunk_values;
+    auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
+    inceptionn_lane<Group> mine;
+    mine.decode(group, rule, in + part.begin, part.end - part.begin, n);
+    if (addend) mine.add(group, addend + first, n);
+    if (divided_by != 1) mine.divide(divided_by);
+    mine.write(group, out + first, n);
+  }
+};
+
+/// For every chunk of a sound stream the 64 values, a bit for each, among which there is NaN or
+/// infinity.
+struct find_nonfinite_chunks {
+  inceptionn_rule rule;
+  std::size_t values;
+  std::byte const* in;
+  std::uint32_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
+    inceptionn_lane<Group> mine;
+    mine.decode(group, rule, in + part.begin, part.end - part.begin,
+                inceptionn_values_of(i, values));
+    unsigned const blocks = mine.nonfinite(group);
+    if (group.lane() == 0) found[i] = blocks;
+  }
+};
+
+struct take_inceptionn_header {
+  std::byte const* in;
+  inceptionn_header* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.lane() == 0) *out = load_aligned<inceptionn_header>(in);
+  }
+};
+
+struct take_inceptionn_part {
+  std::byte const* in;
+  std::size_t chunk, chunks;
+  inceptionn_part* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.lane() == 0) *out = inceptionn_part_of(in, chunk, chunks);
+  }
+};
+
+/// 1 for every chunk that cannot be one, or is not in its place. Reads nothing beyond the stream.
+struct check_inceptionn_chunks {
+  std::size_t values;
+  std::byte const* in;
+  std::size_t bytes;  ///< of the stream, as its header says; no less than its table
+  std::uint32_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const chunks = inceptionn_chunks(values);
+    std::size_t const front = inceptionn_header::front(chunks);
+    auto const part = inceptionn_part_of(in, i, chunks);
+    bool const sound = (i == 0 ? part.begin == front : part.begin >= front) &&
+                       part.begin <= part.end && part.end <= bytes &&
+                       inceptionn_is_chunk(group, in + part.begin, part.end - part.begin,
+                                           inceptionn_values_of(i, values));
+    if (group.lane() == 0) found[i] = sound ? 0 : 1;
+  }
+};
+
+/// inceptionn::measure of every `blocks`-th chunk.
+struct measure_chunks {
+  std::size_t values;
+  float const* x;
+  std::size_t blocks;
+  std::uint32_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    std::uint32_t mine = 0;
+    for (std::size_t i = block; i < inceptionn_chunks(values); i += blocks)
+      mine = largest_exponent(group, x + i * inceptionn_chunk_values,
+                              inceptionn_values_of(i, values), mine);
+    std::uint32_t const largest = largest_of_lanes(group, mine);
+    if (group.lane() == 0) found[block] = largest;
+  }
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,277 @@
+/// @file
+/// INCEPTIONN's streams by executors: the host's bytes, values and complaints.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <support/inceptionn.hpp>
+#include <support/lane_group.hpp>
+#include <vector>
+
+using hcomp::inceptionn_streams;
+using hcomp::testing::guarded_executor;
+using inceptionn::floats;
+using inceptionn::same;
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+/// Several lanes for every block, as on a device.
+struct lanes_executor {
+  static constexpr hcomp::memory_space space = hcomp::memory_space::host;
+  using buffer = hcomp::host_buffer;
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    lanes::run<5>([&](auto group) {
+      for (std::size_t i = 0; i < blocks; ++i) {
+        f(group, i);
+        group.sync();
+      }
+    });
+  }
+  void synchronize() {}
+};
+
+/// Lanes that share memory, as thread blocks do.
+class sharing_group : public lanes::lane_group<4> {
+ public:
+  sharing_group(lanes::lane_group<4> group, float* scratch)
+      : lanes::lane_group<4>(group), scratch_(scratch) {}
+  float* scratch() const { return scratch_; }
+
+ private:
+  float* scratch_;
+};
+struct sharing_executor : lanes_executor {
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    std::vector<float> scratch(1024);
+    lanes::run<4>([&](auto group) {
+      for (std::size_t i = 0; i < blocks; ++i) {
+        f(sharing_group(group, scratch.data()), i);
+        group.sync();
+      }
+    });
+  }
+};
+
+/// An array where the executor's memory is.
+template <class T, class E> class array {
+ public:
+  array(E& executor, std::vector<T> const& values, std::size_t shift = 0)
+      : executor_(&executor), count_(values.size()), shift_(shift), memory_(raw_bytes()) {
+    std::vector<T> all(shift, T{});
+    all.insert(all.end(), values.begin(), values.end());
+    if (raw_bytes() == 0) return;
+    if constexpr (hcomp::DeviceExecutor<E>)
+      executor.wait(executor.write(memory_.data(), all.data(), raw_bytes()));
+    else
+      std::copy_n(reinterpret_cast<std::byte const*>(all.data()), raw_bytes(), memory_.data());
+  }
+  std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()) + shift_, count_}; }
+  std::vector<T> host() const {
+    std::vector<T> all(count_ + shift_);
+    if (raw_bytes() == 0) return all;
+    if constexpr (hcomp::DeviceExecutor<E>)
+      executor_->wait(executor_->read(all.data(), memory_.data(), raw_bytes()));
+    else
+      std::copy_n(memory_.data(), raw_bytes(), reinterpret_cast<std::byte*>(all.data()));
+    return {all.begin() + static_cast<std::ptrdiff_t>(shift_), all.end()};
+  }
+
+ private:
+  std::size_t raw_bytes() const { return (count_ + shift_) * sizeof(T); }
+
+  E* executor_;
+  std::size_t count_, shift_;
+  typename E::buffer memory_;
+};
+
+bytes encoded(hcomp::inceptionn const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return out;
+}
+bool begins_with(bytes const& all, bytes const& first) {
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
+}
+
+/// All that an executor does with one vector, against the host.
+template <class E> void check_vector(E& executor, hcomp::inceptionn const& codec, floats const& x) {
+  std::size_t const n = x.size();
+  auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
+  inceptionn_streams streams(n, executor);
+  array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
+  array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
+  auto const expected = encoded(codec, x);
+
+  for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
+    streams.encode(codec, there.span(), code.span());
+    REQUIRE(streams.bytes() == expected.size());
+    CHECK(begins_with(code.host(), expected));
+  }
+  auto const in = code.span().first(expected.size());
+  CHECK_NOTHROW(streams.check(codec, in, n));
+  floats decoded(n);
+  codec.decode(expected, decoded);
+  streams.decode(codec, in, y.span());
+  CHECK(same(y.host(), decoded));
+  codec.decode_add(other, decoded);
+  array<std::byte, E> const added(executor, other);
+  streams.decode_add(codec, added.span(), y.span());
+  CHECK(same(y.host(), decoded));
+
+  bytes sum(codec.capacity(n));
+  sum.resize(codec.decode_add_encode(other, x, sum));
+  streams.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(streams.bytes() == sum.size());
+  CHECK(begins_with(code.host(), sum));
+  streams.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  codec.decode(sum, decoded);
+  for (float& value : decoded) value /= 3;
+  CHECK(same(y.host(), decoded));
+
+  CHECK(streams.measure(there.span()) == hcomp::inceptionn::measure(x));
+  std::vector<std::uint32_t> nonfinite((n + 1023) / 1024);
+  for (std::size_t i = 0; i < n; ++i)
+    if (!hcomp::is_finite(decoded[i])) nonfinite[i / 1024] |= 1u << i % 1024 / 64;
+  CHECK(std::ranges::equal(streams.find_nonfinite(codec, code.span(), n), nonfinite));
+}
+
+template <class E> std::string complaint(E& executor, bytes const& in, std::size_t values) {
+  inceptionn_streams streams(values, executor);
+  array<std::byte, E> const there(executor, in);
+  try {
+    streams.check(hcomp::inceptionn(), there.span(), values);
+  } catch (hcomp::wire_error const& error) {
+    return error.what();
+  }
+  return "";
+}
+std::string complaint(bytes const& in, std::size_t values) {
+  try {
+    hcomp::inceptionn().check(in, values);
+  } catch (hcomp::wire_error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// The same complaints as on the host about streams that are damaged in many ways; and reading
+/// nothing behind them, as far as sanitizers see.
+template <class E> void check_damage(E& executor) {
+  for (std::size_t const n : {std::size_t{0}, std::size_t{6}, std::size_t{2500}}) {
+    CAPTURE(n);
+    auto const whole = encoded(hcomp::inceptionn(), inceptionn::mixed(n, {.seed = 3}));
+    int complaints = 0;
+    auto const compare = [&](bytes const& in, std::size_t values) {
+      auto const expected = complaint(in, values);
+      complaints += !expected.empty();
+      CHECK(complaint(executor, in, values) == expected);
+    };
+    compare(whole, n);
+    CHECK(complaints == 0);
+    compare(whole, n + 1);
+    for (std::size_t byte = 0; byte < whole.size(); byte += byte < 60 ? 1 : 97)
+      for (int const bit : {0, 3, 7}) {
+        CAPTURE(byte);
+        CAPTURE(bit);
+        auto damaged = whole;
+        damaged[byte] ^= static_cast<std::byte>(1 << bit);
+        compare(damaged, n);
+      }
+    for (std::size_t left = 0; left < whole.size(); left += left < 60 ? 1 : 997)
+      compare({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(left)}, n);
+    CHECK(complaints > 100);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("inceptionn_streams: the host's bytes and values; the host touches no memory") {
+  for (auto const& options : inceptionn::all_settings({10}))
+    for (std::size_t const n : {0, 1, 4, 1023, 1024, 1025, 5000}) {
+      CAPTURE(hcomp::detail::text_of(options));
+      CAPTURE(n);
+      guarded_executor executor;
+      check_vector(executor, hcomp::inceptionn(options), inceptionn::mixed(n, {.seed = n}));
+    }
+  for (double const sigma : {1e-3, 1e-2, 1e5})  // the last is stored as floats
+    for (int const prescale : {-5, 0}) {
+      CAPTURE(sigma);
+      guarded_executor executor;
+      check_vector(executor, hcomp::inceptionn({.prescale = prescale}),
+                   inceptionn::normal(20'000, sigma, {.seed = 1}));
+    }
+}
+
+TEST_CASE("inceptionn_streams: more chunks than are added up at once") {
+  // 256 chunks for one sum: 2 sums exactly, and 3 of which the last is short
+  for (std::size_t const n : {512 * 1024, 700 * 1024 + 5}) {
+    auto const x = inceptionn::normal(n, 0.02, {.seed = 2});
+    guarded_executor executor;
+    check_vector(executor, hcomp::inceptionn(), x);
+  }
+  // and more than blocks that measure
+  guarded_executor executor;
+  inceptionn_streams streams(0, executor);
+  for (std::size_t const place : {0, 1023 * 1024, 1024 * 1024, 1'500'000 - 1}) {
+    floats x(1'500'000, 1e-3f);
+    x[place] = -7;
+    CHECK(streams.measure(array(executor, x).span()) == hcomp::inceptionn::measure(x));
+  }
+}
+
+TEST_CASE("inceptionn_streams: by several lanes, and by threads") {
+  lanes_executor many;
+  sharing_executor sharing;
+  hcomp::reference_executor threads(3);
+  for (std::size_t const n : {1, 1025, 5000}) {
+    CAPTURE(n);
+    auto const x = inceptionn::mixed(n, {.seed = n});
+    check_vector(many, hcomp::inceptionn(), x);
+    check_vector(sharing, hcomp::inceptionn(), x);
+    check_vector(threads, hcomp::inceptionn(), x);
+  }
+  auto const longer = inceptionn::normal(300'000, 0.02, {.seed = 2});
+  check_vector(sharing, hcomp::inceptionn(), longer);
+  check_vector(threads, hcomp::inceptionn(), longer);
+}
+
+TEST_CASE("inceptionn_streams: damage is told as on the host") {
+  hcomp::reference_executor host;
+  check_damage(host);
+  guarded_executor device;
+  check_damage(device);
+}
+
+TEST_CASE("inceptionn_streams: what there is no room for is refused") {
+  guarded_executor executor;
+  hcomp::inceptionn const codec;
+  inceptionn_streams streams(100, executor);
+  array<float, guarded_executor> const x(executor, floats(101));
+  array<std::byte, guarded_executor> const code(executor, bytes(1000));
+  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span(), code.span()),
+                       "inceptionn_streams::encode: 101 values, made for 100",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      streams.encode(codec, x.span().first(100), code.span().first(435)),
+      "inceptionn_streams::encode: 435 bytes for 100 values; it takes 436, for at most 1024000000",
+      std::invalid_argument);
+  CHECK_THROWS_AS(streams.encode(codec, x.span().first(10), code.span().subspan(2)),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(streams.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
+  CHECK_THROWS_AS(streams.check(codec, code.span(), 101), std::invalid_argument);
+}

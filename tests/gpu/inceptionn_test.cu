@@ -1,0 +1,169 @@
+/// @file
+/// INCEPTIONN's streams on a GPU: the host's bytes, values and complaints.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/simd.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <span>
+#include <string>
+#include <support/inceptionn.hpp>
+#include <vector>
+
+using inceptionn::floats;
+using inceptionn::same;
+
+namespace {
+
+using namespace hcomp;
+using bytes = std::vector<std::byte>;
+
+/// On the device.
+template <class T> class array {
+ public:
+  explicit array(std::vector<T> const& values)
+      : count_(values.size()), memory_(count_ * sizeof(T)) {
+    HCOMP_CUDA_TRY(
+        cudaMemcpy(memory_.data(), values.data(), memory_.size(), cudaMemcpyHostToDevice));
+  }
+  std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()), count_}; }
+  std::vector<T> host() const {
+    std::vector<T> values(count_);
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+    HCOMP_CUDA_TRY(
+        cudaMemcpy(values.data(), memory_.data(), memory_.size(), cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+ private:
+  std::size_t count_;
+  gpu::device_buffer memory_;
+};
+
+hcomp::inceptionn codec_of(inceptionn_options const& options) {
+  return hcomp::inceptionn(options, simd_level::baseline);
+}
+bytes encoded(hcomp::inceptionn const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return out;
+}
+bool begins_with(bytes const& all, bytes const& first) {
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
+}
+
+std::string complaint(std::function<void()> const& f) {
+  try {
+    f();
+  } catch (wire_error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
+  auto cases = inceptionn::all_settings({1, 10, 14});
+  cases.push_back({.bound_exponent = 8, .prescale = 5});
+  for (auto const& options : cases)
+    for (std::size_t const n : {0, 1, 1023, 1025, 70'001, 700 * 1024 + 5})
+      for (bool const large : {false, true}) {
+        CAPTURE(hcomp::detail::text_of(options));
+        CAPTURE(n);
+        CAPTURE(large);
+        auto const codec = codec_of(options);
+        auto x = inceptionn::mixed(n, {.seed = n});
+        if (large)
+          for (float& value : x) value *= 1024;  // chunks stored as floats
+        auto const expected = encoded(codec, x);
+        auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
+        bytes sum(codec.capacity(n));
+        sum.resize(codec.decode_add_encode(other, x, sum));
+        floats decoded(n);
+        codec.decode(expected, decoded);
+        for (float& value : decoded) value /= 3;
+
+        gpu::stream_executor executor;
+        inceptionn_streams streams(n, executor);
+        array<float> const there(x), y(floats(n, 7.0f));
+        array<std::byte> const code(bytes(codec.capacity(n))), added(other);
+        streams.encode(codec, there.span(), code.span());
+        REQUIRE(streams.bytes() == expected.size());
+        CHECK(begins_with(code.host(), expected));
+        CHECK_NOTHROW(streams.check(codec, code.span().first(expected.size()), n));
+        streams.decode(codec, code.span(), y.span(), 3);
+        CHECK(same(y.host(), decoded));
+        codec.decode_add(other, decoded);
+        streams.decode_add(codec, added.span(), y.span());
+        CHECK(same(y.host(), decoded));
+        streams.decode_add_encode(codec, added.span(), there.span(), code.span());
+        REQUIRE(streams.bytes() == sum.size());
+        CHECK(begins_with(code.host(), sum));
+        CHECK(streams.measure(there.span()) == hcomp::inceptionn::measure(x));
+      }
+}
+
+TEST_CASE("gpu: damage to INCEPTIONN's streams is told as on the host") {
+  constexpr std::size_t n = 5000;
+  auto const codec = codec_of({});
+  auto const whole = encoded(codec, inceptionn::mixed(n, {.seed = 3}));
+  gpu::stream_executor executor;
+  inceptionn_streams streams(n, executor);
+  for (std::size_t byte = 0; byte < whole.size(); byte += byte < 60 ? 1 : 497) {
+    CAPTURE(byte);
+    auto damaged = whole;
+    damaged[byte] ^= std::byte{8};
+    array<std::byte> const there(damaged);
+    CHECK(complaint([&] { streams.check(codec, there.span(), n); }) ==
+          complaint([&] { codec.check(damaged, n); }));
+  }
+}
+
+TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA graph") {
+  constexpr std::size_t n = 300'000;
+  auto const codec = codec_of({});
+  cudaStream_t stream = nullptr;
+  HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  {
+    gpu::stream_executor executor(stream);
+    inceptionn_streams streams(n, executor);
+    array<float> const x(floats(n, 0.0f)), y(floats(n, 7.0f));
+    array<std::byte> const code(bytes(codec.capacity(n)));
+    auto const give = [&] {
+      streams.encode(codec, x.span(), code.span());
+      streams.decode(codec, code.span(), y.span());
+    };
+    give();  // kernels are loaded when they run first: not during the capture
+    executor.synchronize();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    HCOMP_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    give();
+    HCOMP_CUDA_TRY(cudaStreamEndCapture(stream, &graph));
+    HCOMP_CUDA_TRY(cudaGraphInstantiateWithFlags(&replay, graph, 0));
+    for (std::uint64_t round = 0; round < 3; ++round) {  // lengths differ
+      auto const values =
+          inceptionn::normal(n, 0.001 * (1 + 10.0 * static_cast<double>(round)), {.seed = round});
+      executor.wait(executor.write(x.span().data(), values.data(), n * sizeof(float)));
+      HCOMP_CUDA_TRY(cudaGraphLaunch(replay, stream));
+      executor.synchronize();
+      auto const expected = encoded(codec, values);
+      CHECK(streams.bytes() == expected.size());
+      CHECK(begins_with(code.host(), expected));
+      floats decoded(n);
+      codec.decode(expected, decoded);
+      CHECK(same(y.host(), decoded));
+    }
+    HCOMP_CUDA_TRY(cudaGraphExecDestroy(replay));
+    HCOMP_CUDA_TRY(cudaGraphDestroy(graph));
+  }
+  HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+}
