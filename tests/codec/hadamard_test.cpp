@@ -95,3 +95,19 @@ TEST_CASE("hadamard: three lanes give the bits of one") {
     REQUIRE(same_bits(x.data(), expected.data(), size));
   }
 }
+
+TEST_CASE("hadamard: several stages in registers give the bits of the plain loop, from any on") {
+  for (std::size_t size = 1; size <= 16384; size *= 2) {
+    CAPTURE(size);
+    auto const x = data::uniform<float>(size, -8, 8, {.seed = size});
+    auto const expected = transformed(x);
+    for (int stride = 1; stride <= 32 && stride <= static_cast<int>(size); stride *= 2) {
+      CAPTURE(stride);
+      auto y = x;  // the stages before, in every run of `stride` values by itself
+      for (std::size_t i = 0; i < size; i += static_cast<std::size_t>(stride))
+        hcomp::detail::hadamard(hcomp::serial_group{}, y.data() + i, stride);
+      hcomp::detail::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size), stride);
+      REQUIRE(same_bits(y.data(), expected.data(), size));
+    }
+  }
+}

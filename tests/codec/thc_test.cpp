@@ -849,7 +849,10 @@ TEST_CASE("thc: parameters tell apart all settings that matter") {
 
 namespace {
 
-template <class T> void same_bytes_in_every_group(thc<T> const& codec, int n, bool lanes_too) {
+/// @param lanes_too  three lanes, with and without memory that they share
+/// @param warps_too  lanes in warps
+template <class T>
+void same_bytes_in_every_group(thc<T> const& codec, int n, bool lanes_too, bool warps_too) {
   auto const count = static_cast<std::size_t>(n);
   auto const values = normal(2 * count, 21);
   std::vector<T> x(count);
@@ -892,6 +895,7 @@ template <class T> void same_bytes_in_every_group(thc<T> const& codec, int n, bo
     REQUIRE((n == 0 || std::memcmp(result.data(), y.data(), count * sizeof(T)) == 0));
   };
   check([](auto const& f) { f(simd_group{}); });
+  if (warps_too) check([&](auto const& f) { lanes::run_in_warps<64>(codec.scratch_bytes(), f); });
   if (!lanes_too) return;
   check([](auto const& f) { lanes::run<3>(f); });
   vector scratch(full);
@@ -906,11 +910,13 @@ TEST_CASE_TEMPLATE("thc: every group gives the same bytes", T, float, double, hc
                    hcomp::bfloat16) {
   for (int const n : {0, 1, 63, 64, 65, 100, 1000, 4095, 4096, 4097, 16383, 16384}) {
     CAPTURE(n);
-    same_bytes_in_every_group(thc<T>(), n, n <= 100);
-    same_bytes_in_every_group(thc<T>({.granularity = 255}).fitted(9), n, false);
-    same_bytes_in_every_group(thc<T>({.bits = 2, .transform = 64}), n, n <= 1000);
+    constexpr bool thorough = std::is_same_v<T, float>;
+    bool const in_warps = n == 1000 || (thorough && (n <= 100 || n == 4097));
+    same_bytes_in_every_group(thc<T>(), n, n <= 100, in_warps);
+    same_bytes_in_every_group(thc<T>({.granularity = 255}).fitted(9), n, false, n == 1000);
+    same_bytes_in_every_group(thc<T>({.bits = 2, .transform = 64}), n, n <= 1000, n == 1000);
     same_bytes_in_every_group(thc<T>({.bits = 8, .transform = 16384, .unbiased = true}).fitted(5),
-                              n, false);
+                              n, false, thorough && n == 4097);
   }
 }
 

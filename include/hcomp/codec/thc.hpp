@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/thc_kernels.hpp>
 #include <hcomp/codec/detail/thc_simd.hpp>
 #include <hcomp/codec/detail/thc_table.hpp>
+#include <hcomp/codec/detail/thc_warps.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
 #include <span>
@@ -92,7 +93,7 @@ template <class Codec, class T> class basic_thc {
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
   /// Of a group that encodes or decodes: one transform. Others need it for each of their lanes.
-  std::size_t scratch_bytes() const { return static_cast<std::size_t>(transform_) * sizeof(float); }
+  std::size_t scratch_bytes() const { return thc_shared_bytes(transform_); }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {
@@ -119,8 +120,17 @@ template <class Codec, class T> class basic_thc {
   /// The root mean square of each transform, as the bits of a float; NaN and infinity count as 0.
   template <class Group, class Source>
   HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words) const {
-    for (int k = group.lane(); k < transforms(n); k += Group::lanes)
-      words[k] = thc_norm(group, x, part(n, k));
+    int const all = transforms(n);
+    if constexpr (HasWarps<Group>) {  // 16 lanes each
+      for (int first = 0; first < all; first += Group::lanes / 16) {
+        int const k = first + group.lane() / 16;
+        auto const norm = thc_norm(group, x, part(n, k < all ? k : all - 1));
+        if (k < all && group.lane() % 16 == 0) words[k] = norm;
+      }
+    } else {
+      for (int k = group.lane(); k < all; k += Group::lanes)
+        words[k] = thc_norm(group, x, part(n, k));
+    }
     group.sync();
   }
 
@@ -305,6 +315,7 @@ template <class Codec, class T> class basic_thc {
     thc_place const place{origin.stream, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
+    if constexpr (HasWarps<Group>) thc_share_cells(group, cells_);
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = part(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);

@@ -28,6 +28,39 @@ template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
   }
 }
 
+/// The next log2(Radix) strides from `stride` on, in registers.
+template <int Radix, class Group>
+HCOMP_HD void hadamard_pass(Group group, float* x, int size, int stride) {
+  for (int b = group.lane(); b < size / Radix; b += Group::lanes) {
+    int const inside = b & (stride - 1);
+    float* const at = x + (b - inside) * Radix + inside;
+    float values[Radix];
+    HCOMP_UNROLL
+    for (int k = 0; k < Radix; ++k) values[k] = at[k * stride];
+    HCOMP_UNROLL
+    for (int across = 1; across < Radix; across *= 2) {
+      HCOMP_UNROLL
+      for (int k = 0; k < Radix / 2; ++k) {
+        int const low = 2 * k - (k & (across - 1));
+        float const first = values[low], second = values[low + across];
+        values[low] = first + second;
+        values[low + across] = first - second;
+      }
+    }
+    HCOMP_UNROLL
+    for (int k = 0; k < Radix; ++k) at[k * stride] = values[k];
+  }
+  group.sync();
+}
+
+/// All stages from `stride` on.
+template <class Group> HCOMP_HD void hadamard_from(Group group, float* x, int size, int stride) {
+  for (; stride * 16 <= size; stride *= 16) hadamard_pass<16>(group, x, size, stride);
+  if (stride * 8 == size) hadamard_pass<8>(group, x, size, stride);
+  if (stride * 4 == size) hadamard_pass<4>(group, x, size, stride);
+  if (stride * 2 == size) hadamard_pass<2>(group, x, size, stride);
+}
+
 #if !defined(__CUDA_ARCH__)
 
 #pragma GCC diagnostic push

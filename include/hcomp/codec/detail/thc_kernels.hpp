@@ -92,11 +92,15 @@ struct thc_part {
   int size;   ///< of the transform
 };
 
-/// The tree of 16 sums of squares, then the root of their mean as the bits of a float.
+/// The root of a mean as the bits of a float.
+HCOMP_HD inline std::uint32_t thc_root_mean(double sum, int size) {
+  return same_bits<std::uint32_t>(static_cast<float>(std::sqrt(sum / size)));
+}
+/// The tree of 16 sums of squares, then the root of their mean.
 HCOMP_HD inline std::uint32_t thc_norm_of(double (&sums)[16], int size) {
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-  return same_bits<std::uint32_t>(static_cast<float>(std::sqrt(sums[0] / size)));
+  return thc_root_mean(sums[0], size);
 }
 
 /// Root mean square of `count` values, padded with zeros to `size`, as the bits of a float: floats
@@ -159,15 +163,25 @@ struct thc_sink {
   std::byte* out;
   std::uint32_t weight = 1;  ///< of lanes
 
+  HCOMP_HD std::uint32_t number(std::uint32_t entry, bool upper) const {
+    if (kind == indices) return (entry >> 24) + upper;
+    return ((entry >> 16 & 0xffu) + (upper ? entry >> 8 & 0xffu : 0u)) * weight;
+  }
   HCOMP_HD void put(int i, std::uint32_t entry, bool upper) const {
     auto const at = static_cast<std::size_t>(i);
-    std::uint32_t const level = (entry >> 16 & 0xffu) + (upper ? entry >> 8 & 0xffu : 0u);
-    if (kind == indices)
-      store_aligned(out, at, static_cast<std::uint8_t>((entry >> 24) + upper));
-    else if (kind == lanes_8)
-      store_aligned(out, at, static_cast<std::uint8_t>(level * weight));
+    if (kind == lanes_16)
+      store_aligned(out, at, static_cast<std::uint16_t>(number(entry, upper)));
     else
-      store_aligned(out, at, static_cast<std::uint16_t>(level * weight));
+      store_aligned(out, at, static_cast<std::uint8_t>(number(entry, upper)));
+  }
+  /// Two neighbours in one piece.
+  /// @param i  even, and on devices so is the address of `out`
+  HCOMP_HD void put_two(int i, std::uint32_t const (&numbers)[2]) const {
+    auto const at = static_cast<std::size_t>(i / 2);
+    if (kind == lanes_16)
+      store_aligned(out, at, (numbers[0] & 0xffffu) | numbers[1] << 16);
+    else
+      store_aligned(out, at, static_cast<std::uint16_t>((numbers[0] & 0xffu) | numbers[1] << 8));
   }
 };
 
@@ -322,14 +336,16 @@ template <class Lane, bool ToNumbers> class thc_level_numbers {
 // ---- Who works on which transform
 
 inline constexpr int thc_largest_transform = 16384;
+/// Entries of thc_cells that lanes in warps have in front of a transform.
+inline constexpr int thc_shared_cells = 256;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
-/// gives the floats of one to all its lanes works on one transform after the other; in others every
-/// lane works on transforms of its own.
+/// has room for one, thc_shared_bytes if it has warps, works on one transform after the other; in
+/// others every lane works on transforms of its own.
 template <class Group, class F>
 HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
   if constexpr (requires { group.scratch(); }) {
-    float* const scratch = group.scratch();
+    float* const scratch = group.scratch() + (HasWarps<Group> ? thc_shared_cells : 0);
     for (int k = 0; k < transforms; ++k) f(group, scratch, k);
   } else {
     alignas(64) float scratch[thc_largest_transform];
