@@ -90,7 +90,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @param x  values() values in the executor's memory space; on return the same bits on all
   ///           ranks; on a device for work that is given to the executor afterwards
   /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec
-  /// exceeded
+  ///                                exceeded; memory_error: x is not in the executor's memory
   /// @throws disagreement_error     ranks passed different sizes, codecs, parameters, steps, ...
   /// @throws nonfinite_error        NaN or infinity on some rank, and the policy is throw_error
   /// @throws wire_error             damaged or contradicting blocks met
@@ -114,7 +114,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
-    auto figures = session_.start(detail::operation::all_reduce, x, feedback, call);
+    auto figures = session_.start(detail::operation::all_reduce, reachable(x), feedback, call);
     calibrate(x, feedback, figures);
     reduce(x, feedback, call, figures);
     if (decodes_on_arrival()) {
@@ -139,7 +139,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   template <Feedback<value_type> F>
   report reduce_scatter(std::span<value_type> x, F& feedback,
                         call_options const& call = {}) requires(F::is_of_own_encoding) {
-    auto figures = session_.start(detail::operation::reduce_scatter, x, feedback, call);
+    auto figures = session_.start(detail::operation::reduce_scatter, reachable(x), feedback, call);
     calibrate(x, feedback, figures);
     reduce(x, feedback, call, figures);
     finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
@@ -152,7 +152,7 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = session_.start(detail::operation::all_gather, x, nothing, call);
+    auto figures = session_.start(detail::operation::all_gather, reachable(x), nothing, call);
     encode(owned_blocks(), x, nothing, call, figures, nullptr);  // in a unit of its own
     spread(figures);
     finish(layout_.all(), 1, of_all(), figures);
@@ -162,6 +162,13 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
 
  private:
   T& transport() const { return session_.transport(); }
+  /// Without an address if it is not the executor's. An executor of host memory cannot tell.
+  std::span<value_type> reachable(std::span<value_type> x) const {
+    if constexpr (DeviceExecutor<E>)
+      if (executor_->space_of(reinterpret_cast<std::byte const*>(x.data())) != E::space)
+        return {static_cast<value_type*>(nullptr), x.size()};
+    return x;
+  }
   std::byte* code() const { return memory_.data(); }
   detail::code_in_motion<C, T, E> motion(report& figures) {
     return {codec(),       code(), memory_.data() + code_bytes_, transport(), *executor_,

@@ -25,6 +25,12 @@ class disagreement_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Some rank's values are not in memory that its executor can work on. Thrown on all ranks alike.
+class memory_error : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
 /// An encoded block is not what it must be: other version, codec, step or length, or damaged bytes.
 class wire_error : public std::runtime_error {
  public:

@@ -35,12 +35,21 @@ inline char const* to_text(operation what) {
 }
 
 /// What is wrong with one rank's own arguments.
-enum class complaint : std::uint32_t { none, size, feedback_size, alignment, overlap, weight };
+enum class complaint : std::uint32_t {
+  none,
+  size,
+  memory,
+  feedback_size,
+  alignment,
+  overlap,
+  weight
+};
 
 inline char const* to_text(complaint what) {
   switch (what) {
     case complaint::none: return "nothing is wrong";
     case complaint::size: return "x has not the number of values of the plan";
+    case complaint::memory: return "x is not in memory that the executor can work on";
     case complaint::feedback_size: return "the feedback has not the number of values of x";
     case complaint::alignment: return "x is not aligned to its values";
     case complaint::overlap: return "x overlaps the feedback's memory";
@@ -74,6 +83,7 @@ struct call_record {
 };
 
 /// Describes a call of this rank and what is wrong with its own arguments.
+/// @param x       without an address if it is where the executor cannot work
 /// @param values  of the plan
 template <Compressor C, class F>
 call_record describe(operation what, std::span<typename C::value_type> x, std::size_t values,
@@ -104,6 +114,8 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
 
   if (x.size() != values)
     mine.refused = complaint::size;
+  else if (!x.empty() && x.data() == nullptr)
+    mine.refused = complaint::memory;
   else if (feedback.values() != values)
     mine.refused = complaint::feedback_size;
   else if (reinterpret_cast<std::uintptr_t>(x.data()) % alignof(value_type) != 0)
@@ -149,7 +161,7 @@ inline std::string to_text(double value) {
 
 /// Makes no text, and so allocates nothing, unless it throws.
 /// @throws disagreement_error     the records contradict each other
-/// @throws std::invalid_argument  some rank refused its own arguments
+/// @throws std::invalid_argument  some rank refused its own arguments; memory_error among them
 inline void require_agreement(std::span<call_record const> all) {
   auto const who = [&] { return std::string(to_text(all[0].what)) + ": "; };
   auto const compare = [&](char const* what, auto const& member, auto const& text) {
@@ -203,13 +215,16 @@ inline void require_agreement(std::span<call_record const> all) {
       "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
   compare(
       "decode_on_arrival_bytes", [](auto& r) { return r.decode_on_arrival_bytes; }, number);
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank].refused != complaint::none)
-      throw std::invalid_argument(who() + "on rank " + std::to_string(rank) + " " +
-                                  to_text(all[rank].refused) + " (x has " +
-                                  std::to_string(all[rank].values) + " values, the plan " +
-                                  std::to_string(all[rank].plan_values) + ", the weight is " +
-                                  std::to_string(all[rank].weight) + ")");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    auto const& one = all[rank];
+    if (one.refused == complaint::none) continue;
+    auto const text = who() + "on rank " + std::to_string(rank) + " " + to_text(one.refused) +
+                      " (x has " + std::to_string(one.values) + " values, the plan " +
+                      std::to_string(one.plan_values) + ", the weight is " +
+                      std::to_string(one.weight) + ")";
+    if (one.refused == complaint::memory) throw memory_error(text);
+    throw std::invalid_argument(text);
+  }
 }
 
 /// The weight of the finished sum.
