@@ -123,7 +123,7 @@ template <class Plan> class lossy_sum final : public some_sum<Plan> {
   /// Source: S. P. Karimireddy et al., ICML 2019, algorithm 2.
   accumulator_t<V> mean_magnitude(std::span<V const> x, error_feedback<V> const* residual) {
     double sum = 0;
-    for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t i = 0; x.data() && i < x.size(); ++i)
       sum += std::fabs(static_cast<double>(x[i]) +
                        (residual ? static_cast<double>(residual->residual()[i]) : 0.0));
     all_gather_records(*transport_, tag_, sum, sums_);

@@ -108,8 +108,10 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   bool const in_parts = unit > 0 && values < 2 * all && (how.codec != "sign" || values == all);
 
   if (!in_parts) {
-    std::vector<V> sum(x, x + all);
-    auto const made = all_reduce(type_of<V>, sum.data(), all, how, buffer, segment_bytes);
+    std::vector<V> sum;
+    if (x) sum.assign(x, x + all);
+    auto const made =
+        all_reduce(type_of<V>, x ? sum.data() : nullptr, all, how, buffer, segment_bytes);
     std::size_t before = 0;
     for (int r = 0; r < rank(); ++r) before += count_of(r);
     std::copy_n(sum.data() + before, count_of(rank()), mine);
@@ -121,12 +123,14 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   if (plan.parts.empty())
     all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},
                        plan.parts);
+  auto const residual = residual_of<V>(plan, buffer);
+  if (!x)
+    return sums.reduce_scatter({static_cast<V*>(nullptr), values}, residual.get(), next_call());
   std::vector<V> filled(values);
   for (int r = 0; r < ranks(); ++r) {
     std::copy_n(x, count_of(r), filled.data() + plan.parts[static_cast<std::size_t>(r)]);
     x += count_of(r);
   }
-  auto const residual = residual_of<V>(plan, buffer);
   auto const made = sums.reduce_scatter(filled, residual.get(), next_call());
   std::copy_n(filled.data() + sums.owned().first, count_of(rank()), mine);
   return made;

@@ -36,7 +36,8 @@ class summer {
 
   /// Sums x over all ranks, in place. Collective.
   ///
-  /// @param x       `values` values of that type
+  /// @param x       `values` values of that type; null: out of this rank's reach, and all ranks get
+  ///                a memory_error
   /// @param buffer  what tells one tensor from another, see tensor_key
   /// @param segment_bytes  of messages, see plan_options
   /// @throws as vector_sum::all_reduce and make_vector_sum
@@ -48,7 +49,7 @@ class summer {
   /// Parts are filled up with zeros to whole blocks, of equal size. Where that would take twice the
   /// values, with sign where it would take any, and by algorithms that leave all ranks everything,
   /// it is done by all_reduce.
-  /// @param x       all values, of that type
+  /// @param x       all values, of that type; or null, as above, and `mine` with it
   /// @param counts  of every rank, not negative
   /// @param mine    room for this rank's part, which may be the begin of x; unchanged if anything
   ///                is thrown

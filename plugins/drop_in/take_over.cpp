@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda_memory.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "passed_calls.hpp"
@@ -65,6 +66,10 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
 /// What MPI would do with the arguments of the call, wrong ones included, is left to MPI.
 bool has_buffers(reduction_call const& call) {
   return call.receive && call.send && call.receive != MPI_IN_PLACE;
+}
+
+bool uses_device(reduction_call const& call) {
+  return (call.send != MPI_IN_PLACE && is_in_device(call.send)) || is_in_device(call.receive);
 }
 
 site_figures figures_of(reduction_call const& call, int ranks) {
@@ -142,7 +147,7 @@ void compare(site_figures& figures, void const* sum, void const* exact, std::siz
 /// late, and asking would take longer than sending.
 constexpr std::size_t short_segment_bytes = 56 * 1024;
 
-/// A sum over all ranks: by the rule, or by MPI where the codec cannot carry what is summed.
+/// A sum over all ranks by the rule, unless it is found to be MPI's.
 struct summing {
   library* lib;
   reduction_call call;
@@ -151,6 +156,7 @@ struct summing {
   rule as;
   std::size_t shadow_calls;
   std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
+  bool is_out_of_reach;         ///< buffers in a device's memory, which nobody here may touch
 
   summing(library& l, reduction_call const& c, decision const& taken,
           std::span<int const> counts_of_ranks = {})
@@ -159,7 +165,8 @@ struct summing {
         d(taken),
         as(*taken.as),
         shadow_calls(l.settings_of(c.comm).shadow_calls),
-        counts(counts_of_ranks) {
+        counts(counts_of_ranks),
+        is_out_of_reach(uses_device(c)) {
     d.as = nullptr;
   }
 
@@ -167,10 +174,14 @@ struct summing {
   std::size_t bytes() const { return values() * size_of(d.type); }
   void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
 
-  /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part
+  /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot
+  /// carry what is summed, or it is out of some rank's reach.
+  /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part; not
+  ///           looked at if it is out of reach
   /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
-  void operator()(communicator& state, void* x) const {
+  bool operator()(communicator& state, void* x) const {
     summing_now const guard;
+    if (is_out_of_reach) x = nullptr;  // the plan tells the other ranks
     auto& sums = state.sums();
     std::size_t const result =
         counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
@@ -184,7 +195,7 @@ struct summing {
     std::vector<std::byte> plain;
     if (compared) {
       plain.resize(result * size_of(d.type));
-      if (counts.empty()) std::memcpy(plain.data(), x, plain.size());
+      if (counts.empty() && x) std::memcpy(plain.data(), x, plain.size());
       auto const begin = std::chrono::steady_clock::now();
       sum_by_mpi(state, plain.data());
       figures.seconds_plain = seconds_since(begin);
@@ -201,15 +212,16 @@ struct summing {
         compare<double>(figures, x, plain.data(), result);
     } catch (nonfinite_error const&) {
       way = "MPI", why = "NaN or infinity, or too large for " + as.sum.text();
-      sum_by_mpi(state, x);
+    } catch (memory_error const&) {
+      way = "MPI", why = "a buffer in a device's memory";
     } catch (std::invalid_argument const& cannot) {  // on all ranks alike
       way = "MPI", why = cannot.what();
       warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
                             " values is left to MPI: " + cannot.what());
-      sum_by_mpi(state, x);
     }
-    if (only_tried) std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
-    if (way == "MPI") {
+    bool const is_done = way != "MPI";
+    if (only_tried && is_done) std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
+    if (!is_done) {
       ++so_far.calls_left;
     } else {
       ++so_far.calls_taken;
@@ -220,6 +232,7 @@ struct summing {
       lib->journal().add(
           site_of(call.function, call.caller, call.type, d.ranks, std::move(way), std::move(why)),
           figures);
+    return is_done;
   }
 
  private:
@@ -228,7 +241,8 @@ struct summing {
   report sum_by_rule(summer& sums, void* x, bool is_aside) const {
     auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
     if (counts.empty()) return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment);
-    return sums.reduce_scatter(d.type, input(), counts, x, as.sum, call.receive, segment);
+    return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
+                               segment);
   }
   void sum_by_mpi(communicator& state, void* x) const {
     if (counts.empty())
@@ -244,7 +258,7 @@ struct summing {
 
 /// Makes the sum of the call if it is to be taken over.
 /// @param counts  of a reduce-scatter, for all ranks
-/// @param make    (state, sum) makes it and puts it where it belongs
+/// @param make    (state, sum) makes it and puts it where it belongs, or returns false: it is MPI's
 template <class Make>
 bool take(reduction_call const& call, int& code, std::span<int const> counts, Make const& make) {
   auto* const lib = taking();
@@ -255,19 +269,21 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
     return false;
   }
   code = MPI_SUCCESS;
+  bool is_done = true;
   try {
     lib->state_of(call.comm)->run(
-        [&](communicator& state) { make(state, summing(*lib, call, d, counts)); });
+        [&](communicator& state) { is_done = make(state, summing(*lib, call, d, counts)); });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
-  return true;
+  return is_done;
 }
 
 /// A sum in the receive buffer.
-void sum_in_place(communicator& state, summing const& sum) {
-  if (sum.call.send != MPI_IN_PLACE) std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
-  sum(state, sum.call.receive);
+bool sum_in_place(communicator& state, summing const& sum) {
+  if (sum.call.send != MPI_IN_PLACE && !sum.is_out_of_reach)
+    std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
+  return sum(state, sum.call.receive);
 }
 
 /// Requests whose sum is not finished.
@@ -309,7 +325,12 @@ requests_under_way& under_way() {
 /// In a communicator's thread.
 void sum_aside(communicator& state, summing const& sum, MPI_Request request, int tag) {
   try {
-    sum_in_place(state, sum);
+    if (!sum_in_place(state, sum)) {
+      summing_now const guard;
+      mpi::require(PMPI_Allreduce(sum.call.send, sum.call.receive, sum.call.count, sum.call.type,
+                                  MPI_SUM, state.private_copy()),
+                   "MPI_Allreduce");
+    }
   } catch (std::exception const& error) {
     print(std::string(sum.call.function) + ": " + error.what());
     PMPI_Comm_call_errhandler(state.private_copy(), MPI_ERR_OTHER);
@@ -343,9 +364,11 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
     here.receive = const_cast<void*>(call.send);  // means nothing there: any pointer
   return take(here, code, {}, [&](communicator& state, summing const& sum) {
     auto const* const from = static_cast<std::byte const*>(sum.input());
-    std::vector<std::byte> x(from, from + sum.bytes());
-    sum(state, x.data());
+    std::vector<std::byte> x;
+    if (!sum.is_out_of_reach) x.assign(from, from + sum.bytes());
+    if (!sum(state, x.data())) return false;
     if (rank == root) std::memcpy(call.receive, x.data(), x.size());
+    return true;
   });
 }
 
@@ -363,7 +386,7 @@ bool reduce_scatter(reduction_call const& call, int const* counts, int& code) no
   whole.count = static_cast<int>(all);
   whole.scatters = true;
   return take(whole, code, {counts, static_cast<std::size_t>(ranks)},
-              [](communicator& state, summing const& sum) { sum(state, sum.call.receive); });
+              [](communicator& state, summing const& sum) { return sum(state, sum.call.receive); });
 }
 
 bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept {

@@ -9,6 +9,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -222,4 +223,42 @@ TEST_CASE("summer: plans are kept within a limit, those used last, and at least 
     check(9000, 1);
     check(9000, 1);
   });
+}
+
+TEST_CASE("summer: values out of one rank's reach are told to all ranks, by every codec") {
+  std::size_t const n = 40000;
+  std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
+  for (std::string const text :
+       {"identity", "identity algorithm=doubling", "fp16", "lossless", "error_bounded 1e-3",
+        "inceptionn E=12", "thc", "sign feedback=no", "sign algorithm=owner"})
+    for (auto const* counts : {&even, &uneven}) {
+      CAPTURE(text);
+      auto const x = vectors(n);
+      auto after = x;
+      int told = 0;
+      std::mutex mutex;
+      run_ranks(ranks, [&](loopback& transport) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        residual_store residuals(1 << 20);
+        summer all(any_transport(transport), 0, residuals);
+        auto& mine = after[rank];
+        std::vector<float> part(n);
+        float* const place = rank == 1 ? nullptr : mine.data();
+        auto const refused = [&](auto const& call) {
+          try {
+            call();
+          } catch (memory_error const&) {
+            std::lock_guard const lock(mutex);
+            ++told;
+          }
+        };
+        refused([&] { all.all_reduce(value_type::float32, place, n, how(text), place); });
+        refused([&] {
+          all.reduce_scatter(value_type::float32, place, *counts, place ? part.data() : nullptr,
+                             how(text), place);
+        });
+      });
+      CHECK(told == 2 * ranks);
+      CHECK(after == x);
+    }
 }

@@ -1,0 +1,156 @@
+/* A program that knows nothing of hcomp, with a device's memory: closed to everybody but an MPI
+ * that was called with it. Whoever else touches it ends the program (SIGSEGV).
+ *
+ *   device LIBRARY   where libcuda.so.1 is, which it loads after its first sum
+ *
+ * MPI_THREAD_MULTIPLE is asked for.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { n = 30000 };
+
+static int rank, ranks, failures = 0;
+static float *device, *host; /* two vectors each */
+
+static void open_device(void) { mprotect(device, 2 * n * sizeof(float), PROT_READ | PROT_WRITE); }
+static void close_device(void) { mprotect(device, 2 * n * sizeof(float), PROT_NONE); }
+
+/* ---- MPI, which reaches the device: hcomp calls these, too ---------------------------------- */
+
+#define REAL(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
+#define REACHING(call)     \
+  open_device();           \
+  int const code = (call); \
+  close_device();          \
+  return code
+
+int PMPI_Allreduce(void const* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                   MPI_Comm comm) {
+  REACHING(REAL(PMPI_Allreduce)(send, receive, count, type, op, comm));
+}
+int PMPI_Reduce(void const* send, void* receive, int count, MPI_Datatype type, MPI_Op op, int root,
+                MPI_Comm comm) {
+  REACHING(REAL(PMPI_Reduce)(send, receive, count, type, op, root, comm));
+}
+int PMPI_Reduce_scatter(void const* send, void* receive, int const* counts, MPI_Datatype type,
+                        MPI_Op op, MPI_Comm comm) {
+  REACHING(REAL(PMPI_Reduce_scatter)(send, receive, counts, type, op, comm));
+}
+int PMPI_Reduce_scatter_block(void const* send, void* receive, int count, MPI_Datatype type,
+                              MPI_Op op, MPI_Comm comm) {
+  REACHING(REAL(PMPI_Reduce_scatter_block)(send, receive, count, type, op, comm));
+}
+
+/* ---- What is summed ------------------------------------------------------------------------- */
+
+static float value(int r, int i) { return (float)((i * 7 + r * 5) % 11 - 5); }
+
+/* `from` becomes the input, `to` is spoiled. */
+static void fill(float* from, float* to) {
+  open_device();
+  for (int i = 0; i < n; ++i) {
+    if (to) to[i] = -1000;
+    from[i] = value(rank, i);
+  }
+  close_device();
+}
+static void check(char const* what, float const* found, int first, int count) {
+  open_device();
+  for (int i = 0; i < count; ++i) {
+    float sum = 0;
+    for (int r = 0; r < ranks; ++r) sum += value(r, first + i);
+    if (found[i] == sum) continue;
+    fprintf(stderr, "rank %d, %s: value %d is %g, should be %g\n", rank, what, i, (double)found[i],
+            (double)sum);
+    ++failures;
+    break;
+  }
+  close_device();
+}
+
+static void sum_of_devices(MPI_Comm comm) {
+  float *const x = device, *const y = device + n;
+  fill(x, y);
+  MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce", y, 0, n);
+  MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce in place", x, 0, n);
+  fill(x, host);
+  MPI_Allreduce(x, host, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce to the host", host, 0, n);
+  fill(host, y);
+  MPI_Allreduce(host, y, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce from the host", y, 0, n);
+
+  /* by one rank alone: the others cannot see that */
+  int const is_there = rank == ranks - 1;
+  float *const from = is_there ? x : host, *const to = is_there ? y : host + n;
+  fill(from, to);
+  MPI_Allreduce(from, to, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce of one device", to, 0, n);
+  MPI_Allreduce(MPI_IN_PLACE, from, n, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Allreduce of one device in place", from, 0, n);
+
+  fill(x, y);
+  MPI_Reduce(x, rank == 0 ? y : NULL, n, MPI_FLOAT, MPI_SUM, 0, comm);
+  if (rank == 0) check("MPI_Reduce", y, 0, n);
+  fill(host, y);
+  MPI_Reduce(host, rank == 0 ? y : NULL, n, MPI_FLOAT, MPI_SUM, 0, comm);
+  if (rank == 0) check("MPI_Reduce to one device", y, 0, n);
+
+  int const each = n / ranks;
+  fill(from, to);
+  MPI_Reduce_scatter_block(from, to, each, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Reduce_scatter_block", to, rank * each, each);
+  int* const counts = calloc((size_t)ranks, sizeof(int)); /* parts too different to be cut */
+  counts[0] = n - ranks + 1;
+  for (int r = 1; r < ranks; ++r) counts[r] = 1;
+  fill(from, to);
+  MPI_Reduce_scatter(from, to, counts, MPI_FLOAT, MPI_SUM, comm);
+  check("MPI_Reduce_scatter", to, rank == 0 ? 0 : n - ranks + rank, counts[rank]);
+  free(counts);
+
+  MPI_Request request;
+  fill(from, to);
+  MPI_Iallreduce(from, to, n, MPI_FLOAT, MPI_SUM, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check("MPI_Iallreduce", to, 0, n);
+}
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  host = malloc(2 * n * sizeof(float));
+  device = mmap(NULL, 2 * n * sizeof(float), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  fill(host, host + n);
+  MPI_Allreduce(host, host + n, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+
+  void* const cuda = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  void (*own)(void const*, size_t) = NULL;
+  if (cuda) *(void**)&own = dlsym(cuda, "fake_cuda_own");
+  if (!own) {
+    fprintf(stderr, "%s\n", dlerror());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  own(device, 2 * n * sizeof(float));
+  sum_of_devices(MPI_COMM_WORLD);
+
+  fill(host, host + n);
+  MPI_Allreduce(host, host + n, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+
+  int all = 0;
+  PMPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0 && all == 0) puts("as it should be");
+  MPI_Finalize();
+  return all > 0;
+}
