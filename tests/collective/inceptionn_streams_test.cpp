@@ -130,7 +130,12 @@ template <class E> void check_vector(E& executor, hcomp::inceptionn const& codec
   CHECK(same(y.host(), decoded));
   codec.decode_add(other, decoded);
   array<std::byte, E> const added(executor, other);
-  streams.decode_add(codec, added.span(), y.span());
+  streams.decode_add(codec, added.span(), y.span(), y.span());
+  CHECK(same(y.host(), decoded));
+
+  decoded = x;
+  codec.decode_add(other, decoded);
+  streams.decode_add(codec, added.span(), there.span(), y.span());
   CHECK(same(y.host(), decoded));
 
   bytes sum(codec.capacity(n));

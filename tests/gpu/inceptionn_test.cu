@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -102,7 +104,7 @@ TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
         streams.decode(codec, code.span(), y.span(), 3);
         CHECK(same(y.host(), decoded));
         codec.decode_add(other, decoded);
-        streams.decode_add(codec, added.span(), y.span());
+        streams.decode_add(codec, added.span(), y.span(), y.span());
         CHECK(same(y.host(), decoded));
         streams.decode_add_encode(codec, added.span(), there.span(), code.span());
         REQUIRE(streams.bytes() == sum.size());
@@ -166,4 +168,44 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
     HCOMP_CUDA_TRY(cudaGraphDestroy(graph));
   }
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("gpu: INCEPTIONN's plans of ranks that share a GPU give the bits of plans on hosts") {
+  using namespace hcomp::testing;
+  auto const codec = codec_of({});
+  for (std::string const how : {"ring", "torus", "direct", "worker-aggregator"})
+    for (std::size_t const n : {std::size_t{1}, std::size_t{300'001}})
+      for (bool const flag : {false, true}) {
+        CAPTURE(how);
+        CAPTURE(n);
+        CAPTURE(flag);
+        variable_rate_options options{.fitted = flag, .plan = {.checksum = flag}};
+        if (how == "worker-aggregator")
+          options.worker_aggregator = true;
+        else
+          options.plan.how = algorithm::from(how);
+        call_options const call{.result = flag ? reduction::mean : reduction::sum};
+        std::vector<floats> x;
+        for (std::size_t rank = 0; rank < 4; ++rank)
+          x.push_back(inceptionn::normal(n, 0.03, {.seed = rank}));
+        auto const found = on_ranks(x, [&](loopback& transport, floats& mine) {
+          cudaStream_t stream = nullptr;
+          HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+          {
+            gpu::stream_executor executor(stream);
+            array<float> const values(mine);
+            variable_rate_plan<hcomp::inceptionn, loopback, gpu::stream_executor> sum(
+                n, codec, transport, executor, options);
+            sum.all_reduce(values.span(), call);
+            executor.synchronize();
+            mine = values.host();
+          }
+          HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+        });
+        auto const wanted = on_ranks(x, [&](loopback& transport, floats& mine) {
+          variable_rate_plan<hcomp::inceptionn, loopback>(n, codec, transport, options)
+              .all_reduce(mine, call);
+        });
+        for (std::size_t rank = 0; rank < x.size(); ++rank) CHECK(same(found[rank], wanted[rank]));
+      }
 }

@@ -73,15 +73,18 @@ template <Executor E> class inceptionn_streams {
     return static_cast<std::size_t>(*bytes_.here());
   }
 
-  /// Gives the executor the work of decoding `in`, and of dividing by `parts`.
-  /// @param in  sound, of x.size() values; other bytes may follow it
+  /// Gives the executor the work of decoding `in`.
+  /// @param in     sound, of x.size() values; other bytes may follow it
+  /// @param parts  that the values are divided by; 0: they are not
   void decode(inceptionn const& codec, std::span<std::byte const> in, std::span<float> x,
-              int parts = 1) {
+              int parts = 0) {
     get("decode", codec, in.data(), nullptr, parts, x);
   }
-  /// sums += what `in` holds.
-  void decode_add(inceptionn const& codec, std::span<std::byte const> in, std::span<float> sums) {
-    get("decode_add", codec, in.data(), sums.data(), 1, sums);
+  /// out = addends, which may be there, and what `in` holds. NaNs become one NaN.
+  /// @param in  as in decode, of out.size() values
+  void decode_add(inceptionn const& codec, std::span<std::byte const> in,
+                  std::span<float const> addends, std::span<float> out) {
+    get("decode_add", codec, in.data(), addends.data(), 0, out);
   }
 
   /// Checks all that inceptionn::check does, and reads nothing beyond `in`. Waits for the executor.

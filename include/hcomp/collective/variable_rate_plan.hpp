@@ -4,18 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/stream_coder.hpp>
 #include <hcomp/collective/detail/stream_moves.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -79,12 +82,22 @@ template <VariableRate C> struct variable_rate_terms : identity<float> {
 /// it begins to answer when it has all of them. Together with uncompressed_stream it is the
 /// baseline WA of the paper, with inceptionn WA+C; the ring with both of them INC and INC+C.
 ///
-/// The transport is used, not owned, and must outlive the plan. One call at a time; host memory
-/// only. Weights must be 1.
+/// On a device, vectors are in the executor's memory and codes are made and read there, with the
+/// bits that a host has; codec `inceptionn` only. Messages are in the host's memory, where the
+/// transport finds them: what crosses the bus is codes (and the aggregator's sums, uncompressed).
+/// The host checks what came, and waits for every code that has to leave: segments of some MiB,
+/// plan.segment_bytes, are better than the small ones that suit a host. What is decoded is in x for
+/// work given to the executor afterwards.
+///
+/// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
+/// Weights must be 1.
 /// Memory: the longest code of the vector, those of two chunks, and by other ways than a ring the
-/// vector, unless the codec adds codes. Nothing is allocated after the first call.
+/// vector, unless the codec adds codes; on a device the codes as E::staging, and in its own memory
+/// the vector, where it is needed, and three segments. Nothing is allocated after the first call.
+/// @tparam E  a DeviceExecutor, or nothing: the calling thread works on host memory
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
-template <VariableRate C, Transport T> class variable_rate_plan {
+template <VariableRate C, Transport T, detail::CallingThreadOrDevice E = detail::calling_thread>
+class variable_rate_plan {
  public:
   using value_type = float;
 
@@ -93,15 +106,14 @@ template <VariableRate C, Transport T> class variable_rate_plan {
   ///                                ranks than can share the codec's bound, options.fitted with a
   ///                                codec that cannot be, or a transport that cannot reach host
   ///                                memory
-  variable_rate_plan(std::size_t values, C const& codec, T& transport,
-                     variable_rate_options const& options = {})
-      : options_(checked(options)),
-        given_(for_ranks(codec, transport)),
-        codec_(given_),
-        session_({given_, options}, values, transport, options.plan, memory_space::host),
-        layout_(layout_of_floats(values)),
-        moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport,
-               options.plan) {}
+  variable_rate_plan(
+      std::size_t values, C const& codec, T& transport,
+      variable_rate_options const& options = {}) requires std::same_as<E, detail::calling_thread>
+      : variable_rate_plan(values, codec, transport, nullptr, options) {}
+  /// For vectors in the executor's memory; messages are in the host's.
+  variable_rate_plan(std::size_t values, C const& codec, T& transport, E& executor,
+                     variable_rate_options const& options = {}) requires DeviceExecutor<E>
+      : variable_rate_plan(values, codec, transport, &executor, options) {}
   variable_rate_plan(variable_rate_plan const&) = delete;
   variable_rate_plan& operator=(variable_rate_plan const&) = delete;
 
@@ -120,7 +132,8 @@ template <VariableRate C, Transport T> class variable_rate_plan {
 
   /// Sum `x` over all ranks, in place.
   ///
-  /// @param x  values() values; on return the same bits on all ranks
+  /// @param x  values() values, in the executor's memory if there is one; on return the same bits
+  ///           on all ranks, on a device for work that is given to the executor afterwards
   /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1
   /// @throws disagreement_error     ranks passed different sizes, codecs, settings, steps, ...
   /// @throws nonfinite_error        NaN or infinity in the sum, and the policy is throw_error
@@ -164,6 +177,16 @@ template <VariableRate C, Transport T> class variable_rate_plan {
  private:
   static constexpr char const* name = "variable_rate_plan";
 
+  variable_rate_plan(std::size_t values, C const& codec, T& transport, E* executor,
+                     variable_rate_options const& options)
+      : options_(checked(options)),
+        given_(for_ranks(codec, transport)),
+        codec_(given_),
+        session_({given_, options}, values, transport, options.plan, memory_space::host),
+        layout_(layout_of_floats(values)),
+        moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport,
+               executor, options.plan) {}
+
   static variable_rate_options const& checked(variable_rate_options const& options) {
     auto const kind = options.plan.how.kind;
     if (kind == algorithm_kind::doubling || kind == algorithm_kind::owner)
@@ -196,7 +219,7 @@ template <VariableRate C, Transport T> class variable_rate_plan {
   bool refuses_nonfinite() const {
     return options_.plan.nonfinite == nonfinite_policy::throw_error;
   }
-  typename detail::stream_moves<C, T>::call motion(std::span<float const> x, report& figures) {
+  typename detail::stream_moves<C, T, E>::call motion(std::span<float const> x, report& figures) {
     return {codec_, x.data(), session_.stream(), figures};
   }
 
@@ -207,14 +230,14 @@ template <VariableRate C, Transport T> class variable_rate_plan {
         throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(r) +
                                     " has weight " + std::to_string(weight) +
                                     ", codes of variable rate know only 1");
+    moves_.start(codec_);
     if constexpr (FittedVariableRate<C>)
       if (options_.fitted) fit(x, figures);
-    moves_.start(codec_);
     return figures;
   }
   void fit(std::span<float const> x, report& figures) {
     detail::stopwatch watch;
-    std::uint32_t largest = C::measure(x);
+    std::uint32_t largest = moves_.measure(x);
     watch.add_to(figures.seconds_encode);
     unite_records(session_.transport(), options_.plan.tag, largest,
                   [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
@@ -258,7 +281,7 @@ template <VariableRate C, Transport T> class variable_rate_plan {
   C given_, codec_;
   detail::call_session<detail::variable_rate_terms<C>, T> session_;
   code_layout layout_;
-  detail::stream_moves<C, T> moves_;
+  detail::stream_moves<C, T, E> moves_;
 };
 
 }  // namespace hcomp

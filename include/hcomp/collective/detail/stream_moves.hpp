@@ -10,6 +10,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/detail/stream_coder.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -48,7 +49,8 @@ inline schedule worker_aggregator_schedule(int rank, int size) {
 /// segment in one place, as floats until the last of them.
 /// A segment that arrives damaged is passed on as such, so that nobody waits for it.
 /// Changes nothing but its own memory, which is allocated at first.
-template <VariableRate C, Transport T> class stream_moves {
+/// @tparam E  a DeviceExecutor whose memory the values are in, or calling_thread
+template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_moves {
  public:
   /// What one call works on.
   struct call {
@@ -60,15 +62,17 @@ template <VariableRate C, Transport T> class stream_moves {
 
   /// @param layout       of blocks as short as chunks can be, in floats
   /// @param answers_raw  finished sums travel uncompressed
+  /// @param executor     none for calling_thread
   stream_moves(code_layout const& layout, schedule const& plan, bool answers_raw, T& transport,
-               plan_options const& options)
+               E* executor, plan_options const& options)
       : layout_(layout),
         schedule_(plan),
         answers_raw_(answers_raw),
         transport_(&transport),
         options_(options),
         reduces_at_once_(is_independent(plan.reduce)),
-        gathers_at_once_(is_independent(plan.gather)) {}
+        gathers_at_once_(is_independent(plan.gather)),
+        coder_(executor) {}
 
   /// The blocks that this rank finishes.
   block_range owned() const { return schedule_.blocks_of(schedule_.owned, layout_.blocks()); }
@@ -78,6 +82,7 @@ template <VariableRate C, Transport T> class stream_moves {
   /// Forget the last call.
   void start(C const& codec) {
     if (begins_.empty()) allocate(codec);
+    coder_.start();
     for (auto& one : segments_) {
       one.bytes = 0;
       one.weight = 1;
@@ -85,6 +90,11 @@ template <VariableRate C, Transport T> class stream_moves {
       one.fault = block_fault::none;
     }
     found_ = {};
+  }
+
+  /// The largest of all ranks' is what `fitted` makes a codec of. Only after `start`.
+  std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
+    return coder_.measure(x);
   }
 
   /// Adds up; afterwards this rank has the sums of its chunks.
@@ -163,12 +173,13 @@ template <VariableRate C, Transport T> class stream_moves {
 
   /// A finished segment to its place in x.
   /// @throws wire_error  it is damaged; x is unchanged
-  void decode(C const& codec, std::size_t s, reduction result, float* x) const {
+  void decode(C const& codec, std::size_t s, reduction result, float* x) {
     auto const values = std::span(x + segments_[s].first, segments_[s].count);
-    decode_answer(codec, s, values);
-    if (result == reduction::sum) return;
-    auto const whole = static_cast<float>(schedule_.size);
-    for (float& value : values) value /= whole;
+    int const parts = result == reduction::mean ? schedule_.size : 0;
+    if (answers_raw_)
+      coder_.decode(uncompressed_stream{}, payload(message(s)), values, parts);
+    else
+      coder_.decode(codec, payload(message(s)), values, parts);
   }
   /// How far off a finished segment is at most, if its code says so; otherwise 0.
   double error_of(std::size_t s) const {
@@ -185,6 +196,8 @@ template <VariableRate C, Transport T> class stream_moves {
   }
 
  private:
+  using memory = typename stream_coder<C, E>::memory;
+
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
 
   struct segment {
@@ -229,14 +242,13 @@ template <VariableRate C, Transport T> class stream_moves {
     }
     begins_.push_back(segments_.size());
     places_.push_back(place);
-    messages_.resize(place);
+    messages_ = memory(place);
     for (hop const& h : schedule_.reduce)
       incoming_bytes_ = std::max(
           incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
-    incoming_.resize(2 * incoming_bytes_);
-    decoded_.resize(longest);
+    incoming_ = memory(2 * incoming_bytes_);
     if (MergingVariableRate<C> && merges_) merged_.resize(codec.capacity(longest));
-    if (adds_before_it_encodes_) sums_.resize(layout_.values);
+    coder_.allocate(codec, longest, adds_before_it_encodes_ ? layout_.values : 0);
   }
   /// Codecs have runs of 1024 values or less, which are not cut.
   std::size_t segment_blocks() const {
@@ -322,14 +334,15 @@ template <VariableRate C, Transport T> class stream_moves {
   }
 
   /// What this rank has of a segment until it is encoded.
-  std::span<float const> values(call const& it, segment const& one) const {
-    return {(one.is_summed ? sums_.data() : it.x) + one.first, one.count};
+  std::span<float const> values(call const& it, segment const& one) {
+    return {(one.is_summed ? coder_.sums() : it.x) + one.first, one.count};
   }
   template <class Codec>
   void encode(call const& it, std::size_t s, std::uint8_t tag, Codec const& codec) {
     stopwatch watch;
-    make(it, s, tag,
-         [&](std::span<std::byte> out) { return codec.encode(values(it, segments_[s]), out); });
+    make(it, s, tag, [&](std::span<std::byte> out) {
+      return coder_.encode(codec, values(it, segments_[s]), out);
+    });
     watch.add_to(it.figures.seconds_encode);
   }
 
@@ -345,7 +358,7 @@ template <VariableRate C, Transport T> class stream_moves {
       make(it, s, C::tag, [&](std::span<std::byte> out) {
         if constexpr (MergingVariableRate<C>)
           if (one.bytes > 0) return merge(it.codec, s, payload(message), out);
-        return it.codec.decode_add_encode(payload(message), values(it, one), out);
+        return coder_.decode_add_encode(it.codec, payload(message), values(it, one), out);
       });
     };
     try {
@@ -370,39 +383,29 @@ template <VariableRate C, Transport T> class stream_moves {
   void decode_sums(call const& it, std::size_t s) {
     stopwatch watch;
     auto& one = segments_[s];
-    if (one.fault == block_fault::none)
-      it.codec.decode(payload(message(s)), std::span(sums_).subspan(one.first, one.count));
+    if (one.fault == block_fault::none) coder_.decode(it.codec, payload(message(s)), sums_of(one));
     one.is_summed = true;
     watch.add_to(it.figures.seconds_decode);
   }
   void add_to_sums(call const& it, segment& one, std::span<std::byte const> code) {
-    auto const sums = std::span(sums_).subspan(one.first, one.count);
-    if (!one.is_summed) std::memcpy(sums.data(), it.x + one.first, sums.size_bytes());
+    auto const addends = values(it, one);
     one.is_summed = true;
-    it.codec.decode_add(code, sums);
+    coder_.decode_add(it.codec, code, addends, sums_of(one));
   }
+  std::span<float> sums_of(segment const& one) { return {coder_.sums() + one.first, one.count}; }
 
-  void decode_answer(C const& codec, std::size_t s, std::span<float> values) const {
-    if (answers_raw_)
-      uncompressed_stream::decode(payload(message(s)), values);
-    else
-      codec.decode(payload(message(s)), values);
-  }
   void find_nonfinite(call const& it, std::size_t s) {
     stopwatch watch;
     auto const& one = segments_[s];
-    auto const values = std::span(decoded_).first(one.count);
-    decode_answer(it.codec, s, values);
-    bool finite = true;
-    for (float const value : values) finite &= is_finite(value);
-    std::size_t last = never;
-    for (std::size_t i = 0; !finite && i < values.size(); ++i) {
-      std::size_t const block = (one.first + i) / layout_.block_values;
-      if (is_finite(values[i]) || block == last) continue;
-      last = block;
+    auto const note_block = [&](std::size_t i) {
+      std::size_t const block = one.first / layout_.block_values + i;
       found_.nonfinite = std::min<std::uint64_t>(found_.nonfinite, block);
       ++found_.nonfinite_blocks;
-    }
+    };
+    if (answers_raw_)
+      coder_.for_each_nonfinite(uncompressed_stream{}, payload(message(s)), one.count, note_block);
+    else
+      coder_.for_each_nonfinite(it.codec, payload(message(s)), one.count, note_block);
     watch.add_to(it.figures.seconds_decode);
   }
 
@@ -476,8 +479,9 @@ template <VariableRate C, Transport T> class stream_moves {
   std::vector<std::size_t> begins_;  ///< first segment of every chunk, and behind the last
   std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
   std::size_t incoming_bytes_ = 0;
-  std::vector<std::byte> messages_, incoming_, merged_;
-  std::vector<float> sums_, decoded_;
+  memory messages_ = memory(std::size_t{0}), incoming_ = memory(std::size_t{0});
+  std::vector<std::byte> merged_;
+  stream_coder<C, E> coder_;  // its work reads messages
   code_findings found_;
   std::vector<typename T::request> early_sends_;
   std::vector<typename T::request> sends_[2];

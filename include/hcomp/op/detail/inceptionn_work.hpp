@@ -131,7 +131,8 @@ struct put_inceptionn_chunks {
   }
 };
 
-/// out = what a sound stream holds; plus `addend`, where there is one, which may be `out`; divided.
+/// out = what a sound stream holds; plus `addend`, where there is one, which may be `out`; divided,
+/// unless that would be by 0.
 struct decode_inceptionn_chunks {
   inceptionn_rule rule;
   std::size_t values;
@@ -147,8 +148,23 @@ struct decode_inceptionn_chunks {
     inceptionn_lane<Group> mine;
     mine.decode(group, rule, in + part.begin, part.end - part.begin, n);
     if (addend) mine.add(group, addend + first, n);
-    if (divided_by != 1) mine.divide(divided_by);
+    if (divided_by != 0) mine.divide(divided_by);
     mine.write(group, out + first, n);
+  }
+};
+
+/// Divides values, 1024 by 1024.
+struct divide_chunks {
+  std::size_t values;
+  float by;
+  float* x;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const n = inceptionn_values_of(i, values);
+    inceptionn_lane<Group> mine;
+    mine.read(group, x + i * inceptionn_chunk_values, n);
+    mine.divide(by);
+    mine.write(group, x + i * inceptionn_chunk_values, n);
   }
 };
 

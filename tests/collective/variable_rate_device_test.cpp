@@ -1,0 +1,228 @@
+/// @file
+/// Plans of variable rate on devices: what they are on hosts. The host touches no device memory.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <collective/endings.hpp>
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/variable_rate_plan.hpp>
+#include <hcomp/core/bits.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+using vectors = std::vector<std::vector<float>>;
+using detail::operation;
+
+/// Where a rank's vector is while it is summed.
+enum class place { host, device, device_staged };
+
+variable_rate_options by(std::string const& how) {
+  if (how == "worker-aggregator") return {.worker_aggregator = true};
+  return {.plan = {.how = algorithm::from(how)}};
+}
+char const* const ways[] = {"ring", "torus", "direct", "worker-aggregator"};
+
+vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
+  vectors x;
+  for (int r = 0; r < ranks; ++r) {
+    auto& mine = x.emplace_back(uniform_values(n, 5, r));
+    for (std::size_t i = 0; i < n; ++i) mine[i] *= i / 1024 % 3 == 1 ? 40 * scale : scale;
+  }
+  return x;
+}
+
+/// What the last of some calls reported, as far as hosts and devices must agree.
+struct figures {
+  std::uint64_t bytes_sent, weight;
+  int prescale;
+  friend bool operator==(figures const&, figures const&) = default;
+};
+
+/// x after `what`, called twice in one plan, first with another vector, which is put behind x.
+figures summed(loopback& transport, place where, operation what, std::vector<float>& x,
+               variable_rate_options const& options, call_options const& call) {
+  inceptionn const codec;
+  auto other = x;
+  for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
+  figures found{};
+  auto const note = [&](auto const& sum, report const& last) {
+    found = {last.bytes_sent, last.weight, sum.codec().options().prescale};
+  };
+  auto const on_device = [&](auto& over, guarded_executor& executor) {
+    device_vector<float> const first(other, executor), second(x, executor);
+    variable_rate_plan sum(x.size(), codec, over, executor, options);
+    perform(what, sum, first.span(), call);
+    note(sum, perform(what, sum, second.span(), call));
+    x = second.host();
+    other = first.host();
+  };
+  if (where == place::host) {
+    variable_rate_plan sum(x.size(), codec, transport, options);
+    perform(what, sum, other, call);
+    note(sum, perform(what, sum, x, call));
+  } else {
+    guarded_executor executor;
+    staged over(transport, executor);
+    where == place::device ? on_device(transport, executor) : on_device(over, executor);
+  }
+  x.insert(x.end(), other.begin(), other.end());
+  return found;
+}
+
+void compare(vectors const& x, operation what, variable_rate_options const& options,
+             call_options const& call) {
+  std::vector<figures> expected(x.size()), found(x.size());
+  auto const run = [&](auto const& where, std::vector<figures>& all) {
+    return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      auto const rank = static_cast<std::size_t>(transport.rank());
+      all[rank] = summed(transport, where(rank), what, mine, options, call);
+    });
+  };
+  auto const wanted = run([](std::size_t) { return place::host; }, expected);
+  for (int const mixture : {0, 1, 2}) {  // on devices; also staged; hosts and devices in one sum
+    CAPTURE(mixture);
+    auto const made = run(
+        [&](std::size_t rank) {
+          return mixture == 0                   ? place::device
+                 : mixture == 1                 ? place::device_staged
+                 : rank % 2 == x.size() / 2 % 2 ? place::host
+                                                : place::device;
+        },
+        found);
+    CHECK(found == expected);
+    for (std::size_t r = 0; r < x.size(); ++r)
+      CHECK(first_difference(made[r], wanted[r]) == nowhere);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("variable rate on devices: the bits and the bytes of plans on hosts, by every way") {
+  for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
+    for (std::string const how : ways)
+      for (std::size_t const n : {0, 1, 70, 9001})
+        for (bool const flag : {false, true}) {
+          CAPTURE(ranks);
+          CAPTURE(how);
+          CAPTURE(n);
+          CAPTURE(flag);
+          auto options = by(how);
+          options.plan.segment_bytes = flag ? 1 : 10'000;
+          options.plan.checksum = flag && n > 70;
+          options.plan.decode_on_arrival_bytes = 1;
+          compare(values_of(ranks, n), operation::all_reduce, options,
+                  {.result = flag ? reduction::mean : reduction::sum});
+        }
+}
+
+TEST_CASE("variable rate on devices: reduce_scatter and all_gather, and codecs that are fitted") {
+  for (std::string const how : ways)
+    for (auto const what : operations)
+      for (bool const fitted : {false, true}) {
+        CAPTURE(how);
+        CAPTURE(detail::to_text(what));
+        CAPTURE(fitted);
+        auto options = by(how);
+        options.fitted = fitted;
+        compare(values_of(3, 5001, fitted ? 1e-5f : 0.05f), what, options,
+                {.result = what == operation::all_gather ? reduction::sum : reduction::mean});
+      }
+}
+
+TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
+  auto x = values_of(3, 9001);
+  x[1][8000] = std::numeric_limits<float>::quiet_NaN();
+  x[2][100] = -std::numeric_limits<float>::infinity();
+  x[0][8200] = same_bits<float>(0xffabcdefu);
+  for (std::string const how : ways) {
+    CAPTURE(how);
+    auto options = by(how);
+    options.plan.nonfinite = nonfinite_policy::propagate;
+    for (auto const result : {reduction::sum, reduction::mean})
+      compare(x, operation::all_reduce, options, {.result = result});
+
+    options.plan.nonfinite = nonfinite_policy::throw_error;
+    auto after = x;
+    auto const outcomes = [&](bool on_device) {
+      return outcomes_on(3, [&](loopback& transport) {
+        auto const rank = static_cast<std::size_t>(transport.rank());
+        if (!on_device) {
+          auto mine = x[rank];
+          variable_rate_plan(9001, inceptionn(), transport, options).all_reduce(mine);
+          return;
+        }
+        guarded_executor executor;
+        device_vector<float> const mine(x[rank], executor);
+        variable_rate_plan sum(9001, inceptionn(), transport, executor, options);
+        auto const outcome = outcome_of([&] { sum.all_reduce(mine.span()); });
+        after[rank] = mine.host();
+        if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
+      });
+    };
+    auto const found = outcomes(true);
+    CAPTURE(to_text(found));
+    CHECK(all_ended_alike(found, "nonfinite_error"));
+    CHECK(found == outcomes(false));
+    for (std::size_t rank = 0; rank < x.size(); ++rank)
+      CHECK(first_difference(after[rank], x[rank]) == nowhere);
+  }
+}
+
+TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on all ranks") {
+  constexpr std::size_t values = 5000;
+  auto const x = values_of(3, values);
+  /// Rank 1 flips a bit of its message number `message` with a code, or cuts it short.
+  auto const damaged = [&](bool on_device, std::string const& how, int message, std::size_t byte) {
+    return outcomes_on(3, [&](loopback& inner) {
+      int left = inner.rank() == 1 ? message : -1;
+      tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+        bool const has_code = bytes.size() >= block_header_bytes &&
+                              load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+        if (has_code && left-- == 0) bytes[byte % bytes.size()] ^= std::byte{4};
+      });
+      auto mine = x[static_cast<std::size_t>(inner.rank())];
+      if (on_device) {
+        guarded_executor executor;
+        device_vector<float> const there(mine, executor);
+        variable_rate_plan sum(values, inceptionn(), transport, executor, by(how));
+        auto const outcome = outcome_of([&] { sum.all_reduce(there.span()); });
+        if (outcome.what == "wire_error") {
+          CHECK(first_difference(there.host(), mine) == nowhere);
+          throw wire_error(outcome.text);
+        }
+      } else {
+        variable_rate_plan(values, inceptionn(), transport, by(how)).all_reduce(mine);
+      }
+    });
+  };
+  int complaints = 0;
+  for (std::string const how : ways)
+    for (int const message : {0, 1, 3})
+      // of the header, and of the code's header, table, tags and payloads
+      for (std::size_t const byte : {0, 3, 16, 34, 40, 48, 64, 68, 90, 400}) {
+        CAPTURE(how);
+        CAPTURE(message);
+        CAPTURE(byte);
+        auto const found = damaged(true, how, message, byte);
+        CAPTURE(to_text(found));
+        CHECK(found == damaged(false, how, message, byte));
+        complaints += found[0].what == "wire_error";
+      }
+  CHECK(complaints > 60);
+}
