@@ -14,6 +14,7 @@
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/shard_exchange.hpp>
+#include <hcomp/collective/detail/sparse_phases.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
@@ -56,10 +57,11 @@ template <class Lane> struct sparse_terms : identity<float> {
 
   sparse_ways ways;
   lhc_options sketch;
+  bool direct_by_index;  ///< as only devices do
 
   std::array<double, 4> parameters() const {
-    return {ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched, ways.worthwhile,
-            sketch.cells_per_value, static_cast<double>(sketch.attempts)};
+    return {direct_by_index * 8.0 + ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched,
+            ways.worthwhile, sketch.cells_per_value, static_cast<double>(sketch.attempts)};
   }
 };
 
@@ -87,8 +89,8 @@ struct union_summary {
 ///
 /// Algorithm direct: ranks send the owner of every shard what they have of it, and owners send the
 /// sums to all, each time the values that are not zero and where they are, in as few bytes as that
-/// takes. Others: two all_reduce of a plan, first of an index of a bit per value, then of the
-/// values that are not zero on some rank.
+/// takes. Others, and all on devices: two all_reduce of a plan, first of an index of a bit per
+/// value, then of the values that are not zero on some rank.
 ///
 /// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
 /// way and order, from all_reduce and reduce_scatter alike. Floats have the same bits on all ranks:
@@ -96,15 +98,15 @@ struct union_summary {
 /// plans add them, but whose value comes first depends on where the packed array is cut. With
 /// algorithm doubling it does not, and without sketches sums equal those of plan<identity<float>>.
 ///
-/// Transport and executor are used, not owned, and must outlive the plan. One call at a time; host
-/// memory only. Weights must be 1.
+/// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
+/// Weights must be 1. Where x is on a device (DeviceExecutor) there are no sketches, and all_reduce
+/// alone; the host waits where bytes leave, for 24 bytes that say what the index has, and where
+/// plans do.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
 /// Memory: by direct 2 lanes and 2 floats per value, of which only what is not zero is touched, and
-/// some bits; by others an index, the lanes of one call, and a plan for as many, which is made anew
+/// some bits; otherwise an index, the lanes of one call, and a plan for as many, which is made anew
 /// when their number changes. Nothing else is allocated after the first call.
 template <class Lane, Transport T, Executor E> class sparse_plan {
-  static_assert(E::space == memory_space::host, "sparse_plan works in host memory");
-
  public:
   using value_type = float;
   using lane_type = Lane;
@@ -115,9 +117,9 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
               sparse_plan_options const& options = {})
       : options_(options),
         executor_(&executor),
-        session_({{}, options.ways, options.sketch}, checked(values), transport, options.plan,
-                 E::space),
-        sums_{sum_with(reduction::sum), sum_with(reduction::mean)},
+        session_({{}, options.ways, options.sketch, direct_by_index()}, checked(values), transport,
+                 options.plan, E::space),
+        phases_(values, options_for(reduction::sum), options.ways, options.sketch, executor),
         index_(sparse_index::words(values), {}, transport, executor, inner_options()),
         layout_{values, 64, 0, 0},
         shards_(values, transport, options.ways, options.plan) {}
@@ -131,7 +133,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
 
   /// The values of which this rank holds the sum after `reduce_scatter`, and that it gives in
   /// `all_gather`: as many as others have, in whole words of 64.
-  value_range shard() const {
+  value_range shard() const requires(!DeviceExecutor<E>) {
     auto const mine = shards_.shard();
     return {mine.first, mine.count};
   }
@@ -157,25 +159,22 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// messages before and after, with fixed point another time. Others: two all_reduce of plans, of
   /// a bit per value and of the lanes that choice() tells, and log2 P small messages between them.
   report all_reduce(std::span<float> x, call_options const& call = {}) {
-    if (by_shards()) return all_reduce_by_shards(x, call);
+    if constexpr (!DeviceExecutor<E>)
+      if (by_shards()) return all_reduce_by_shards(x, call);
     auto figures = start(detail::operation::all_reduce, x, call);
-    auto& sum = sums_[call.result == reduction::mean];
     detail::stopwatch watch;
-    auto const words = sum.mark(x);
+    auto const words = phases_.mark(x, call.result);
     watch.add_to(figures.seconds_encode);
     unite(words, call, figures);
     watch.skip();
-    sum.unite(session_.stream());
-    choice_ = sum.choice();
-    lanes_.resize(sum.lanes(x.size()));
-    sum.encode_lanes(x, lanes_, session_.stream());
-    if (!lane_plan_ || lane_plan_->values() != lanes_.size())
-      lane_plan_.emplace(lanes_.size(), lane_sum<Lane>{}, session_.transport(), *executor_,
-                         inner_options());
+    phases_.unite(session_.stream());
+    choice_ = phases_.choice();
+    auto const lanes = room_for(phases_.lanes());
+    phases_.encode_lanes(x, lanes, session_.stream());
     watch.add_to(figures.seconds_encode);
-    figures += lane_plan_->all_reduce(std::span(lanes_), inner_call(call));
+    figures += lane_plan_->all_reduce(lanes, inner_call(call));
     watch.skip();
-    sum.decode_lanes(lanes_, x, session_.stream());
+    phases_.decode_lanes(lanes, x, session_.stream());
     watch.add_to(figures.seconds_decode);
     return session_.done(figures);
   }
@@ -189,7 +188,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// Errors as for all_reduce, those of damage too on all ranks alike.
   /// Cost: P - 1 messages straight to their owners, together (P - 1) / P of this rank's bits and
   /// values and 32 bytes each; and log2 P small messages before and after.
-  report reduce_scatter(std::span<float> x, call_options const& call = {}) {
+  report reduce_scatter(std::span<float> x,
+                        call_options const& call = {}) requires(!DeviceExecutor<E>) {
     auto figures = start(detail::operation::reduce_scatter, x, call);
     auto const numbers = agree_on_units(x, call, figures);
     auto const found = shards_.add_up(numbers, x, session_.stream(), false, figures);
@@ -207,7 +207,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// options.plan.nonfinite is throw_error, whatever the lanes, and only where they would travel.
   /// Cost: P - 1 messages straight to the others, each of this rank's shard and 32 bytes; and
   /// log2 P small messages before and after.
-  report all_gather(std::span<float> x, call_options const& call = {}) {
+  report all_gather(std::span<float> x,
+                    call_options const& call = {}) requires(!DeviceExecutor<E>) {
     auto figures = start(detail::operation::all_gather, x, call);
     auto const found = shards_.gather(x, session_.stream(), figures);
     session_.finish(found, detail::findings::of_parts, layout_, figures);
@@ -229,9 +230,6 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   }
   sparse_options options_for(reduction result) const {
     return {static_cast<std::uint32_t>(ranks()), result, options_.plan.nonfinite};
-  }
-  sparse_sum<Lane> sum_with(reduction result) const {
-    return sparse_sum<Lane>(options_for(result), options_.ways, options_.sketch);
   }
   /// Of the plans in here: what they would compare is compared before.
   plan_options inner_options() const {
@@ -267,25 +265,33 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     } catch (wire_error const& error) {
       damage = error.what();
     }
-    if (options_.plan.check && ranks() > 1) {
-      detail::stopwatch watch;
-      auto const bytes = std::as_bytes(words);
-      auto const print = fingerprint(simd_group{}, bytes.data(), bytes.size());
+    bool const compares = options_.plan.check && ranks() > 1;
+    detail::stopwatch watch;
+    std::uint64_t const print = compares || DeviceExecutor<E> ? phases_.look() : 0;
+    if (compares) {
       detail::union_summary all{print, print, damage.empty() ? 0u : 1u};
       unite_records(transport(), tag(), all,
                     [](auto& a, detail::union_summary const& b) { a.unite(b); });
       if (damage.empty() && (all.damaged || all.lowest != all.highest))
         damage = std::string(name) + ": the index of " + std::to_string(values()) +
                  " values was damaged on its way to some rank";
-      watch.add_to(figures.seconds_communicate);
     }
+    watch.add_to(figures.seconds_communicate);
     if (!damage.empty()) throw wire_error(damage);
   }
 
-  bool by_shards() const {
-    return options_.plan.how.kind == algorithm_kind::direct &&
-           (options_.ways.dense || options_.ways.packed);
+  /// Lanes of one call, and the plan that sums them.
+  std::span<Lane> room_for(std::size_t count) {
+    if (!lanes_ || lanes_->size() < count * sizeof(Lane)) lanes_.emplace(count * sizeof(Lane));
+    if (!lane_plan_ || lane_plan_->values() != count)
+      lane_plan_.emplace(count, lane_sum<Lane>{}, session_.transport(), *executor_,
+                         inner_options());
+    return {reinterpret_cast<Lane*>(lanes_->data()), count};
   }
+
+  bool is_direct() const { return options_.plan.how.kind == algorithm_kind::direct; }
+  bool direct_by_index() const { return DeviceExecutor<E> && is_direct(); }
+  bool by_shards() const { return is_direct() && (options_.ways.dense || options_.ways.packed); }
   report all_reduce_by_shards(std::span<float> x, call_options const& call) {
     auto figures = start(detail::operation::all_reduce, x, call);
     auto const numbers = agree_on_units(x, call, figures);
@@ -326,14 +332,18 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   sparse_plan_options options_;
   E* executor_;
   detail::call_session<detail::sparse_terms<Lane>, T> session_;
-  sparse_sum<Lane> sums_[2];  ///< sum and mean
+  detail::sparse_phases<Lane, E> phases_;
   plan<native_lanes<std::uint64_t, native_operation::bit_or>, T, E> index_;
   std::optional<plan<lane_sum<Lane>, T, E>> lane_plan_;
-  std::vector<Lane> lanes_;
+  std::optional<typename E::buffer> lanes_;
   sparse_choice choice_;
 
   code_layout layout_;  ///< in words of the index, for messages about a shard
-  detail::shard_exchange<Lane, T, E> shards_;
+  /// Nothing on devices.
+  struct no_shards {
+    no_shards(std::size_t, T&, sparse_ways const&, plan_options const&) {}
+  };
+  std::conditional_t<DeviceExecutor<E>, no_shards, detail::shard_exchange<Lane, T, E>> shards_;
 };
 
 }  // namespace hcomp

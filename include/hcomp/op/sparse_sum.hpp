@@ -54,6 +54,23 @@ struct sparse_choice {
   }
 };
 
+/// Of the ways that are allowed the one that takes fewest bytes.
+/// @param sizes  all but the way
+inline sparse_choice choose_way(sparse_ways const& ways, sparse_choice const& sizes) {
+  auto choice = sizes;
+  double least = ways.dense ? ways.worthwhile * static_cast<double>(sizes.dense_bytes)
+                            : std::numeric_limits<double>::infinity();
+  auto const consider = [&](sparse_way way, bool allowed, std::size_t bytes) {
+    if (!allowed || static_cast<double>(bytes) >= least) return;
+    choice.way = way;
+    least = static_cast<double>(bytes);
+  };
+  choice.way = sparse_way::dense;
+  consider(sparse_way::packed, ways.packed, sizes.packed_bytes);
+  consider(sparse_way::sketched, ways.sketched, sizes.sketched_bytes);
+  return choice;
+}
+
 /// sparse_union, lhc, or all values in lanes of the same kind, whichever is smallest.
 ///
 ///     hcomp::sparse_sum<> sum({.ranks = ranks});
@@ -89,24 +106,13 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     sketch_.unite_index();
     auto const& index = sketch_.index();
     numbers_ = detail::agreed_numbers<Lane>(name, index, options_);
-    choice_ = {sparse_way::dense,
-               index.values(),
-               index.marked(),
-               choice_.index_bytes,
-               index.values() * sizeof(Lane),
-               index.marked() * sizeof(Lane),
-               sketch_.likely_cells() * sizeof(Lane)};
-    double least = ways_.dense ? ways_.worthwhile * static_cast<double>(choice_.dense_bytes)
-                               : std::numeric_limits<double>::infinity();
-    auto const consider = [&](sparse_way way, bool allowed, std::size_t bytes) {
-      if (!allowed || static_cast<double>(bytes) >= least) return;
-      choice_.way = way;
-      least = static_cast<double>(bytes);
-    };
-    consider(sparse_way::packed, ways_.packed, choice_.packed_bytes);
+    auto allowed = ways_;
     bool const nothing_else = !ways_.dense && !ways_.packed;
-    consider(sparse_way::sketched, ways_.sketched && (nothing_else || !index.nonfinite()),
-             choice_.sketched_bytes);
+    allowed.sketched = ways_.sketched && (nothing_else || !index.nonfinite());
+    choice_ =
+        choose_way(allowed, {sparse_way::dense, index.values(), index.marked(), choice_.index_bytes,
+                             index.values() * sizeof(Lane), index.marked() * sizeof(Lane),
+                             sketch_.likely_cells() * sizeof(Lane)});
     if (choice_.way == sparse_way::sketched) {
       sketch_.plan_for(stream);
       choice_.sketched_bytes = sketch_.lanes(index.values()) * sizeof(Lane);

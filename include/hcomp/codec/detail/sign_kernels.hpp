@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -37,33 +37,16 @@ HCOMP_HD std::uint64_t sign_word(Source const& x, int w, int count, bool& finite
   return bits;
 }
 
-/// Words of signs, by lanes in warps: neighbours look at neighbouring values, as memory likes it,
-/// several at once, since it is far away. put(h, bits) is called for all halves h of words.
-/// Returns whether this lane saw NaN or infinity.
+/// put(h, bits) for all halves h of words of signs. Returns whether this lane saw NaN or infinity.
 template <HasWarps Group, class Source, class Put>
 HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
-  constexpr int at_once = 4;
-  int const lane = group.lane() % 32, halves = (n + 63) / 64 * 2;
   bool finite = true;
-  for (int h = group.lane() / 32 * at_once; h < halves; h += Group::lanes / 32 * at_once) {
-    bool signs[at_once];
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      int const i = (h + k) * 32 + lane;
-      signs[k] = false;
-      if (i >= n) continue;
-      auto const value = x[static_cast<std::size_t>(i)];
-      signs[k] = value >= 0;
-      finite &= is_finite(value);
-    }
-    std::uint32_t mine = 0;
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      std::uint32_t const bits = group.vote(signs[k]);
-      if (lane == k) mine = bits;
-    }
-    if (lane < at_once && h + lane < halves) put(h + lane, mine);
-  }
+  auto const is_positive = [&](int i) {
+    auto const value = x[static_cast<std::size_t>(i)];
+    finite &= is_finite(value);
+    return value >= 0;
+  };
+  vote_on(group, n, is_positive, put);
   return !finite;
 }
 

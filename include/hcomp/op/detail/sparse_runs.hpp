@@ -1,0 +1,268 @@
+#pragma once
+/// @file
+/// What sums of sparse vectors do on a device, as work on runs of values: the index of
+/// lhc_index.hpp made, counted and used, in kernels that read and write neighbouring values side by
+/// side.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/detail/lhc_lanes.hpp>
+#include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+
+namespace hcomp::detail {
+
+/// What one group works on.
+inline constexpr std::size_t run_words = 128, run_values = 64 * run_words;
+
+constexpr std::size_t runs_of(std::size_t values) { return (values + run_values - 1) / run_values; }
+
+/// A run of a vector and its index.
+struct sparse_run {
+  std::size_t word, words;  ///< the first one, and how many
+  std::size_t first;        ///< value
+  int values;
+
+  HCOMP_HD sparse_run(std::size_t r, std::size_t all)
+      : word(r * run_words),
+        words(index_words(all) - word < run_words ? index_words(all) - word : run_words),
+        first(r * run_values),
+        values(static_cast<int>(all - first < run_values ? all - first : run_values)) {}
+};
+
+/// Bit by bit which values are not zero, and the largest exponent of each run, as it is stored.
+struct mark_runs {
+  float const* x;
+  std::size_t values;
+  std::uint64_t* words;  ///< twice: one is for the union
+  std::uint64_t* own;
+  std::uint32_t* exponents;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    float const* const here = x + run.first;
+    std::uint32_t largest = 0;  // magnitude, as bits
+    if constexpr (HasWarps<Group>) {
+      auto* const union_here = reinterpret_cast<std::byte*>(words + run.word);
+      auto* const own_here = reinterpret_cast<std::byte*>(own + run.word);
+      auto const is_not_zero = [&](int i) {
+        std::uint32_t const magnitude = same_bits<std::uint32_t>(here[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+        return magnitude != 0;
+      };
+      vote_on(group, run.values, is_not_zero, [&](int h, std::uint32_t bits) {
+        store_aligned(union_here, static_cast<std::size_t>(h), bits);
+        store_aligned(own_here, static_cast<std::size_t>(h), bits);
+      });
+    } else {
+      for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
+        int const left = run.values - static_cast<int>(w) * 64;
+        words[run.word + w] = nonzero_word(here + w * 64, left < 64 ? left : 64, largest);
+        own[run.word + w] = words[run.word + w];
+      }
+    }
+    std::uint32_t const exponent = largest_in(group, largest >> 23, 8);
+    if (group.lane() == 0) exponents[r] = exponent;
+    group.sync();
+  }
+};
+
+/// The largest exponent of all runs as what stands behind an index. One group.
+struct close_marks {
+  std::uint32_t const* exponents;
+  std::size_t runs;
+  std::uint64_t* words;  ///< exponent_words
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    std::uint32_t mine = 0;
+    for (auto r = static_cast<std::size_t>(group.lane()); r < runs; r += Group::lanes)
+      mine = exponents[r] > mine ? exponents[r] : mine;
+    std::uint32_t const largest = largest_in(group, mine, 8);
+    for (auto i = static_cast<std::size_t>(group.lane()); i < exponent_words; i += Group::lanes)
+      words[i] = i == largest / 64 ? std::uint64_t{1} << largest % 64 : 0;
+    group.sync();
+  }
+};
+
+/// What a run of a union of indices has.
+struct run_record {
+  std::uint64_t print;     ///< fingerprint of its words
+  std::uint32_t marked;    ///< values
+  std::uint32_t is_wrong;  ///< 1: lacks what this rank has marked, or marks what is no value
+};
+
+struct count_runs {
+  std::uint64_t const* words;
+  std::uint64_t const* own;
+  std::size_t values;
+  run_record* records;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    std::uint64_t marked = 0, wrong = 0;
+    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
+      std::uint64_t const all = words[run.word + w];
+      int const left = run.values - static_cast<int>(w) * 64;
+      wrong |= (own[run.word + w] & ~all) | (left < 64 ? all >> left : 0);
+      marked += static_cast<std::uint64_t>(ones(all));
+    }
+    marked = group.sum(marked);
+    bool const is_wrong = group.any(wrong != 0);
+    auto const print = fingerprint(group, reinterpret_cast<std::byte const*>(words + run.word),
+                                   run.words * sizeof(std::uint64_t));
+    if (group.lane() == 0)
+      records[r] = {print, static_cast<std::uint32_t>(marked), is_wrong ? 1u : 0u};
+    group.sync();
+  }
+};
+
+/// What all runs have together.
+struct index_summary {
+  std::uint64_t print;
+  std::uint64_t marked;
+  std::int32_t exponent;    ///< the largest; -1: none
+  std::uint32_t wrong_run;  ///< 1 + number of one that is wrong; 0: none
+};
+
+/// begins[r] = values marked before run r, and what all have together. One group.
+struct add_up_runs {
+  run_record const* records;
+  std::size_t runs;
+  std::uint64_t const* exponents;  ///< behind the index
+  std::uint32_t* begins;
+  index_summary* summary;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+    index_summary all{0, 0, -1, 0};
+    std::uint64_t print = 0;
+    std::uint32_t wrong_run = 0;
+    for (std::size_t first = 0; first < runs; first += lanes) {
+      std::size_t const r = first + static_cast<std::size_t>(group.lane());
+      auto const sums = group.running_sum(r < runs ? records[r].marked : 0);
+      if (r < runs) {
+        begins[r] = static_cast<std::uint32_t>(all.marked + sums.before);
+        print += mix(records[r].print + (r + 1) * 0x9e3779b97f4a7c15u);
+        if (records[r].is_wrong) wrong_run = static_cast<std::uint32_t>(r) + 1;
+      }
+      all.marked += sums.all;
+    }
+    all.exponent = largest_of(exponents);
+    all.print = mix(group.sum(print) + static_cast<std::uint64_t>(all.exponent));
+    all.wrong_run = largest_in(group, wrong_run, 32);
+    if (group.lane() == 0) *summary = all;
+    group.sync();
+  }
+};
+
+/// ranks[w] = values marked before word w.
+struct rank_runs {
+  std::uint64_t const* words;
+  std::size_t values;
+  std::uint32_t const* begins;
+  std::uint32_t* ranks;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+    sparse_run const run(r, values);
+    std::uint64_t before = begins[r];
+    for (std::size_t first = 0; first < run.words; first += lanes) {
+      std::size_t const w = first + static_cast<std::size_t>(group.lane());
+      auto const count = w < run.words ? ones(words[run.word + w]) : 0;
+      auto const sums = group.running_sum(static_cast<std::uint64_t>(count));
+      if (w < run.words) ranks[run.word + w] = static_cast<std::uint32_t>(before + sums.before);
+      before += sums.all;
+    }
+  }
+};
+
+/// Which values of a vector are marked, and where each of them is packed.
+struct packed_places {
+  std::uint64_t const* words;
+  std::uint32_t const* ranks;
+
+  /// f(value, its place) for the marked values of a run, other(value) for the others.
+  template <class Group, class F, class Other>
+  HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f, Other const& other) const {
+    for (int i = group.lane(); i < run.values; i += Group::lanes) {
+      std::size_t const value = run.first + static_cast<std::size_t>(i), w = value / 64;
+      std::uint64_t const marks = words[w];
+      if (marks >> value % 64 & 1)
+        f(value, ranks[w] + static_cast<std::size_t>(
+                                ones(marks & ((std::uint64_t{1} << value % 64) - 1))));
+      else
+        other(value);
+    }
+    group.sync();
+  }
+};
+
+/// The marked values as lanes, one behind the other.
+template <class Lane> struct pack_runs {
+  lhc_numbers<Lane> numbers;
+  packed_places places;
+  std::size_t values;
+  float const* x;
+  Lane* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    places.for_each(
+        group, sparse_run(r, values),
+        [&](std::size_t i, std::size_t place) { out[place] = numbers.lane(x[i]); },
+        [](std::size_t) {});
+  }
+};
+
+/// And back: 0 elsewhere.
+template <class Lane> struct unpack_runs {
+  lhc_numbers<Lane> numbers;
+  packed_places places;
+  std::size_t values;
+  Lane const* in;
+  float* x;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    places.for_each(
+        group, sparse_run(r, values),
+        [&](std::size_t i, std::size_t place) { x[i] = numbers.value(in[place]); },
+        [&](std::size_t i) { x[i] = 0; });
+  }
+};
+
+/// All values as lanes, and back.
+template <class Lane> struct lanes_of_runs {
+  lhc_numbers<Lane> numbers;
+  std::size_t values;
+  float const* x;
+  Lane* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    for (int i = group.lane(); i < run.values; i += Group::lanes) {
+      std::size_t const value = run.first + static_cast<std::size_t>(i);
+      out[value] = numbers.lane(x[value]);
+    }
+  }
+};
+template <class Lane> struct values_of_runs {
+  lhc_numbers<Lane> numbers;
+  std::size_t values;
+  Lane const* in;
+  float* x;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    for (int i = group.lane(); i < run.values; i += Group::lanes) {
+      std::size_t const value = run.first + static_cast<std::size_t>(i);
+      x[value] = numbers.value(in[value]);
+    }
+  }
+};
+
+}  // namespace hcomp::detail
