@@ -251,10 +251,12 @@ template <Compressor C> struct decode_blocks {
     std::byte const* const block = code + layout.offset(b);
     int const n = layout.values_in(b);
     auto* const out = x + b * layout.block_values;
-    if (becomes_nan(block)) {
-      for (int j = group.lane(); j < n; j += Group::lanes)
-        out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
-      return;
+    if constexpr (!C::passes_nonfinite) {
+      if (becomes_nan(block)) {
+        for (int j = group.lane(); j < n; j += Group::lanes)
+          out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
+        return;
+      }
     }
     codec.decode_block(group, block, n, out, result);
   }

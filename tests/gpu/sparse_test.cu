@@ -1,0 +1,59 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <span>
+#include <support/sparse.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+TEST_CASE(
+    "gpu: sparse sums of ranks that share a GPU have the bits and the way of those on hosts") {
+  using over_staging = staged<loopback, gpu::stream_executor>;
+  sparse_plan_options const options{.plan = {.how = algorithm::from("ring")}};
+  for (int const ranks : {1, 3})
+    for (std::size_t const values : {std::size_t{1}, std::size_t{300'001}})
+      for (double const density : {0.0, 0.05, 0.7}) {
+        CAPTURE(ranks);
+        CAPTURE(values);
+        CAPTURE(density);
+        auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), values, density);
+        sparse_choice choice, expected;
+        auto const found = on_ranks(x, [&](loopback& transport, auto& mine) {
+          cudaStream_t stream = nullptr;
+          HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+          {
+            gpu::stream_executor executor(stream);
+            over_staging over(transport, executor);
+            gpu::device_buffer const memory(mine.size() * sizeof(float));
+            executor.wait(executor.write(memory.data(), mine.data(), memory.size()));
+            sparse_plan<std::uint32_t, over_staging, gpu::stream_executor> sum(mine.size(), over,
+                                                                               executor, options);
+            std::span<float> const there(reinterpret_cast<float*>(memory.data()), mine.size());
+            for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(there, {.step = step});
+            executor.wait(executor.read(mine.data(), memory.data(), memory.size()));
+            if (transport.rank() == 0) choice = sum.choice();
+          }
+          HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+        });
+        auto const wanted = on_ranks(x, [&](loopback& transport, auto& mine) {
+          host_executor executor;
+          sparse_plan<std::uint32_t, loopback, host_executor> sum(mine.size(), transport, executor,
+                                                                  options);
+          for (std::uint64_t step = 0; step < 2; ++step)
+            sum.all_reduce(std::span(mine), {.step = step});
+          if (transport.rank() == 0) expected = sum.choice();
+        });
+        CHECK(choice.way == expected.way);
+        CHECK(choice.marked == expected.marked);
+        for (std::size_t rank = 0; rank < x.size(); ++rank)
+          CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+      }
+}
