@@ -1,5 +1,7 @@
 # The CUDA language for tests, examples and benchmarks. Users of hcomp::gpu enable it themselves.
 # HCOMP_CUDA says afterwards whether .cu files can be compiled.
+# Kernels are compiled for all architectures, by most tests; programs that take nvcc a minute for each
+# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE.
 
 set(HCOMP_CUDA OFF)
 if(TARGET hcomp::gpu)
@@ -10,6 +12,7 @@ if(TARGET hcomp::gpu)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80 90)
   endif()
+  list(GET CMAKE_CUDA_ARCHITECTURES -1 HCOMP_CUDA_ONE_ARCHITECTURE)
   if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
   endif()

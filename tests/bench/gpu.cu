@@ -1,8 +1,9 @@
 /// @file
 /// What codecs reach of a GPU's memory, and what one would take instead, in one run.
 ///
-/// Shares are of the rate at which the device copies (read + write), times the bytes that the
-/// kernel must move: values once, codes once.
+/// Codes of fixed length, casts and cub::DeviceSelect are what one would take instead. Shares are
+/// of the rate at which the device copies (read + write), times the bytes that the kernel must
+/// move: values once, codes once.
 
 #include <cuda_runtime.h>
 
@@ -13,11 +14,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cub/device/device_select.cuh>
+#include <fixed_length.cuh>
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/detail/sparse_phases.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
@@ -165,6 +168,34 @@ void measure_inceptionn(table const& figures, int turns, vectors const& v, int p
                 seconds(turns, [&] { streams.decode(codec, code, y); }), bytes);
 }
 
+/// The phases of a sum of sparse vectors.
+void measure_sparse(table const& figures, int turns, vectors const& v) {
+  gpu::stream_executor executor;
+  detail::sparse_phases<float, gpu::stream_executor> phases(
+      v.values, {}, {.dense = false, .sketched = false}, {}, executor);
+  std::span const x(v.floats(), v.values);
+  std::span const lanes(reinterpret_cast<float*>(v.y.data()), v.values);
+  auto const mark = [&] { phases.mark(x, reduction::sum); };
+  double const marking = seconds(turns, mark);
+  double const index = static_cast<double>(v.values) / 8, values = 32 * index;
+  figures.print("sparse index", marking, values + index);
+  double const looking = seconds(turns, [&] { phases.look(); });  // the host waits
+  figures.print("sparse index read", looking, index);
+  phases.unite(0);
+  auto const packed = static_cast<double>(phases.lanes() * sizeof(float));
+  double const packing = seconds(turns, [&] { phases.encode_lanes(x, lanes, 0); });
+  figures.print("sparse pack", packing, index + 2 * packed);
+  figures.print("sparse index and pack", marking + looking + packing, values + index + packed);
+  gpu::device_buffer const back(v.values * sizeof(float));
+  figures.print(
+      "sparse unpack",
+      seconds(turns,
+              [&] {
+                phases.decode_lanes(lanes, {reinterpret_cast<float*>(back.data()), v.values}, 0);
+              }),
+      values + index + packed);
+}
+
 /// What one would write or call without hcomp.
 void measure_others(table const& figures, int turns, vectors const& v, double share) {
   double const values = static_cast<double>(v.values) * sizeof(float);
@@ -175,6 +206,17 @@ void measure_others(table const& figures, int turns, vectors const& v, double sh
                                                  reinterpret_cast<__half*>(v.y.data()));
                         }),
                 1.5 * values);
+  for (float const bound : {1e-2f, 1e-4f}) {
+    fixed_length::coder coder(v.values / 32 * 32, bound);
+    double const encoding = seconds(turns, [&] { coder.encode(v.floats()); });
+    auto const coded = static_cast<double>(coder.bytes());
+    char name[64];
+    std::snprintf(name, sizeof(name), "fixed length, %.2f bytes per value", 4 * coded / values);
+    figures.print(std::string(name) + " encode", encoding, values + coded);
+    figures.print(std::string(name) + " decode",
+                  seconds(turns, [&] { coder.decode(reinterpret_cast<float*>(v.y.data())); }),
+                  values + coded);
+  }
   gpu::device_buffer count(sizeof(std::uint64_t));
   std::size_t bytes = 0;
   auto const select = [&](void* scratch) {
@@ -187,6 +229,7 @@ void measure_others(table const& figures, int turns, vectors const& v, double sh
   fill<<<4096, 256>>>(v.floats(), v.values, static_cast<float>(share));
   figures.print("cub::DeviceSelect, " + std::to_string(static_cast<int>(100 * share)) + " % kept",
                 seconds(turns, [&] { select(scratch.data()); }), (1 + share) * values);
+  measure_sparse(figures, turns, v);
 }
 
 }  // namespace
