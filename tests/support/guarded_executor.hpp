@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -90,11 +91,37 @@ class guarded_buffer {
   std::size_t size_;
 };
 
+/// As gpu::detail::device_array; what is not merely a pointer needs all work done.
+template <class T> class guarded_array {
+ public:
+  explicit guarded_array(std::size_t values) : memory_(values * sizeof(T)) { clear(); }
+
+  T* data() const { return reinterpret_cast<T*>(memory_.data()); }
+  std::size_t size() const { return memory_.size() / sizeof(T); }
+
+  void clear() {
+    guarded_memory::opened const open;
+    std::fill_n(data(), size(), T{});
+  }
+  std::vector<T> to_host() const {
+    guarded_memory::opened const open;
+    return {data(), data() + size()};
+  }
+  void from_host(std::vector<T> const& values) {
+    guarded_memory::opened const open;
+    std::copy(values.begin(), values.end(), data());
+  }
+
+ private:
+  guarded_buffer memory_;
+};
+
 class guarded_executor {
  public:
   static constexpr memory_space space = memory_space::device;
   using buffer = guarded_buffer;
   using staging = host_buffer;
+  template <class T> using array = guarded_array<T>;
   using mark = std::size_t;
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {

@@ -14,6 +14,7 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
@@ -21,9 +22,19 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace hcomp {
+namespace detail {
+
+/// Arrays in an executor's memory.
+template <class E> struct arrays_of { template <class T> using array = host_array<T>; };
+template <DeviceExecutor E> struct arrays_of<E> {
+  template <class T> using array = typename E::template array<T>;
+};
+
+}  // namespace detail
 
 /// What Marsit needs to know; equal on all ranks.
 struct marsit_options {
@@ -37,7 +48,7 @@ struct marsit_options {
   double flush_limit = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;  ///< which vector, where several are synchronised in one round
-  plan_options plan = {};    ///< algorithm `owner` is welcome here
+  plan_options plan = {};    ///< algorithm `owner` is welcome here, but for devices
 };
 
 /// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common
@@ -51,19 +62,26 @@ struct marsit_options {
 /// mean(c) = first model - sum of mean(u): nothing is lost, it is late. Memory: 4 bytes per value
 /// of compensation (8 for double), one sign code, one full-precision code. Source: Wu et al.,
 /// Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm `owner` are ours.
+/// @tparam E  a DeviceExecutor must have array<T>, as error_feedback takes it: for the compensation
 template <class V, Transport T, Executor E> class marsit {
  public:
-  /// @throws std::invalid_argument  sign_step or flush_limit not > 0; otherwise as plan
+  /// @throws std::invalid_argument  sign_step or flush_limit not > 0, algorithm `owner` on a
+  /// device;
+  ///                                otherwise as plan
   marsit(std::size_t values, marsit_options const& options, T& transport, E& executor)
       : options_(options),
         compensation_(values),
         exact_(values, {}, transport, executor, exact_options(options.plan)) {
     sign<V> const codec{checked("sign_step", options.sign_step)};
     checked("flush_limit", options.flush_limit);
-    if (options.plan.how.kind == algorithm_kind::owner)
+    if (options.plan.how.kind != algorithm_kind::owner)
+      signs_.emplace(values, codec, transport, executor, options.plan);
+    else if constexpr (!DeviceExecutor<E>)
       owner_.emplace(values, codec, transport, executor, options.plan);
     else
-      signs_.emplace(values, codec, transport, executor, options.plan);
+      throw std::invalid_argument(
+          "marsit: algorithm 'owner' is for host memory; for a device's there are ring, torus, "
+          "direct and doubling");
   }
 
   /// One round: on return `update` holds the common update g, the same bits on all ranks.
@@ -99,11 +117,11 @@ template <class V, Transport T, Executor E> class marsit {
   /// period says that sign_step is too small, or the period too long.
   double lag() const {
     number largest = 0;
-    for (number const c : compensation_.compensation()) largest = std::max(largest, std::abs(c));
+    for (number const c : compensation_.on_host()) largest = std::max(largest, std::abs(c));
     return static_cast<double>(largest) / options_.sign_step;
   }
 
-  global_compensation<V> const& state() const { return compensation_; }
+  auto const& state() const { return compensation_; }
   /// The state for a checkpoint, private to this rank. See global_compensation.
   std::vector<std::byte> save() const { return compensation_.save(); }
   void restore(std::span<std::byte const> saved) { compensation_.restore(saved); }
@@ -125,10 +143,13 @@ template <class V, Transport T, Executor E> class marsit {
   }
 
   marsit_options options_;
-  global_compensation<V> compensation_;
+  global_compensation<V, detail::arrays_of<E>::template array> compensation_;
   plan<identity<V>, T, E> exact_;
   std::optional<plan<sign<V>, T, E>> signs_;
-  std::optional<owner_selection<V, T, E>> owner_;
+  /// On devices nothing, of some type.
+  std::optional<
+      std::conditional_t<DeviceExecutor<E>, plan<sign<V>, T, E>, owner_selection<V, T, E>>>
+      owner_;
 };
 
 }  // namespace hcomp

@@ -39,6 +39,8 @@ class global_compensation {
   std::span<compensation_type const> compensation() const {
     return {compensation_.data(), compensation_.size()};
   }
+  /// The same in host memory; on a device after all its work.
+  decltype(auto) on_host() const { return compensation_.to_host(); }
   /// Rounds finished so far; the same on all ranks.
   std::uint64_t rounds() const { return rounds_; }
 

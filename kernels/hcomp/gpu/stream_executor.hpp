@@ -10,6 +10,7 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/gpu/block_group.hpp>
 #include <hcomp/gpu/buffer.hpp>
+#include <hcomp/gpu/detail/device_array.hpp>
 #include <hcomp/gpu/detail/event.hpp>
 #include <hcomp/gpu/detail/mark_ring.hpp>
 #include <hcomp/gpu/device.hpp>
@@ -41,6 +42,8 @@ class stream_executor {
   static constexpr memory_space space = memory_space::device;
   using buffer = device_buffer;
   using staging = pinned_buffer;
+  /// Where compensation keeps its state.
+  template <class T> using array = detail::device_array<T>;
   /// Stands for a copy that was given to this executor; mark{} for none, which is done.
   struct mark {
     std::uint64_t number = 0;
