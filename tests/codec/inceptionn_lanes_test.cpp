@@ -32,7 +32,7 @@ struct chunk_case {
 
   std::vector<std::byte> found_code = {};
   std::size_t found_bytes = 0;
-  floats found = {}, found_sum = {}, found_mean = {};
+  floats found = {}, found_sum = {}, found_mean = {}, found_in_words = {};
   unsigned nonfinite = 0;
   std::uint32_t largest = 0;
   std::vector<bool> valid = {};
@@ -75,7 +75,7 @@ std::vector<chunk_case> all_cases() {
     coder.decode(one.code.data(), one.code.size(), 0, x.size(), one.addend.data(), one.sum.data());
     one.found_code.assign(x.size() * sizeof(float) + 1, guard);
     one.found.assign(x.size() + 8, 7.0f);
-    one.found_sum = one.found_mean = one.found;
+    one.found_sum = one.found_mean = one.found_in_words = one.found;
     one.valid.resize(versions_of(one).size());
     cases.push_back(one);
   };
@@ -133,6 +133,17 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     mine.decode(group, rule, one.code.data(), one.code.size(), n);
     mine.add(group, addend.data() + one.shift, n);
     mine.write(group, one.found_sum.data() + one.shift, n);
+    // a copy in words, at any place in them, with some that may be read behind it
+    static std::vector<std::uint32_t> words;
+    static std::byte* copy;
+    if (group.lane() == 0) {
+      words.assign(one.code.size() / 4 + 4, 0xffffffffu);
+      copy = reinterpret_cast<std::byte*>(words.data()) + one.code.size() % 4;
+      std::copy(one.code.begin(), one.code.end(), copy);
+    }
+    group.sync();
+    mine.decode_words(group, rule, copy, one.code.size(), n);
+    mine.write(group, one.found_in_words.data() + one.shift, n);
     std::size_t i = 0;
     for (auto const& version : versions_of(one)) {
       bool const valid =
@@ -170,6 +181,7 @@ template <class F> void check_lanes(F const& run) {
     CHECK(one.found_code.back() == guard);
     plain += one.code.size() == n * sizeof(float);
     CHECK(same(inner(one.found, one.shift, n), one.decoded));
+    CHECK(same(inner(one.found_in_words, one.shift, n), one.decoded));
     CHECK(same(inner(one.found_sum, one.shift, n), one.sum));
     auto mean = one.decoded;
     for (float& value : mean) value /= 3;

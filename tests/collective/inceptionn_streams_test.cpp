@@ -46,10 +46,10 @@ struct lanes_executor {
 };
 
 /// Lanes that share memory, as thread blocks do.
-class sharing_group : public lanes::lane_group<4> {
+class sharing_group : public lanes::lane_group<8> {
  public:
-  sharing_group(lanes::lane_group<4> group, float* scratch)
-      : lanes::lane_group<4>(group), scratch_(scratch) {}
+  sharing_group(lanes::lane_group<8> group, float* scratch)
+      : lanes::lane_group<8>(group), scratch_(scratch) {}
   float* scratch() const { return scratch_; }
 
  private:
@@ -57,8 +57,9 @@ class sharing_group : public lanes::lane_group<4> {
 };
 struct sharing_executor : lanes_executor {
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
-    std::vector<float> scratch(1024);
-    lanes::run<4>([&](auto group) {
+    std::vector<float> scratch;
+    if constexpr (requires { f.scratch_bytes(); }) scratch.resize(f.scratch_bytes() / 4);
+    lanes::run<8>([&](auto group) {
       for (std::size_t i = 0; i < blocks; ++i) {
         f(sharing_group(group, scratch.data()), i);
         group.sync();

@@ -176,7 +176,7 @@ template <Executor E> class inceptionn_streams {
                                                       words_.there(), before, all});
     if (sums > 1) executor_->for_each_block(1, detail::sum_words{sums, sums, all, all, all + sums});
     executor_->for_each_block(
-        std::max(chunks, std::size_t{1}),
+        detail::put_inceptionn_chunks::blocks(chunks),
         detail::put_inceptionn_chunks{detail::inceptionn_header::of(codec.options(), x.size(), 0),
                                       slots_.data(), words_.there(), before, all, out.data(),
                                       bytes_.there()});

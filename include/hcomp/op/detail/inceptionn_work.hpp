@@ -26,20 +26,61 @@ HCOMP_HD inline inceptionn_part inceptionn_part_of(std::byte const* in, std::siz
 
 /// Copies bytes from a multiple of 4 to anywhere. Words are read whole: up to the next multiple of
 /// 4 behind them.
-template <class Group>
-HCOMP_HD void copy_words(Group group, std::byte* to, std::byte const* from, std::size_t bytes) {
-  auto const lane = static_cast<std::size_t>(group.lane());
+/// @param lane  of `lanes`, which share the work
+HCOMP_HD inline void copy_words(std::size_t lane, std::size_t lanes, std::byte* to,
+                                std::byte const* from, std::size_t bytes) {
   std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 4;  // to the first whole word
   if (head > bytes) head = bytes;
   std::size_t const words = (bytes - head) / 4, tail = head + 4 * words;
-  for (std::size_t i = lane; i < head; i += Group::lanes) to[i] = from[i];
-  for (std::size_t i = lane; i < words; i += Group::lanes) {
+  for (std::size_t i = lane; i < head; i += lanes) to[i] = from[i];
+  for (std::size_t i = lane; i < words; i += lanes) {
     auto word = load_aligned<std::uint32_t>(from, i);
     if (head > 0)
       word = word >> 8 * head | load_aligned<std::uint32_t>(from, i + 1) << (32 - 8 * head);
     store_aligned(to + head, i, word);
   }
-  for (std::size_t i = tail + lane; i < bytes; i += Group::lanes) to[i] = from[i];
+  for (std::size_t i = tail + lane; i < bytes; i += lanes) to[i] = from[i];
+}
+
+/// Copies a chunk to `to`, which has room for 4 bytes more, and lies at a multiple of 4; returns
+/// where it begins there. For all lanes, after their next sync.
+/// @param in  the stream, at a multiple of 4
+template <class Group>
+HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, inceptionn_part part,
+                                      std::byte* to) {
+  std::size_t const skipped = part.begin % 4, bytes = skipped + part.end - part.begin;
+  std::byte const* const from = in + (part.begin - skipped);
+  auto const lane = static_cast<std::size_t>(group.lane());
+  for (std::size_t i = lane; i < bytes / 4; i += Group::lanes)
+    store_aligned(to, i, load_aligned<std::uint32_t>(from, i));
+  for (std::size_t i = bytes / 4 * 4 + lane; i < bytes; i += Group::lanes) to[i] = from[i];
+  return to + skipped;
+}
+
+/// Of lanes that share memory: payloads are at odd addresses, and are put together and taken apart
+/// there. A chunk, 3 bytes before it, and words behind it that are read.
+inline constexpr std::size_t inceptionn_scratch_bytes =
+    inceptionn_chunk_values * sizeof(float) + 16;
+template <class Group>
+concept SharesMemory = requires(Group group) {
+  group.scratch();
+};
+
+/// The values of chunk `i` of a sound stream.
+template <class Group>
+HCOMP_HD void decode_chunk(Group group, inceptionn_rule const& rule, std::byte const* in,
+                           std::size_t i, std::size_t values, inceptionn_lane<Group>& mine) {
+  auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
+  std::size_t const bytes = part.end - part.begin, n = inceptionn_values_of(i, values);
+  if constexpr (SharesMemory<Group>) {
+    auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
+    std::byte const* const chunk = bring_words(group, in, part, shared);
+    group.sync();
+    mine.decode_words(group, rule, chunk, bytes, n);
+    group.sync();  // before it is written again
+  } else {
+    mine.decode(group, rule, in + part.begin, bytes, n);
+  }
 }
 
 /// Encodes chunks into slots of inceptionn_slot_bytes, of x or of x and what a stream holds.
@@ -52,27 +93,25 @@ struct encode_inceptionn_chunks {
   std::byte* slots;
   std::uint32_t* lengths;
 
-  /// Where lanes share memory, payloads are put together there: they are at odd addresses.
-  static constexpr std::size_t scratch_bytes() { return inceptionn_slot_bytes; }
+  static constexpr std::size_t scratch_bytes() { return inceptionn_scratch_bytes; }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const n = inceptionn_values_of(i, values);
     float const* const from = x + i * inceptionn_chunk_values;
     inceptionn_lane<Group> mine;
     if (in) {
-      auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
-      mine.decode(group, rule, in + part.begin, part.end - part.begin, n);
+      decode_chunk(group, rule, in, i, values, mine);
       mine.add(group, from, n);
     } else {
       mine.read(group, from, n);
     }
     std::byte* const slot = slots + i * inceptionn_slot_bytes;
     std::size_t bytes = 0;
-    if constexpr (requires { group.scratch(); }) {
+    if constexpr (SharesMemory<Group>) {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
       bytes = mine.encode(group, rule, n, shared);
       group.sync();
-      copy_words(group, slot, shared, bytes);
+      copy_words(static_cast<std::size_t>(group.lane()), Group::lanes, slot, shared, bytes);
     } else {
       bytes = mine.encode(group, rule, n, slot);
     }
@@ -104,8 +143,10 @@ struct sum_words {
 /// Words that sum_words adds up in one block.
 inline constexpr std::size_t inceptionn_words_per_sum = 256;
 
-/// Chunks from their slots to their places in a stream, with its table and header.
+/// Chunks from their slots to their places in a stream, four by four, with its table and header.
 struct put_inceptionn_chunks {
+  static constexpr std::size_t at_once = 4;
+
   inceptionn_header header;  ///< whose `bytes` are not known yet
   std::byte const* slots;
   std::uint32_t const* lengths;
@@ -114,16 +155,29 @@ struct put_inceptionn_chunks {
   std::byte* out;
   std::uint64_t* bytes;  ///< of the stream
 
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+  HCOMP_HD static constexpr std::size_t blocks(std::size_t chunks) {
+    return chunks == 0 ? 1 : (chunks + at_once - 1) / at_once;
+  }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    constexpr std::size_t parts = Group::lanes % at_once == 0 ? at_once : 1;
+    constexpr std::size_t lanes = Group::lanes / parts;
+    auto const lane = static_cast<std::size_t>(group.lane());
+    for (std::size_t k = lane / lanes; k < at_once; k += parts)
+      put(lane % lanes, lanes, block * at_once + k);
+  }
+
+ private:
+  HCOMP_HD void put(std::size_t lane, std::size_t lanes, std::size_t i) const {
     std::size_t end = inceptionn_header::front(header.chunks);
     if (i < header.chunks) {
       std::size_t const at =
           end + before[i] + (i < inceptionn_words_per_sum ? 0 : sums[i / inceptionn_words_per_sum]);
-      if (group.lane() == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
-      copy_words(group, out + at, slots + i * inceptionn_slot_bytes, lengths[i]);
+      if (lane == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
+      copy_words(lane, lanes, out + at, slots + i * inceptionn_slot_bytes, lengths[i]);
       end = at + lengths[i];
     }
-    if (i + 1 < header.chunks || group.lane() != 0) return;
+    bool const is_last = i + 1 == header.chunks || (i == 0 && header.chunks == 0);
+    if (!is_last || lane != 0) return;
     auto whole = header;
     whole.bytes = end;
     store_aligned(out, 0, whole);
@@ -141,12 +195,13 @@ struct decode_inceptionn_chunks {
   float divided_by;
   float* out;
 
+  static constexpr std::size_t scratch_bytes() { return inceptionn_scratch_bytes; }
+
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const n = inceptionn_values_of(i, values);
     std::size_t const first = i * inceptionn_chunk_values;
-    auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
     inceptionn_lane<Group> mine;
-    mine.decode(group, rule, in + part.begin, part.end - part.begin, n);
+    decode_chunk(group, rule, in, i, values, mine);
     if (addend) mine.add(group, addend + first, n);
     if (divided_by != 0) mine.divide(divided_by);
     mine.write(group, out + first, n);
@@ -176,11 +231,11 @@ struct find_nonfinite_chunks {
   std::byte const* in;
   std::uint32_t* found;
 
+  static constexpr std::size_t scratch_bytes() { return inceptionn_scratch_bytes; }
+
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    auto const part = inceptionn_part_of(in, i, inceptionn_chunks(values));
     inceptionn_lane<Group> mine;
-    mine.decode(group, rule, in + part.begin, part.end - part.begin,
-                inceptionn_values_of(i, values));
+    decode_chunk(group, rule, in, i, values, mine);
     unsigned const blocks = mine.nonfinite(group);
     if (group.lane() == 0) found[i] = blocks;
   }
