@@ -162,9 +162,9 @@ void add_narrowing(arrays const& a, bool sum) {
            if (sum)
              kernels::narrow_lanes<std::uint8_t>(hcomp::simd_group{}, a.lanes + at, block, 7, out);
            else
-             kernels::narrow_lanes<std::uint8_t>(
-                 hcomp::simd_group{}, a.lanes + at, block, 4, out,
-                 kernels::thc_level_numbers<std::uint8_t, true>(levels.data(), size, a.cells));
+             kernels::narrow_lanes<std::uint8_t>(hcomp::simd_group{}, a.lanes + at, block, 4, out,
+                                                 kernels::thc_level_numbers<std::uint8_t, true>(
+                                                     levels.data(), size, a.cells.entries.data()));
          });
        },
        reading_both});
@@ -176,9 +176,9 @@ void add_narrowing(arrays const& a, bool sum) {
            if (sum)
              kernels::widen_lanes<std::uint8_t>(hcomp::simd_group{}, a.other + at, block, 7, out);
            else
-             kernels::widen_lanes<std::uint8_t>(
-                 hcomp::simd_group{}, a.other + at, block, 4, out,
-                 kernels::thc_level_numbers<std::uint8_t, false>(levels.data(), size, a.cells));
+             kernels::widen_lanes<std::uint8_t>(hcomp::simd_group{}, a.other + at, block, 4, out,
+                                                kernels::thc_level_numbers<std::uint8_t, false>(
+                                                    levels.data(), size, a.cells.entries.data()));
          });
        },
        reading_both});

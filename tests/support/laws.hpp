@@ -734,6 +734,10 @@ template <class C> void narrow() {
             there_and_back([](auto const& f) { f(hcomp::serial_group{}); });
             there_and_back([](auto const& f) { f(hcomp::simd_group{}); });
             if (n < 1000 && shift < 2) there_and_back([](auto const& f) { lanes::run<3>(f); });
+            if constexpr (hcomp::UsesScratch<C>)
+              if (n == 65 && shift == 0)
+                there_and_back(
+                    [&](auto const& f) { lanes::run_in_warps<32>(codec.scratch_bytes(), f); });
           }
         }
     }

@@ -298,10 +298,15 @@ template <class Codec, class T> class basic_thc {
       else
         widen_lanes<Lane>(group, from, count, bits, to, numbers);
     };
-    if (weight == 1 && table_.granularity >> bits != 0)
-      change(thc_level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(), cells_));
-    else
+    if (weight != 1 || table_.granularity >> bits == 0) {
       change(same_numbers{});
+    } else if constexpr (HasWarps<Group>) {
+      auto const shared = thc_share_table(group, table_, cells_);
+      change(thc_level_numbers<Lane, Narrow>(shared.levels, table_.size(), shared.cells));
+    } else {
+      change(thc_level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(),
+                                             cells_.entries.data()));
+    }
   }
   HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
     return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));

@@ -203,6 +203,7 @@ template <Narrowable C> struct narrow_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.narrow_block(group, blocks + i * stride, out + places[i]);
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// And back: block i from in + places[i].
@@ -216,6 +217,7 @@ template <Narrowable C> struct widen_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.widen_block(group, in + places[i], blocks + i * stride);
   }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// Blocks first, first + 1, ... of a code, as they are, to another place.

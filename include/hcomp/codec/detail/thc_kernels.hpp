@@ -300,10 +300,13 @@ HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int coun
 template <class Lane, bool ToNumbers> class thc_level_numbers {
  public:
   /// @param levels  of which there are `size`, in memory for 256
-  HCOMP_HD thc_level_numbers(std::uint8_t const* levels, int size, thc_cells const& cells)
-      : levels_(levels), cells_(cells.entries.data()), size_(size) {
+  /// @param cells   entries of thc_cells
+  HCOMP_HD thc_level_numbers(std::uint8_t const* levels, int size, std::uint32_t const* cells)
+      : levels_(levels), cells_(cells), size_(size) {
+#if !defined(__CUDA_ARCH__)
     for (unsigned i = 0; i < 32; ++i)
       few_[i] = static_cast<std::uint8_t>(ToNumbers ? number_of(i) : levels[i]);
+#endif
   }
 
   HCOMP_HD std::uint64_t word(std::uint64_t w) const {
@@ -330,7 +333,9 @@ template <class Lane, bool ToNumbers> class thc_level_numbers {
   std::uint8_t const* levels_;
   std::uint32_t const* cells_;
   int size_;
-  std::uint8_t few_[32];  ///< what 0 to 31 are exchanged for
+#if !defined(__CUDA_ARCH__)
+  std::uint8_t few_[32];  ///< what 0 to 31 are exchanged for, in vectors
+#endif
 };
 
 // ---- Who works on which transform

@@ -27,6 +27,24 @@ template <HasWarps Group> HCOMP_HD void thc_share_cells(Group group, thc_cells c
   group.sync();
 }
 
+/// Levels and cells in memory that the lanes share: in a kernel's arguments, lanes that look up
+/// different entries wait for each other.
+struct thc_shared_table {
+  std::uint8_t const* levels;
+  std::uint32_t const* cells;
+};
+template <HasWarps Group>
+HCOMP_HD thc_shared_table thc_share_table(Group group, thc_table const& table,
+                                          thc_cells const& cells) {
+  float* const scratch = group.scratch();
+  thc_share_cells(group, cells);
+  auto* const levels = reinterpret_cast<std::uint8_t*>(scratch + thc_shared_cells);
+  for (int i = group.lane(); i < table.size(); i += Group::lanes)
+    levels[i] = table.levels[static_cast<std::size_t>(i)];
+  group.sync();
+  return {levels, reinterpret_cast<std::uint32_t const*>(scratch)};
+}
+
 /// The signs of a transform.
 class thc_shared_signs {
  public:
