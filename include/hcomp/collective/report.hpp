@@ -8,11 +8,16 @@
 
 namespace hcomp {
 
+/// What messages are made of: host memory, a device's memory that the transport reaches, or one
+/// that is copied to host memory and from it, by `staged`.
+enum class message_memory { host, device, staged };
+
 /// One call on one rank.
 struct report {
   std::uint64_t bytes_sent = 0;  ///< by this rank, counted by its transport; headers included
-  int hops = 0;                  ///< steps in which this rank sent something
-  std::uint64_t weight = 0;      ///< summed in the result; the number of ranks if all weights are 1
+  message_memory messages = message_memory::host;
+  int hops = 0;              ///< steps in which this rank sent something
+  std::uint64_t weight = 0;  ///< summed in the result; the number of ranks if all weights are 1
   /// What encoding has changed any value of the sum at most, if the codec says: see
   /// variable_rate_plan; of a reduce_scatter, of this rank's part. The last rounding to float is
   /// not in it.
@@ -27,6 +32,7 @@ struct report {
   }
   report& operator+=(report const& other) {
     bytes_sent += other.bytes_sent;
+    messages = other.messages;
     hops += other.hops;
     weight = other.weight;
     error = std::max(error, other.error);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Messages in a device's memory over a transport that does not reach it.
+/// Messages in a device's memory over any transport.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,14 @@
 
 namespace hcomp {
 
-/// Copies messages between a device and host memory, which the transport reaches: what a codec has
-/// made small is all that crosses the bus.
+/// Copies messages between a device and host memory, unless the transport reaches the device
+/// itself: what a codec has made small is all that crosses the bus. Which of the two is decided
+/// once.
 ///
-/// Messages are in the executor's memory or in the host's. One from the device leaves in the next
-/// `wait` of any message, when the work given before `isend` is done and the copy is here; so
-/// copies, work and messages under way overlap. What came is there for work given after its `wait`.
+/// Messages are in the executor's memory or in the host's. One that is copied from the device
+/// leaves in the next `wait` of any message, when the work given before `isend` is done and the
+/// copy is here; so copies, work and messages under way overlap. What came is there for work given
+/// after its `wait`. Where the transport reaches the device, `isend` and `irecv` wait for the work.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
 /// Memory: staging for as many messages as were under way together, kept.
 template <Transport T, DeviceExecutor E> class staged {
@@ -29,7 +31,10 @@ template <Transport T, DeviceExecutor E> class staged {
     std::uint32_t slot = 0;
   };
 
-  staged(T& transport, E& executor) : transport_(&transport), executor_(&executor) {}
+  staged(T& transport, E& executor)
+      : transport_(&transport),
+        executor_(&executor),
+        copies_messages_(!transport.reaches(E::space)) {}
   staged(staged const&) = delete;
   staged& operator=(staged const&) = delete;
 
@@ -39,8 +44,14 @@ template <Transport T, DeviceExecutor E> class staged {
   int size() const { return transport_->size(); }
   bool reaches(memory_space) const { return true; }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+  /// False if the transport moves a device's bytes by itself.
+  bool copies_messages() const { return copies_messages_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    if (!copies_messages_) {
+      finish_work_on(bytes.data());
+      return keep(transport_->isend(peer, tag, bytes));
+    }
     if (is_here(bytes.data())) {
       send_copies();  // messages must not pass each other
       return keep(transport_->isend(peer, tag, bytes));
@@ -56,7 +67,9 @@ template <Transport T, DeviceExecutor E> class staged {
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    if (is_here(bytes.data())) return keep(transport_->irecv(peer, tag, bytes));
+    if (!copies_messages_) finish_work_on(bytes.data());
+    if (!copies_messages_ || is_here(bytes.data()))
+      return keep(transport_->irecv(peer, tag, bytes));
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
     one.there = bytes.data();
@@ -87,6 +100,11 @@ template <Transport T, DeviceExecutor E> class staged {
 
   bool is_here(std::byte const* bytes) const {
     return executor_->space_of(bytes) == memory_space::host;
+  }
+
+  /// A transport knows no streams: it reads and writes as soon as it is told.
+  void finish_work_on(std::byte const* bytes) {
+    if (!is_here(bytes)) executor_->synchronize();
   }
 
   request keep(typename T::request&& inner) {
@@ -124,6 +142,7 @@ template <Transport T, DeviceExecutor E> class staged {
 
   T* transport_;
   E* executor_;
+  bool copies_messages_;
   std::deque<slot> slots_;
   std::vector<request> copies_;  ///< on their way to the host, to be sent
 };

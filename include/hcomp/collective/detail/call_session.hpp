@@ -29,7 +29,7 @@ template <HomomorphicSum C, Transport T> class call_session {
  public:
   call_session(C const& codec, std::size_t values, T& transport, plan_options const& options,
                memory_space space)
-      : codec_(codec), values_(values), transport_(&transport), options_(options) {
+      : codec_(codec), values_(values), transport_(&transport), options_(options), space_(space) {
     if (!transport.reaches(space))
       throw std::invalid_argument(
           "plan: the transport does not reach the executor's memory, which is a device's; "
@@ -53,6 +53,7 @@ template <HomomorphicSum C, Transport T> class call_session {
     stream_ = stream_of(call.key());
     bytes_before_ = transport_->bytes_sent();
     report figures;
+    figures.messages = messages();
     stopwatch watch;
     auto const mine = describe(what, x, values_, codec_, feedback, options_, call);
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
@@ -107,10 +108,18 @@ template <HomomorphicSum C, Transport T> class call_session {
   }
 
  private:
+  message_memory messages() const {
+    if (space_ == memory_space::host) return message_memory::host;
+    if constexpr (requires { transport_->copies_messages(); })
+      if (transport_->copies_messages()) return message_memory::staged;
+    return message_memory::device;
+  }
+
   C codec_;
   std::size_t values_;
   T* transport_;
   plan_options options_;
+  memory_space space_;
   operation what_ = operation::all_reduce;
   std::uint64_t stream_ = 0;
   std::uint64_t total_weight_ = 0;
