@@ -110,10 +110,12 @@ bool begins_with(bytes const& all, bytes const& first) {
 }
 
 /// All that an executor does with one vector, against the host.
-template <class E> void check_vector(E& executor, hcomp::inceptionn const& codec, floats const& x) {
+template <class E>
+void check_vector(E& executor, hcomp::inceptionn const& codec, floats const& x,
+                  std::size_t most_bytes = std::size_t{256} << 20) {
   std::size_t const n = x.size();
   auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
-  inceptionn_streams streams(n, executor);
+  inceptionn_streams streams(n, executor, most_bytes);
   array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
   array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
   auto const expected = encoded(codec, x);
@@ -229,6 +231,8 @@ TEST_CASE("inceptionn_streams: more chunks than are added up at once") {
     auto const x = inceptionn::normal(n, 0.02, {.seed = 2});
     guarded_executor executor;
     check_vector(executor, hcomp::inceptionn(), x);
+    for (std::size_t const mebibytes : {0, 2, 3})  // in parts
+      check_vector(executor, hcomp::inceptionn(), x, mebibytes << 20);
   }
   // and more than blocks that measure
   guarded_executor executor;

@@ -94,7 +94,8 @@ TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
         for (float& value : decoded) value /= 3;
 
         gpu::stream_executor executor;
-        inceptionn_streams streams(n, executor);
+        // in parts, or at once
+        inceptionn_streams streams(n, executor, std::size_t{large ? 1u : 64u} << 20);
         array<float> const there(x), y(floats(n, 7.0f));
         array<std::byte> const code(bytes(codec.capacity(n))), added(other);
         streams.encode(codec, there.span(), code.span());

@@ -30,20 +30,24 @@ namespace hcomp {
 /// streams begin at multiples of 4, as addresses. Only `bytes`, `check` and `measure` wait for the
 /// executor. What was encoded before is needed no more when something else is. Calls allocate
 /// nothing, and those that do not wait can be captured in a CUDA graph.
-/// Memory: as much as the longest vector, and on a device 12 bytes per 1024 values.
+/// Memory: as much as the longest vector or `most_bytes`, and on a device 12 bytes per 1024 values.
 /// Cost: encoding reads the values once, and writes their code twice and reads it once: first every
-/// chunk where it has room, then, when all lengths are known, in its place. For up to 2 bytes per
-/// value this is less than to read the values twice. Decoding reads the code and writes the values.
+/// chunk where it has room, then, when the lengths before it are known, in its place. For up to 2
+/// bytes per value this is less than to read the values twice. Decoding reads the code and writes
+/// the values.
 template <Executor E> class inceptionn_streams {
  public:
   /// @param most_values  of a vector to be encoded or looked at
-  inceptionn_streams(std::size_t most_values, E& executor)
+  /// @param most_bytes   of memory for chunks; longer vectors are encoded in parts of so many, at
+  ///                     least 1 MiB
+  inceptionn_streams(std::size_t most_values, E& executor,
+                     std::size_t most_bytes = std::size_t{256} << 20)
       : most_values_(most_values),
         executor_(&executor),
-        slots_(detail::inceptionn_chunks(most_values) * detail::inceptionn_slot_bytes),
+        slots_(slots_of(most_values, most_bytes) * detail::inceptionn_slot_bytes),
         words_(std::max(detail::inceptionn_chunks(most_values), measuring_blocks)),
         before_(detail::inceptionn_chunks(most_values) * sizeof(std::uint32_t)),
-        sums_((sums_of(detail::inceptionn_chunks(most_values)) + 1) * sizeof(std::uint32_t)),
+        sums_((2 * sums_of(detail::inceptionn_chunks(most_values)) + 1) * sizeof(std::uint32_t)),
         bytes_(1),
         header_(1),
         part_(1) {}
@@ -147,6 +151,13 @@ template <Executor E> class inceptionn_streams {
     return (chunks + detail::inceptionn_words_per_sum - 1) / detail::inceptionn_words_per_sum;
   }
 
+  /// Of whole sums.
+  static std::size_t slots_of(std::size_t most_values, std::size_t most_bytes) {
+    constexpr std::size_t step = detail::inceptionn_words_per_sum;
+    std::size_t const steps = most_bytes / (step * detail::inceptionn_slot_bytes);
+    return std::min(detail::inceptionn_chunks(most_values), std::max<std::size_t>(steps, 1) * step);
+  }
+
   void require_values(char const* who, std::size_t values) const {
     if (values > most_values_)
       throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": " +
@@ -166,20 +177,31 @@ template <Executor E> class inceptionn_streams {
     require_address(who, in);
     require_address(who, out.data());
     detail::inceptionn_header::require_room("inceptionn_streams::", who, x.size(), out.size());
-    std::size_t const chunks = detail::inceptionn_chunks(x.size()), sums = sums_of(chunks);
+    auto const rule = detail::rule_of(codec.options());
+    auto const header = detail::inceptionn_header::of(codec.options(), x.size(), 0);
+    std::size_t const slots = slots_.size() / detail::inceptionn_slot_bytes;
+    constexpr std::size_t step = detail::inceptionn_words_per_sum;
     auto* const before = reinterpret_cast<std::uint32_t*>(before_.data());
-    auto* const all = reinterpret_cast<std::uint32_t*>(sums_.data());
-    executor_->for_each_block(
-        chunks, detail::encode_inceptionn_chunks{detail::rule_of(codec.options()), x.size(),
-                                                 x.data(), in, slots_.data(), words_.there()});
-    executor_->for_each_block(sums, detail::sum_words{chunks, detail::inceptionn_words_per_sum,
-                                                      words_.there(), before, all});
-    if (sums > 1) executor_->for_each_block(1, detail::sum_words{sums, sums, all, all, all + sums});
-    executor_->for_each_block(
-        detail::put_inceptionn_chunks::blocks(chunks),
-        detail::put_inceptionn_chunks{detail::inceptionn_header::of(codec.options(), x.size(), 0),
-                                      slots_.data(), words_.there(), before, all, out.data(),
-                                      bytes_.there()});
+    auto* const sums = reinterpret_cast<std::uint32_t*>(sums_.data());
+    std::uint32_t* const before_sums = sums + sums_of(header.chunks);
+    std::size_t first = 0, end = 0;
+    do {
+      end = std::min<std::size_t>(first + slots, header.chunks);
+      executor_->for_each_block(
+          end - first, detail::encode_inceptionn_chunks{rule, x.size(), x.data(), in, first,
+                                                        slots_.data(), words_.there()});
+      executor_->for_each_block(sums_of(end - first),
+                                detail::sum_words{end - first, step, words_.there() + first,
+                                                  before + first, sums + first / step});
+      if (end > step)
+        executor_->for_each_block(1, detail::sum_words{sums_of(end), sums_of(end), sums,
+                                                       before_sums, before_sums + sums_of(end)});
+      executor_->for_each_block(
+          detail::put_inceptionn_chunks::blocks(end - first),
+          detail::put_inceptionn_chunks{header, first, end, slots_.data(), words_.there(), before,
+                                        before_sums, out.data(), bytes_.there()});
+      first = end;
+    } while (end < header.chunks);
   }
 
   void get(char const* who, inceptionn const& codec, std::byte const* in, float const* addend,

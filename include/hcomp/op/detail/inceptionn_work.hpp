@@ -90,13 +90,14 @@ struct encode_inceptionn_chunks {
   std::size_t values;
   float const* x;
   std::byte const* in;  ///< sound, or null
-  std::byte* slots;
+  std::size_t first;    ///< chunk to be encoded
+  std::byte* slots;     ///< of that and those that follow it
   std::uint32_t* lengths;
 
   static constexpr std::size_t scratch_bytes() { return inceptionn_scratch_bytes; }
 
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    std::size_t const n = inceptionn_values_of(i, values);
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
+    std::size_t const i = first + place, n = inceptionn_values_of(i, values);
     float const* const from = x + i * inceptionn_chunk_values;
     inceptionn_lane<Group> mine;
     if (in) {
@@ -105,7 +106,7 @@ struct encode_inceptionn_chunks {
     } else {
       mine.read(group, from, n);
     }
-    std::byte* const slot = slots + i * inceptionn_slot_bytes;
+    std::byte* const slot = slots + place * inceptionn_slot_bytes;
     std::size_t bytes = 0;
     if constexpr (SharesMemory<Group>) {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
@@ -123,7 +124,7 @@ struct encode_inceptionn_chunks {
 struct sum_words {
   std::size_t count, per_block;
   std::uint32_t const* words;
-  std::uint32_t* before;  ///< may be `words`
+  std::uint32_t* before;
   std::uint32_t* all;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
@@ -148,7 +149,8 @@ struct put_inceptionn_chunks {
   static constexpr std::size_t at_once = 4;
 
   inceptionn_header header;  ///< whose `bytes` are not known yet
-  std::byte const* slots;
+  std::size_t first, end;    ///< chunks to be put
+  std::byte const* slots;    ///< of those
   std::uint32_t const* lengths;
   std::uint32_t const* before;  ///< what the chunks before each take, within one sum's
   std::uint32_t const* sums;    ///< what all the sums before each come to
@@ -163,25 +165,26 @@ struct put_inceptionn_chunks {
     constexpr std::size_t lanes = Group::lanes / parts;
     auto const lane = static_cast<std::size_t>(group.lane());
     for (std::size_t k = lane / lanes; k < at_once; k += parts)
-      put(lane % lanes, lanes, block * at_once + k);
+      put(lane % lanes, lanes, first + block * at_once + k);
   }
 
  private:
   HCOMP_HD void put(std::size_t lane, std::size_t lanes, std::size_t i) const {
-    std::size_t end = inceptionn_header::front(header.chunks);
-    if (i < header.chunks) {
+    std::size_t at_end = inceptionn_header::front(header.chunks);
+    if (i < end) {
       std::size_t const at =
-          end + before[i] + (i < inceptionn_words_per_sum ? 0 : sums[i / inceptionn_words_per_sum]);
+          at_end + before[i] +
+          (i < inceptionn_words_per_sum ? 0 : sums[i / inceptionn_words_per_sum]);
       if (lane == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
-      copy_words(lane, lanes, out + at, slots + i * inceptionn_slot_bytes, lengths[i]);
-      end = at + lengths[i];
+      copy_words(lane, lanes, out + at, slots + (i - first) * inceptionn_slot_bytes, lengths[i]);
+      at_end = at + lengths[i];
     }
     bool const is_last = i + 1 == header.chunks || (i == 0 && header.chunks == 0);
     if (!is_last || lane != 0) return;
     auto whole = header;
-    whole.bytes = end;
+    whole.bytes = at_end;
     store_aligned(out, 0, whole);
-    *bytes = end;
+    *bytes = at_end;
   }
 };
 
