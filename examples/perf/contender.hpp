@@ -37,6 +37,10 @@ template <class T> class contender {
   virtual ~contender() = default;
   /// Sums `x` in place. Collective.
   virtual hcomp::report run(std::span<T> x, hcomp::call_options const& call) = 0;
+  /// Ways that work on vectors in other memory take their input before `run` and give the sum back
+  /// after it. Not timed.
+  virtual void bring(std::span<T const>) {}
+  virtual void fetch(std::span<T>) {}
 
   way name;
   promise accuracy;
@@ -44,6 +48,9 @@ template <class T> class contender {
   double bytes_to_send = 0;
   /// What the cost model expects, if there is one.
   std::optional<double> predicted_seconds;
+  /// What leaves and comes in messages: "host" memory, a "device"'s, or a device's that is
+  /// "staged", copied to pinned host memory and from it.
+  std::string memory = "host";
   /// Worth a line of its own.
   std::string remark;
 };

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <hcomp/core/half.hpp>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 #include "../support/gnuplot.hpp"
@@ -18,6 +19,7 @@
 #include "../support/transports.hpp"
 #include "advice.hpp"
 #include "contenders.hpp"
+#include "device.hpp"
 #include "machine.hpp"
 #include "measure.hpp"
 #include "mpi_algorithms.hpp"
@@ -48,6 +50,22 @@ int count_hosts() {
   return static_cast<int>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
+int rank_on_host() {
+  MPI_Comm host;
+  MPI_Comm_split_type(example::comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int const rank = hcomp::mpi::rank_of(host);
+  MPI_Comm_free(&host);
+  return rank;
+}
+
+/// How a way's messages leave the device, said once; nothing about the host's.
+std::string about_messages(row const& one) {
+  if (one.memory == "host") return "";
+  return fmt::format(
+      "by {}: messages {}", one.name.transport,
+      one.memory == "device" ? "in the device's memory" : "staged through pinned host memory");
+}
+
 template <class T> void measure_all(options const& o, input const& data, result& all) {
   if (auto const most = std::ranges::max(sizes(o, sizeof(T))); most > data.values())
     throw std::runtime_error(fmt::format(
@@ -62,6 +80,7 @@ template <class T> void measure_all(options const& o, input const& data, result&
   if (!o.latency && example::ranks() > 1)
     all.latency = by.costs.link("mpi", by.at("mpi")).seconds_per_message;
   example::say("{}", table_head(all));
+  std::set<std::string> ways_out;
   for (std::size_t const values : sizes(o, sizeof(T))) {
     if (values > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw std::runtime_error(
@@ -73,6 +92,8 @@ template <class T> void measure_all(options const& o, input const& data, result&
     std::string said;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
+      if (auto const text = about_messages(rows[i]); ways_out.insert(text).second && !text.empty())
+        example::say("# {}\n", text);
       example::say("{}", line(all, rows[i]));
       if (auto const& remark = list[i]->remark; !remark.empty() && remark != said)
         example::say("# {}\n", said = remark);
@@ -154,6 +175,11 @@ void run(options const& o) {
   });
   if (!o.reports_from.empty()) return;
   if (o.advise) return advise(o);
+  result all;
+  if (o.device == "cuda") {
+    int const local = rank_on_host();
+    example::together([&] { all.device = take_device(local); });
+  }
   std::unique_ptr<input> data;
   example::together([&] {
     if (o.input.empty())
@@ -163,7 +189,6 @@ void run(options const& o) {
     if (!o.interface.empty()) bytes_sent_by(o.interface);
   });
 
-  result all;
   all.mpi = mpi_library();
   all.machine = this_machine();
   all.ranks = example::ranks();

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/op.hpp>
 #include <utility>
 
 #include "../support/program.hpp"
 #include "contenders.hpp"
+#include "device.hpp"
 #include "mpi_algorithms.hpp"
 #include "named_codec.hpp"
 #include "plans.hpp"
@@ -85,12 +87,20 @@ template <class C, class T> class op_contender final : public contender<T> {
 
 /// The MPI library's own all-reduce, and by each of its algorithms that is asked for.
 template <class T> void add_raw(contender_list<T>& list, job const& it) {
+  auto names = it.o.mpi_algorithms;
+  if (names == std::vector<std::string>{"all"}) names = mpi_algorithms();
+  if constexpr (std::is_same_v<T, float>)
+    if (it.o.device == "cuda") {
+      names.insert(names.begin(), "");
+      for (auto const& name : names)
+        list.push_back(on_device(std::make_unique<raw_contender<T>>(it.values, name), it.values,
+                                 example::ranks(), hcomp::mpi::reaches_device()));
+      return;
+    }
   auto own = std::make_unique<raw_contender<T>>(it.values, "");
   auto& transport = it.by.at("mpi");
   own->predict(it.by.costs.link("mpi", transport), identity_cost<T>(it), it.values);
   list.push_back(std::move(own));
-  auto names = it.o.mpi_algorithms;
-  if (names == std::vector<std::string>{"all"}) names = mpi_algorithms();
   for (auto const& name : names)
     list.push_back(std::make_unique<raw_contender<T>>(it.values, name));
 }
@@ -109,6 +119,11 @@ template <class T> contender_list<T> make_contenders(job const& it) {
   for (auto const& name : it.o.codecs)
     for (auto const& transport : it.o.transports) {
       if (name == "raw") continue;
+      if constexpr (std::is_same_v<T, float>)  // nor do options know others there
+        if (it.o.device == "cuda") {
+          add_device_plans(list, it, name, transport);
+          continue;
+        }
       if (auto const sparse = sparse_name::from(name)) {
         if constexpr (std::is_same_v<T, float>)  // options know no others
           sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, name, transport)

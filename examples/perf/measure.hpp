@@ -80,12 +80,15 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
     exact_sum<T> const exact(data, values, o.mean);
     for (std::size_t i = 0; i < list.size(); ++i) {
       x = original;
+      list[i]->bring(x);
       list[i]->run(x, call);
+      list[i]->fetch(x);
       auto const verdict = exact.judge(x, list[i]->accuracy, transport);
       rows[i].count = values;
       rows[i].bytes = values * sizeof(T);
       rows[i].type = o.type;
       rows[i].name = list[i]->name;
+      rows[i].memory = list[i]->memory;
       rows[i].error = verdict.error;
       rows[i].same_bits = verdict.same_bits;
       rows[i].as_promised = verdict.as_promised;
@@ -97,6 +100,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
     ++call.step;
     for (std::size_t i = 0; i < list.size(); ++i) {
       x = original;
+      list[i]->bring(x);
       MPI_Barrier(example::comm);
       auto const wire = counter();
       auto const begin = clock::now();

@@ -33,8 +33,8 @@ bool network::has(result const& run) const {
   auto const& mine = first();
   bool const measured = mine.rate_was_measured || run.rate_was_measured;
   return mine.ranks == run.ranks && mine.hosts == run.hosts && mine.label == run.label &&
-         mine.input == run.input && mine.mean == run.mean && type() == type_of(run) &&
-         are_near(mine.rate, run.rate, measured ? 1.1 : 1) &&
+         mine.device == run.device && mine.input == run.input && mine.mean == run.mean &&
+         type() == type_of(run) && are_near(mine.rate, run.rate, measured ? 1.1 : 1) &&
          (!mine.label.empty() || are_near(mine.latency, run.latency, 1.5));
 }
 
@@ -44,7 +44,8 @@ std::string network::name() const {
   if (!run.label.empty()) text = run.label + ": " + text;
   if (run.latency > 0) text += ", " + seconds_text(run.latency);
   return text +
-         fmt::format(", {} ranks on {} host{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s");
+         fmt::format(", {} ranks on {} host{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s") +
+         (run.device.empty() ? "" : ", vectors on " + run.device);
 }
 
 std::vector<std::string> network::libraries() const {
@@ -138,11 +139,11 @@ std::uint64_t largest_common_size(std::vector<network const*> const& networks) {
 }  // namespace
 
 std::vector<rate_series> rate_series_of(std::vector<network> const& networks) {
-  using likeness = std::tuple<int, int, std::string, bool, std::string, std::string>;
+  using likeness = std::tuple<int, int, std::string, std::string, bool, std::string, std::string>;
   std::map<likeness, std::vector<network const*>> alike;
   auto const like = [](network const& n, std::string const& label) {
     auto const& run = n.first();
-    return likeness{run.ranks, run.hosts, run.input, run.mean, n.type(), label};
+    return likeness{run.ranks, run.hosts, run.device, run.input, run.mean, n.type(), label};
   };
   for (auto const& n : networks)
     if (n.first().rate > 0) alike[like(n, "")].push_back(&n);

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "../support/command_line.hpp"
+#include "device_codecs.hpp"
 
 namespace perf {
 namespace {
@@ -21,6 +22,15 @@ std::map<std::string, double> const rate_units{
 std::map<std::string, double> const time_units{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 
 bool is_owner(hcomp::algorithm const& how) { return how.kind == hcomp::algorithm_kind::owner; }
+
+bool is_on_device(std::string const& codec) {
+  try {
+    device_codecs::with(registry_name(codec), []<class C>() {});
+    return true;
+  } catch (std::invalid_argument const&) {
+    return false;
+  }
+}
 
 /// Refuses a name that is no codec's of any type of values.
 template <class Refuse> void require_codec(std::string const& name, Refuse const& refuse) {
@@ -132,7 +142,8 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::Range(0.0, 1.0));
   what->add_option("--seed", o.seed, "Of the generated values and of random codecs");
   what->add_flag("--mean", o.mean, "The mean over the ranks, not the sum");
-  what->add_option("--device", o.device, "Where the vectors lie")
+  what->add_option("--device", o.device,
+                   "Where the vectors lie; cuda: float, by identity, fp16, sign and thc")
       ->check(CLI::IsMember({"host", "cuda"}));
 
   auto* const how = app.add_option_group("How");
@@ -240,8 +251,23 @@ options parse(int argc, char const* const* argv) {
   if (o.min_bytes > o.max_bytes)
     refuse(fmt::format("--min-bytes {} is more than --max-bytes {}", o.min_bytes, o.max_bytes));
   if (o.min_bytes < 8) refuse(fmt::format("--min-bytes {} is less than one value", o.min_bytes));
-  if (o.device == "cuda")
-    refuse("--device cuda: hcomp's collectives take vectors in host memory only, so far");
+  if (o.device == "cuda") {
+    auto const there_are = [&](std::string const& option, std::string const& names) {
+      refuse(fmt::format("{}: with --device cuda there are {}", option, names));
+    };
+    if (o.type != "float") there_are("--type " + o.type, "vectors of float only");
+    for (auto const& codec : o.codecs)
+      if (codec != "raw" && !is_on_device(codec))
+        there_are("--codec " + codec, "identity, fp16, sign, thc and raw");
+    if (std::ranges::find(o.transports, "op") != o.transports.end())
+      there_are("--transport op", "mpi and ucx");
+    if (app.count("--algorithm") == 0) std::erase_if(o.algorithms, is_owner);
+    if (std::ranges::any_of(o.algorithms, is_owner) || o.worker_aggregator)
+      there_are(has_owner ? "--algorithm owner" : "--algorithm aggregator",
+                "ring, torus, direct and doubling");
+    if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
+    if (o.advise) refuse("--advise is about vectors in host memory, not about --device cuda");
+  }
   if (!o.input.empty() && o.type != "float")
     refuse(fmt::format("--input holds float32 values, --type is {}", o.type));
   if (!o.reports_from.empty() && o.plot.empty())

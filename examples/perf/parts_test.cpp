@@ -252,7 +252,9 @@ TEST_CASE("json: a result is read as it was written; absent figures stay absent"
   scratch const at;
   auto all = make_result("Open MPI 4.1.4", 1e8);
   all.rate_was_measured = all.mean = true;
+  all.device = "a device";
   all.rows = {make_row(8192, own, 1e-3), make_row(8192, fp16_ring, 5e-4)};
+  all.rows[1].memory = "staged";
   all.rows[0].bytes_sent = all.rows[0].bytes_on_wire = all.rows[0].bound = all.rows[0].predicted =
       std::nullopt;
   all.rows[1].same_bits = all.rows[1].as_promised = false;
@@ -262,6 +264,9 @@ TEST_CASE("json: a result is read as it was written; absent figures stay absent"
   auto const again = perf::read_json(at / "x.json");
   CHECK(perf::to_json(again).dump() == text);  // every figure is in the text
   CHECK(again.machine == all.machine);
+  CHECK(again.device == all.device);
+  CHECK(again.rows[0].memory == "host");
+  CHECK(again.rows[1].memory == "staged");
   CHECK_FALSE(again.rows[0].bytes_on_wire.has_value());
   CHECK(again.rows[1].predicted == all.rows[1].predicted);
   CHECK(again.rows[1].calls == all.rows[1].calls);
@@ -417,7 +422,17 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "uncompressed only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
-  says({"--device", "cuda"}, "--device cuda: hcomp's collectives take vectors in host memory only");
+  says({"--device", "abacus"}, "abacus not in {host,cuda}");
+  says({"--device", "cuda", "--type", "double"},
+       "--type double: with --device cuda there are vectors of float only");
+  says({"--device", "cuda", "--codec", "fp16,bf16"},
+       "--codec bf16: with --device cuda there are identity, fp16, sign, thc and raw");
+  says({"--device", "cuda", "--transport", "mpi,op"},
+       "--transport op: with --device cuda there are mpi and ucx");
+  says({"--device", "cuda", "--codec", "sign", "--algorithm", "owner,ring"},
+       "--algorithm owner: with --device cuda there are ring, torus, direct and doubling");
+  says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");
+  says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
   says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");
   says({"--report-from", "/nowhere.json", "--plot", "x.html"}, "/nowhere.json");
   says({"--colour"}, "--colour");
@@ -428,6 +443,16 @@ TEST_CASE("wire counter: an interface that is not there is refused with those th
                        doctest::Contains("--interface eth_nowhere: this host has lo"),
                        std::runtime_error);
   CHECK(perf::bytes_sent_by("lo") <= perf::bytes_sent_by("lo"));
+}
+
+TEST_CASE("network: vectors on a device are not compared with those in host memory") {
+  std::vector<perf::result> all(2, make_result("Open MPI 4.1.4", 1e8));
+  all[1].device = "a device";
+  for (auto& one : all) one.rows = {make_row(1024, own, 1), make_row(1024, fp16_ring, 2)};
+  auto const networks = perf::networks_of(all);
+  REQUIRE(networks.size() == 2);
+  CHECK(networks[0].name().find("device") == std::string::npos);
+  CHECK(networks[1].name().find(", vectors on a device") != std::string::npos);
 }
 
 TEST_CASE("network: the faster library's own all-reduce is what all is compared with") {

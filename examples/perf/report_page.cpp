@@ -131,7 +131,7 @@ class writer {
             html(place_of(*run)), html(link_of(*run)), html(run->mpi),
             html(fmt::format("{}, {}, {}", n.type(), run->input, run->mean ? "mean" : "sum")),
             least < most ? fmt::format("{} to {}", least, most) : fmt::format("{}", most),
-            html(run->machine));
+            html(run->machine + (run->device.empty() ? "" : ", " + run->device)));
       }
     add("</tbody>\n</table></div>\n");
     add("<p>A time is that from a barrier to the return of the call: the median over the calls, "

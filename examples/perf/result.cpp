@@ -44,10 +44,10 @@ std::string table_head(result const& all) {
   auto const link = all.rate > 0 ? fmt::format("{} ({})", rate_text(all.rate),
                                                all.rate_was_measured ? "measured" : "given")
                                  : "of unknown rate";
-  auto text =
-      fmt::format("# {}, {} rank{} on {} host{}, link {}, {}{}{}\n", all.mpi, all.ranks,
-                  all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s", link, all.input,
-                  all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
+  auto text = fmt::format("# {}, {} rank{} on {} host{}{}, link {}, {}{}{}\n", all.mpi, all.ranks,
+                          all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s",
+                          all.device.empty() ? "" : ", vectors on " + all.device, link, all.input,
+                          all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
   text += fmt::format(columns, "size", "count", "type", "codec", "algorithm", "by", "time", "min",
                       "max", "algbw", "busbw", "sent", "wire", "vs MPI", "bound", "model", "error");
   text += fmt::format(columns, "", "", "", "", "", "", "", "ranks", "ranks", "GB/s", "GB/s",
@@ -80,6 +80,7 @@ nlohmann::ordered_json to_json(result const& all) {
                               {"label", all.label},
                               {"input", all.input},
                               {"mean", all.mean}};
+  json["device"] = all.device;
   json["rows"] = nlohmann::ordered_json::array();
   for (auto const& r : all.rows)
     json["rows"].push_back({{"bytes", r.bytes},
@@ -88,6 +89,7 @@ nlohmann::ordered_json to_json(result const& all) {
                             {"codec", r.name.codec},
                             {"algorithm", r.name.algorithm},
                             {"transport", r.name.transport},
+                            {"memory", r.memory},
                             {"seconds", r.seconds.median},
                             {"seconds_min", r.seconds.least},
                             {"seconds_max", r.seconds.most},
@@ -116,6 +118,7 @@ result read_json(std::string const& file) {
     if (json.at("tool") != "hcomp_perf") throw std::runtime_error("another tool's file");
     json.at("mpi").get_to(all.mpi);
     all.machine = json.value("machine", "");
+    all.device = json.value("device", "");
     json.at("ranks").get_to(all.ranks);
     json.at("hosts").get_to(all.hosts);
     json.at("rate_bit_per_s").get_to(all.rate);
@@ -130,6 +133,7 @@ result read_json(std::string const& file) {
       j.at("count").get_to(r.count);
       j.at("type").get_to(r.type);
       r.name = {j.at("codec"), j.at("algorithm"), j.at("transport")};
+      r.memory = j.value("memory", "host");
       r.seconds = {j.at("seconds"), j.at("seconds_min"), j.at("seconds_max")};
       j.at("calls").get_to(r.calls);
       j.at("seconds_encode").get_to(r.seconds_encode);

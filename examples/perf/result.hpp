@@ -25,6 +25,7 @@ struct row {
   std::uint64_t bytes = 0;  ///< of the raw vector
   std::string type;
   way name;
+  std::string memory = "host";  ///< as contender::memory
 
   spread seconds;             ///< over the ranks, of each one's median over the calls
   std::vector<double> calls;  ///< the slowest rank's seconds, call by call
@@ -47,6 +48,7 @@ struct row {
 struct result {
   std::string mpi;      ///< library and version
   std::string machine;  ///< of rank 0: its processor
+  std::string device;   ///< of rank 0, where the vectors lie; empty: in host memory
   int ranks = 0, hosts = 0;
   double rate = 0;     ///< bit/s of a rank's link
   double latency = 0;  ///< seconds, one way

@@ -1,0 +1,140 @@
+#include "device.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <span>
+#include <utility>
+
+#include "codec_promise.hpp"
+#include "device_codecs.hpp"
+
+namespace perf {
+
+using hcomp::any_transport;
+using hcomp::gpu::stream_executor;
+
+namespace {
+
+/// Work on the default stream, and a vector in the device's memory.
+class device_contender : public contender<float> {
+ public:
+  explicit device_contender(std::size_t values) : there_(values * sizeof(float)) {}
+
+  void bring(std::span<float const> x) override {
+    executor_.wait(executor_.write(there_.data(), x.data(), there_.size()));
+  }
+  void fetch(std::span<float> x) override {
+    executor_.wait(executor_.read(x.data(), there_.data(), there_.size()));
+  }
+
+ protected:
+  std::span<float> vector() const {
+    return {reinterpret_cast<float*>(there_.data()), there_.size() / sizeof(float)};
+  }
+
+  stream_executor executor_;
+  hcomp::gpu::device_buffer there_;
+};
+
+template <class C> class device_plan final : public device_contender {
+ public:
+  device_plan(way as, std::size_t values, C const& codec, any_transport& transport,
+              hcomp::plan_options const& options)
+      : device_contender(values),
+        over_(transport, executor_),
+        plan_(values, codec, over_, executor_, options) {
+    name = std::move(as);
+    accuracy = promise_of<C>(transport.size());
+    memory = over_.copies_messages() ? "staged" : "device";
+    std::uint64_t most =
+        hcomp::bytes_sent_per_rank(codec, values, transport.rank(), transport.size(), options);
+    hcomp::unite_records(transport, hcomp::tag_t{0}, most,
+                         [](auto& a, auto const& b) { a = std::max(a, b); });
+    bytes_to_send = static_cast<double>(most);
+  }
+  hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
+    auto const figures = plan_.all_reduce(vector(), call);
+    executor_.synchronize();
+    return figures;
+  }
+
+ private:
+  using staged = hcomp::staged<any_transport, stream_executor>;
+
+  staged over_;
+  hcomp::plan<C, staged, stream_executor> plan_;
+};
+
+/// A way of the host's, for sums.
+class host_contender final : public device_contender {
+ public:
+  host_contender(std::unique_ptr<contender<float>> inner, std::size_t values, int ranks,
+                 bool reaches)
+      : device_contender(values),
+        inner_(std::move(inner)),
+        copy_(reaches ? 0 : there_.size()),
+        ranks_(ranks) {
+    name = inner_->name;
+    accuracy = inner_->accuracy;
+    bytes_to_send = inner_->bytes_to_send;
+    memory = reaches ? "device" : "staged";
+  }
+  hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
+    auto sum = call;
+    sum.result = hcomp::reduction::sum;
+    divisor_ = call.result == hcomp::reduction::mean ? static_cast<float>(ranks_) : 1.0f;
+    if (copy_.size() == 0) return inner_->run(vector(), sum);
+    executor_.wait(executor_.read(copy_.data(), there_.data(), copy_.size()));
+    auto const figures =
+        inner_->run({reinterpret_cast<float*>(copy_.data()), copy_.size() / sizeof(float)}, sum);
+    executor_.wait(executor_.write(there_.data(), copy_.data(), copy_.size()));
+    return figures;
+  }
+  void fetch(std::span<float> x) override {
+    device_contender::fetch(x);
+    for (float& value : x) value /= divisor_;
+  }
+
+ private:
+  std::unique_ptr<contender<float>> inner_;
+  hcomp::gpu::pinned_buffer copy_;
+  int ranks_;
+  float divisor_ = 1;
+};
+
+}  // namespace
+
+std::string take_device(int rank_on_host) {
+  hcomp::gpu::require_device("--device cuda");
+  int const device = rank_on_host % hcomp::gpu::device_count();
+  HCOMP_CUDA_TRY(cudaSetDevice(device));
+  cudaDeviceProp about{};
+  HCOMP_CUDA_TRY(cudaGetDeviceProperties(&about, device));
+  return about.name;
+}
+
+void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
+                      std::string const& transport_name) {
+  auto& transport = it.by.at(transport_name);
+  device_codecs::with(registry_name(codec), [&]<class C>() {
+    auto const chosen = fitted(C{}, it.typical, transport.size());
+    for (auto const& how : it.o.algorithms) {
+      hcomp::plan_options options;
+      options.how = how;
+      way const as{codec, how.name(), transport_name};
+      list.push_back(std::make_unique<device_plan<C>>(as, it.values, chosen, transport, options));
+    }
+  });
+}
+
+std::unique_ptr<contender<float>> on_device(std::unique_ptr<contender<float>> inner,
+                                            std::size_t values, int ranks, bool reaches) {
+  return std::make_unique<host_contender>(std::move(inner), values, ranks, reaches);
+}
+
+}  // namespace perf

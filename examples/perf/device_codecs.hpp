@@ -1,0 +1,17 @@
+#pragma once
+/// @file
+/// Codecs that --device cuda knows.
+
+#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/thc.hpp>
+
+namespace perf {
+
+/// Few, because each takes the CUDA compiler some seconds.
+using device_codecs = hcomp::codec_list<hcomp::identity<>, hcomp::float_cast<hcomp::float16>,
+                                        hcomp::sign<>, hcomp::thc<>>;
+
+}  // namespace perf
