@@ -4,8 +4,10 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/encode.hpp>
 #include <limits>
@@ -13,6 +15,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/guarded_executor.hpp>
+#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -142,6 +145,13 @@ TEST_CASE("encoded vector: what does not fit is refused with the numbers") {
                        "measure: 6 values, the encoded_vector was made for 7",
                        std::invalid_argument);
   device_vector<float> const y(std::vector<float>(7), executor);
+  std::vector<float> here(7);
+  auto const elsewhere = ": the 7 values are not in memory that the executor can work on";
+  for (auto const& [call, who] :
+       {std::pair<std::function<void()>, std::string>{[&] { vector.encode(here); }, "encode"},
+        {[&] { vector.measure(here); }, "measure"},
+        {[&] { vector.decode(here); }, "decode"}})
+    CHECK_THROWS_WITH_AS(call(), (who + elsewhere).c_str(), memory_error);
   std::vector<std::uint32_t> const words(5);
   CHECK_THROWS_AS(vector.encode(y.span(), {.statistics = words}), std::invalid_argument);
   CHECK_THROWS_AS(vector.encode(y.span(), {.weight = 0}), std::invalid_argument);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -67,9 +68,9 @@ template <Compressor C, Executor E> class encoded_vector {
   /// hcomp::measure: what `x` says about itself, for encode_options::statistics when all ranks'
   /// words are united; of codecs that are not Calibrated nothing. Waits for the executor.
   /// @param x  values() values in the executor's memory
-  /// @throws std::invalid_argument  another number of values
+  /// @throws std::invalid_argument  another number of values; memory_error: other memory
   std::vector<std::uint32_t> measure(std::span<value_type const> x) {
-    require_values("measure", x.size());
+    require_vector("measure", x);
     if constexpr (Calibrated<C>) {
       executor_->for_each_block(
           layout_.blocks(),
@@ -83,9 +84,9 @@ template <Compressor C, Executor E> class encoded_vector {
   /// before. Does not wait for the code: `synchronize` does, before MPI reads it.
   /// @param x        values() values in the executor's memory
   /// @param options  statistics in host memory, no longer needed on return
-  /// @throws std::invalid_argument  another number of values; as encode
+  /// @throws std::invalid_argument  as encode; another number of values; memory_error: other memory
   void encode(std::span<value_type const> x, encode_options const& options = {}) {
-    require_values("encode", x.size());
+    require_vector("encode", x);
     auto origin = detail::origin_of(codec_, layout_, options);
     if (origin.statistics) {
       executor_->synchronize();
@@ -101,10 +102,10 @@ template <Compressor C, Executor E> class encoded_vector {
   /// Decodes the code into `x`, for work that is given to the executor afterwards. Waits for what
   /// its blocks say about themselves. Returns the weight of the sum (0 if x is empty).
   /// @param x  values() values in the executor's memory
-  /// @throws std::invalid_argument  another number of values
+  /// @throws std::invalid_argument  another number of values; memory_error: other memory
   /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
-    require_values("decode", x.size());
+    require_vector("decode", x);
     auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),
                                 stream_of(options.key), options.weight);
     detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
@@ -117,11 +118,16 @@ template <Compressor C, Executor E> class encoded_vector {
  private:
   std::size_t words() const { return statistics_words(codec_, layout_); }
 
-  void require_values(char const* who, std::size_t given) const {
-    if (given != values())
-      throw std::invalid_argument(std::string(who) + ": " + std::to_string(given) +
+  void require_vector(char const* who, std::span<value_type const> x) const {
+    if (x.size() != values())
+      throw std::invalid_argument(std::string(who) + ": " + std::to_string(x.size()) +
                                   " values, the encoded_vector was made for " +
                                   std::to_string(values()));
+    if constexpr (DeviceExecutor<E>)
+      if (!x.empty() &&
+          executor_->space_of(reinterpret_cast<std::byte const*>(x.data())) != E::space)
+        throw memory_error(std::string(who) + ": the " + std::to_string(x.size()) +
+                           " values are not in memory that the executor can work on");
   }
 
   C codec_;
