@@ -9,6 +9,7 @@
 #include <cstring>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_lanes.hpp>
+#include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/core/group.hpp>
 #include <string>
@@ -124,8 +125,8 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     mine.read(group, x.data() + one.shift, n);
     std::size_t const bytes = mine.encode(group, rule, n, one.found_code.data());
     unsigned const nonfinite = mine.nonfinite(group);
-    auto const largest = hcomp::detail::largest_of_lanes(
-        group, hcomp::detail::largest_exponent(group, x.data() + one.shift, n, 0));
+    auto const largest = hcomp::detail::largest_in(
+        group, hcomp::detail::largest_exponent(group, x.data() + one.shift, n, 0), 8);
     mine.decode(group, rule, one.code.data(), one.code.size(), n);
     mine.write(group, one.found.data() + one.shift, n);
     mine.divide(3);

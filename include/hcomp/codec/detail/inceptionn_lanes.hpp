@@ -300,12 +300,4 @@ HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t
   }
   return largest;
 }
-/// The largest of all lanes' numbers below 256, to all of them.
-template <class Group> HCOMP_HD std::uint32_t largest_of_lanes(Group group, std::uint32_t mine) {
-  std::uint32_t largest = 0;  // bit by bit
-  for (std::uint32_t bit = 128; bit > 0; bit /= 2)
-    if (group.any((mine & ~(bit - 1)) == (largest | bit))) largest |= bit;
-  return largest;
-}
-
 }  // namespace hcomp::detail

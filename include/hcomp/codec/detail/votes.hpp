@@ -32,7 +32,7 @@ HCOMP_HD void vote_on(Group group, int n, IsSet const& is_set, Put const& put) {
   }
 }
 
-/// The largest of all lanes' numbers, below 2^bits.
+/// The largest of all lanes' numbers, below 2^bits, to all of them.
 template <class Group>
 HCOMP_HD std::uint32_t largest_in(Group group, std::uint32_t number, int bits) {
   std::uint32_t largest = 0;

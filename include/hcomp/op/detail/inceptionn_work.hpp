@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/inceptionn_header.hpp>
 #include <hcomp/codec/detail/inceptionn_lanes.hpp>
 #include <hcomp/codec/detail/inceptionn_values.hpp>
+#include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
@@ -294,7 +295,7 @@ struct measure_chunks {
     for (std::size_t i = block; i < inceptionn_chunks(values); i += blocks)
       mine = largest_exponent(group, x + i * inceptionn_chunk_values,
                               inceptionn_values_of(i, values), mine);
-    std::uint32_t const largest = largest_of_lanes(group, mine);
+    std::uint32_t const largest = largest_in(group, mine, 8);
     if (group.lane() == 0) found[block] = largest;
   }
 };
