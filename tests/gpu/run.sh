@@ -3,6 +3,9 @@
 # addresses and races, measures, and ends with a table.
 #
 #   tests/gpu/run.sh [<build folder>]      build-gpu unless said otherwise
+#
+# Needs CMake, nvcc, doctest and CLI11; CMAKE_PREFIX_PATH says where they are if not in the usual
+# places. A check that takes longer than $HCOMP_CHECK_SECONDS, 200, is ended and counts as neither.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build-gpu}
@@ -17,6 +20,7 @@ mapfile -t targets < <(cd tests/gpu && for file in *_test.cu; do echo "test_gpu.
 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" bench_gpu
 
 failed=0
+limit=${HCOMP_CHECK_SECONDS:-200}
 lines=()
 # try <what> <command>...: a line of the table; what it says is shown if it fails.
 try() {
@@ -24,7 +28,9 @@ try() {
   shift
   log=$(mktemp)
   "$@" >"$log" 2>&1 || status=$?
-  if ((status == 77)); then
+  if ((status == 124)); then
+    word="not finished in $limit s"
+  elif ((status == 77)); then
     word="skipped: $(grep -m 1 -i skipped "$log" || true)"
   elif ((status != 0)); then
     word="FAILED, status $status"
@@ -39,7 +45,7 @@ for target in "${targets[@]}"; do
   try "$target" "$program"
   if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-      try "$target, $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$program"
+      try "$target, $tool" timeout "$limit" compute-sanitizer --tool "$tool" --error-exitcode 9 "$program"
     done
   else
     lines+=("$(printf '%-40s %s' "$target, memcheck and racecheck" "skipped: there is no compute-sanitizer")")
