@@ -20,7 +20,7 @@
 set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
 option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take a few of them" OFF)
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
-set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/ that are left out, e.g. mpi;ucx")
+set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")

@@ -686,11 +686,11 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_lanes
     };
     run([](auto const& f) { f(hcomp::serial_group{}); });
     run([](auto const& f) { f(hcomp::simd_group{}); });
-    if (several_lanes) {
-      run([](auto const& f) { lanes::run<3>(f); });
+    if (several_lanes) run([](auto const& f) { lanes::run<3>(f); });
+    if constexpr (std::is_same_v<T, float>) {  // they have nothing to do with the type
       std::size_t scratch = 0;
       if constexpr (hcomp::UsesScratch<C>) scratch = codec.scratch_bytes();
-      run([&](auto const& f) { lanes::run_in_warps<64>(scratch, f); });
+      if (several_lanes) run([&](auto const& f) { lanes::run_in_warps<64>(scratch, f); });
     }
     REQUIRE(same_bytes(encode(codec, x, mine), encode(codec, x, mine, hcomp::simd_group{})));
   }
@@ -734,7 +734,7 @@ template <class C> void narrow() {
             there_and_back([](auto const& f) { f(hcomp::serial_group{}); });
             there_and_back([](auto const& f) { f(hcomp::simd_group{}); });
             if (n < 1000 && shift < 2) there_and_back([](auto const& f) { lanes::run<3>(f); });
-            if constexpr (hcomp::UsesScratch<C>)
+            if constexpr (hcomp::UsesScratch<C> && std::is_same_v<T, float>)
               if (n == 65 && shift == 0)
                 there_and_back(
                     [&](auto const& f) { lanes::run_in_warps<32>(codec.scratch_bytes(), f); });
