@@ -222,6 +222,21 @@ TEST_CASE("sparse plan on devices: sketches alone are refused, and hosts beside 
   CHECK(all_ended_alike(outcomes, "disagreement_error"));
 }
 
+TEST_CASE("sparse plan on devices: values of one rank in host memory are refused on all ranks") {
+  auto const x = sparse::ranks_of(3, 20000, 0.01);
+  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto mine = x[static_cast<std::size_t>(transport.rank())];
+    guarded_executor executor;
+    over_staging over(transport, executor);
+    device_vector<float> const there(mine, executor);
+    sparse_plan<float, over_staging, guarded_executor> sum(mine.size(), over, executor);
+    sum.all_reduce(transport.rank() == 1 ? std::span(mine) : there.span());
+  });
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  CHECK(outcomes[0].text.find("on rank 1 x is not in memory") != std::string::npos);
+}
+
 TEST_CASE("sparse runs: many lanes make what one lane makes") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 333;

@@ -11,6 +11,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -123,11 +124,9 @@ template <Compressor C, Executor E> class encoded_vector {
       throw std::invalid_argument(std::string(who) + ": " + std::to_string(x.size()) +
                                   " values, the encoded_vector was made for " +
                                   std::to_string(values()));
-    if constexpr (DeviceExecutor<E>)
-      if (!x.empty() &&
-          executor_->space_of(reinterpret_cast<std::byte const*>(x.data())) != E::space)
-        throw memory_error(std::string(who) + ": the " + std::to_string(x.size()) +
-                           " values are not in memory that the executor can work on");
+    if (!detail::can_work_on(executor_, x))
+      throw memory_error(std::string(who) + ": the " + std::to_string(x.size()) +
+                         " values are not in memory that the executor can work on");
   }
 
   C codec_;

@@ -14,6 +14,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -162,12 +163,8 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
 
  private:
   T& transport() const { return session_.transport(); }
-  /// Without an address if it is not the executor's. An executor of host memory cannot tell.
   std::span<value_type> reachable(std::span<value_type> x) const {
-    if constexpr (DeviceExecutor<E>)
-      if (executor_->space_of(reinterpret_cast<std::byte const*>(x.data())) != E::space)
-        return {static_cast<value_type*>(nullptr), x.size()};
-    return x;
+    return detail::reachable(executor_, x);
   }
   std::byte* code() const { return memory_.data(); }
   detail::code_in_motion<C, T, E> motion(report& figures) {

@@ -22,6 +22,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -142,7 +143,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// by the way that takes fewest bytes.
   ///
   /// @param x  values() values; on return the same bits on all ranks
-  /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1
+  /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1;
+  ///                                memory_error: x is not in the executor's memory
   /// @throws disagreement_error     ranks passed different sizes, settings, lanes, steps, ...
   /// @throws nonfinite_error        NaN or infinity on some rank, as sparse_options says, or with
   ///                                floats and throw_error a sum that overflows
@@ -247,7 +249,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   int ranks() const { return transport().size(); }
 
   report start(detail::operation what, std::span<float> x, call_options const& call) {
-    auto const figures = session_.start(what, x, no_feedback<float>(x.size()), call);
+    auto const figures =
+        session_.start(what, detail::reachable(executor_, x), no_feedback<float>(x.size()), call);
     for (int r = 0; r < ranks(); ++r)
       if (auto const weight = session_.weight_of(r); weight != 1)
         throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(r) +

@@ -18,6 +18,7 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -134,7 +135,8 @@ class variable_rate_plan {
   ///
   /// @param x  values() values, in the executor's memory if there is one; on return the same bits
   ///           on all ranks, on a device for work that is given to the executor afterwards
-  /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1
+  /// @throws std::invalid_argument  wrong size, misaligned, or a weight that is not 1;
+  ///                                memory_error: x is not in the executor's memory
   /// @throws disagreement_error     ranks passed different sizes, codecs, settings, steps, ...
   /// @throws nonfinite_error        NaN or infinity in the sum, and the policy is throw_error
   /// @throws wire_error             damaged or contradicting messages met
@@ -182,6 +184,7 @@ class variable_rate_plan {
       : options_(checked(options)),
         given_(for_ranks(codec, transport)),
         codec_(given_),
+        executor_(executor),
         session_({given_, options}, values, transport, options.plan, memory_space::host),
         layout_(layout_of_floats(values)),
         moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport,
@@ -224,7 +227,9 @@ class variable_rate_plan {
   }
 
   report start(detail::operation what, std::span<float> x, call_options const& call) {
-    auto figures = session_.start(what, x, no_feedback<float>(x.size()), call);
+    auto figures =
+        session_.start(what, detail::reachable(executor_, x), no_feedback<float>(x.size()), call);
+    if constexpr (DeviceExecutor<E>) figures.messages = message_memory::staged;
     for (int r = 0; r < session_.transport().size(); ++r)
       if (auto const weight = session_.weight_of(r); weight != 1)
         throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(r) +
@@ -279,6 +284,7 @@ class variable_rate_plan {
 
   variable_rate_options options_;
   C given_, codec_;
+  E* executor_;  ///< null without a device
   detail::call_session<detail::variable_rate_terms<C>, T> session_;
   code_layout layout_;
   detail::stream_moves<C, T, E> moves_;
