@@ -22,12 +22,13 @@
 
 using hcomp::inceptionn_streams;
 using hcomp::testing::guarded_executor;
+using inceptionn::begins_with;
+using inceptionn::bytes;
+using inceptionn::encoded;
 using inceptionn::floats;
 using inceptionn::same;
 
 namespace {
-
-using bytes = std::vector<std::byte>;
 
 /// Several lanes for every block, as on a device.
 struct lanes_executor {
@@ -99,15 +100,6 @@ template <class T, class E> class array {
   std::size_t count_, shift_;
   typename E::buffer memory_;
 };
-
-bytes encoded(hcomp::inceptionn const& codec, floats const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return out;
-}
-bool begins_with(bytes const& all, bytes const& first) {
-  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
-}
 
 /// All that an executor does with one vector, against the host.
 template <class E>

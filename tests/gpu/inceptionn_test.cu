@@ -19,13 +19,15 @@
 #include <support/inceptionn.hpp>
 #include <vector>
 
+using inceptionn::begins_with;
+using inceptionn::bytes;
+using inceptionn::encoded;
 using inceptionn::floats;
 using inceptionn::same;
 
 namespace {
 
 using namespace hcomp;
-using bytes = std::vector<std::byte>;
 
 /// On the device.
 template <class T> class array {
@@ -51,14 +53,6 @@ template <class T> class array {
 
 hcomp::inceptionn codec_of(inceptionn_options const& options) {
   return hcomp::inceptionn(options, simd_level::baseline);
-}
-bytes encoded(hcomp::inceptionn const& codec, floats const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return out;
-}
-bool begins_with(bytes const& all, bytes const& first) {
-  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
 }
 
 std::string complaint(std::function<void()> const& f) {

@@ -4,10 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
@@ -19,6 +21,7 @@
 namespace inceptionn {
 
 using floats = std::vector<float>;
+using bytes = std::vector<std::byte>;
 
 inline std::uint32_t bits_of(float value) { return hcomp::same_bits<std::uint32_t>(value); }
 /// Also -0 and 0, and NaNs, are told apart.
@@ -30,6 +33,15 @@ inline std::vector<std::byte> as_bytes(std::vector<int> const& numbers) {
   std::vector<std::byte> bytes;
   for (int const number : numbers) bytes.push_back(static_cast<std::byte>(number));
   return bytes;
+}
+
+inline bytes encoded(hcomp::inceptionn const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return out;
+}
+inline bool begins_with(bytes const& all, bytes const& first) {
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
 }
 
 /// Every variant and rounding with these bounds.

@@ -64,6 +64,7 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   group.sync();
 }
 
+/// For asking whether a codec encodes in parts.
 struct skip {
   HCOMP_HD void operator()(int, int) const {}
 };

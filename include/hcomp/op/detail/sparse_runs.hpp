@@ -34,6 +34,13 @@ struct sparse_run {
         words(index_words(all) - word < run_words ? index_words(all) - word : run_words),
         first(r * run_values),
         values(static_cast<int>(all - first < run_values ? all - first : run_values)) {}
+
+  /// f(value) for its values, shared out among the lanes.
+  template <class Group, class F> HCOMP_HD void for_each(Group group, F const& f) const {
+    for (int i = group.lane(); i < values; i += Group::lanes)
+      f(first + static_cast<std::size_t>(i));
+    group.sync();
+  }
 };
 
 /// Bit by bit which values are not zero, and the largest exponent of each run, as it is stored.
@@ -190,16 +197,14 @@ struct packed_places {
   /// f(value, its place) for the marked values of a run, other(value) for the others.
   template <class Group, class F, class Other>
   HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f, Other const& other) const {
-    for (int i = group.lane(); i < run.values; i += Group::lanes) {
-      std::size_t const value = run.first + static_cast<std::size_t>(i), w = value / 64;
-      std::uint64_t const marks = words[w];
-      if (marks >> value % 64 & 1)
-        f(value, ranks[w] + static_cast<std::size_t>(
-                                ones(marks & ((std::uint64_t{1} << value % 64) - 1))));
+    run.for_each(group, [&](std::size_t value) {
+      std::size_t const w = value / 64;
+      std::uint64_t const marks = words[w], mine = std::uint64_t{1} << value % 64;
+      if (marks & mine)
+        f(value, ranks[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
       else
         other(value);
-    }
-    group.sync();
+    });
   }
 };
 
@@ -243,11 +248,7 @@ template <class Lane> struct lanes_of_runs {
   Lane* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    sparse_run const run(r, values);
-    for (int i = group.lane(); i < run.values; i += Group::lanes) {
-      std::size_t const value = run.first + static_cast<std::size_t>(i);
-      out[value] = numbers.lane(x[value]);
-    }
+    sparse_run(r, values).for_each(group, [&](std::size_t i) { out[i] = numbers.lane(x[i]); });
   }
 };
 template <class Lane> struct values_of_runs {
@@ -257,11 +258,7 @@ template <class Lane> struct values_of_runs {
   float* x;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    sparse_run const run(r, values);
-    for (int i = group.lane(); i < run.values; i += Group::lanes) {
-      std::size_t const value = run.first + static_cast<std::size_t>(i);
-      x[value] = numbers.value(in[value]);
-    }
+    sparse_run(r, values).for_each(group, [&](std::size_t i) { x[i] = numbers.value(in[i]); });
   }
 };
 
