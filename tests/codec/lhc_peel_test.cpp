@@ -68,7 +68,7 @@ lhc_cells cells_for(marks const& words, double per_value, std::uint64_t seed) {
 
 /// The memory that peeling needs, and what came of it.
 struct peeling {
-  std::vector<std::uint64_t> cells, open, shared;
+  std::vector<std::uint64_t> cells, open;
   std::vector<lhc_claim> claims;
   std::vector<std::uint32_t> rounds;
   std::size_t marked;
@@ -78,7 +78,6 @@ struct peeling {
   peeling(Layout const& layout, marks const& words)
       : cells(layout.size()),
         open((layout.size() + 63) / 64),
-        shared(8),
         claims(number_of(words)),
         rounds(lhc_most_rounds),
         marked(claims.size()) {
@@ -86,7 +85,7 @@ struct peeling {
     progress = peel(serial_group{}, layout, graph());
   }
   lhc_graph graph() {
-    return {cells.data(), open.data(), shared.data(), claims.data(), rounds.data()};
+    return {cells.data(), open.data(), claims.data(), rounds.data()};
   }
   bool complete() const { return progress.claims == marked; }
   double left() const {

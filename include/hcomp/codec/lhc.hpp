@@ -28,6 +28,20 @@ struct lhc_options {
   int attempts = 12;  ///< sketches tried until one can be read back
 };
 
+namespace detail {
+
+/// @throws std::invalid_argument  fewer cells than values, or no attempt
+inline void require_possible(lhc_options const& sketch) {
+  bool const by_itself = sketch.cells_per_value == 0;
+  if (!(by_itself || (sketch.cells_per_value >= 1 && sketch.cells_per_value <= 100)) ||
+      sketch.attempts < 1 || sketch.attempts > 50)
+    throw std::invalid_argument("lhc: " + std::to_string(sketch.cells_per_value) +
+                                " cells per value and " + std::to_string(sketch.attempts) +
+                                " attempts; there can be 1 to 100 (0: by itself) and 1 to 50");
+}
+
+}  // namespace detail
+
 /// A sketch of the values that are not zero on some rank: each is added to three cells, and read
 /// back from a cell in which it is alone, or is left alone by values read before.
 ///
@@ -60,12 +74,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   explicit lhc(sparse_options const& options = {}, lhc_options const& sketch = {},
                Index index = Index{})
       : options_(options), sketch_(sketch), index_(std::move(index)) {
-    bool const by_itself = sketch.cells_per_value == 0;
-    if (!(by_itself || (sketch.cells_per_value >= 1 && sketch.cells_per_value <= 100)) ||
-        sketch.attempts < 1 || sketch.attempts > 50)
-      throw std::invalid_argument("lhc: " + std::to_string(sketch.cells_per_value) +
-                                  " cells per value and " + std::to_string(sketch.attempts) +
-                                  " attempts; there can be 1 to 100 (0: by itself) and 1 to 50");
+    detail::require_possible(sketch);
   }
 
   /// As the index.
@@ -83,11 +92,12 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
     auto finite_only = options_;
     finite_only.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
     numbers_ = detail::agreed_numbers<Lane>(name, index_, finite_only);
-    plan_.make(index_, cells_per_value(), sketch_.attempts, stream);
+    plan_.make(index_, detail::lhc_plan::cells_per_value(index_.marked(), sketch_.cells_per_value),
+               sketch_.attempts, stream);
   }
   /// Cells of the first sketch that plan_for will try.
   std::size_t likely_cells() const {
-    return detail::lhc_plan::cells_for(index_.marked(), cells_per_value());
+    return detail::lhc_plan::likely_cells(index_.marked(), sketch_.cells_per_value);
   }
 
   lhc_options const& options() const { return sketch_; }
@@ -127,10 +137,6 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   }
 
  private:
-  double cells_per_value() const {
-    return detail::lhc_plan::cells_per_value(index_.marked(), sketch_.cells_per_value);
-  }
-
   sparse_options options_;
   lhc_options sketch_;
   Index index_;

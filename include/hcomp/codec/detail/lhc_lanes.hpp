@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// How the lanes of a group share one array: parts of their own, counts of those before, additions
-/// that nobody loses.
+/// How the lanes of a group, and groups beside each other, share one array: parts of their own,
+/// counts of those before, additions that nobody loses.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,19 @@
 
 namespace hcomp::detail {
 
+/// A group beside which others work on the same memory: also what its only lane adds is not lost.
+template <class Group> struct beside_others : Group {
+  HCOMP_HD explicit beside_others(Group group) : Group(group) {}
+};
+
+template <class Group> inline constexpr bool adds_alone = Group::lanes == 1;
+template <class Group> inline constexpr bool adds_alone<beside_others<Group>> = false;
+
 /// *at += value, of several lanes at once; returns what was there. Integers only: of floats the
 /// result would depend on who comes first.
 template <class Group, class T>
   requires std::is_unsigned_v<T> HCOMP_HD T fetch_add(Group, T* at, T value) {
-    if constexpr (Group::lanes == 1) {
+    if constexpr (adds_alone<Group>) {
       T const old = *at;
       *at = old + value;
       return old;
@@ -30,7 +38,7 @@ template <class Group, class T>
 
 /// *at |= bits, of several lanes at once.
 template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uint64_t bits) {
-  if constexpr (Group::lanes == 1) {
+  if constexpr (adds_alone<Group>) {
     *at |= bits;
   } else {
 #if defined(__CUDA_ARCH__)

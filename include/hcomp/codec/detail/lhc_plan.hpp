@@ -22,10 +22,17 @@
 
 namespace hcomp::detail {
 
+/// A sketch that was chosen.
+struct lhc_choice {
+  lhc_cells cells;  ///< no rows: none is worth it
+  lhc_progress progress;
+  int attempts;  ///< sketches that were tried
+};
+
 /// A sketch whose values can be peeled, and what is to be sent beside it because it cannot.
 class lhc_plan {
  public:
-  /// Cells of the first sketch that is tried: whole rows.
+  /// Cells of whole rows.
   static std::size_t cells_for(std::size_t marked, double cells_per_value) {
     auto const row = lhc_cells{}.size();
     double const rows = cells_per_value * static_cast<double>(marked) / static_cast<double>(row);
@@ -35,6 +42,10 @@ class lhc_plan {
   /// By itself (`asked` 0): few values need more cells, because chance matters.
   static double cells_per_value(std::size_t marked, double asked) {
     return asked > 0 ? asked : marked < 2000 ? 1.4 : 1.3;
+  }
+  /// Cells of the first sketch that is tried, if so many per value are asked for.
+  static std::size_t likely_cells(std::size_t marked, double asked) {
+    return cells_for(marked, cells_per_value(marked, asked));
   }
   /// A sketch of so many cells, by the hashes of `seed`.
   /// @throws std::invalid_argument  more cells than 31 bits can count
@@ -51,28 +62,45 @@ class lhc_plan {
   /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
   /// until one peels. Of those tried it takes the one that makes fewest lanes; what that leaves is
   /// sent beside. A sketch that gives no more than half of the values is left out.
+  /// @param try_cells  try_cells(cells) peels such a sketch and returns the progress; the last that
+  ///                   it is given is the one that is taken
   /// @throws std::invalid_argument  more cells than 31 bits can count
-  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
-    std::size_t const marked = index.marked();
+  template <class Try>
+  static lhc_choice choose(std::size_t marked, double cells_per_value, int attempts,
+                           std::uint64_t stream, Try const& try_cells) {
     lhc_cells best, tried = layout_for("lhc", marked, cells_per_value, 0);
     std::size_t fewest = std::numeric_limits<std::size_t>::max();
-    progress_ = {0, 0};
-    for (attempts_ = 0; attempts_ < attempts && (attempts_ == 0 || claims() < marked);
-         ++attempts_) {
-      if (attempts_ >= 4) tried.rows += (tried.rows + 9) / 10;
+    lhc_choice last{{0, 0}, {0, 0}, 0};
+    for (; last.attempts < attempts && (last.attempts == 0 || last.progress.claims < marked);
+         ++last.attempts) {
+      if (last.attempts >= 4) tried.rows += (tried.rows + 9) / 10;
       if (tried.size() > 0x7fffffff) break;
-      tried.seed = mix(stream + static_cast<std::uint64_t>(attempts_));
-      try_cells(index, tried);
-      if (std::size_t const lanes = tried.size() + marked - claims(); lanes < fewest) {
+      tried.seed = mix(stream + static_cast<std::uint64_t>(last.attempts));
+      last.cells = tried;
+      last.progress = try_cells(tried);
+      if (std::size_t const lanes = tried.size() + marked - last.progress.claims; lanes < fewest) {
         fewest = lanes;
         best = tried;
       }
     }
-    if (best.seed != cells_.seed) try_cells(index, best);
-    if (claims() <= marked / 2) {
-      cells_.rows = 0;
-      progress_ = {0, 0};
+    if (best.seed != last.cells.seed) {
+      last.cells = best;
+      last.progress = try_cells(best);
     }
+    if (last.progress.claims <= marked / 2) {
+      last.cells.rows = 0;
+      last.progress = {0, 0};
+    }
+    return last;
+  }
+
+  /// @throws std::invalid_argument  as choose
+  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
+    auto const chosen = choose(index.marked(), cells_per_value, attempts, stream,
+                               [&](lhc_cells const& cells) { return try_cells(index, cells); });
+    cells_ = chosen.cells;
+    progress_ = chosen.progress;
+    attempts_ = chosen.attempts;
     separate(index);
   }
 
@@ -80,8 +108,7 @@ class lhc_plan {
   void take(sparse_index const& index, lhc_cells const& cells) {
     attempts_ = 1;
     cells_ = cells;
-    progress_ = {0, 0};
-    if (cells.rows > 0) try_cells(index, cells);
+    progress_ = cells.rows > 0 ? try_cells(index, cells) : lhc_progress{0, 0};
     separate(index);
   }
 
@@ -122,15 +149,14 @@ class lhc_plan {
   std::size_t left_count() const { return left_count_; }
 
  private:
-  void try_cells(sparse_index const& index, lhc_cells const& cells) {
-    cells_ = cells;
+  lhc_progress try_cells(sparse_index const& index, lhc_cells const& cells) {
     words_.resize(cells.size());
-    open_.resize((cells.size() + 63) / 64);
+    open_.resize(open_words(cells));
     claims_.resize(index.marked());
     rounds_.resize(lhc_most_rounds);
-    lhc_graph const graph{words_.data(), open_.data(), &shared_, claims_.data(), rounds_.data()};
+    lhc_graph const graph{words_.data(), open_.data(), claims_.data(), rounds_.data()};
     begin_peeling(simd_group{}, cells, index.marks().data(), index.marks().size(), graph);
-    progress_ = peel(simd_group{}, cells, graph);
+    return peel(simd_group{}, cells, graph);
   }
   /// Marks what peels and what does not.
   void separate(sparse_index const& index) {
@@ -140,20 +166,16 @@ class lhc_plan {
     if (left_count_ == 0) return;
     left_.assign(index.marks().begin(), index.marks().end());
     sketched_.assign(left_.size(), 0);
-    for (auto const& claim : order()) {
-      std::uint64_t const bit = std::uint64_t{1} << claim.value % 64;
-      left_[claim.value / 64] &= ~bit;
-      sketched_[claim.value / 64] |= bit;
-    }
+    move_claimed(simd_group{}, claims_.data(), 0, claims(), left_.data(), sketched_.data());
     left_ranks_.resize(left_.size());
-    count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared_);
+    std::uint64_t shared = 0;
+    count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared);
   }
 
   lhc_cells cells_{0, 0};
   int attempts_ = 0;
   lhc_progress progress_{0, 0};
   std::vector<std::uint64_t> words_, open_;
-  std::uint64_t shared_ = 0;
   std::vector<lhc_claim> claims_;
   std::vector<std::uint32_t> rounds_;
   std::vector<std::uint64_t> left_, sketched_;
@@ -161,15 +183,18 @@ class lhc_plan {
   std::size_t left_count_ = 0;
 };
 
-/// @param sketch  fixed point: after all values were taken out
-/// @throws wire_error  something is left in it
-template <class Lane> void require_empty(char const* name, std::span<Lane const> sketch) {
-  auto const zeros = std::count(sketch.begin(), sketch.end(), Lane{0});
-  if (auto const strange = sketch.size() - static_cast<std::size_t>(zeros); strange > 0)
+/// @param strange  cells that are not zero after all values were taken out, in fixed point
+/// @throws wire_error  there are some
+inline void require_empty(char const* name, std::size_t strange, std::size_t cells) {
+  if (strange > 0)
     throw wire_error(std::string(name) + ": " + std::to_string(strange) + " of " +
-                     std::to_string(sketch.size()) +
+                     std::to_string(cells) +
                      " cells hold what the index does not explain; did all ranks encode what "
                      "they marked, by the same settings and step?");
+}
+template <class Lane> void require_empty(char const* name, std::span<Lane const> sketch) {
+  auto const zeros = std::count(sketch.begin(), sketch.end(), Lane{0});
+  require_empty(name, sketch.size() - static_cast<std::size_t>(zeros), sketch.size());
 }
 
 }  // namespace hcomp::detail

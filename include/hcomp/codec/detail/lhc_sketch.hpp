@@ -53,23 +53,30 @@ HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, st
   }
 }
 
-/// cells = the sketch of the marked values.
+/// Adds what words first to end - 1 mark to the cells of a sketch.
 /// @param layout  lhc_cells, or what has its members
 /// @param get     get(value) gives what is added: a float, or an unsigned integer, which wraps
 template <class Group, class Layout, class Lane, class Get>
-HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t const* words,
-                            std::size_t count, Lane* cells, Get const& get) {
-  for (auto c = static_cast<std::size_t>(group.lane()); c < layout.size(); c += Group::lanes)
-    cells[c] = 0;
-  group.sync();
+HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const* words,
+                         std::size_t first, std::size_t end, Lane* cells, Get const& get) {
   lhc_share<Lane, Group> const mine(group);
-  for (std::size_t w = mine.first; w < count; w += mine.step)
+  for (std::size_t w = first + mine.first; w < end; w += mine.step)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       Lane const lane = get(value);
       if (lane == 0) return;  // marked by others
       for (int t = mine.table; t < Layout::hashes; t += mine.table_step)
         add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
     });
+}
+
+/// cells = the sketch of the marked values.
+template <class Group, class Layout, class Lane, class Get>
+HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t const* words,
+                            std::size_t count, Lane* cells, Get const& get) {
+  for (auto c = static_cast<std::size_t>(group.lane()); c < layout.size(); c += Group::lanes)
+    cells[c] = 0;
+  group.sync();
+  add_marked(group, layout, words, 0, count, cells, get);
   group.sync();
 }
 
