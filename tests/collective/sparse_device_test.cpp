@@ -36,8 +36,16 @@ using over_staging = staged<loopback, guarded_executor>;
 /// Sums on devices, several with one plan; what was chosen last, by rank 0.
 template <class Lane>
 sparse::vectors sums_on_devices(sparse::vectors const& x, sparse_plan_options const& options,
-                                reduction result, sparse_choice& choice) {
+                                reduction result, sparse_choice& choice, int host_rank = -1) {
   return on_ranks(x, [&](loopback& transport, auto& mine) {
+    if (transport.rank() == host_rank) {
+      host_executor host;
+      sparse_plan<Lane, loopback, host_executor> sum(mine.size(), transport, host, options);
+      std::vector<float> first(mine.size(), 1.0f);
+      sum.all_reduce(std::span(first));
+      sum.all_reduce(std::span(mine), {.seed = 3, .result = result});
+      return;
+    }
     guarded_executor executor;
     over_staging over(transport, executor);
     sparse_plan<Lane, over_staging, guarded_executor> sum(mine.size(), over, executor, options);
@@ -123,6 +131,16 @@ TEST_CASE("sparse plan on devices: the bits and the choice of plans on hosts, in
 TEST_CASE("sparse plan on devices: the bits and the choice of plans on hosts, in fixed point") {
   check_sums<std::uint32_t>();
   if (!few_cases) check_sums<std::uint64_t>();
+}
+
+TEST_CASE("sparse plan on devices: hosts and devices make one sum") {
+  auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, 0.02);
+  sparse_plan_options const options{.plan = {.how = algorithm::from("ring")}};
+  sparse_choice choice;
+  auto const found = sums_on_devices<float>(x, options, reduction::sum, choice, 1);
+  auto const wanted = sums_on_hosts<float>(x, options, reduction::sum, choice);
+  for (std::size_t r = 0; r < x.size(); ++r)
+    CHECK(first_difference(found[r], wanted[r]) == nowhere);
 }
 
 TEST_CASE(

@@ -12,8 +12,6 @@
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/group.hpp>
-#include <hcomp/core/hash.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
@@ -29,9 +27,10 @@ namespace hcomp::detail {
 template <class Lane, Executor E> class sparse_phases {
  public:
   /// @param options  with any result
-  sparse_phases(std::size_t /*values*/, sparse_options const& options, sparse_ways const& ways,
+  sparse_phases(std::size_t values, sparse_options const& options, sparse_ways const& ways,
                 lhc_options const& sketch, E& /*executor*/)
-      : sums_{sum_with(options, reduction::sum, ways, sketch),
+      : values_(values),
+        sums_{sum_with(options, reduction::sum, ways, sketch),
               sum_with(options, reduction::mean, ways, sketch)} {}
 
   std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
@@ -39,10 +38,7 @@ template <class Lane, Executor E> class sparse_phases {
     return words_ = sum().mark(x);
   }
   /// A fingerprint of the union.
-  std::uint64_t look() const {
-    auto const bytes = std::as_bytes(words_);
-    return fingerprint(simd_group{}, bytes.data(), bytes.size());
-  }
+  std::uint64_t look() const { return print_of_index(words_.data(), values_); }
   void unite(std::uint64_t stream) { sum().unite(stream); }
 
   sparse_choice const& choice() const { return sum().choice(); }
@@ -63,6 +59,7 @@ template <class Lane, Executor E> class sparse_phases {
   sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
   sparse_sum<Lane> const& sum() const { return sums_[is_mean_]; }
 
+  std::size_t values_;
   sparse_sum<Lane> sums_[2];
   bool is_mean_ = false;
   std::span<std::uint64_t> words_;

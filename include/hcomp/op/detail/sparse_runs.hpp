@@ -129,6 +129,25 @@ struct count_runs {
   }
 };
 
+/// The fingerprint of an index is made of those of its runs: a term per run, and their sum closed.
+HCOMP_HD inline std::uint64_t print_term(std::uint64_t print, std::size_t r) {
+  return mix(print + (r + 1) * 0x9e3779b97f4a7c15u);
+}
+HCOMP_HD inline std::uint64_t closed_print(std::uint64_t terms, std::int32_t exponent) {
+  return mix(terms + static_cast<std::uint64_t>(exponent));
+}
+
+/// What add_up_runs finds, on a host.
+inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t values) {
+  std::uint64_t terms = 0;
+  for (std::size_t r = 0; r < runs_of(values); ++r) {
+    sparse_run const run(r, values);
+    auto const* const here = reinterpret_cast<std::byte const*>(words + run.word);
+    terms += print_term(fingerprint(simd_group{}, here, run.words * sizeof(std::uint64_t)), r);
+  }
+  return closed_print(terms, largest_of(words + index_words(values)));
+}
+
 /// What all runs have together.
 struct index_summary {
   std::uint64_t print;
@@ -155,13 +174,13 @@ struct add_up_runs {
       auto const sums = group.running_sum(r < runs ? records[r].marked : 0);
       if (r < runs) {
         begins[r] = static_cast<std::uint32_t>(all.marked + sums.before);
-        print += mix(records[r].print + (r + 1) * 0x9e3779b97f4a7c15u);
+        print += print_term(records[r].print, r);
         if (records[r].is_wrong) wrong_run = static_cast<std::uint32_t>(r) + 1;
       }
       all.marked += sums.all;
     }
     all.exponent = largest_of(exponents);
-    all.print = mix(group.sum(print) + static_cast<std::uint64_t>(all.exponent));
+    all.print = closed_print(group.sum(print), all.exponent);
     all.wrong_run = largest_in(group, wrong_run, 32);
     if (group.lane() == 0) *summary = all;
     group.sync();
