@@ -101,7 +101,9 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
     auto const sum_over = [&](auto& over, message_memory expected) {
       plan sum(mine.size(), codec, over, executor, options);
       for (std::uint64_t step = 0; step < 2; ++step) {
+        auto const before = buffers_made;
         auto const made = sum.all_reduce(values.span(), {.step = step});
+        CHECK((step == 0 || buffers_made == before));
         CHECK(made.messages == expected);
         sent[static_cast<std::size_t>(transport.rank())] = made.bytes_sent;
       }

@@ -68,7 +68,9 @@ figures summed(loopback& transport, place where, operation what, std::vector<flo
     device_vector<float> const first(other, executor), second(x, executor);
     variable_rate_plan sum(x.size(), codec, over, executor, options);
     perform(what, sum, first.span(), call);
+    auto const before = buffers_made;
     note(sum, perform(what, sum, second.span(), call));
+    CHECK(buffers_made == before);
     x = second.host();
     other = first.host();
   };

@@ -75,10 +75,16 @@ class guarded_memory {
   int alive_ = 0;
 };
 
+/// Buffers that this thread has made for guarded executors, theirs and for staging: what a GPU's
+/// driver takes its time for.
+inline thread_local std::size_t buffers_made = 0;
+
 class guarded_buffer {
  public:
   explicit guarded_buffer(std::size_t bytes)
-      : bytes_(guarded_memory::get().allocate(bytes)), size_(bytes) {}
+      : bytes_(guarded_memory::get().allocate(bytes)), size_(bytes) {
+    ++buffers_made;
+  }
   guarded_buffer(guarded_buffer const&) = delete;
   guarded_buffer& operator=(guarded_buffer const&) = delete;
   ~guarded_buffer() { guarded_memory::get().release(); }
@@ -89,6 +95,11 @@ class guarded_buffer {
  private:
   std::byte* bytes_;
   std::size_t size_;
+};
+
+class staging_buffer : public host_buffer {
+ public:
+  explicit staging_buffer(std::size_t bytes) : host_buffer(bytes) { ++buffers_made; }
 };
 
 /// As gpu::detail::device_array; what is not merely a pointer needs all work done.
@@ -120,7 +131,7 @@ class guarded_executor {
  public:
   static constexpr memory_space space = memory_space::device;
   using buffer = guarded_buffer;
-  using staging = host_buffer;
+  using staging = staging_buffer;
   template <class T> using array = guarded_array<T>;
   using mark = std::size_t;
 
