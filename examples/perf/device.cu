@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "../support/take_device.hpp"
 #include "codec_promise.hpp"
 #include "device_codecs.hpp"
 
@@ -109,14 +110,7 @@ class host_contender final : public device_contender {
 
 }  // namespace
 
-std::string take_device(int rank_on_host) {
-  hcomp::gpu::require_device("--device cuda");
-  int const device = rank_on_host % hcomp::gpu::device_count();
-  HCOMP_CUDA_TRY(cudaSetDevice(device));
-  cudaDeviceProp about{};
-  HCOMP_CUDA_TRY(cudaGetDeviceProperties(&about, device));
-  return about.name;
-}
+std::string take_device(int rank_on_host) { return example::take_device(rank_on_host); }
 
 void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
                       std::string const& transport_name) {

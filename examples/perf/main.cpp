@@ -50,14 +50,6 @@ int count_hosts() {
   return static_cast<int>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-int rank_on_host() {
-  MPI_Comm host;
-  MPI_Comm_split_type(example::comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  int const rank = hcomp::mpi::rank_of(host);
-  MPI_Comm_free(&host);
-  return rank;
-}
-
 /// How a way's messages leave the device, said once; nothing about the host's.
 std::string about_messages(row const& one) {
   if (one.memory == "host") return "";
@@ -177,7 +169,7 @@ void run(options const& o) {
   if (o.advise) return advise(o);
   result all;
   if (o.device == "cuda") {
-    int const local = rank_on_host();
+    int const local = example::rank_on_host();
     example::together([&] { all.device = take_device(local); });
   }
   std::unique_ptr<input> data;

@@ -24,6 +24,15 @@ inline MPI_Comm const comm = MPI_COMM_WORLD;
 inline int rank() { return hcomp::mpi::rank_of(comm); }
 inline int ranks() { return hcomp::mpi::size_of(comm); }
 
+/// Among the ranks that share this host's memory. Collective.
+inline int rank_on_host() {
+  MPI_Comm host;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int const rank = hcomp::mpi::rank_of(host);
+  MPI_Comm_free(&host);
+  return rank;
+}
+
 /// Rank 0 prints, at once.
 template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
   if (rank() != 0) return;
@@ -50,8 +59,15 @@ template <class Work> void together(Work const& work) {
 }
 
 /// The body of main(): MPI around `run(argc, argv)`, and every error as one line of text.
-/// @param name  of the program, before its errors
-template <class Run> int main_of(char const* name, int argc, char** argv, Run const& run) {
+/// @param name      of the program, before its errors
+/// @param is_alone  of which errors, besides transport_error, others may know nothing
+template <class Run>
+int main_of(char const* name, int argc, char** argv, Run const& run,
+            bool (*is_alone)(std::exception const&) = nullptr) {
+  auto const leave = [&](std::exception const& e) {
+    fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), e.what());
+    MPI_Abort(comm, 1);  // some ranks may wait for others that will not come
+  };
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   int status = 0;
@@ -62,9 +78,9 @@ template <class Run> int main_of(char const* name, int argc, char** argv, Run co
     if (prints) fmt::print(u.status == 0 ? stdout : stderr, "{}", u.text);
     status = u.status;
   } catch (hcomp::transport_error const& e) {
-    fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), e.what());
-    MPI_Abort(comm, 1);  // some ranks may wait for others that will not come
+    leave(e);
   } catch (std::exception const& e) {
+    if (is_alone && is_alone(e)) leave(e);
     if (prints) fmt::print(stderr, "{}: {}\n", name, e.what());
     status = 1;
   }
