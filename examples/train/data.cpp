@@ -122,16 +122,9 @@ data_split load_data(std::string const& source, std::uint64_t seed) {
   return data;
 }
 
-void gather(dataset const& data, std::span<std::uint32_t const> images, batch& out) {
-  out.inputs.resize(data.features, static_cast<Eigen::Index>(images.size()));
-  out.labels.resize(images.size());
-  Eigen::Index column = 0;
-  for (std::size_t const image : images) {
-    auto const pixels = Eigen::Map<Eigen::Array<std::uint8_t, Eigen::Dynamic, 1> const>(
-        data.pixels.data() + image * static_cast<std::size_t>(data.features), data.features);
-    out.inputs.col(column) = (pixels.cast<float>() - data.mean) / data.deviation;
-    out.labels[static_cast<std::size_t>(column++)] = data.labels[image];
-  }
+std::string text_of(data_split const& data) {
+  return fmt::format("{} training and {} test images of {} pixels in {} classes", data.train.size(),
+                     data.test.size(), data.train.features, data.train.classes);
 }
 
 sampler::sampler(int images, int batch, int rank, int ranks, std::uint64_t seed)

@@ -2,7 +2,6 @@
 /// @file
 /// Images with classes, and which of them a rank sees at which step.
 
-#include <Eigen/Core>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,19 +28,13 @@ struct data_split {
 /// Where Debian's package dataset-fashion-mnist puts its files.
 inline constexpr char const* fashion_mnist_folder = "/usr/share/datasets/fashion-mnist";
 
+/// For people, such as "60000 training and ... images of ...".
+std::string text_of(data_split const& data);
+
 /// The two sets found in `source`: a folder with the four IDX files of MNIST or Fashion-MNIST
 /// (plain or .gz), or the word "synthetic" for a small set drawn from `seed`.
 /// @throws std::runtime_error  a file is missing or is not what its name says
 data_split load_data(std::string const& source, std::uint64_t seed);
-
-/// Some images as a network's input.
-struct batch {
-  Eigen::MatrixXf inputs;            ///< features x images, standardised
-  std::vector<std::uint8_t> labels;  ///< one per image
-};
-
-/// Copies `images` of `data` into `out`, reusing its memory.
-void gather(dataset const& data, std::span<std::uint32_t const> images, batch& out);
 
 /// Deals a training set out to ranks: every epoch a new shuffle, the same on all ranks, of which
 /// each step takes `ranks` consecutive mini-batches, one per rank. What is left of an epoch is

@@ -7,7 +7,6 @@
 #include <mpi.h>
 
 #include <fstream>
-#include <hcomp/exec/host_executor.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -15,13 +14,15 @@
 #include "../support/npy.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
-#include "classification.hpp"
+#include "data.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
 #include "plot.hpp"
 #include "report.hpp"
 #include "skip_gram.hpp"
+#include "text.hpp"
 #include "trainer.hpp"
+#include "workplace.hpp"
 
 namespace train {
 namespace {
@@ -32,11 +33,12 @@ using example::ranks;
 using example::say;
 using example::together;
 
-std::unique_ptr<task> load_task(options const& o) {
+/// @param place  of an embedding the processor
+std::unique_ptr<task> load_task(options const& o, workplace& place) {
   if (o.model->name == "embedding")
     return std::make_unique<embedding>(corpus(load_text(o.data, o.seed), o.words, o.seed),
                                        o.vectors);
-  return std::make_unique<classification>(load_data(o.data, o.seed), o.hidden);
+  return place.classify(load_data(o.data, o.seed), o.hidden);
 }
 
 void print_progress(model_kind const& model, history const& run, observation const& now) {
@@ -64,16 +66,20 @@ void dump(std::span<float const> gradient, std::string const& file) {
 }
 
 void run(options const& o) {
+  comparison all{o, ranks(), {}};
+  auto unpaced = example::make_transport(o.transport);
+  paced_transport transport(unpaced, o.link);
+  std::unique_ptr<workplace> place;
   std::unique_ptr<task> learnt;
   together([&] {
-    learnt = load_task(o);
+    place = make_host_workplace(o, transport);
+    learnt = load_task(o, *place);
     if (rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
     for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
   });
   say("{} ranks, {}\n", ranks(), learnt->text());
 
-  comparison all{o, ranks(), {}};
   gradient_observer dump_once;
   if (!o.dump.empty())
     dump_once = [&](history const& now, std::span<float const> gradient, std::uint64_t step) {
@@ -88,24 +94,14 @@ void run(options const& o) {
   auto const observe = [&](history const& run, observation const& now) {
     print_progress(*o.model, run, now);
   };
-  trainer const train{o, *learnt, comm, observe, dump_once};
-  hcomp::host_executor executor(o.threads);
-  {
-    auto unpaced = example::make_transport(o.transport);
-    paced_transport transport(unpaced, o.link);
-    for (auto const& what : o.trials)
-      for (int i = 0; i < o.seeds; ++i) {
-        auto const seed = o.seed + static_cast<std::uint64_t>(i);
-        all.add(train(what, seed, [&](std::size_t parameters) {
-          return make_synchronizer(what, o.sign_step.value_or(what.how->sign_step), parameters, o,
-                                   seed, transport, executor);
-        }));
-        if (auto const& lost = all.find(what.name())->runs.back().lost; what.by_aggregators)
-          say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not "
-              "come\n",
-              100 * lost.left_out, 100 * lost.missed);
-      }
-  }
+  trainer const train{o, *place, *learnt, comm, observe, dump_once};
+  for (auto const& what : o.trials)
+    for (int i = 0; i < o.seeds; ++i) {
+      all.add(train(what, o.seed + static_cast<std::uint64_t>(i)));
+      if (auto const& lost = all.find(what.name())->runs.back().lost; what.by_aggregators)
+        say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not come\n",
+            100 * lost.left_out, 100 * lost.missed);
+    }
 
   say("\n{}", table(all));
   together([&] {

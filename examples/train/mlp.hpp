@@ -2,12 +2,21 @@
 /// @file
 /// A fully connected classifier whose parameters are one vector, as a collective likes them.
 
-#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "data.hpp"
+#include "array_in.hpp"
+#include "matrix.hpp"
+#include "mlp_work.hpp"
+#include "random.hpp"
 #include "task.hpp"
 
 namespace train {
@@ -15,36 +24,154 @@ namespace train {
 /// Dense layers with ReLU between them, softmax cross entropy at the end.
 ///
 /// All weights and biases lie in one vector, all gradients in another of the same order: layer by
-/// layer, weights (outputs x inputs, by columns), then biases.
-class mlp {
+/// layer, weights (outputs x inputs, by columns), then biases. Biases are weights of one more
+/// input, which is 1.
+/// @tparam Products  multiply(a, b, out) gives out = a b for matrices in the executor's memory, in
+///                   the order of its work
+template <hcomp::Executor E, class Products> class mlp {
  public:
-  /// @param widths  inputs, hidden layers, classes
+  /// @param widths              inputs, hidden layers, classes
+  /// @param executor, multiply  are kept by reference
   /// Weights start uniform with variance 2 / inputs (He et al., 2015), biases at 0.
-  mlp(std::span<int const> widths, std::uint64_t seed);
+  mlp(std::span<int const> widths, std::uint64_t seed, E& executor, Products& multiply)
+      : mlp(widths, first_parameters(widths, seed), executor, multiply) {}
 
-  std::span<float> parameters() { return {parameters_.data(), count(parameters_)}; }
-  std::span<float const> gradient() const { return {gradient_.data(), count(gradient_)}; }
+  std::span<float> parameters() { return {parameters_.data(), parameters_.size()}; }
+  std::span<float const> gradient() const { return {gradient_.data(), gradient_.size()}; }
 
-  /// Sets the gradient to that of the mean loss over `images`.
-  score learn(batch const& images);
-  score evaluate(batch const& images);
+  /// Sets the gradient to that of the mean loss over the images of these numbers.
+  score learn(image_view const& from, std::span<std::uint32_t const> numbers) {
+    forward(from, numbers);
+    backward(static_cast<int>(numbers.size()));
+    return fetch_score(numbers.size());
+  }
+  score evaluate(image_view const& from, std::span<std::uint32_t const> numbers) {
+    forward(from, numbers);
+    return fetch_score(numbers.size());
+  }
 
  private:
-  struct layer {
-    Eigen::Index inputs, outputs, offset;  ///< `offset` of its first weight
-    Eigen::MatrixXf activation;            ///< outputs x images
-    Eigen::MatrixXf delta;                 ///< d loss / d activation before ReLU
+  /// Memory for so many images.
+  struct room {
+    room(std::size_t per_image, std::size_t images)
+        : images(images),
+          values(per_image * images),
+          deltas(per_image * images),
+          numbers(images),
+          scores(images) {}
+
+    std::size_t images;
+    array_in<E, float> values;  ///< of every layer the inputs, and at last the outputs
+    array_in<E, float> deltas;  ///< d loss / d value, before ReLU
+    hcomp::detail::mirror<std::uint32_t, E> numbers;
+    hcomp::detail::mirror<image_score, E> scores;
   };
-  template <class Vector> static auto weights(Vector& all, layer const& l);
-  template <class Vector> static auto biases(Vector& all, layer const& l);
-  static std::size_t count(Eigen::VectorXf const& v) { return static_cast<std::size_t>(v.size()); }
 
-  /// Leaves the softmax minus the one-hot labels in the last layer's delta.
-  score forward(batch const& images);
-  void backward(batch const& images);
+  mlp(std::span<int const> widths, std::vector<float>&& first, E& executor, Products& multiply)
+      : executor_(&executor),
+        multiply_(&multiply),
+        widths_(widths.begin(), widths.end()),
+        parameters_(first.size()),
+        gradient_(first.size()) {
+    std::size_t per_image = 0, parameters = 0;
+    for (std::size_t l = 0; l < widths.size(); ++l) {
+      values_begin_.push_back(per_image);
+      per_image += number(widths[l] + 1);
+      if (l == layers()) break;
+      weights_begin_.push_back(parameters);
+      parameters += number(widths[l] + 1) * number(widths[l + 1]);
+    }
+    values_begin_.push_back(per_image);
+    parameters_.from_host(std::move(first));
+  }
 
-  std::vector<layer> layers_;
-  Eigen::VectorXf parameters_, gradient_;
+  static std::vector<float> first_parameters(std::span<int const> widths, std::uint64_t seed) {
+    std::vector<float> first;
+    generator random(seed);
+    for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
+      float const bound = std::sqrt(6.0f / static_cast<float>(widths[l]));
+      for (std::size_t i = 0; i < number(widths[l]) * number(widths[l + 1]); ++i)
+        first.push_back(bound * (2 * uniform(random) - 1));
+      first.resize(first.size() + number(widths[l + 1]));
+    }
+    return first;
+  }
+
+  static std::size_t number(int n) { return static_cast<std::size_t>(n); }
+  std::size_t layers() const { return widths_.size() - 1; }
+
+  /// What goes into layer l, or comes from the last one; below every column is a 1.
+  matrix values(std::size_t l, int images) const {
+    return {room_->values.data() + values_begin_[l] * room_->images, widths_[l], images,
+            widths_[l] + 1};
+  }
+  matrix deltas(std::size_t l, int images) const {
+    return {room_->deltas.data() + values_begin_[l] * room_->images, widths_[l], images,
+            widths_[l]};
+  }
+  matrix weights(array_in<E, float>& all, std::size_t l) {
+    return {all.data() + weights_begin_[l], widths_[l + 1], widths_[l], widths_[l + 1]};
+  }
+  static matrix with_ones(matrix values) {
+    ++values.rows;
+    return values;
+  }
+  static matrix with_biases(matrix weights) {
+    ++weights.columns;
+    return weights;
+  }
+
+  /// Leaves the scores of the images, and the gradient of the last values.
+  void forward(image_view const& from, std::span<std::uint32_t const> numbers) {
+    if (!room_ || room_->images < numbers.size()) {
+      executor_->synchronize();
+      room_ = std::make_unique<room>(values_begin_.back(), numbers.size());
+    }
+    std::copy(numbers.begin(), numbers.end(), room_->numbers.here());
+    room_->numbers.send(*executor_, numbers.size());
+
+    auto const images = static_cast<int>(numbers.size());
+    executor_->for_each_block(numbers.size(),
+                              gather_images{from, room_->numbers.there(), values(0, images)});
+    for (std::size_t l = 0; l < layers(); ++l) {
+      auto const outputs = values(l + 1, images);
+      (*multiply_)(with_biases(weights(parameters_, l)), with_ones(values(l, images)), outputs);
+      if (l + 1 < layers()) executor_->for_each_block(numbers.size(), rectify{outputs});
+    }
+    executor_->for_each_block(
+        1, cross_entropy{values(layers(), images), deltas(layers(), images), from.labels,
+                         room_->numbers.there(), room_->scores.there()});
+  }
+
+  void backward(int images) {
+    for (std::size_t l = layers(); l-- > 0;) {
+      auto const delta = deltas(l + 1, images);
+      (*multiply_)(delta, transposed(with_ones(values(l, images))),
+                   with_biases(weights(gradient_, l)));
+      if (l == 0) break;
+      (*multiply_)(transposed(weights(parameters_, l)), delta, deltas(l, images));
+      executor_->for_each_block(number(images),
+                                rectify_gradient{values(l, images), deltas(l, images)});
+    }
+  }
+
+  score fetch_score(std::size_t images) {
+    room_->scores.fetch(*executor_, images);
+    score sum{.count = static_cast<double>(images)};
+    for (auto const& one : std::span<image_score const>(room_->scores.here(), images)) {
+      sum.loss += double{one.loss};
+      sum.correct += static_cast<int>(one.is_correct);
+    }
+    return sum;
+  }
+
+  E* executor_;
+  Products* multiply_;
+  std::vector<int> widths_;
+  std::vector<std::size_t> weights_begin_;  ///< of each layer
+  std::vector<std::size_t> values_begin_;   ///< of one image; at last their number
+  array_in<E, float> parameters_, gradient_;
+  std::unique_ptr<room> room_;
 };
 
 }  // namespace train

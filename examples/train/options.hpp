@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models.hpp"
-#include "skip_gram.hpp"
+#include "skip_gram_settings.hpp"
 #include "text.hpp"
 #include "trial.hpp"
 

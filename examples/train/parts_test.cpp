@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -16,30 +17,72 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <support/guarded_executor.hpp>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "classification.hpp"
 #include "data.hpp"
+#include "eigen_products.hpp"
 #include "mlp.hpp"
 #include "random.hpp"
 #include "report.hpp"
 #include "sgd.hpp"
 #include "skip_gram.hpp"
 #include "synchronizer.hpp"
+#include "synchronizers.hpp"
 #include "text.hpp"
 #include "trial.hpp"
 
 namespace {
 
-train::batch first_images(train::dataset const& data, std::uint32_t images) {
+std::vector<std::uint32_t> first_numbers(std::uint32_t images) {
   std::vector<std::uint32_t> numbers(images);
   std::iota(numbers.begin(), numbers.end(), 0u);
-  train::batch out;
-  train::gather(data, numbers, out);
-  return out;
+  return numbers;
 }
+
+/// One of three lanes that do a block together.
+struct one_of_three {
+  static constexpr int lanes = 3;
+  int number;
+  int lane() const { return number; }
+};
+
+template <class F> struct by_three_lanes {
+  F f;
+  template <class Group> void operator()(Group, std::size_t i) const {
+    for (int lane = one_of_three::lanes; lane-- > 0;) f(one_of_three{lane}, i);
+  }
+};
+
+/// What a GPU is to a model, without one: several lanes, and memory that the host cannot touch.
+class stand_in_device : public hcomp::testing::guarded_executor {
+ public:
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    guarded_executor::for_each_block(blocks, by_three_lanes<F>{f});
+  }
+};
+
+/// A small network that classifies small images, in the memory of an executor.
+template <class E> struct small_network {
+  train::dataset const data = train::load_data("synthetic", 1).train;
+  train::images_in<E> images{data};
+  E executor;
+  train::eigen_products<E> multiply{executor};
+  train::mlp<E, train::eigen_products<E>> net{std::vector{64, 20, 15, 10}, 3, executor, multiply};
+
+  train::score learn(std::span<std::uint32_t const> numbers) {
+    return net.learn(images.view(), numbers);
+  }
+  train::score evaluate(std::span<std::uint32_t const> numbers) {
+    return net.evaluate(images.view(), numbers);
+  }
+};
 
 using vectors = std::vector<std::vector<float>>;  // by rank
 
@@ -50,10 +93,8 @@ vectors random_vectors(int ranks, std::size_t values, std::uint64_t seed) {
   return all;
 }
 
-/// Calls f(synchronizer, rank) on a thread for every rank. What they threw, by rank.
-template <class F>
-std::vector<std::string> with_synchronizers(int ranks, std::string const& codec, std::size_t values,
-                                            std::uint64_t seed, F const& f) {
+/// Calls f(transport, rank) on a thread for every rank. What they threw, by rank.
+template <class F> std::vector<std::string> on_ranks(int ranks, F const& f) {
   hcomp::loopback_world world(ranks);
   std::vector<std::string> thrown(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -64,10 +105,7 @@ std::vector<std::string> with_synchronizers(int ranks, std::string const& codec,
         hcomp::loopback loopback(world, rank);
         hcomp::any_transport any(loopback);
         train::paced_transport transport(any, 0);
-        hcomp::host_executor executor(1);
-        auto const synchronize = train::make_synchronizer(train::trial_from(codec), 0, values, {},
-                                                          seed, transport, executor);
-        f(*synchronize, own);
+        f(transport, own);
       } catch (hcomp::nonfinite_error const&) {
         thrown[own] = "nonfinite_error";
       } catch (std::exception const& e) {
@@ -77,6 +115,18 @@ std::vector<std::string> with_synchronizers(int ranks, std::string const& codec,
     });
   for (auto& thread : threads) thread.join();
   return thrown;
+}
+
+/// Calls f(synchronizer, rank) on a thread for every rank. What they threw, by rank.
+template <class F>
+std::vector<std::string> with_synchronizers(int ranks, std::string const& codec, std::size_t values,
+                                            std::uint64_t seed, F const& f) {
+  return on_ranks(ranks, [&](train::paced_transport& transport, std::size_t rank) {
+    hcomp::host_executor executor;
+    auto const synchronize = train::make_synchronizer(train::trial_from(codec), 0, values, {}, seed,
+                                                      transport, executor);
+    f(*synchronize, rank);
+  });
 }
 
 std::vector<std::string> nothing_thrown(int ranks) {
@@ -106,24 +156,66 @@ vectors trained(int ranks, std::string const& codec, std::size_t values, std::ui
 }  // namespace
 
 TEST_CASE("mlp: the gradient is what the loss does when a parameter moves") {
-  auto const images = first_images(train::load_data("synthetic", 1).train, 25);
-  std::vector<int> const widths{64, 20, 15, 10};
-  train::mlp network(widths, 3);
-  network.learn(images);
-  std::vector<float> const gradient(network.gradient().begin(), network.gradient().end());
+  auto const numbers = first_numbers(25);
+  small_network<hcomp::host_executor> network;
+  network.learn(numbers);
+  auto const gradient = network.net.gradient();
   float const h = 1e-3f;
   for (std::size_t i = 0; i < gradient.size(); i += 7) {
     CAPTURE(i);
-    float& parameter = network.parameters()[i];
+    float& parameter = network.net.parameters()[i];
     float const before = parameter;
     parameter = before + h;
-    double const above = network.evaluate(images).loss;
+    double const above = network.evaluate(numbers).loss;
     parameter = before - h;
-    double const below = network.evaluate(images).loss;
+    double const below = network.evaluate(numbers).loss;
     parameter = before;
     // h^2 of the third derivative, 1e-7 / h of rounding, and kinks of ReLU that lie between
     CHECK(std::abs((above - below) / (2.0 * h) / 25 - double(gradient[i])) < 1e-3);
   }
+  // every layer has biases
+  for (auto const& [first, count] : {std::pair{1280, 20}, {1600, 15}, {1765, 10}})
+    CHECK(std::ranges::count(gradient.subspan(first, count), 0.0f) < count / 2);
+}
+
+TEST_CASE("mlp: on a device it learns what it learns on the host") {
+  small_network<hcomp::host_executor> host;
+  small_network<stand_in_device> device;
+  auto const values = host.net.parameters().size();
+  train::sgd<hcomp::host_executor> host_step(values, 0.9f, host.executor);
+  train::sgd<stand_in_device> device_step(values, 0.9f, device.executor);
+  auto const on_host = [&](std::span<float const> there) {
+    std::vector<float> here(there.size());
+    device.executor.wait(device.executor.read(
+        here.data(), reinterpret_cast<std::byte const*>(there.data()), there.size_bytes()));
+    return here;
+  };
+  // products may be summed in another order, where memory is aligned otherwise
+  auto const compare = [&](std::span<float const> expected, std::span<float const> found) {
+    auto const there = on_host(found);
+    REQUIRE(expected.size() == there.size());
+    float largest = 0;
+    for (std::size_t i = 0; i < there.size(); ++i)
+      largest = std::max(largest, std::abs(there[i] - expected[i]));
+    CHECK(largest < 2e-6f);
+  };
+  compare(host.net.parameters(), device.net.parameters());
+  for (std::uint32_t const images : {25u, 7u, 40u}) {  // more than there was room for at last
+    CAPTURE(images);
+    auto const numbers = first_numbers(images);
+    auto const expected = host.learn(numbers), found = device.learn(numbers);
+    CHECK(found.loss == doctest::Approx(expected.loss).epsilon(1e-6));
+    CHECK(found.correct == expected.correct);
+    CHECK(found.count == images);
+    compare(host.net.gradient(), device.net.gradient());
+    compare(host_step(host.net.gradient(), 0.1f), device_step(device.net.gradient(), 0.1f));
+    host_step.apply(host.net.parameters());
+    device_step.apply(device.net.parameters());
+    compare(host.net.parameters(), device.net.parameters());
+  }
+  auto const expected = host.evaluate(first_numbers(100));
+  CHECK(device.evaluate(first_numbers(100)).loss == doctest::Approx(expected.loss).epsilon(1e-6));
+  CHECK(expected.correct > 10);  // it is better than a guess
 }
 
 TEST_CASE("text: words are letters in lower case, without notes of dictionaries") {
@@ -290,15 +382,53 @@ TEST_CASE("sampler: every epoch has another order, a seed has always the same") 
 }
 
 TEST_CASE("sgd: momentum sums what came before, the schedule ends above zero") {
-  train::sgd optimiser(100, 0.5f);
-  std::vector<float> const gradient(100, 1.0f);
-  std::vector<float> update(100);
-  optimiser(gradient, 2, update);
-  CHECK(update[99] == 2);
-  optimiser(gradient, 2, update);
-  CHECK(update[99] == 3);  // 2 * (1 + 0.5)
+  hcomp::host_executor executor;
+  for (std::size_t const values : {1, 1024, 1025, 5000}) {
+    CAPTURE(values);
+    train::sgd optimiser(values, 0.5f, executor);
+    std::vector<float> const gradient(values, 1.0f);
+    std::vector<float> parameters(values, 7.0f);
+    auto const is = [&](std::span<float const> found, float expected) {
+      return std::ranges::count(found, expected) == std::ssize(gradient);
+    };
+    CHECK(is(optimiser(gradient, 2), 2));
+    CHECK(is(optimiser(gradient, 2), 3));  // 2 * (1 + 0.5)
+    optimiser.apply(parameters);
+    CHECK(is(parameters, 4));
+  }
   CHECK(train::schedule(0, 10) == 1);
   CHECK(train::schedule(9, 10) == doctest::Approx(0.1));
+}
+
+TEST_CASE(
+    "majority_vote: on devices the steps of hosts, bit for bit; none where ranks are divided") {
+  constexpr std::size_t values = 40000;
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    auto const x = random_vectors(ranks, values, 6);
+    auto expected = x, found = x;
+    auto const both = [&](train::paced_transport& transport, std::size_t rank) {
+      hcomp::host_executor host;
+      auto& on_host = expected[rank];
+      (*train::make_synchronizer(train::trial_from("majority_vote"), 0.25, values, {}, 7, transport,
+                                 host))(on_host, 3, 0.5f);
+
+      hcomp::testing::guarded_executor device;
+      hcomp::staged over(transport, device);
+      hcomp::testing::device_vector<float> update(x[rank], device);
+      train::majority_vote<decltype(over), hcomp::testing::guarded_executor> synchronize(
+          values, 0.25, 7, {}, over, device);
+      synchronize(update.span(), 3, 0.5f);
+      found[rank] = update.host();
+    };
+    CHECK(on_ranks(ranks, both) == nothing_thrown(ranks));
+    CHECK(found == expected);
+    for (std::size_t i = 0; i < values; ++i) {
+      int votes = 0;
+      for (auto const& of_rank : x) votes += of_rank[i] > 0 ? 1 : -1;
+      REQUIRE(found[0][i] == 0.125f * static_cast<float>(votes > 0 ? 1 : votes < 0 ? -1 : 0));
+    }
+  }
 }
 
 TEST_CASE("data: a file that is not IDX is refused with its name and its first bytes") {

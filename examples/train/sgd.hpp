@@ -2,10 +2,15 @@
 /// @file
 /// The optimiser each rank runs on its own gradient, before anything is sent.
 
-#include <Eigen/Core>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <span>
+
+#include "array_in.hpp"
+#include "for_each_value.hpp"
+#include "workplace.hpp"
 
 namespace train {
 
@@ -14,24 +19,47 @@ inline float schedule(std::uint64_t step, std::uint64_t steps) {
   return 1.0f - static_cast<float>(step) / static_cast<float>(steps);
 }
 
+struct momentum_step {
+  float const* gradient;
+  float* velocity;
+  float* update;
+  float momentum, rate;
+
+  HCOMP_HD void operator()(std::size_t i) const {
+    velocity[i] = momentum * velocity[i] + gradient[i];
+    update[i] = rate * velocity[i];
+  }
+};
+
+struct subtract_update {
+  float const* update;
+  float* parameters;
+
+  HCOMP_HD void operator()(std::size_t i) const { parameters[i] -= update[i]; }
+};
+
 /// Stochastic gradient descent with (heavy-ball) momentum.
-class sgd {
+template <hcomp::Executor E> class sgd : public optimiser {
  public:
-  sgd(std::size_t parameters, float momentum) : momentum_(momentum) {
-    velocity_.setZero(static_cast<Eigen::Index>(parameters));
+  sgd(std::size_t parameters, float momentum, E& executor)
+      : executor_(&executor), momentum_(momentum), velocity_(parameters), update_(parameters) {}
+
+  /// rate * velocity, where velocity = momentum * velocity + gradient.
+  std::span<float> operator()(std::span<float const> gradient, float rate) override {
+    for_each_value(
+        *executor_, update_.size(),
+        momentum_step{gradient.data(), velocity_.data(), update_.data(), momentum_, rate});
+    return {update_.data(), update_.size()};
   }
 
-  /// update = rate * velocity, where velocity = momentum * velocity + gradient.
-  void operator()(std::span<float const> gradient, float rate, std::span<float> update) {
-    Eigen::Map<Eigen::VectorXf const> const g(gradient.data(), velocity_.size());
-    Eigen::Map<Eigen::VectorXf> u(update.data(), velocity_.size());
-    velocity_ = momentum_ * velocity_ + g;
-    u = rate * velocity_;
+  void apply(std::span<float> parameters) override {
+    for_each_value(*executor_, update_.size(), subtract_update{update_.data(), parameters.data()});
   }
 
  private:
+  E* executor_;
   float momentum_;
-  Eigen::VectorXf velocity_;
+  array_in<E, float> velocity_, update_;
 };
 
 }  // namespace train

@@ -23,7 +23,8 @@ class synchronizer {
   virtual ~synchronizer() = default;
 
   /// Collective. On return `update` holds what every rank subtracts from its parameters.
-  /// @param update    learning rate * direction of this rank
+  /// @param update    learning rate * direction of this rank; like parameters in the memory that
+  ///                  the synchronizer was made for
   /// @param step      counted from 0
   /// @param schedule  learning rate now, over that at the start; sign steps follow it
   virtual hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) = 0;
@@ -37,7 +38,7 @@ class synchronizer {
 /// Which way the sums of a trial go: --algorithm, except where a method knows only one.
 std::string algorithm_of(trial const& what, options const& o);
 
-/// What `what` says, for vectors of `values` values.
+/// What `what` says, for vectors of `values` values in host memory.
 /// @param sign_step  that of the method, or of the command line
 /// @throws std::invalid_argument  the algorithm does not go with the method or the ranks
 std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,

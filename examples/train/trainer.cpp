@@ -75,9 +75,7 @@ class stopwatch {
 
 }  // namespace
 
-history trainer::operator()(
-    trial const& what, std::uint64_t seed,
-    std::function<std::unique_ptr<synchronizer>(std::size_t)> const& make) const {
+history trainer::operator()(trial const& what, std::uint64_t seed) const {
   auto const& how = *what.how;
   auto const name = what.name();
   int rank = 0, ranks = 1;
@@ -103,9 +101,9 @@ history trainer::operator()(
               .sign_step = how.sign_step > 0 ? settings.sign_step.value_or(how.sign_step) : 0,
               .steps = steps,
               .parameters = parameters.size()};
-  sgd optimiser(parameters.size(), static_cast<float>(run.momentum));
-  std::vector<float> update(parameters.size());
-  auto const synchronize = make(parameters.size());
+  auto const optimise = place.make_optimiser(parameters.size(), static_cast<float>(run.momentum));
+  auto const synchronize = place.make_synchronizer(what, settings.sign_step.value_or(how.sign_step),
+                                                   parameters.size(), seed);
 
   hcomp::report sent;
   double seconds = 0;
@@ -129,31 +127,35 @@ history trainer::operator()(
 
   observe_now(0);
   stopwatch watch;
+  auto const seconds_of_work = [&] {
+    place.finish();  // what goes on counts for who gave it
+    return watch();
+  };
   for (std::uint64_t step = 0; step < steps; ++step) {
     float const now = schedule(step, steps);
     learning += trained->learn(samples(step));
     if (gradient) {
-      run.seconds_compute += watch();
-      gradient(run, trained->gradient(), step + 1);
+      run.seconds_compute += seconds_of_work();
+      gradient(run, place.on_host(trained->gradient()), step + 1);
       watch();
     }
-    optimiser(trained->gradient(), now * static_cast<float>(run.rate), update);
-    run.seconds_compute += watch();
+    auto const update = (*optimise)(trained->gradient(), now * static_cast<float>(run.rate));
+    run.seconds_compute += seconds_of_work();
 
     auto const synchronized = [&](auto const& call) {
       try {
         auto const figures = call();
         sent += figures;
         // what a synchronizer does beside its collective counts as encoding
-        run.seconds_encode += watch() - figures.seconds_communicate;
+        run.seconds_encode += seconds_of_work() - figures.seconds_communicate;
       } catch (hcomp::nonfinite_error const& e) {
         throw std::runtime_error(
             fmt::format("{} with seed {} diverged in step {}: {}", name, seed, step + 1, e.what()));
       }
     };
     synchronized([&] { return (*synchronize)(update, step, now); });
-    for (std::size_t i = 0; i < update.size(); ++i) parameters[i] -= update[i];
-    run.seconds_compute += watch();
+    optimise->apply(parameters);
+    run.seconds_compute += seconds_of_work();
     if ((step + 1) % resync == 0 || step + 1 == steps)
       synchronized([&] { return synchronize->settle(parameters); });
     seconds = run.seconds_compute + run.seconds_encode + sent.seconds_communicate;
@@ -162,7 +164,7 @@ history trainer::operator()(
       watch();
     }
   }
-  require_same_parameters(parameters, name, comm);
+  require_same_parameters(place.on_host(parameters), name, comm);
 
   auto const lost = synchronize->lost();
   auto const mean =

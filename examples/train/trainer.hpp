@@ -4,17 +4,15 @@
 
 #include <mpi.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 
 #include "history.hpp"
 #include "options.hpp"
-#include "synchronizer.hpp"
 #include "task.hpp"
 #include "trial.hpp"
+#include "workplace.hpp"
 
 namespace train {
 
@@ -25,17 +23,15 @@ using gradient_observer =
 /// What every run of a program has in common.
 struct trainer {
   options const& settings;
-  task const& learnt;
+  workplace& place;
+  task const& learnt;  ///< of that place
   MPI_Comm comm;
   observer observe;            ///< called on every rank at every observation
   gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
-  /// Collective. Trains a new model with `seed`; `make` gives the synchronizer for a number of
-  /// parameters.
+  /// Collective. Trains a new model with `seed`.
   /// @throws std::runtime_error  the ranks ended with different parameters
-  history operator()(
-      trial const& what, std::uint64_t seed,
-      std::function<std::unique_ptr<synchronizer>(std::size_t parameters)> const& make) const;
+  history operator()(trial const& what, std::uint64_t seed) const;
 };
 
 }  // namespace train

@@ -1,0 +1,102 @@
+#pragma once
+/// @file
+/// What a fully connected network does besides products of matrices, for host and device.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+
+#include "matrix.hpp"
+
+namespace train {
+
+/// Images as an executor's work sees them.
+struct image_view {
+  std::uint8_t const* pixels;  ///< one image after the other
+  std::uint8_t const* labels;  ///< one per image
+  float mean, deviation;       ///< inputs are standardised
+};
+
+/// Column i becomes the image of number i, and below it a 1, by which biases are multiplied.
+struct gather_images {
+  image_view from;
+  std::uint32_t const* numbers;
+  matrix inputs;  ///< without the row of ones
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    int const features = inputs.rows;
+    float const mean = from.mean, deviation = from.deviation;
+    auto const* const pixels = from.pixels + numbers[i] * static_cast<std::size_t>(features);
+    float* const column = inputs.values + i * static_cast<std::size_t>(inputs.stride);
+    for (int f = group.lane(); f < features; f += Group::lanes)
+      column[f] = (static_cast<float>(pixels[f]) - mean) / deviation;
+    if (group.lane() == 0) column[features] = 1;
+  }
+};
+
+/// ReLU of column i, and below it a 1.
+struct rectify {
+  matrix outputs;  ///< without the row of ones
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    int const rows = outputs.rows;
+    float* const column = outputs.values + i * static_cast<std::size_t>(outputs.stride);
+    for (int r = group.lane(); r < rows; r += Group::lanes)
+      column[r] = column[r] > 0 ? column[r] : 0;
+    if (group.lane() == 0) column[rows] = 1;
+  }
+};
+
+/// The gradient with respect to what ReLU got, from that with respect to what it gave; column i.
+struct rectify_gradient {
+  matrix outputs;  ///< of ReLU
+  matrix delta;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    int const rows = delta.rows;
+    float const* const output = outputs.values + i * static_cast<std::size_t>(outputs.stride);
+    float* const column = delta.values + i * static_cast<std::size_t>(delta.stride);
+    for (int r = group.lane(); r < rows; r += Group::lanes)
+      column[r] = output[r] > 0 ? column[r] : 0;
+  }
+};
+
+/// What a network makes of one image.
+struct image_score {
+  float loss;  ///< cross entropy, nats
+  std::uint32_t is_correct;
+};
+
+/// Scores of all columns, and the gradient of their mean loss: softmax minus the one-hot label,
+/// over the number of columns. One block does all of it, since classes are few.
+struct cross_entropy {
+  matrix outputs;
+  matrix delta;
+  std::uint8_t const* labels;  ///< of all images
+  std::uint32_t const* numbers;
+  image_score* scores;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    for (int i = group.lane(); i < outputs.columns; i += Group::lanes) {
+      auto const column = static_cast<std::size_t>(i);
+      float const* const x = outputs.values + column * static_cast<std::size_t>(outputs.stride);
+      float* const d = delta.values + column * static_cast<std::size_t>(delta.stride);
+      int const label = labels[numbers[i]];
+      int best = 0;
+      for (int c = 1; c < outputs.rows; ++c)
+        if (x[c] > x[best]) best = c;
+      float const peak = x[best], margin = x[label] - peak;
+      float whole = 0;
+      for (int c = 0; c < outputs.rows; ++c) {
+        d[c] = std::exp(x[c] - peak);
+        whole += d[c];
+      }
+      auto const images = static_cast<float>(outputs.columns);
+      for (int c = 0; c < outputs.rows; ++c) d[c] = (d[c] / whole - (c == label ? 1 : 0)) / images;
+      scores[i] = {std::log(whole) - margin, best == label};
+    }
+  }
+};
+
+}  // namespace train

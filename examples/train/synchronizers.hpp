@@ -1,0 +1,180 @@
+#pragma once
+/// @file
+/// Synchronizers for vectors in any memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/marsit.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/variable_rate_plan.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <memory>
+#include <span>
+
+#include "for_each_value.hpp"
+#include "options.hpp"
+#include "synchronizer.hpp"
+#include "trial.hpp"
+
+namespace train {
+
+/// The mean over the ranks, by a codec whose sums are good enough as they are.
+template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : public synchronizer {
+ public:
+  mean(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how, T& transport,
+       E& executor)
+      : seed_(seed), plan_(values, {}, transport, executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::plan<Codec, T, E> plan_;
+};
+
+/// The mean over the ranks of what is sent, and what is lost by sending is sent later.
+template <class Codec, hcomp::Transport T, hcomp::Executor E>
+class mean_with_feedback : public synchronizer {
+ public:
+  mean_with_feedback(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how,
+                     T& transport, E& executor)
+      : seed_(seed),
+        feedback_(values),
+        plan_(values, hcomp::fit(Codec{}, static_cast<std::uint32_t>(transport.size())), transport,
+              executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update, feedback_,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::error_feedback<float, hcomp::detail::arrays_of<E>::template array> feedback_;
+  hcomp::plan<Codec, T, E> plan_;
+};
+
+/// The mean over the ranks, off by no more than the codec states, in as many bits as it takes.
+/// @tparam E  a device's executor, or nothing
+template <class Codec, hcomp::Transport T, class... E> class bounded_mean : public synchronizer {
+ public:
+  bounded_mean(std::size_t values, Codec const& codec, std::uint64_t seed,
+               hcomp::plan_options const& how, T& transport, E&... executor)
+      : seed_(seed),
+        plan_(values, codec, transport, executor...,
+              {.fitted = hcomp::FittedVariableRate<Codec>, .plan = how}) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    return plan_.all_reduce(update,
+                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+  }
+
+ private:
+  std::uint64_t seed_;
+  hcomp::variable_rate_plan<Codec, T, E...> plan_;
+};
+
+/// A step of one size in the direction of a sum of signs; none where there is no majority.
+struct step_of_majority {
+  float* votes;
+  float size;
+
+  HCOMP_HD void operator()(std::size_t i) const {
+    float const sum = votes[i];
+    votes[i] = sum > 0 ? size : sum < 0 ? -size : 0;
+  }
+};
+
+/// A fixed step in the direction that most ranks want; none where they are divided.
+/// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
+template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public synchronizer {
+ public:
+  majority_vote(std::size_t values, double sign_step, std::uint64_t seed,
+                hcomp::plan_options const& how, T& transport, E& executor)
+      : executor_(&executor),
+        sign_step_(static_cast<float>(sign_step)),
+        seed_(seed),
+        votes_(values,
+               hcomp::fit(hcomp::sign_count<float>{}, static_cast<std::uint32_t>(transport.size())),
+               transport, executor, how) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
+    auto const figures = votes_.all_reduce(update, {.seed = seed_, .step = step});
+    for_each_value(*executor_, update.size(),
+                   step_of_majority{update.data(), sign_step_ * schedule});
+    return figures;
+  }
+
+ private:
+  E* executor_;
+  float sign_step_;
+  std::uint64_t seed_;
+  hcomp::plan<hcomp::sign_count<float>, T, E> votes_;
+};
+
+template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchronizer {
+ public:
+  marsit(std::size_t values, hcomp::marsit_options const& how, T& transport, E& executor)
+      : sign_step_(how.sign_step), synchronize_(values, how, transport, executor) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t, float schedule) override {
+    synchronize_.set_sign_step(sign_step_ * static_cast<double>(schedule));
+    return synchronize_(update);
+  }
+
+ private:
+  double sign_step_;
+  hcomp::marsit<float, T, E> synchronize_;
+};
+
+/// What `what` says if that works in any memory; otherwise nothing. As make_synchronizer.
+/// @param executor  of the memory in which vectors are
+template <hcomp::Transport T, hcomp::Executor E>
+std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign_step,
+                                                  std::size_t values, options const& o,
+                                                  std::uint64_t seed, T& transport, E& executor) {
+  using std::make_unique;
+  auto const name = what.how->name;
+  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
+  if (name == "fp32")
+    return make_unique<mean<hcomp::identity<float>, T, E>>(values, seed, plan, transport, executor);
+  if (name == "fp16")
+    return make_unique<mean<hcomp::float_cast<hcomp::float16, float>, T, E>>(values, seed, plan,
+                                                                             transport, executor);
+  if (name == "thc")
+    return make_unique<mean_with_feedback<hcomp::thc<float>, T, E>>(values, seed, plan, transport,
+                                                                    executor);
+  if (name == "majority_vote" || name == "signum")
+    return make_unique<majority_vote<T, E>>(values, sign_step, seed, plan, transport, executor);
+  if (name == "inceptionn") {
+    hcomp::inceptionn const codec(
+        {.bound_exponent = what.bound_exponent, .rounding = hcomp::inceptionn_rounding::nearest});
+    if constexpr (hcomp::DeviceExecutor<E>)
+      return make_unique<bounded_mean<hcomp::inceptionn, T, E>>(values, codec, seed, plan,
+                                                                transport, executor);
+    else
+      return make_unique<bounded_mean<hcomp::inceptionn, T>>(values, codec, seed, plan, transport);
+  }
+  if (name == "marsit" || name == "marsit_inf") {
+    hcomp::marsit_options const settings{.sign_step = sign_step,
+                                         .period = name == "marsit" ? o.period : 0,
+                                         .warm_up = o.warm_up,
+                                         .flush_limit = o.flush_limit,
+                                         .seed = seed,
+                                         .plan = plan};
+    return make_unique<marsit<T, E>>(values, settings, transport, executor);
+  }
+  return nullptr;
+}
+
+}  // namespace train
