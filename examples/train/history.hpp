@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/collective/report.hpp>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct history {
   double seconds_compute = 0;      ///< gradients, optimiser, parameters
   double seconds_encode = 0;       ///< encode, merge, decode
   double seconds_communicate = 0;  ///< waiting for messages
+  hcomp::message_memory messages = hcomp::message_memory::host;  ///< of updates
   losses lost = {};
   std::vector<observation> curve =
       {};  ///< the first before the first step, the last after the last

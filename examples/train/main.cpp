@@ -15,6 +15,7 @@
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
 #include "data.hpp"
+#include "device.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
 #include "plot.hpp"
@@ -66,19 +67,24 @@ void dump(std::span<float const> gradient, std::string const& file) {
 }
 
 void run(options const& o) {
-  comparison all{o, ranks(), {}};
+  comparison all{o, ranks(), "host", {}};
+  if (o.device == "cuda") {
+    int const local = example::rank_on_host();
+    together([&] { all.device = take_device(local); });
+  }
   auto unpaced = example::make_transport(o.transport);
   paced_transport transport(unpaced, o.link);
   std::unique_ptr<workplace> place;
   std::unique_ptr<task> learnt;
   together([&] {
-    place = make_host_workplace(o, transport);
+    place = o.device == "cuda" ? make_device_workplace(o, transport)
+                               : make_host_workplace(o, transport);
     learnt = load_task(o, *place);
     if (rank() != 0) return;
     if (!o.plot.empty()) example::require_gnuplot();
     for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
   });
-  say("{} ranks, {}\n", ranks(), learnt->text());
+  say("{} ranks{}, {}\n", ranks(), o.device == "cuda" ? " on " + all.device : "", learnt->text());
 
   gradient_observer dump_once;
   if (!o.dump.empty())
@@ -124,6 +130,7 @@ void run(options const& o) {
 }  // namespace train
 
 int main(int argc, char** argv) {
-  return example::main_of("train", argc, argv,
-                          [](int c, char** v) { train::run(train::parse(c, v)); });
+  return example::main_of(
+      "train", argc, argv, [](int c, char** v) { train::run(train::parse(c, v)); },
+      train::is_of_device);
 }

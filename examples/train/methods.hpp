@@ -53,6 +53,11 @@ inline constexpr std::array methods{
     method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
 };
 
+/// Those that sum vectors in a CUDA device's memory; few, because each takes the CUDA compiler some
+/// seconds.
+inline constexpr std::array<std::string_view, 8> methods_on_device{
+    "fp32", "fp16", "majority_vote", "signum", "thc", "inceptionn", "marsit", "marsit_inf"};
+
 /// The method called `name`, or nothing.
 constexpr method const* find_method(std::string_view name) {
   for (auto const& m : methods)

@@ -1,11 +1,13 @@
 #include "options.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
+#include <string_view>
 
 #include "../support/command_line.hpp"
 #include "methods.hpp"
@@ -58,6 +60,33 @@ void add_mishaps(std::vector<trial>& trials, std::optional<double> late,
           1};
     if (!one.by_aggregators) one.by_aggregators = mishaps{late.value_or(0), lost.value_or(0)};
   }
+}
+
+bool is_on_device(std::string_view codec) {
+  return std::ranges::find(methods_on_device, codec) != methods_on_device.end();
+}
+
+/// Whether everything that is asked for can be done on a device.
+void require_what_devices_can(options const& o) {
+  auto const there_are = [](std::string const& asked, std::string const& names) {
+    throw example::usage{fmt::format("{}: with --device cuda there are {}\n", asked, names), 1};
+  };
+  if (o.model->name != "mlp")
+    throw example::usage{fmt::format("--model {}: --device cuda is for mlp only\n", o.model->name),
+                         1};
+  for (auto const& one : o.trials) {
+    if (!is_on_device(one.how->name))
+      there_are(fmt::format("--codec {}", one.how->name),
+                fmt::format("{}", fmt::join(methods_on_device, ", ")));
+    if (one.by_aggregators)
+      throw example::usage{
+          fmt::format("--codec {}: --device cuda has no aggregators, nothing is late or lost\n",
+                      one.name()),
+          1};
+  }
+  if (o.algorithm && o.algorithm->kind == hcomp::algorithm_kind::owner)
+    there_are("--algorithm owner", "ring, torus, direct and doubling");
+  if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
 }
 
 /// Signs move every parameter.
@@ -129,6 +158,13 @@ options parse(int argc, char const* const* argv) {
                  "with which marsit sends half the bytes and the others use ring; by itself\n"
                  "direct for sparse, sparse_fixed and top_k, ring for the others")
       ->check(example::algorithm_name());
+  app.add_option(
+         "--device", o.device,
+         fmt::format(
+             "Where parameters, gradients and sums are. cuda: in a GPU's memory; ranks of a host\n"
+             "that has fewer GPUs share them; mlp only, with {}",
+             fmt::join(methods_on_device, ", ")))
+      ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--transport", o.transport, "What moves the bytes")
       ->check(CLI::IsMember({"mpi", "ucx"}));
   app.add_option("--link", o.link,
@@ -189,7 +225,11 @@ options parse(int argc, char const* const* argv) {
 
   example::parse(app, argc, argv);
   o.model = find_model(model);
-  if (codecs.empty()) codecs = CLI::detail::split(std::string(o.model->codecs), ',');
+  if (codecs.empty()) {
+    codecs = CLI::detail::split(std::string(o.model->codecs), ',');
+    if (o.device == "cuda")
+      std::erase_if(codecs, [](std::string const& codec) { return !is_on_device(codec); });
+  }
   o.data = data.value_or(std::string(o.model->data));
   o.epochs = epochs.value_or(o.model->epochs);
   o.batch = batch.value_or(o.model->batch);
@@ -198,6 +238,8 @@ options parse(int argc, char const* const* argv) {
   std::ranges::transform(codecs, std::back_inserter(o.trials), trial_from);
   add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
               lost ? std::optional(share_from(*lost)) : std::nullopt);
+  if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
+  if (o.device == "cuda") require_what_devices_can(o);
   require_sparse_updates(o);
   auto const is_trained = [&](std::string const& name) {
     return std::ranges::find(o.trials, name, &trial::name) != o.trials.end();
@@ -205,7 +247,6 @@ options parse(int argc, char const* const* argv) {
   if (o.within && !(is_trained("fp32") && is_trained("marsit")))
     throw example::usage{"--within compares marsit with fp32; both have to be among the --codec\n",
                          1};
-  if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
   return o;
 }
 

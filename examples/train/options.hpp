@@ -20,7 +20,8 @@ struct options {
   std::vector<trial> trials;
   std::optional<hcomp::algorithm> algorithm;  ///< none: which way suits the method
   std::string transport = "mpi";
-  double link = 0;  ///< Gbit/s at which a rank may send; 0: as fast as it can
+  std::string device = "host";  ///< or "cuda"
+  double link = 0;              ///< Gbit/s at which a rank may send; 0: as fast as it can
   int threads = 1;
 
   std::string data;

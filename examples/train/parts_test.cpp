@@ -456,6 +456,8 @@ TEST_CASE("report: figures of several seeds become mean and deviation") {
   }
   auto const json = train::to_json(all);
   CHECK(json["runs"].size() == 2);
+  CHECK(json["device"] == "host");
+  CHECK(json["runs"][1]["messages"] == "host");
   CHECK(json["runs"][0]["compression_ratio"] == 10);  // a ring of 4 sends 6000 of 4000 bytes
   CHECK(json["mean_over_seeds"]["marsit"]["test_accuracy"] == 89);
   CHECK(json["mean_over_seeds"]["marsit"]["test_accuracy_deviation"] ==

@@ -50,6 +50,12 @@ nlohmann::ordered_json to_json(observation const& o, model_kind const& model) {
   return json;
 }
 
+char const* name_of(hcomp::message_memory memory) {
+  return memory == hcomp::message_memory::device   ? "device"
+         : memory == hcomp::message_memory::staged ? "staged"
+                                                   : "host";
+}
+
 nlohmann::ordered_json to_json(history const& run, model_kind const& model, int ranks) {
   nlohmann::ordered_json json{{"codec", run.codec},
                               {"algorithm", run.algorithm},
@@ -65,6 +71,7 @@ nlohmann::ordered_json to_json(history const& run, model_kind const& model, int 
                               {"seconds_compute", run.seconds_compute},
                               {"seconds_encode", run.seconds_encode},
                               {"seconds_communicate", run.seconds_communicate},
+                              {"messages", name_of(run.messages)},
                               {"share_left_out", run.lost.left_out},
                               {"share_missed", run.lost.missed}};
   if (model.has_accuracy) json["test_accuracy"] = run.end().accuracy;
@@ -148,11 +155,19 @@ std::string table(comparison const& all) {
 
 nlohmann::ordered_json to_json(comparison const& all) {
   auto const& o = all.settings;
-  nlohmann::ordered_json json{
-      {"ranks", all.ranks},   {"transport", o.transport},     {"link_gbit_per_s", o.link},
-      {"threads", o.threads}, {"model", o.model->name},       {"data", o.data},
-      {"epochs", o.epochs},   {"batch_per_rank", o.batch},    {"period", o.period},
-      {"warm_up", o.warm_up}, {"flush_limit", o.flush_limit}, {"resync_epochs", o.resync}};
+  nlohmann::ordered_json json{{"ranks", all.ranks},
+                              {"device", all.device},
+                              {"transport", o.transport},
+                              {"link_gbit_per_s", o.link},
+                              {"threads", o.threads},
+                              {"model", o.model->name},
+                              {"data", o.data},
+                              {"epochs", o.epochs},
+                              {"batch_per_rank", o.batch},
+                              {"period", o.period},
+                              {"warm_up", o.warm_up},
+                              {"flush_limit", o.flush_limit},
+                              {"resync_epochs", o.resync}};
   if (o.model->name == "mlp") json["hidden"] = o.hidden;
   if (o.model->name == "embedding") json["dimension"] = o.vectors.dimension;
   for (auto const& row : all.rows) {

@@ -38,6 +38,7 @@ struct comparison_row {
 struct comparison {
   options settings;
   int ranks = 1;
+  std::string device = "host";       ///< or what rank 0 trained on, such as "NVIDIA H200"
   std::vector<comparison_row> rows;  ///< in the order in which the codecs were asked for
 
   void add(history run);

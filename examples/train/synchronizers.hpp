@@ -137,7 +137,7 @@ template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchroni
   hcomp::marsit<float, T, E> synchronize_;
 };
 
-/// What `what` says if that works in any memory; otherwise nothing. As make_synchronizer.
+/// What `what` says if that is one of methods_on_device; otherwise nothing. As make_synchronizer.
 /// @param executor  of the memory in which vectors are
 template <hcomp::Transport T, hcomp::Executor E>
 std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign_step,

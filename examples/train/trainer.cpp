@@ -154,6 +154,7 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
       }
     };
     synchronized([&] { return (*synchronize)(update, step, now); });
+    run.messages = sent.messages;
     optimise->apply(parameters);
     run.seconds_compute += seconds_of_work();
     if ((step + 1) % resync == 0 || step + 1 == steps)
