@@ -5,15 +5,20 @@
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/detail/lhc_plan.hpp>
+#include <hcomp/codec/lhc.hpp>
+#include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/detail/sketch_runs.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 #include <limits>
 #include <span>
@@ -22,6 +27,7 @@
 #include <support/guarded_executor.hpp>
 #include <support/lane_group.hpp>
 #include <support/sparse.hpp>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -33,45 +39,58 @@ namespace {
 
 using over_staging = staged<loopback, guarded_executor>;
 
-/// Sums on devices, several with one plan; what was chosen last, by rank 0.
+/// Sums of all ranks, and how they were made.
+struct sums {
+  sparse::vectors x;
+  std::vector<std::string> choices;  ///< of each rank
+  std::vector<std::uint64_t> sent;
+};
+
+/// Two sums with one plan, by ranks of which some are on devices.
 template <class Lane>
-sparse::vectors sums_on_devices(sparse::vectors const& x, sparse_plan_options const& options,
-                                reduction result, sparse_choice& choice, int host_rank = -1) {
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
-    if (transport.rank() == host_rank) {
-      host_executor host;
-      sparse_plan<Lane, loopback, host_executor> sum(mine.size(), transport, host, options);
-      std::vector<float> first(mine.size(), 1.0f);
-      sum.all_reduce(std::span(first));
-      sum.all_reduce(std::span(mine), {.seed = 3, .result = result});
-      return;
+sums sums_of(sparse::vectors const& x, sparse_plan_options const& options, reduction result,
+             bool (*is_device)(int rank)) {
+  sums found{{}, std::vector<std::string>(x.size()), std::vector<std::uint64_t>(x.size())};
+  found.x = on_ranks(x, [&](loopback& transport, auto& mine) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    std::vector<float> first(mine.size(), 1.0f);
+    auto const sum_both = [&](auto& sum, std::span<float> ones, std::span<float> values) {
+      sum.all_reduce(ones);
+      found.sent[rank] = sum.all_reduce(values, {.seed = 3, .result = result}).bytes_sent;
+      found.choices[rank] = sum.choice().text();
+    };
+    if (!is_device(transport.rank())) {
+      host_executor executor;
+      sparse_plan<Lane, loopback, host_executor> sum(mine.size(), transport, executor, options);
+      return sum_both(sum, first, mine);
     }
     guarded_executor executor;
     over_staging over(transport, executor);
     sparse_plan<Lane, over_staging, guarded_executor> sum(mine.size(), over, executor, options);
-    device_vector<float> const first(std::vector<float>(mine.size(), 1.0f), executor);
-    device_vector<float> const there(mine, executor);
-    sum.all_reduce(first.span());
-    sum.all_reduce(there.span(), {.seed = 3, .result = result});
-    if (transport.rank() == 0) choice = sum.choice();
+    device_vector<float> const ones(first, executor), there(mine, executor);
+    sum_both(sum, ones.span(), there.span());
     mine = there.host();
   });
+  return found;
 }
-template <class Lane>
-sparse::vectors sums_on_hosts(sparse::vectors const& x, sparse_plan_options const& options,
-                              reduction result, sparse_choice& choice) {
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
-    host_executor executor;
-    sparse_plan<Lane, loopback, host_executor> sum(mine.size(), transport, executor, options);
-    sum.all_reduce(std::span(mine), {.seed = 3, .result = result});
-    if (transport.rank() == 0) choice = sum.choice();
-  });
+auto const all = [](int) { return true; };
+auto const none = [](int) { return false; };
+auto const all_but_one = [](int rank) { return rank != 1; };
+
+void check_equal(sums const& found, sums const& wanted) {
+  for (std::size_t r = 0; r < wanted.x.size(); ++r) {
+    CHECK(first_difference(found.x[r], wanted.x[r]) == nowhere);
+    CHECK(found.choices[r] == wanted.choices[r]);
+    CHECK(found.sent[r] == wanted.sent[r]);
+  }
 }
 
-template <class Lane> void check_sums() {
+auto const numbers_of_ranks = few_cases ? std::vector{3} : std::vector{1, 3, 4};
+
+template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
   using vectors = sparse::vectors;
   constexpr std::size_t run = detail::run_values;
-  for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
+  for (int const ranks : all_ranks)
     for (std::size_t const n :
          {std::size_t{0}, std::size_t{1}, std::size_t{65}, 2 * run - 1, 2 * run, 2 * run + 100})
       for (double const density : {0.0, 0.02, 0.6})
@@ -85,14 +104,38 @@ template <class Lane> void check_sums() {
           vectors const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
           sparse_plan_options const options{.plan = {.how = algorithm::from(name)}};
           auto const result = n % 2 == 0 ? reduction::sum : reduction::mean;
-          sparse_choice chosen, expected;
-          auto const found = sums_on_devices<Lane>(x, options, result, chosen);
-          auto const wanted = sums_on_hosts<Lane>(x, options, result, expected);
-          for (std::size_t r = 0; r < x.size(); ++r)
-            CHECK(first_difference(found[r], wanted[r]) == nowhere);
-          if (name == "direct") continue;  // on hosts, each shard has its own way
-          CHECK(chosen.marked == expected.marked);
-          CHECK(chosen.way == expected.way);
+          auto found = sums_of<Lane>(x, options, result, all);
+          auto const wanted = sums_of<Lane>(x, options, result, none);
+          if (name == "direct") {  // on hosts, each shard has its own way
+            found.choices = wanted.choices;
+            found.sent = wanted.sent;
+          }
+          check_equal(found, wanted);
+        }
+}
+
+/// Sketches that peel, that leave some values beside, or all.
+template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks) {
+  for (int const ranks : all_ranks)
+    for (double const density : {0.0, 0.001, 0.2, 1.0})
+      for (double const cells_per_value : {0.0, 1.21, 1.0})
+        for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
+          if (name != "ring" && (density != 0.2 || cells_per_value == 1.0)) continue;
+          CAPTURE(ranks);
+          CAPTURE(density);
+          CAPTURE(cells_per_value);
+          CAPTURE(name);
+          auto const x =
+              sparse::ranks_of(static_cast<std::size_t>(ranks), detail::run_values + 100, density);
+          sparse_plan_options const options{
+              .ways = {.dense = false, .packed = false},
+              .sketch = {.cells_per_value = cells_per_value, .attempts = 2},
+              .plan = {.how = algorithm::from(name)}};
+          auto const result = ranks == 3 ? reduction::mean : reduction::sum;
+          auto const wanted = sums_of<Lane>(x, options, result, none);
+          CHECK(wanted.choices[0].substr(0, 4) == "lhc:");
+          check_equal(sums_of<Lane>(x, options, result, all), wanted);
+          if (ranks > 1) check_equal(sums_of<Lane>(x, options, result, all_but_one), wanted);
         }
 }
 
@@ -126,21 +169,25 @@ auto const untampered = [](loopback& inner) {
 }  // namespace
 
 TEST_CASE("sparse plan on devices: the bits and the choice of plans on hosts, in floats") {
-  check_sums<float>();
+  check_sums<float>(numbers_of_ranks);
 }
 TEST_CASE("sparse plan on devices: the bits and the choice of plans on hosts, in fixed point") {
-  check_sums<std::uint32_t>();
-  if (!few_cases) check_sums<std::uint64_t>();
+  check_sums<std::uint32_t>(numbers_of_ranks);
+  if (!few_cases) check_sums<std::uint64_t>({3});
 }
 
+TEST_CASE("sparse plan on devices: sketched sums have the bits and the bytes of those on hosts") {
+  check_sketched_sums<std::uint32_t>(numbers_of_ranks);
+  if (!few_cases) check_sketched_sums<std::uint64_t>({2});
+}
 TEST_CASE("sparse plan on devices: hosts and devices make one sum") {
-  auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, 0.02);
-  sparse_plan_options const options{.plan = {.how = algorithm::from("ring")}};
-  sparse_choice choice;
-  auto const found = sums_on_devices<float>(x, options, reduction::sum, choice, 1);
-  auto const wanted = sums_on_hosts<float>(x, options, reduction::sum, choice);
-  for (std::size_t r = 0; r < x.size(); ++r)
-    CHECK(first_difference(found[r], wanted[r]) == nowhere);
+  for (double const density : {0.02, 0.6}) {
+    CAPTURE(density);
+    auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, density);
+    sparse_plan_options const options{.plan = {.how = algorithm::from("ring")}};
+    check_equal(sums_of<float>(x, options, reduction::sum, all_but_one),
+                sums_of<float>(x, options, reduction::sum, none));
+  }
 }
 
 TEST_CASE(
@@ -152,10 +199,9 @@ TEST_CASE(
     CAPTURE(to_text(outcomes));
     CHECK(all_ended_alike(outcomes, "nonfinite_error"));
   }
-  sparse_choice choice;
   sparse_plan_options const passing{.plan = {.nonfinite = nonfinite_policy::propagate}};
-  auto const found = sums_on_devices<float>(x, passing, reduction::sum, choice);
-  for (auto const& one : found) CHECK(one[15000] != one[15000]);
+  for (auto const& one : sums_of<float>(x, passing, reduction::sum, all).x)
+    CHECK(one[15000] != one[15000]);
 }
 
 TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
@@ -212,17 +258,39 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sparse plan on devices: sketches alone are refused, and hosts beside devices, too") {
-  guarded_executor executor;
-  run_ranks(1, [&](loopback& transport) {
-    over_staging over(transport, executor);
-    using plan_type = sparse_plan<float, over_staging, guarded_executor>;
-    CHECK_THROWS_WITH_AS(
-        plan_type(10, over, executor, {.ways = {.dense = false, .packed = false}}),
-        "sparse_plan: of the ways only sketches, or none, are allowed; in a device's memory there "
-        "are dense and sparse_union",
-        std::invalid_argument);
-  });
+TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
+  auto const text_of = []<class Lane>(Lane, sparse_plan_options const& options) {
+    std::string text = "nothing";
+    run_ranks(1, [&](loopback& transport) {
+      guarded_executor executor;
+      over_staging over(transport, executor);
+      try {
+        sparse_plan<Lane, over_staging, guarded_executor>(10, over, executor, options);
+      } catch (std::invalid_argument const& error) {
+        text = error.what();
+      }
+    });
+    return text;
+  };
+  CHECK(text_of(0.0f, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
+        "sparse_plan: no way is allowed; there are dense, sparse_union and lhc");
+  for (bool const dense : {false, true}) {
+    sparse_plan_options const options{.ways = {.dense = dense, .packed = false}};
+    CHECK(text_of(0.0f, options) ==
+          "sparse_plan: lhc is allowed and sparse_union is not, but in a device's memory there are "
+          "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
+    CHECK(text_of(std::uint32_t{}, options) == "nothing");
+  }
+  for (sparse_plan_options const& options :
+       {sparse_plan_options{.sketch = {.cells_per_value = 0.5}},
+        sparse_plan_options{.sketch = {.attempts = 0}}}) {
+    CHECK(text_of(0.0f, options).find("there can be 1 to 100 (0: by itself) and 1 to 50") !=
+          std::string::npos);
+    CHECK(text_of(std::uint32_t{}, options) == text_of(0.0f, options));
+  }
+}
+
+TEST_CASE("sparse plan on devices: by direct, hosts beside devices are refused on all ranks") {
   auto const outcomes = outcomes_on(2, [](loopback& transport) {
     std::vector<float> x(100, 1.0f);
     if (transport.rank() == 0) {
@@ -253,6 +321,173 @@ TEST_CASE("sparse plan on devices: values of one rank in host memory are refused
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
   CHECK(outcomes[0].text.find("on rank 1 x is not in memory") != std::string::npos);
+}
+
+namespace {
+
+/// An executor of host memory that works at once: a device's, as far as types go.
+template <class Run> class simple_executor {
+ public:
+  static constexpr memory_space space = memory_space::device;
+  using buffer = host_buffer;
+  using staging = host_buffer;
+  struct mark {};
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) { Run::all(blocks, f); }
+  mark read(void* to, void const* from, std::size_t bytes) { return copy(to, from, bytes); }
+  mark write(void* to, void const* from, std::size_t bytes) { return copy(to, from, bytes); }
+  void wait(mark) {}
+  void synchronize() {}
+  memory_space space_of(void const*) const { return memory_space::device; }
+
+ private:
+  static mark copy(void* to, void const* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return {};
+  }
+};
+/// Three blocks at once, the last first, each by one lane.
+struct at_once {
+  template <class F> static void all(std::size_t blocks, F const& f) {
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 3; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = blocks; i-- > 0;)
+          if (i % 3 == t) f(serial_group{}, i);
+      });
+    for (auto& thread : threads) thread.join();
+  }
+};
+/// One block after the other, each by two warps.
+struct by_warps {
+  template <class F> static void all(std::size_t blocks, F const& f) {
+    for (std::size_t i = blocks; i-- > 0;)
+      lanes::run_in_warps<64>(0, [&](auto group) { f(group, i); });
+  }
+};
+
+/// Whether sketches by such an executor claim what lhc_plan claims, in its order, and have the
+/// lanes and values of lhc.
+template <class Run>
+void check_sketches(std::size_t values, double density, lhc_options const& options) {
+  using lane_type = std::uint32_t;
+  using executor_type = simple_executor<Run>;
+  CAPTURE(values);
+  CAPTURE(options.cells_per_value);
+  auto const x = sparse::values(values, density, {.seed = 1});
+  auto const others = sparse::values(values, density, {.seed = 2});
+  lhc<lane_type> host({.ranks = 2}, options);
+  auto const theirs = host.mark(others);
+  std::vector<std::uint64_t> words(theirs.begin(), theirs.end());
+  auto const both = host.mark(x);
+  for (std::size_t w = 0; w < words.size(); ++w) words[w] = both[w] |= words[w];
+  host.unite(5);
+  detail::lhc_plan plan;
+  auto const& index = host.index();
+  plan.make(index, detail::lhc_plan::cells_per_value(index.marked(), options.cells_per_value),
+            options.attempts, 5);
+
+  executor_type executor;
+  detail::device_sketch<lane_type, executor_type> sketch(values, options, executor);
+  sketch.choose(words.data(), index.marked(), 5);
+  CHECK(sketch.cells() == host.cells());
+  CHECK(sketch.beside() == host.beside());
+  CHECK(sketch.attempts() == host.attempts());
+  CHECK(sketch.rounds() == host.rounds());
+  REQUIRE(index.marked() - sketch.beside() == plan.claims());
+  CHECK(std::equal(
+      plan.order().begin(), plan.order().end(), sketch.claims(),
+      [](auto const& a, auto const& b) { return a.value == b.value && a.cell == b.cell; }));
+
+  std::vector<lane_type> lanes(sketch.lanes(), 77), expected(host.lanes(values));
+  detail::lhc_numbers<lane_type> const numbers(index.exponent(), 2, 1);
+  sketch.encode(numbers, x.data(), lanes.data());
+  host.encode_lanes(x, expected);
+  CHECK(lanes == expected);
+  std::vector<float> found(values, 5), wanted(values);
+  sketch.decode(numbers, lanes.data(), found.data());
+  host.decode_lanes(expected, wanted);
+  CHECK(first_difference(found, wanted) == nowhere);
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan on devices: many blocks at once claim and read what one lane does") {
+  check_sketches<at_once>(1'000'000, 0.1, {});
+  check_sketches<at_once>(60'000, 0.1, {.cells_per_value = 1.21, .attempts = 2});
+  check_sketches<at_once>(3000, 0.5, {.cells_per_value = 1, .attempts = 2});
+}
+TEST_CASE("sparse plan on devices: many lanes add the claims of parts up as one does") {
+  detail::lhc_cells const layout{1, 210};
+  auto const added_up = [&](auto const& share) {
+    std::vector<std::uint32_t> rounds{7, 0}, counts{3, 0, 1, 2048, 5, 0, 0, 9, 2, 1};
+    detail::peeled_graph const peeled{layout, {nullptr, nullptr, nullptr, rounds.data()}};
+    REQUIRE(peeled.parts() == counts.size());
+    detail::add_up_claims const add_up{peeled, 1, counts.data()};
+    share([&](auto group) { add_up(group, 0); });
+    counts.push_back(rounds[1]);
+    return counts;
+  };
+  std::vector<std::uint32_t> const expected{7,    10,   10,   11,   2059, 2064,
+                                            2064, 2064, 2073, 2075, 2076};
+  CHECK(added_up([](auto const& f) { f(serial_group{}); }) == expected);
+  CHECK(added_up([](auto const& f) { lanes::run<3>(f); }) == expected);
+}
+TEST_CASE("sparse plan on devices: blocks of warps claim and read what one lane does") {
+  check_sketches<by_warps>(4000, 0.1, {.cells_per_value = 1.21, .attempts = 1});
+}
+
+TEST_CASE(
+    "sparse plan on devices: cells that the index does not explain are told as on hosts, and x "
+    "keeps every bit") {
+  using lane_type = std::uint32_t;
+  constexpr std::size_t values = detail::run_values + 70;
+  guarded_executor executor;
+  sparse_ways const ways{.dense = false, .packed = false};
+  detail::sparse_phases<lane_type, guarded_executor> phases(values, {.ranks = 2}, ways, {},
+                                                            executor);
+  for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than it must be
+    CAPTURE(density);
+    auto const x = sparse::values(values, density, {.seed = 1});
+    lhc<lane_type> host({.ranks = 2});
+    host.mark(x);
+    host.unite(5);
+    std::vector<lane_type> lanes(host.lanes(values));
+    host.encode_lanes(x, lanes);
+
+    device_vector<float> const there(x, executor);
+    auto const before = buffers_made;
+    phases.mark(there.span(), reduction::sum);
+    phases.look();
+    phases.unite(5);
+    CHECK((density != 0.02 || buffers_made == before));
+    REQUIRE(phases.lanes() == lanes.size());
+    device_vector<lane_type> const encoded(std::vector<lane_type>(lanes.size()), executor);
+    phases.encode_lanes(there.span(), encoded.span(), 0);
+    CHECK(encoded.host() == lanes);
+
+    for (std::size_t const spoilt : {1, 3}) {
+      auto damaged = lanes;
+      for (std::size_t c = 0; c < spoilt; ++c) damaged[c * 7] += 100;
+      std::string expected;
+      auto unchanged = x;
+      try {
+        host.decode_lanes(damaged, unchanged);
+      } catch (wire_error const& error) {
+        expected = error.what();
+      }
+      CHECK(expected.find("cells hold what the index does not explain") != std::string::npos);
+      device_vector<lane_type> const reduced(damaged, executor);
+      CHECK_THROWS_WITH_AS(phases.decode_lanes(reduced.span(), there.span(), 0), expected.c_str(),
+                           wire_error);
+      CHECK(first_difference(there.host(), x) == nowhere);
+    }
+    device_vector<float> const back(std::vector<float>(values, 5.0f), executor);
+    phases.decode_lanes(encoded.span(), back.span(), 0);
+    auto expected = x;
+    host.decode_lanes(lanes, expected);
+    CHECK(first_difference(back.host(), expected) == nowhere);
+  }
 }
 
 TEST_CASE("sparse runs: many lanes make what one lane makes") {

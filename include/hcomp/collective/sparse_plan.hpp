@@ -58,7 +58,7 @@ template <class Lane> struct sparse_terms : identity<float> {
 
   sparse_ways ways;
   lhc_options sketch;
-  bool direct_by_index;  ///< as only devices do
+  bool direct_by_index;  ///< as only devices do, where hosts send shards
 
   std::array<double, 4> parameters() const {
     return {direct_by_index * 8.0 + ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched,
@@ -100,13 +100,16 @@ struct union_summary {
 /// algorithm doubling it does not, and without sketches sums equal those of plan<identity<float>>.
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
-/// Weights must be 1. Where x is on a device (DeviceExecutor) there are no sketches, and all_reduce
-/// alone; the host waits where bytes leave, for 24 bytes that say what the index has, and where
-/// plans do.
+/// Weights must be 1. Where x is on a device (DeviceExecutor) there is all_reduce alone, and
+/// sketches take fixed point: floats without packing are refused. Bits and choice are those of
+/// hosts, also with ranks of either kind in one sum, except by direct, where hosts send shards. The
+/// host waits where bytes leave, for 24 bytes that say what the index has, where plans do, and of a
+/// sketch some times: every 24 rounds in which it is found out what can be read, and for the check.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
 /// Memory: by direct 2 lanes and 2 floats per value, of which only what is not zero is touched, and
 /// some bits; otherwise an index, the lanes of one call, and a plan for as many, which is made anew
-/// when their number changes. Nothing else is allocated after the first call.
+/// when their number changes; and where sketches are chosen, 8 bytes per cell and per value in
+/// them, of the largest so far. Nothing else is allocated after the first call.
 template <class Lane, Transport T, Executor E> class sparse_plan {
  public:
   using value_type = float;
@@ -293,7 +296,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   }
 
   bool is_direct() const { return options_.plan.how.kind == algorithm_kind::direct; }
-  bool direct_by_index() const { return DeviceExecutor<E> && is_direct(); }
+  bool direct_by_index() const { return DeviceExecutor<E> && by_shards(); }
+  /// On hosts.
   bool by_shards() const { return is_direct() && (options_.ways.dense || options_.ways.packed); }
   report all_reduce_by_shards(std::span<float> x, call_options const& call) {
     auto figures = start(detail::operation::all_reduce, x, call);

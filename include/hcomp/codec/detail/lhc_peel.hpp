@@ -197,9 +197,10 @@ HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& g
 
 /// The table that a claim's value is read from. In the claim's round and later nobody else changes
 /// its cell there.
-template <class Row> HCOMP_HD int table_of(Row const& row, lhc_claim claim) {
+template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, lhc_claim claim) {
   int table = 0;
-  while (row.cell(table, claim.value) != claim.cell) ++table;
+  for (int t = 1; t < Layout::hashes; ++t)
+    if (row.cell(t, claim.value) == claim.cell) table = t;
   return table;
 }
 /// What is read there: in the claim's round, when it is taken out of the other cells, and later.
@@ -217,7 +218,7 @@ HCOMP_HD void recover_round(Group group, Layout const& layout, lhc_claim const* 
   for (std::size_t k = begin + mine.first; k < end; k += mine.step) {
     auto const claim = claims[k];
     auto const row = layout.row_of(claim.value);
-    int const of = table_of(row, claim);
+    int const of = table_of<Layout>(row, claim);
     Lane const lane = read_claim(row, of, claim, cells);
     if (mine.table == 0) put(k, lane);
     for (int t = mine.table; t < Layout::hashes; t += mine.table_step)

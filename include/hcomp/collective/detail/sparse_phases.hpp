@@ -9,16 +9,20 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/detail/lhc_plan.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
+#include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/collective/detail/device_index.hpp>
+#include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace hcomp::detail {
 
@@ -65,25 +69,25 @@ template <class Lane, Executor E> class sparse_phases {
   std::span<std::uint64_t> words_;
 };
 
-/// On devices: the same index, choice and lanes by the executor's work, but no sketches. All spans
-/// are of its memory. The host waits in look() alone, for 24 bytes. After construction nothing is
-/// allocated. Memory: 2 and a half bits per value.
+/// On devices: the same index, choice and lanes by the executor's work. All spans are of its
+/// memory. The host waits in look() for 24 bytes; if it comes to a sketch, which takes integers,
+/// also as device_sketch does, and then that alone allocates memory after construction. Memory
+/// besides: 2 and a half bits per value.
 template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
  public:
-  /// @throws std::invalid_argument  only sketches are allowed
+  /// @throws std::invalid_argument  no way is allowed, or sketches of floats, or as lhc
   sparse_phases(std::size_t values, sparse_options const& options, sparse_ways const& ways,
-                lhc_options const& /*sketch*/, E& executor)
+                lhc_options const& sketch, E& executor)
       : executor_(&executor),
         values_(values),
         options_(options),
-        ways_(without_sketches(ways)),
+        ways_(possible(ways)),
+        cells_per_value_(sketch.cells_per_value),
         words_(sparse_index::words(values) * sizeof(std::uint64_t)),
         own_(index_words(values) * sizeof(std::uint64_t)),
-        ranks_(index_words(values) * sizeof(std::uint32_t)),
         exponents_(runs() * sizeof(std::uint32_t)),
-        begins_(runs() * sizeof(std::uint32_t)),
-        records_(runs() * sizeof(run_record)),
-        summary_(1) {}
+        index_(values),
+        sketch_(values, sketch, executor) {}
 
   /// @param x  as many values as the constructor was told
   std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
@@ -96,40 +100,46 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
   }
 
   std::uint64_t look() {
-    executor_->for_each_block(
-        runs(), count_runs{words(), at<std::uint64_t>(own_), values_, at<run_record>(records_)});
-    executor_->for_each_block(
-        1, add_up_runs{at<run_record>(records_), runs(), words() + index_words(values_),
-                       at<std::uint32_t>(begins_), summary_.there()});
-    executor_->for_each_block(
-        runs(), rank_runs{words(), values_, at<std::uint32_t>(begins_), at<std::uint32_t>(ranks_)});
-    summary_.fetch(*executor_, 1);
-    return summary().print;
+    index_.count(*executor_, words(), at<std::uint64_t>(own_), words() + index_words(values_));
+    return index_.fetch(*executor_).print;
   }
-  void unite(std::uint64_t /*stream*/) {
-    if (summary().wrong_run != 0) {
-      std::size_t const first = (summary().wrong_run - 1) * run_values;
+  void unite(std::uint64_t stream) {
+    auto const& found = index_.summary();
+    if (found.wrong_run != 0) {
+      std::size_t const first = (found.wrong_run - 1) * run_values;
       throw wire_error("sparse_plan: the index of values " + std::to_string(first) + " to " +
                        std::to_string(std::min(values_, first + run_values) - 1) +
                        " lacks some that this rank has marked, or marks what is no value; is this "
                        "a result of a bitwise OR?");
     }
-    if (summary().exponent < 0)
+    if (found.exponent < 0)
       throw wire_error("sparse_plan: the index of " + std::to_string(values_) +
                        " values has no exponent; is this a result of a bitwise OR?");
-    numbers_ = agreed_numbers<Lane>("sparse_plan", static_cast<std::uint32_t>(summary().exponent),
-                                    options_);
-    choice_ = choose_way(ways_, {sparse_way::dense, values_, summary().marked,
-                                 sparse_index::words(values_) * sizeof(std::uint64_t),
-                                 values_ * sizeof(Lane), summary().marked * sizeof(Lane), 0});
+    numbers_ =
+        agreed_numbers<Lane>("sparse_plan", static_cast<std::uint32_t>(found.exponent), options_);
+    choice_ =
+        choose_way(ways_, {sparse_way::dense, values_, found.marked,
+                           sparse_index::words(values_) * sizeof(std::uint64_t),
+                           values_ * sizeof(Lane), found.marked * sizeof(Lane),
+                           lhc_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched) {
+        sketch_.choose(words(), found.marked, stream);
+        choice_.sketched_bytes = sketch_.lanes() * sizeof(Lane);
+      }
   }
 
   sparse_choice const& choice() const { return choice_; }
   std::size_t lanes() const {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched) return sketch_.lanes();
     return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
   }
 
   void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t /*stream*/) {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched)
+        return sketch_.encode(numbers_, x.data(), out.data());
     if (choice_.way == sparse_way::packed)
       executor_->for_each_block(runs(),
                                 pack_runs<Lane>{numbers_, places(), values_, x.data(), out.data()});
@@ -137,7 +147,11 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
       executor_->for_each_block(runs(),
                                 lanes_of_runs<Lane>{numbers_, values_, x.data(), out.data()});
   }
-  void decode_lanes(std::span<Lane const> reduced, std::span<float> x, std::uint64_t /*stream*/) {
+  /// @param reduced  of a sketch nothing is left
+  void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*stream*/) {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched)
+        return sketch_.decode(numbers_, reduced.data(), x.data());
     if (choice_.way == sparse_way::packed)
       executor_->for_each_block(
           runs(), unpack_runs<Lane>{numbers_, places(), values_, reduced.data(), x.data()});
@@ -147,29 +161,37 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
   }
 
  private:
-  static sparse_ways without_sketches(sparse_ways ways) {
-    if (!ways.dense && !ways.packed)
+  static constexpr bool has_sketches = std::is_integral_v<Lane>;
+  struct no_sketches {
+    no_sketches(std::size_t, lhc_options const& sketch, E&) { require_possible(sketch); }
+  };
+
+  /// Where packing is allowed, no sketch is chosen: it takes no fewer lanes.
+  static sparse_ways possible(sparse_ways const& ways) {
+    if (!ways.dense && !ways.packed && !ways.sketched)
       throw std::invalid_argument(
-          "sparse_plan: of the ways only sketches, or none, are allowed; in a device's memory "
-          "there "
-          "are dense and sparse_union");
-    ways.sketched = false;
+          "sparse_plan: no way is allowed; there are dense, sparse_union and lhc");
+    if (!has_sketches && ways.sketched && !ways.packed)
+      throw std::invalid_argument(
+          "sparse_plan: lhc is allowed and sparse_union is not, but in a device's memory there are "
+          "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
     return ways;
   }
   std::size_t runs() const { return runs_of(values_); }
-  index_summary const& summary() const { return *summary_.here(); }
   template <class T> static T* at(typename E::buffer& memory) {
     return reinterpret_cast<T*>(memory.data());
   }
   std::uint64_t* words() { return at<std::uint64_t>(words_); }
-  packed_places places() { return {words(), at<std::uint32_t>(ranks_)}; }
+  packed_places places() { return {words(), index_.ranks()}; }
 
   E* executor_;
   std::size_t values_;
   sparse_options options_;
   sparse_ways ways_;
-  typename E::buffer words_, own_, ranks_, exponents_, begins_, records_;
-  mirror<index_summary, E> summary_;
+  double cells_per_value_;
+  typename E::buffer words_, own_, exponents_;
+  device_index<E> index_;
+  std::conditional_t<has_sketches, device_sketch<Lane, E>, no_sketches> sketch_;
   lhc_numbers<Lane> numbers_;
   sparse_choice choice_;
 };
