@@ -19,8 +19,8 @@
 
 namespace hcomp::detail {
 
-/// A value, and the cell in which it is alone when its turn comes.
-struct lhc_claim {
+/// A value, and the cell in which it is alone when its turn comes. Read and written at once.
+struct alignas(8) lhc_claim {
   std::uint32_t value, cell;
 };
 

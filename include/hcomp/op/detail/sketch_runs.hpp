@@ -94,13 +94,16 @@ struct write_claims_of_parts {
   }
 };
 
-/// One of equal shares of claims begin to end - 1.
+/// One of equal shares of claims begin to end - 1; the last ones may have less.
 struct claims_share {
   std::size_t begin, end;
 
-  HCOMP_HD claims_share(std::size_t first, std::size_t last, std::size_t share, std::size_t shares)
-      : begin(first + (last - first) * share / shares),
-        end(first + (last - first) * (share + 1) / shares) {}
+  HCOMP_HD claims_share(std::size_t first, std::size_t last, std::size_t share,
+                        std::size_t shares) {
+    std::size_t const each = (last - first + shares - 1) / shares;
+    begin = first + each * share < last ? first + each * share : last;
+    end = begin + each < last ? begin + each : last;
+  }
 };
 
 /// Third step.
