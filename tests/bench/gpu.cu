@@ -72,6 +72,12 @@ class table {
     std::printf("%-44s %10.3f %10.1f %8.2f\n", what.c_str(), 1e3 * took, 1e-9 * bytes / took,
                 bytes / took / copy_rate_);
   }
+  /// Atomic additions instead of bytes, against `plain` of them in a second.
+  static void print_additions(std::string const& what, double took, double additions,
+                              double plain) {
+    std::printf("%-44s %10.3f %8.2f G/s %6.2f of plain\n", what.c_str(), 1e3 * took,
+                1e-9 * additions / took, additions / took / plain);
+  }
 
  private:
   double copy_rate_;
@@ -89,6 +95,12 @@ __global__ void to_half(float const* x, std::size_t n, __half* y) {
   std::size_t const step = std::size_t{blockDim.x} * gridDim.x;
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += step)
     y[i] = __float2half_rn(x[i]);
+}
+/// Additions of 8 bytes at random places, and nothing else.
+__global__ void add_anywhere(unsigned long long* cells, std::size_t count, std::size_t additions) {
+  std::size_t const step = std::size_t{blockDim.x} * gridDim.x;
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < additions; i += step)
+    atomicAdd(cells + (mix(i) >> 32) * count / (std::size_t{1} << 32), 1ull);
 }
 struct is_not_zero {
   __device__ bool operator()(float x) const { return x != 0; }
@@ -196,6 +208,45 @@ void measure_sparse(table const& figures, int turns, vectors const& v) {
       values + index + packed);
 }
 
+/// A sketch of the same vector, of fixed-point lanes: for every value that is marked 3 cells are
+/// read and written.
+void measure_sketch(table const& figures, int turns, vectors const& v) {
+  using lane = std::uint32_t;
+  gpu::stream_executor executor;
+  detail::sparse_phases<lane, gpu::stream_executor> phases(
+      v.values, {}, {.dense = false, .packed = false}, {}, executor);
+  std::span const x(v.floats(), v.values);
+  auto const mark = [&] {
+    phases.mark(x, reduction::sum);
+    phases.look();
+  };
+  double const marking = seconds(turns, mark);
+  double const peeling = seconds(turns, [&] { phases.unite(0); });  // the host waits
+  std::size_t const cells = phases.lanes(), marked = phases.choice().marked;
+  gpu::device_buffer const memory(cells * sizeof(lane)), counters(cells * sizeof(std::uint64_t));
+  std::span const lanes(reinterpret_cast<lane*>(memory.data()), cells);
+  auto const encode = [&] { phases.encode_lanes(x, lanes, 0); };
+  double const encoding = seconds(turns, encode);
+  std::span const y(reinterpret_cast<float*>(v.y.data()), v.values);
+  double const reading = seconds(
+      turns, [&] { phases.decode_lanes(lanes, y, 0); }, encode);  // the host waits
+
+  auto const n = static_cast<double>(marked);
+  double const values = static_cast<double>(v.values) * sizeof(float), index = values / 32;
+  double const touched = 3 * 2 * sizeof(lane) * n;
+  figures.print("lhc sketch encode", encoding, index + sizeof(float) * n + touched);
+  figures.print("lhc index and sketch encode", marking + encoding, values + index + touched);
+  figures.print("lhc sketch read", reading, values + sizeof(detail::lhc_claim) * n + touched);
+  HCOMP_CUDA_TRY(cudaMemset(counters.data(), 0, counters.size()));
+  double const adding = seconds(turns, [&] {
+    add_anywhere<<<4096, 256>>>(reinterpret_cast<unsigned long long*>(counters.data()), cells,
+                                3 * marked);
+  });
+  double const plain = 3 * n / adding;
+  table::print_additions("plain kernel: 8 bytes added at random places", adding, 3 * n, plain);
+  table::print_additions("lhc peel, values in and out of 3 cells", peeling, 6 * n, plain);
+}
+
 /// What one would write or call without hcomp.
 void measure_others(table const& figures, int turns, vectors const& v, double share) {
   double const values = static_cast<double>(v.values) * sizeof(float);
@@ -230,6 +281,7 @@ void measure_others(table const& figures, int turns, vectors const& v, double sh
   figures.print("cub::DeviceSelect, " + std::to_string(static_cast<int>(100 * share)) + " % kept",
                 seconds(turns, [&] { select(scratch.data()); }), (1 + share) * values);
   measure_sparse(figures, turns, v);
+  measure_sketch(figures, turns, v);
 }
 
 }  // namespace
