@@ -11,6 +11,7 @@
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/detail/lhc_plan.hpp>
 #include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/collective/staged.hpp>
@@ -204,24 +205,42 @@ TEST_CASE(
     CHECK(one[15000] != one[15000]);
 }
 
-TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
-  auto const x = sparse::ranks_of(3, 20000, 0.01);
-  auto const damaging = [](loopback& inner) {
+namespace {
+
+/// A transport that damages the first block of this codec that rank 0 sends.
+auto damages_first(std::uint8_t codec) {
+  return [codec](loopback& inner) {
     return tampered_transport(
-        inner, [done = inner.rank() != 0](int, int, std::span<std::byte> bytes) mutable {
-          bool const has_blocks = bytes.size() >= block_header_bytes &&
-                                  load<std::uint16_t>(bytes.data()) == block_header{}.magic;
-          if (has_blocks && !std::exchange(done, true))
-            bytes[block_header_bytes + 9] ^= std::byte{4};
+        inner, [codec, done = inner.rank() != 0](int, int, std::span<std::byte> bytes) mutable {
+          if (bytes.size() < block_header_bytes) return;
+          auto const header = load<block_header>(bytes.data());
+          if (header.magic != block_header{}.magic || header.codec != codec) return;
+          if (!std::exchange(done, true)) bytes[block_header_bytes + 9] ^= std::byte{4};
         });
   };
+}
+
+}  // namespace
+
+TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
+  auto const x = sparse::ranks_of(3, 20000, 0.01);
   for (std::string const name : {"ring", "direct"}) {
     CAPTURE(name);
     auto const outcomes = ends_on_devices<std::uint32_t>(
-        x, {.plan = {.how = algorithm::from(name), .checksum = true}}, damaging);
+        x, {.plan = {.how = algorithm::from(name), .checksum = true}},
+        damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::tag));
     CAPTURE(to_text(outcomes));
     CHECK(all_ended_alike(outcomes, "wire_error"));
   }
+}
+TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ranks") {
+  auto const outcomes = ends_on_devices<std::uint32_t>(
+      sparse::ranks_of(3, 20000, 0.01),
+      {.ways = {.dense = false, .packed = false}, .plan = {.how = algorithm::from("ring")}},
+      damages_first(lane_sum<std::uint32_t>::tag));
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "wire_error"));
+  CHECK(outcomes[0].text.find("cells hold what the index does not explain") != std::string::npos);
 }
 
 TEST_CASE(
