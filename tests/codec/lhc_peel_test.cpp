@@ -84,9 +84,7 @@ struct peeling {
     begin_peeling(serial_group{}, layout, words.data(), words.size(), graph());
     progress = peel(serial_group{}, layout, graph());
   }
-  lhc_graph graph() {
-    return {cells.data(), open.data(), claims.data(), rounds.data()};
-  }
+  lhc_graph graph() { return {cells.data(), open.data(), claims.data(), rounds.data()}; }
   bool complete() const { return progress.claims == marked; }
   double left() const {
     return 1 - static_cast<double>(progress.claims) / static_cast<double>(marked);
