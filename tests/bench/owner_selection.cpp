@@ -41,13 +41,14 @@ struct setup {
       at += counts[i] / 8;  // a bit less than there is: room for rounding is not the question here
     }
   }
-  kernels::pack_owned_bits packing() {
-    return {layout, tree, ranks, 0, stream, code.data(), counts.data()};
-  }
+  kernels::owners owners() const { return {tree.data(), ranks, stream}; }
+  kernels::pack_owned_bits packing() { return {layout, owners(), 0, code.data(), counts.data()}; }
   kernels::unpack_owned_bits unpacking() {
-    return {layout,          tree,
-            ranks,           hcomp::make_header(hcomp::sign<>::tag, 0, false, {stream, 0, 1, 0}),
-            messages.data(), starts.data(),
+    return {layout,
+            owners(),
+            hcomp::make_header(hcomp::sign<>::tag, 0, false, {stream, 0, 1, 0}),
+            messages.data(),
+            starts.data(),
             code.data()};
   }
 };

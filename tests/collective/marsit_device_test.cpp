@@ -41,7 +41,7 @@ struct outcome_of_run {
 }  // namespace
 
 TEST_CASE("marsit on devices: the updates and the compensation of hosts, bit for bit") {
-  for (std::string const name : {"ring", "direct"}) {
+  for (std::string const name : {"ring", "direct", "owner"}) {
     CAPTURE(name);
     marsit_options const options{.sign_step = 3e-3,
                                  .period = 5,
@@ -91,16 +91,4 @@ TEST_CASE("marsit on devices: the updates and the compensation of hosts, bit for
       CHECK(found[rank].lag == expected[rank].lag);
     }
   }
-}
-
-TEST_CASE("marsit on devices: algorithm owner is refused") {
-  run_ranks(1, [](loopback& transport) {
-    guarded_executor executor;
-    over_staging over(transport, executor);
-    CHECK_THROWS_WITH_AS(
-        on_device(10, {.plan = {.how = algorithm::from("owner")}}, over, executor),
-        "marsit: algorithm 'owner' is for host memory; for a device's there are ring, torus, "
-        "direct and doubling",
-        std::invalid_argument);
-  });
 }

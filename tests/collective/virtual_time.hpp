@@ -123,7 +123,7 @@ class virtual_executor {
       return f.layout.block_values;
     else if constexpr (requires { f.decode.layout; })
       return f.decode.layout.block_values;
-    else if constexpr (requires { f.places; })
+    else if constexpr (requires { header_of(f); })
       return header_of(f).values;
     else if constexpr (requires { f.acc; })
       return load<block_header>(f.acc).values;
@@ -164,11 +164,15 @@ class virtual_executor {
     return cost_.decode;
   }
   double seconds_per_value(detail::pack_owned_bits const& f) const {
-    return cost_.pack * static_cast<double>(f.ranks);
+    return cost_.pack * static_cast<double>(f.whose.ranks);
   }
   double seconds_per_value(detail::unpack_owned_bits const& f) const {
-    return cost_.unpack * static_cast<double>(f.ranks);
+    return cost_.unpack * static_cast<double>(f.whose.ranks);
   }
+  double seconds_per_value(detail::write_owned_bits const&) const { return 0; }
+  double seconds_per_value(detail::close_owner_message const&) const { return 0; }
+  double seconds_per_value(detail::inspect_messages const&) const { return 0; }
+  double seconds_per_value(detail::mark_nonfinite const&) const { return 0; }
 
   host_executor inner_;
   codec_cost cost_;

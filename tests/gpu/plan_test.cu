@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -18,10 +20,10 @@ using namespace hcomp::testing;
 namespace {
 
 /// Sums of all ranks' vectors, twice; every rank is a thread with a stream of its own.
-template <class C>
-std::vector<std::vector<float>> sums_on_gpu(C const& codec,
-                                            std::vector<std::vector<float>> const& x,
-                                            plan_options const& options) {
+/// @param make  (values, transport, executor) -> a plan
+template <class Make>
+std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> const& x,
+                                            Make const& make) {
   return on_ranks(x, [&](loopback& transport, auto& mine) {
     cudaStream_t stream = nullptr;
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -30,8 +32,7 @@ std::vector<std::vector<float>> sums_on_gpu(C const& codec,
       staged<loopback, gpu::stream_executor> over(transport, executor);
       gpu::device_buffer const memory(mine.size() * sizeof(float));
       executor.wait(executor.write(memory.data(), mine.data(), memory.size()));
-      plan<C, staged<loopback, gpu::stream_executor>, gpu::stream_executor> sum(
-          mine.size(), codec, over, executor, options);
+      auto sum = make(mine.size(), over, executor);
       std::span<float> const values(reinterpret_cast<float*>(memory.data()), mine.size());
       for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(values, {.step = step});
       executor.wait(executor.read(mine.data(), memory.data(), memory.size()));
@@ -39,15 +40,23 @@ std::vector<std::vector<float>> sums_on_gpu(C const& codec,
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
   });
 }
-template <class C>
-std::vector<std::vector<float>> sums_on_hosts(C const& codec,
-                                              std::vector<std::vector<float>> const& x,
-                                              plan_options const& options) {
+template <class Make>
+std::vector<std::vector<float>> sums_on_hosts(std::vector<std::vector<float>> const& x,
+                                              Make const& make) {
   return on_ranks(x, [&](loopback& transport, auto& mine) {
     reference_executor executor;  // host_executor would take nvcc longer
-    plan<C, loopback, reference_executor> sum(mine.size(), codec, transport, executor, options);
+    auto sum = make(mine.size(), transport, executor);
     for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(std::span(mine), {.step = step});
   });
+}
+
+template <class Make> void compare(std::size_t values, int ranks, Make const& make) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
+  auto const found = sums_on_gpu(x, make);
+  auto const wanted = sums_on_hosts(x, make);
+  for (std::size_t rank = 0; rank < x.size(); ++rank)
+    CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
 }
 
 }  // namespace
@@ -67,12 +76,23 @@ TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on hosts"
             plan_options const options{.how = algorithm::from(name),
                                        .checksum = checksum,
                                        .decode_on_arrival_bytes = 1 << 20};
-            std::vector<std::vector<float>> x;
-            for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
-            auto const found = sums_on_gpu(codec, x, options);
-            auto const wanted = sums_on_hosts(codec, x, options);
-            for (std::size_t rank = 0; rank < x.size(); ++rank)
-              CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+            compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
+              return plan(n, codec, transport, executor, options);
+            });
           }
   });
+}
+
+TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of hosts") {
+  for (int const ranks : {1, 3, 8, 33})
+    for (std::size_t const values : {std::size_t{1}, std::size_t{300'001}})
+      for (bool const checksum : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(values);
+        CAPTURE(checksum);
+        compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
+          return owner_selection(n, sign<>{}, transport, executor,
+                                 {.checksum = checksum, .segment_bytes = 10'000});
+        });
+      }
 }

@@ -22,7 +22,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace hcomp {
@@ -48,7 +47,7 @@ struct marsit_options {
   double flush_limit = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;  ///< which vector, where several are synchronised in one round
-  plan_options plan = {};    ///< algorithm `owner` is welcome here, but for devices
+  plan_options plan = {};    ///< algorithm `owner` is welcome here
 };
 
 /// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common
@@ -65,23 +64,17 @@ struct marsit_options {
 /// @tparam E  a DeviceExecutor must have array<T>, as error_feedback takes it: for the compensation
 template <class V, Transport T, Executor E> class marsit {
  public:
-  /// @throws std::invalid_argument  sign_step or flush_limit not > 0, algorithm `owner` on a
-  /// device;
-  ///                                otherwise as plan
+  /// @throws std::invalid_argument  sign_step or flush_limit not > 0; otherwise as plan
   marsit(std::size_t values, marsit_options const& options, T& transport, E& executor)
       : options_(options),
         compensation_(values),
         exact_(values, {}, transport, executor, exact_options(options.plan)) {
     sign<V> const codec{checked("sign_step", options.sign_step)};
     checked("flush_limit", options.flush_limit);
-    if (options.plan.how.kind != algorithm_kind::owner)
-      signs_.emplace(values, codec, transport, executor, options.plan);
-    else if constexpr (!DeviceExecutor<E>)
+    if (options.plan.how.kind == algorithm_kind::owner)
       owner_.emplace(values, codec, transport, executor, options.plan);
     else
-      throw std::invalid_argument(
-          "marsit: algorithm 'owner' is for host memory; for a device's there are ring, torus, "
-          "direct and doubling");
+      signs_.emplace(values, codec, transport, executor, options.plan);
   }
 
   /// One round: on return `update` holds the common update g, the same bits on all ranks.
@@ -146,10 +139,7 @@ template <class V, Transport T, Executor E> class marsit {
   global_compensation<V, detail::arrays_of<E>::template array> compensation_;
   plan<identity<V>, T, E> exact_;
   std::optional<plan<sign<V>, T, E>> signs_;
-  /// On devices nothing, of some type.
-  std::optional<
-      std::conditional_t<DeviceExecutor<E>, plan<sign<V>, T, E>, owner_selection<V, T, E>>>
-      owner_;
+  std::optional<owner_selection<V, T, E>> owner_;
 };
 
 }  // namespace hcomp

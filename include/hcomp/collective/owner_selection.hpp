@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/detail/owner_tree.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/collective/detail/ready_to_move.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -35,11 +37,10 @@ namespace hcomp {
 /// The vector is cut into groups of blocks of about options.segment_bytes; while the messages of
 /// one travel, the next is selected, and then those that have arrived are put back.
 /// With nonfinite_policy::propagate, NaN anywhere makes the whole result NaN.
-/// Host memory only; at most 1024 ranks. Interface and errors as for `plan`.
+/// At most 1024 ranks. Interface and errors as for `plan`. Where x is on a device, the host waits
+/// twice for each group: for the lengths of its messages, and for their headers.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
 template <class V, Transport T, Executor E> class owner_selection {
-  static_assert(E::space == memory_space::host, "owner_selection works in host memory");
-
  public:
   using value_type = V;
 
@@ -54,11 +55,11 @@ template <class V, Transport T, Executor E> class owner_selection {
         code_(layout_.bytes()),
         messages_(groups() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
                   ranks_ * layout_.blocks()),
+        tree_(checked(ranks_) - 1),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
-        ends_(groups() * ranks_) {
-    detail::require_owner_ranks("owner_selection", ranks_);
-  }
+        places_(groups() * ranks_),
+        inspected_(groups() * ranks_) {}
   owner_selection(owner_selection const&) = delete;
   owner_selection& operator=(owner_selection const&) = delete;
 
@@ -82,7 +83,8 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
   template <Feedback<V> F>
   report all_reduce(std::span<V> x, F& feedback, call_options const& call = {}) {
-    auto figures = session_.start(detail::operation::owner_select, x, feedback, call);
+    auto figures = session_.start(detail::operation::owner_select, detail::reachable(executor_, x),
+                                  feedback, call);
     draw_owners();
     sends_.clear();
     receives_.clear();
@@ -120,10 +122,12 @@ template <class V, Transport T, Executor E> class owner_selection {
     std::size_t const first = group * group_blocks_;
     return {first, std::min(group_blocks_, layout_.blocks() - first)};
   }
-  /// What rank r sends of a group: a header, then per block its bits, in whole bytes.
+  /// What rank r sends of a group.
+  detail::owner_message& place(std::size_t group, std::size_t r) const {
+    return places_.here()[group * ranks_ + r];
+  }
   std::span<std::byte> message(std::size_t group, std::size_t r) const {
-    std::size_t const i = group * ranks_ + r, begin = i == 0 ? 0 : ends_[i - 1] + gap;
-    return {messages_.data() + begin, ends_[i] - begin};
+    return {messages_.data() + place(group, r).begin, place(group, r).bytes};
   }
   /// Like a block's, of a tag of its own.
   block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
@@ -135,11 +139,19 @@ template <class V, Transport T, Executor E> class owner_selection {
     executor_->for_each_block(blocks.count, shifted<Work>{work, blocks.first});
   }
 
+  static std::size_t checked(std::size_t ranks) {
+    detail::require_owner_ranks("owner_selection", ranks);
+    return ranks;
+  }
+  detail::owners owners() const { return {tree_.there(), ranks_, session_.stream()}; }
+
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (tree_weights_ != weights_) {
-      tree_ = detail::owner_tree(weights_);
+      auto const tree = detail::owner_tree(weights_);
+      std::copy(tree.begin(), tree.end(), tree_.here());
+      tree_.send(*executor_, tree.size());
       tree_weights_ = weights_;
     }
   }
@@ -155,30 +167,39 @@ template <class V, Transport T, Executor E> class owner_selection {
     auto const view = feedback.view(x.data());
     for_each_block(blocks, encode_with_feedback<sign<V>, decltype(view)>{
                                codec(), layout_, view, code_.data(), origin, false});
-    bool nonfinite = false;
-    for (std::size_t b = blocks.first; b < blocks.end(); ++b)
-      nonfinite |= load<block_header>(code_.data() + layout_.offset(b)).flags & block_has_nonfinite;
+    for_each_block(
+        blocks, detail::pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.there()});
+    counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
+    lay_out(group);
+    starts_.send(*executor_, blocks.count * ranks_, blocks.first * ranks_);
+    places_.send(*executor_, ranks_, group * ranks_);
     for_each_block(blocks,
-                   detail::pack_owned_bits{layout_, tree_, ranks_, rank(), session_.stream(),
-                                           code_.data(), counts_.data()});
-    std::size_t at = group == 0 ? 0 : ends_[group * ranks_ - 1] + gap;
-    for (std::size_t r = 0; r < ranks_; ++r) {
-      at += block_header_bytes;
-      for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
-        starts_[b * ranks_ + r] = at;
-        at += (counts_[b * ranks_ + r] + 7) / 8;
-      }
-      ends_[group * ranks_ + r] = at;
-      at += gap;
-    }
-    auto const mine = message(group, rank());
-    store(mine.data(), 0, header_of(group, rank(), nonfinite));
-    for (std::size_t b = blocks.first; b < blocks.end(); ++b)
-      std::memcpy(messages_.data() + starts_[b * ranks_ + rank()],
-                  code_.data() + layout_.offset(b) + block_header_bytes,
-                  (counts_[b * ranks_ + rank()] + 7) / 8);
-    if (options().checksum) detail::seal(serial_group{}, mine.data(), mine.size());
+                   detail::write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.there(),
+                                            starts_.there(), messages_.data()});
+    executor_->for_each_block(
+        1, detail::close_owner_message{layout_, blocks, code_.data(), place(group, rank()),
+                                       messages_.data(), header_of(group, rank(), false),
+                                       options().checksum});
+    detail::ready_to_move(transport(), *executor_);
     watch.add_to(figures.seconds_encode);
+  }
+
+  void lay_out(std::size_t group) {
+    block_range const blocks = blocks_of(group);
+    std::size_t end = 0;
+    if (group > 0) {
+      auto const& before = place(group - 1, ranks_ - 1);
+      end = before.begin + before.bytes;
+    }
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      std::size_t const begin = group == 0 && r == 0 ? 0 : (end + gap) / 8 * 8;
+      end = begin + block_header_bytes;
+      for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
+        starts_.here()[b * ranks_ + r] = end;
+        end += (counts_.here()[b * ranks_ + r] + 7) / 8;
+      }
+      place(group, r) = {begin, end - begin};
+    }
   }
 
   /// Every rank's message of a group to every rank.
@@ -213,18 +234,19 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   /// What the headers of a group's messages say. `merged` gets the flags of all.
-  void check(std::size_t group, detail::code_findings& found, block_header& merged) const {
+  void check(std::size_t group, detail::code_findings& found, block_header& merged) {
+    executor_->for_each_block(
+        ranks_, shifted<detail::inspect_messages>{
+                    {places_.there(), messages_.data(), inspected_.there()}, group * ranks_});
+    inspected_.fetch(*executor_, ranks_, group * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
-      auto const bytes = message(group, r);
-      auto const header = load<block_header>(bytes.data());
+      auto const& [header, is_intact] = inspected_.here()[group * ranks_ + r];
       auto expected = header_of(group, r, false);
       expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
       auto fault = merge_fault(header, expected, ~std::uint32_t{0});
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
-      if (fault == block_fault::none &&
-          !detail::is_intact(serial_group{}, bytes.data(), bytes.size()))
-        fault = block_fault::checksum;
+      if (fault == block_fault::none && !is_intact) fault = block_fault::checksum;
       if (fault != block_fault::none && found.damaged == detail::code_findings::nowhere) {
         found.damaged = blocks_of(group).first;
         found.fault = static_cast<std::uint64_t>(fault);
@@ -240,8 +262,8 @@ template <class V, Transport T, Executor E> class owner_selection {
   void unpack(std::size_t group, block_header const& merged, report& figures) {
     detail::stopwatch watch;
     for_each_block(blocks_of(group),
-                   detail::unpack_owned_bits{layout_, tree_, ranks_, merged, messages_.data(),
-                                             starts_.data(), code_.data()});
+                   detail::unpack_owned_bits{layout_, owners(), merged, messages_.data(),
+                                             starts_.there(), code_.data()});
     watch.add_to(figures.seconds_decode);
   }
 
@@ -251,23 +273,19 @@ template <class V, Transport T, Executor E> class owner_selection {
     detail::stopwatch watch;
     auto const view = feedback.view(x.data());
     bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
-    for (std::size_t b = 0; spread && b < layout_.blocks(); ++b) mark_nonfinite(b);
+    if (spread)
+      executor_->for_each_block(layout_.blocks(), detail::mark_nonfinite{layout_, code_.data()});
     decode_blocks<sign<V>> const work{codec(),  layout_,     0,     code_.data(),
                                       x.data(), call.result, spread};
     executor_->for_each_block(layout_.blocks(),
                               decode_with_feedback<sign<V>, decltype(view)>{work, view});
     watch.add_to(figures.seconds_decode);
   }
-  void mark_nonfinite(std::size_t b) {
-    std::byte* const block = code_.data() + layout_.offset(b);
-    auto header = load<block_header>(block);
-    header.flags |= block_has_nonfinite;
-    store(block, 0, header);
-  }
 
   static constexpr std::uint8_t message_tag = 18;
-  /// Bytes between messages: putting bits back reads whole words, while others still arrive.
-  static constexpr std::size_t gap = 16;
+  /// Bytes between messages, of which up to 7 go for beginning at a multiple of 8: putting bits
+  /// back reads whole words, while others still arrive.
+  static constexpr std::size_t gap = 24;
 
   detail::call_session<sign<V>, T> session_;
   code_layout layout_;
@@ -276,11 +294,12 @@ template <class V, Transport T, Executor E> class owner_selection {
   std::size_t group_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  std::vector<std::uint32_t> counts_;
-  std::vector<std::size_t> starts_;
-  std::vector<std::size_t> ends_;
+  detail::mirror<detail::owner_node, E> tree_;
+  detail::mirror<std::uint32_t, E> counts_;
+  detail::mirror<std::size_t, E> starts_;
+  detail::mirror<detail::owner_message, E> places_;
+  detail::mirror<detail::inspected_message, E> inspected_;
   std::vector<std::uint32_t> weights_, tree_weights_;
-  std::vector<detail::owner_node> tree_;
   std::vector<typename T::request> sends_, receives_;
 };
 

@@ -2,6 +2,8 @@
 /// @file
 /// Messages in a device's memory over any transport.
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,7 +25,8 @@ namespace hcomp {
 /// copy is here; so copies, work and messages under way overlap. What came is there for work given
 /// after its `wait`. Where the transport reaches the device, `isend` and `irecv` wait for the work.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
-/// Memory: staging for as many messages as were under way together, kept.
+/// Memory: staging for as many messages as were under way together, in whole pages and up to an
+/// eighth more, kept.
 template <Transport T, DeviceExecutor E> class staged {
  public:
   /// A send or receive under way. Waited for exactly once.
@@ -122,13 +125,20 @@ template <Transport T, DeviceExecutor E> class staged {
         found = s;
     if (found == slots_.size()) {
       slots_.emplace_back();
-      slots_.back().here = typename E::staging(bytes);
+      slots_.back().here = typename E::staging(with_room(bytes));
     }
     auto& one = slots_[found];
     if (one.there) executor_->wait(one.copied);
     one.is_free = false;
     one.there = nullptr;
     return {static_cast<std::uint32_t>(found)};
+  }
+
+  /// Up to an eighth more, and whole pages: messages whose length depends on what is drawn fit next
+  /// time, too.
+  static std::size_t with_room(std::size_t bytes) {
+    std::size_t const unit = std::max<std::size_t>(4096, std::bit_floor(bytes) / 8);
+    return (bytes + unit - 1) / unit * unit;
   }
 
   void send_copies() {

@@ -7,18 +7,19 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
 
 namespace hcomp::detail {
 
 /// The bits of `word` under `mask`, moved together; and back. What PEXT and PDEP do.
-inline std::uint64_t extract_bits(std::uint64_t word, std::uint64_t mask) {
+HCOMP_HD inline std::uint64_t extract_bits(std::uint64_t word, std::uint64_t mask) {
   std::uint64_t bits = 0;
-  for (int at = 0; mask != 0; mask &= mask - 1, ++at)
-    bits |= (word >> std::countr_zero(mask) & 1) << at;
+  for (std::uint64_t bit = 1; mask != 0; mask &= mask - 1, bit <<= 1)
+    if (word & mask & (~mask + 1)) bits |= bit;
   return bits;
 }
-inline std::uint64_t deposit_bits(std::uint64_t bits, std::uint64_t mask) {
+HCOMP_HD inline std::uint64_t deposit_bits(std::uint64_t bits, std::uint64_t mask) {
   std::uint64_t word = 0;
   for (; mask != 0; mask &= mask - 1, bits >>= 1)
     if (bits & 1) word |= mask & (~mask + 1);
@@ -50,7 +51,8 @@ struct bit_writer {
 };
 
 /// 64 bits from bit `at` of a stream; the stream must be followed by 8 bytes that may be read.
-[[gnu::always_inline]] inline std::uint64_t bits_at(std::byte const* stream, std::size_t at) {
+[[gnu::always_inline]] HCOMP_HD inline std::uint64_t bits_at(std::byte const* stream,
+                                                             std::size_t at) {
   std::uint64_t const low = load<std::uint64_t>(stream + at / 8) >> (at % 8);
   if (at % 8 == 0) return low;
   return low | static_cast<std::uint64_t>(stream[at / 8 + 8]) << (64 - at % 8);

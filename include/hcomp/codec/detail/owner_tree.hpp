@@ -11,6 +11,7 @@
 #include <hcomp/codec/detail/sign_kernels.hpp>
 #include <hcomp/codec/detail/sign_simd.hpp>
 #include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/config.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,7 @@ struct owner_node {
   std::uint32_t low, middle, high;
   std::uint32_t share, whole;  ///< weights of the lower half and of both
 
-  mask_key key(std::uint64_t stream) const {
+  HCOMP_HD mask_key key(std::uint64_t stream) const {
     return sign_merge_key(stream, low, middle, share, whole);
   }
 };
@@ -69,6 +70,32 @@ void for_owner_tiles(Group group, std::span<owner_node const> tree, std::size_t 
   }
 }
 inline constexpr std::size_t max_owner_ranks = 1024;
+
+/// Calls f(rank, mask) for every rank with those of `bits`, which are of word `place` of the whole
+/// vector, that belong to it: what for_owner_tiles does, for one lane's word. Ranks come in the
+/// same order for every word.
+template <class F>
+HCOMP_HD void for_owners_of_word(owner_node const* tree, std::size_t ranks, std::uint64_t bits,
+                                 std::uint64_t place, std::uint64_t stream, F const& f) {
+  if (ranks == 1) return f(std::size_t{0}, bits);
+  std::uint64_t left[12];  // bits of subtrees still to be visited: one for each level, and the next
+  int last = 0;
+  left[0] = bits;
+  for (std::size_t i = 0; i + 1 < ranks; ++i) {
+    owner_node const node = tree[i];
+    std::uint64_t const all = left[last--];
+    std::uint64_t lower;
+    bernoulli_mask(lower, all, place, node.key(stream));
+    if (node.high - node.middle == 1)
+      f(std::size_t{node.middle}, all & ~lower);
+    else
+      left[++last] = all & ~lower;
+    if (node.middle - node.low == 1)
+      f(std::size_t{node.low}, lower);
+    else
+      left[++last] = lower;
+  }
+}
 
 inline void require_owner_ranks(char const* who, std::size_t ranks) {
   if (ranks < 1 || ranks > max_owner_ranks)

@@ -174,8 +174,9 @@ template <HomomorphicSum C, Executor E> class codec_probe {
     cost.pack = per_rank(timed(
         [] {},
         [&] {
-          executor_->for_each_block(layout_.blocks(), pack_owned_bits{layout_, tree, ranks_, 0, 0,
-                                                                      code_.data(), counts.data()});
+          executor_->for_each_block(
+              layout_.blocks(),
+              pack_owned_bits{layout_, {tree.data(), ranks_, 0}, 0, code_.data(), counts.data()});
         }));
     std::vector<std::size_t> starts(counts.size());
     std::size_t end = 0;
@@ -187,13 +188,17 @@ template <HomomorphicSum C, Executor E> class codec_probe {
     std::vector<std::byte> const messages(end + 16);
     auto const header = load<block_header>(other_.data());
     line_up();
-    cost.unpack = per_rank(timed(
-        [] {},
-        [&] {
-          executor_->for_each_block(
-              layout_.blocks(), unpack_owned_bits{layout_, tree, ranks_, header, messages.data(),
-                                                  starts.data(), code_.data()});
-        }));
+    cost.unpack = per_rank(timed([] {},
+                                 [&] {
+                                   executor_->for_each_block(
+                                       layout_.blocks(),
+                                       unpack_owned_bits{layout_,
+                                                         {tree.data(), ranks_, header.stream},
+                                                         header,
+                                                         messages.data(),
+                                                         starts.data(),
+                                                         code_.data()});
+                                 }));
   }
 
   template <class Prepare, class Work> double timed(Prepare const& prepare, Work const& work) {

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What owner selection does with one block: keep the bits drawn from this rank, and put the bits
-/// of all ranks back in their places.
+/// What owner selection does with blocks and messages: keep the bits drawn from this rank, send
+/// them, and put the bits of all ranks back in their places.
 
 #include <algorithm>
 #include <array>
@@ -10,80 +10,277 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/bit_streams.hpp>
+#include <hcomp/codec/detail/lhc_lanes.hpp>
 #include <hcomp/codec/detail/owner_tree.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
 
 namespace hcomp::detail {
 
+/// Who may own a bit.
+struct owners {
+  owner_node const* tree;  ///< owner_tree of all ranks
+  std::size_t ranks;
+  std::uint64_t stream;
+
+  std::span<owner_node const> nodes() const { return {tree, ranks - 1}; }
+
+  /// f(word, ranks' masks) as for_owners_of_word, for the words of a block with n values that this
+  /// lane has in its turn; all lanes come equally often, some with no bits at the end. Padding has
+  /// no owner.
+  template <class Group, class Begin, class F, class End>
+  HCOMP_HD void for_each_word(Group group, std::size_t b, int n, Begin const& begin, F const& f,
+                              End const& end) const {
+    std::uint64_t const first_word = sign<>::first_word(static_cast<std::uint32_t>(b));
+    for (int word = group.lane(); word - group.lane() < sign<>::words_of(n); word += Group::lanes) {
+      int const values = n - word * 64;
+      std::uint64_t const all = ~std::uint64_t{0};
+      begin();
+      for_owners_of_word(tree, ranks,
+                         values >= 64 ? all
+                         : values > 0 ? all >> (64 - values)
+                                      : 0,
+                         first_word + static_cast<unsigned>(word), stream, f);
+      end(word);
+    }
+  }
+};
+
 /// Draws the owners of one block's bits, counts them per rank, and packs this rank's own bits to
 /// the front of its block.
 struct pack_owned_bits {
   code_layout layout;
-  std::span<owner_node const> tree;
-  std::size_t ranks;
+  owners whose;
   std::size_t rank;
-  std::uint64_t stream;
   std::byte* code;        ///< signs of this rank, encoded by `sign`
   std::uint32_t* counts;  ///< [block][rank]: bits that belong to the rank
 
-  template <class Group> void operator()(Group group, std::size_t b) const {
+  /// Of the packed bits, and a count per rank.
+  HCOMP_HD std::size_t scratch_bytes() const {
+    return sign<>::block_values / 8 + whose.ranks * sizeof(std::uint32_t);
+  }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
     std::byte* const bits = code + layout.offset(b) + block_header_bytes;
-    std::uint32_t* const count_of = counts + b * ranks;
-    std::fill_n(count_of, ranks, 0u);
+    if constexpr (HasWarps<Group>)
+      by_lanes(group, b, n, bits);
+    else
+      by_tiles(group, b, n, bits);
+  }
+
+ private:
+  template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
+    std::uint32_t* const count_of = counts + b * whose.ranks;
+    std::fill_n(count_of, whose.ranks, 0u);
     bit_writer out{bits};
     for_owner_tiles(
-        group, tree, ranks, sign<>::words_of(n), sign<>::first_word(static_cast<std::uint32_t>(b)),
-        stream, [&](int word, int tile, auto const& mask_of) {
+        group, whose.nodes(), whose.ranks, sign<>::words_of(n),
+        sign<>::first_word(static_cast<std::uint32_t>(b)), whose.stream,
+        [&](int word, int tile, auto const& mask_of) {
           if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
-            for (std::size_t r = 0; r < ranks; ++r) {
+            for (std::size_t r = 0; r < whose.ranks; ++r) {
               auto const last = load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(tile - 1));
               store(mask_of(r), static_cast<std::size_t>(tile - 1), last << over >> over);
             }
-          for (std::size_t r = 0; r < ranks; ++r)
+          for (std::size_t r = 0; r < whose.ranks; ++r)
             count_of[r] += static_cast<std::uint32_t>(count_bits(mask_of(r), tile));
           gather_bits(bits + word * 8, mask_of(rank), tile, out);
         });
     out.flush();
+  }
+
+  template <class Group>
+  HCOMP_HD void by_lanes(Group group, std::size_t b, int n, std::byte* bits) const {
+    auto const lane = static_cast<std::size_t>(group.lane());
+    auto const words = static_cast<std::size_t>(sign<>::words_of(n));
+    auto* const packed = reinterpret_cast<std::uint64_t*>(group.scratch());
+    auto* const count_of = reinterpret_cast<std::uint32_t*>(packed + sign<>::block_values / 64);
+    for (std::size_t w = lane; w < words; w += Group::lanes) packed[w] = 0;
+    for (std::size_t r = lane; r < whose.ranks; r += Group::lanes) count_of[r] = 0;
+    group.sync();
+    std::uint64_t mine = 0, before = 0;
+    whose.for_each_word(
+        group, b, n, [] {},
+        [&](std::size_t r, std::uint64_t mask) {
+          if (mask != 0) fetch_add(group, count_of + r, static_cast<std::uint32_t>(ones(mask)));
+          if (r == rank) mine = mask;
+        },
+        [&](int word) {
+          auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mine)));
+          if (mine != 0) {
+            auto const own = extract_bits(
+                load_aligned<std::uint64_t>(bits, static_cast<std::size_t>(word)), mine);
+            std::uint64_t const at = before + counted.before;
+            add_bits(group, packed + at / 64, own << at % 64);
+            if (at % 64 + static_cast<std::uint64_t>(ones(mine)) > 64)
+              add_bits(group, packed + at / 64 + 1, own >> (64 - at % 64));
+          }
+          before += counted.all;
+        });
+    group.sync();
+    for (std::size_t w = lane; w < (before + 63) / 64; w += Group::lanes)
+      store_aligned(bits, w, packed[w]);
+    for (std::size_t r = lane; r < whose.ranks; r += Group::lanes)
+      counts[b * whose.ranks + r] = count_of[r];
+    group.sync();
+  }
+};
+
+/// What one rank sends of a group of blocks: a header, then per block its bits, in whole bytes.
+struct owner_message {
+  std::size_t begin, bytes;  ///< in a buffer of messages; begins at a multiple of 8
+};
+
+/// Block b's bits of this rank, packed, into its message.
+struct write_owned_bits {
+  code_layout layout;
+  std::size_t ranks, rank;
+  std::byte const* code;
+  std::uint32_t const* counts;  ///< [block][rank]
+  std::size_t const* starts;    ///< [block][rank]: first byte of a rank's bits in `messages`
+  std::byte* messages;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
+    std::size_t const i = b * ranks + rank, bytes = (counts[i] + 7) / 8;
+    std::byte const* const bits = code + layout.offset(b) + block_header_bytes;
+    for (auto k = static_cast<std::size_t>(group.lane()); k < bytes; k += Group::lanes)
+      messages[starts[i] + k] = bits[k];
+    group.sync();
+  }
+};
+
+/// The header of a message whose bits are written, which tells whether a block had NaN or infinity.
+struct close_owner_message {
+  code_layout layout;
+  block_range blocks;
+  std::byte const* code;
+  owner_message place;
+  std::byte* messages;
+  block_header header;
+  bool checksum;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    std::uint64_t nonfinite = 0;
+    for (auto b = blocks.first + static_cast<std::size_t>(group.lane()); b < blocks.end();
+         b += Group::lanes)
+      nonfinite |= load_aligned<block_header>(code + layout.offset(b)).flags & block_has_nonfinite;
+    bool const any = group.sum(nonfinite) != 0;
+    if (group.lane() == 0) {
+      auto whole = header;
+      if (any) whole.flags |= block_has_nonfinite;
+      store_aligned(messages + place.begin, 0, whole);
+    }
+    group.sync();
+    if (checksum) seal(group, messages + place.begin, place.bytes);
+  }
+};
+
+/// A message as far as the host looks at it.
+struct inspected_message {
+  block_header header;
+  std::uint64_t is_intact;
+};
+
+struct inspect_messages {
+  owner_message const* places;
+  std::byte const* messages;
+  inspected_message* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte const* const message = messages + places[i].begin;
+    bool const intact = is_intact(group, message, places[i].bytes);
+    if (group.lane() == 0) out[i] = {load_aligned<block_header>(message), intact ? 1u : 0u};
   }
 };
 
 /// Puts all ranks' bits back in their places: the block that merging along the tree would give.
 struct unpack_owned_bits {
   code_layout layout;
-  std::span<owner_node const> tree;
-  std::size_t ranks;
+  owners whose;
   block_header header;  ///< of the merged blocks, but for place and length
   std::byte const* messages;
   std::size_t const* starts;  ///< [block][rank]: first byte of a rank's bits in `messages`
   std::byte* code;
 
-  template <class Group> void operator()(Group group, std::size_t b) const {
+  /// The next bit of every rank.
+  HCOMP_HD std::size_t scratch_bytes() const { return whose.ranks * sizeof(std::uint32_t); }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
-    int const words = sign<>::words_of(n);
     std::byte* const block = code + layout.offset(b);
-    std::byte* const bits = block + block_header_bytes;
-    auto own = header;
-    own.index = static_cast<std::uint32_t>(b);
-    own.values = static_cast<std::uint16_t>(n);
-    store(block, 0, own);
+    if (group.lane() == 0) {
+      auto own = header;
+      own.index = static_cast<std::uint32_t>(b);
+      own.values = static_cast<std::uint16_t>(n);
+      store_aligned(block, 0, own);
+    }
+    if constexpr (HasWarps<Group>)
+      by_lanes(group, b, n, block + block_header_bytes);
+    else
+      by_tiles(group, b, n, block + block_header_bytes);
+  }
+
+ private:
+  template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
+    int const words = sign<>::words_of(n);
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);
     std::array<std::uint32_t, max_owner_ranks> at;
-    std::fill_n(at.begin(), ranks, 0u);
+    std::fill_n(at.begin(), whose.ranks, 0u);
     for_owner_tiles(
-        group, tree, ranks, words, sign<>::first_word(own.index), own.stream,
-        [&](int word, int tile, auto const& mask_of) {
-          for (std::size_t r = 0; r < ranks; ++r)
-            at[r] = static_cast<std::uint32_t>(scatter_bits(messages + starts[b * ranks + r], at[r],
-                                                            mask_of(r), tile, bits + word * 8));
+        group, whose.nodes(), whose.ranks, words, sign<>::first_word(static_cast<std::uint32_t>(b)),
+        whose.stream, [&](int word, int tile, auto const& mask_of) {
+          for (std::size_t r = 0; r < whose.ranks; ++r)
+            at[r] = static_cast<std::uint32_t>(scatter_bits(
+                messages + starts[b * whose.ranks + r], at[r], mask_of(r), tile, bits + word * 8));
         });
     if (int const over = words * 64 - n; over > 0) {
       auto const last = static_cast<std::size_t>(words - 1);
       store(bits, last, load<std::uint64_t>(bits, last) << over >> over);
     }
+  }
+
+  template <class Group>
+  HCOMP_HD void by_lanes(Group group, std::size_t b, int n, std::byte* bits) const {
+    auto* const at = reinterpret_cast<std::uint32_t*>(group.scratch());
+    for (auto r = static_cast<std::size_t>(group.lane()); r < whose.ranks; r += Group::lanes)
+      at[r] = 0;
+    group.sync();
+    std::uint64_t merged = 0;
+    whose.for_each_word(
+        group, b, n, [&] { merged = 0; },
+        [&](std::size_t r, std::uint64_t mask) {
+          std::uint32_t const before = at[r];
+          auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mask)));
+          merged |= deposit_bits(
+              bits_at(messages + starts[b * whose.ranks + r], before + counted.before), mask);
+          if (group.lane() == 0) at[r] = before + static_cast<std::uint32_t>(counted.all);
+        },
+        [&](int word) {
+          if (word * 64 < n) store_aligned(bits, static_cast<std::size_t>(word), merged);
+          group.sync();  // before the next bits are looked up
+        });
+  }
+};
+
+/// Lets NaN or infinity anywhere be known in every block.
+struct mark_nonfinite {
+  code_layout layout;
+  std::byte* code;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
+    if (group.lane() == 0) {
+      std::byte* const block = code + layout.offset(b);
+      auto header = load_aligned<block_header>(block);
+      header.flags |= block_has_nonfinite;
+      store_aligned(block, 0, header);
+    }
+    group.sync();
   }
 };
 

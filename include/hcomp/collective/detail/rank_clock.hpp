@@ -100,7 +100,7 @@ class rank_clock {
   double pack_groups(int ranks) {
     ready_.clear();
     for_each_group([&](std::size_t blocks) {
-      work(2 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack));
+      work(4 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack));
       double const message = owned_bytes(values(blocks), static_cast<double>(blocks), ranks) +
                              static_cast<double>(block_header_bytes);
       for (int peer = 1; peer < ranks; ++peer) pass_link(message);
@@ -113,7 +113,7 @@ class rank_clock {
     std::size_t group = 0;
     for_each_group([&](std::size_t blocks) {
       if (ranks > 1) now_ = std::max(now_, ready_[group++] + link_.seconds_per_message);
-      work(codec_.call + values(blocks) * ranks * codec_.unpack);
+      work(2 * codec_.call + values(blocks) * ranks * codec_.unpack);
     });
   }
 

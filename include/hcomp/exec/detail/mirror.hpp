@@ -21,11 +21,13 @@ template <class T, Executor E> class mirror {
   T* there() const { return reinterpret_cast<T*>(memory_.data()); }
   /// For the host.
   T* here() const { return there(); }
-  /// What work has written is here afterwards.
-  void fetch(E& executor, std::size_t) { executor.synchronize(); }
+  /// What work has written is here afterwards: `count` of them from `first` on.
+  void fetch(E& executor, std::size_t /*count*/, std::size_t /*first*/ = 0) {
+    executor.synchronize();
+  }
   /// What the host has written is there for work given afterwards; here it can be changed when that
   /// is done.
-  void send(E&, std::size_t) {}
+  void send(E&, std::size_t /*count*/, std::size_t /*first*/ = 0) {}
 
  private:
   typename E::buffer memory_;
@@ -39,11 +41,12 @@ template <class T, DeviceExecutor E> class mirror<T, E> {
 
   T* there() const { return reinterpret_cast<T*>(there_.data()); }
   T* here() const { return reinterpret_cast<T*>(here_.data()); }
-  void fetch(E& executor, std::size_t count) {
-    executor.wait(executor.read(here_.data(), there_.data(), count * sizeof(T)));
+  void fetch(E& executor, std::size_t count, std::size_t first = 0) {
+    executor.wait(
+        executor.read(here() + first, there_.data() + first * sizeof(T), count * sizeof(T)));
   }
-  void send(E& executor, std::size_t count) {
-    executor.write(there_.data(), here_.data(), count * sizeof(T));
+  void send(E& executor, std::size_t count, std::size_t first = 0) {
+    executor.write(there_.data() + first * sizeof(T), here() + first, count * sizeof(T));
   }
 
  private:

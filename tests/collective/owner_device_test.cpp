@@ -1,0 +1,238 @@
+/// @file
+/// Owner selection on devices: what it is on hosts. The host touches no device memory.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <collective/endings.hpp>
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <support/lane_group.hpp>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr std::size_t block = sign<>::block_values;
+using vectors = std::vector<std::vector<float>>;
+
+vectors values_of(int ranks, std::size_t n) {
+  vectors x;
+  for (int r = 0; r < ranks; ++r) x.push_back(uniform_values(n, 3, r));
+  return x;
+}
+
+/// x after a call by other weights than two before, which were for another vector. Rank `host` is
+/// no device.
+vectors selected(vectors const& x, plan_options const& options, call_options const& call, int host,
+                 std::vector<std::uint64_t>& sent) {
+  sent.assign(x.size(), 0);
+  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    auto my_call = call;
+    my_call.weight += static_cast<std::uint32_t>(2 * rank);
+    auto other = mine;
+    for (float& value : other) value = -value;
+    auto const sum_all = [&](auto& over, auto& executor, std::span<float> first,
+                             std::span<float> second) {
+      owner_selection sum(mine.size(), sign<>{0.5f}, over, executor, options);
+      sum.all_reduce(first, my_call);
+      auto const before = buffers_made;
+      my_call.step += 1;
+      sum.all_reduce(first, my_call);
+      CHECK(buffers_made == before);
+      my_call.weight += 1;
+      auto const figures = sum.all_reduce(second, my_call);
+      sent[rank] = figures.bytes_sent;
+      return figures.messages;
+    };
+    if (host < 0 || transport.rank() == host) {
+      host_executor executor;
+      CHECK(sum_all(transport, executor, other, mine) == message_memory::host);
+      return;
+    }
+    guarded_executor executor;
+    staged over(transport, executor);
+    device_vector<float> const first(other, executor), second(mine, executor);
+    CHECK(sum_all(over, executor, first.span(), second.span()) == message_memory::staged);
+    mine = second.host();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("owner_selection on devices: the bits and the bytes of hosts") {
+  for (int const ranks : {1, 3, 4})
+    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
+      for (bool const flag : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(n);
+        CAPTURE(flag);
+        plan_options const options{.checksum = flag,
+                                   .segment_bytes = flag ? std::size_t{1} : 2 * (block / 8 + 32)};
+        call_options const call{.seed = 8, .result = flag ? reduction::mean : reduction::sum};
+        auto const x = values_of(ranks, n);
+        std::vector<std::uint64_t> expected, sent;
+        constexpr int nobody = 1000;
+        auto const wanted = selected(x, options, call, -1, expected);
+        for (int const host : {nobody, ranks / 2}) {  // devices alone, and beside a host
+          CAPTURE(host);
+          auto const found = selected(x, options, call, host, sent);
+          CHECK(sent == expected);
+          for (std::size_t r = 0; r < x.size(); ++r)
+            CHECK(first_difference(found[r], wanted[r]) == nowhere);
+        }
+      }
+}
+
+TEST_CASE("owner_selection on devices: NaN is refused on all ranks alike, or makes all NaN") {
+  auto x = values_of(3, 2 * block + 5);
+  x[1][block + 3] = std::numeric_limits<float>::quiet_NaN();
+  for (bool const is_refused : {true, false}) {
+    CAPTURE(is_refused);
+    auto after = x;
+    auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+      auto const rank = static_cast<std::size_t>(transport.rank());
+      guarded_executor executor;
+      staged over(transport, executor);
+      device_vector<float> const values(x[rank], executor);
+      plan_options options{.segment_bytes = 1};
+      if (!is_refused) options.nonfinite = nonfinite_policy::propagate;
+      owner_selection sum(x[rank].size(), sign<>{}, over, executor, options);
+      auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
+      after[rank] = values.host();
+      if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
+    });
+    CAPTURE(to_text(outcomes));
+    CHECK(all_ended_alike(outcomes, is_refused ? "nonfinite_error" : "returned"));
+    for (std::size_t rank = 0; rank < x.size(); ++rank)
+      if (is_refused) {
+        CHECK(first_difference(after[rank], x[rank]) == nowhere);
+      } else {
+        std::size_t numbers = 0;
+        for (float const value : after[rank]) numbers += value == value;
+        CHECK(numbers == 0);
+      }
+  }
+}
+
+TEST_CASE("owner_selection on devices: a damaged message is told as on hosts") {
+  constexpr std::size_t n = 2 * block + 5;
+  auto const x = values_of(3, n);
+  auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {
+    return outcomes_on(3, [&](loopback& inner) {
+      bool done = inner.rank() != 1;
+      tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+        bool const has_header = bytes.size() >= block_header_bytes &&
+                                load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+        if (has_header && !std::exchange(done, true)) bytes[byte % bytes.size()] ^= std::byte{4};
+      });
+      auto mine = x[static_cast<std::size_t>(inner.rank())];
+      plan_options const options{.checksum = checksum};
+      if (on_device) {
+        guarded_executor executor;
+        staged over(transport, executor);
+        device_vector<float> const there(mine, executor);
+        owner_selection(n, sign<>{}, over, executor, options).all_reduce(there.span());
+      } else {
+        host_executor executor;
+        owner_selection(n, sign<>{}, transport, executor, options).all_reduce(std::span(mine));
+      }
+    });
+  };
+  int complaints = 0;
+  for (bool const checksum : {false, true})
+    for (std::size_t const byte : {0, 2, 3, 4, 8, 12, 16, 20, 24, 32, 900}) {
+      CAPTURE(checksum);
+      CAPTURE(byte);
+      auto const found = damaged(true, checksum, byte);
+      CAPTURE(to_text(found));
+      CHECK(found == damaged(false, checksum, byte));
+      complaints += found[0].what == "wire_error";
+    }
+  CHECK(complaints == 11);  // of rank 0 only with checksums: it does not get that message
+}
+
+TEST_CASE("owner_selection on devices: values of one rank in host memory are refused on all") {
+  auto const x = values_of(3, 5000);
+  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto mine = x[static_cast<std::size_t>(transport.rank())];
+    guarded_executor executor;
+    staged over(transport, executor);
+    device_vector<float> const there(mine, executor);
+    owner_selection sum(mine.size(), sign<>{}, over, executor);
+    sum.all_reduce(transport.rank() == 1 ? std::span(mine) : there.span());
+  });
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  CHECK(outcomes[0].text.find("on rank 1 x is not in memory") != std::string::npos);
+}
+
+TEST_CASE("owner_selection: lanes in warps keep and put back the bits that one lane does") {
+  constexpr std::size_t n = block + 70 * 64 + 5;
+  for (std::size_t const ranks :
+       {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{19}}) {
+    CAPTURE(ranks);
+    std::vector<std::uint32_t> weights;
+    for (std::size_t r = 0; r < ranks; ++r)
+      weights.push_back(1 + static_cast<std::uint32_t>(r % 3));
+    auto const tree = detail::owner_tree(weights);
+    auto const layout = layout_of(sign<>{}, n);
+    detail::owners const owners{tree.data(), ranks, 77};
+    std::vector<std::byte> code(layout.bytes());
+    for (std::size_t i = 0; i < code.size(); ++i) code[i] = static_cast<std::byte>(mix(i));
+    std::size_t const rank = ranks / 2, b = 1;
+
+    auto by_one = code, by_many = code;
+    std::vector<std::uint32_t> one_counts(2 * ranks), many_counts(2 * ranks);
+    detail::pack_owned_bits pack{layout, owners, rank, by_one.data(), one_counts.data()};
+    pack(serial_group{}, b);
+    pack.code = by_many.data();
+    pack.counts = many_counts.data();
+    lanes::run_in_warps<64>(pack.scratch_bytes(), [&](auto group) { pack(group, b); });
+    CHECK(one_counts == many_counts);
+    std::size_t const at = layout.offset(b) + block_header_bytes;
+    std::size_t const bytes = (one_counts[b * ranks + rank] + 7) / 8;
+    CHECK(bytes > 0);
+    auto const packed = [&](std::vector<std::byte> const& from) {
+      return std::vector(from.begin() + static_cast<std::ptrdiff_t>(at),
+                         from.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+    };
+    CHECK(packed(by_one) == packed(by_many));
+
+    std::vector<std::size_t> starts(2 * ranks);
+    std::size_t end = 3;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      starts[b * ranks + r] = end;
+      end += (one_counts[b * ranks + r] + 7) / 8;
+    }
+    std::vector<std::byte> messages(end + 16);
+    for (std::size_t i = 0; i < messages.size(); ++i)
+      messages[i] = static_cast<std::byte>(mix(i + 5));
+    detail::unpack_owned_bits unpack{layout,          owners,        block_header{},
+                                     messages.data(), starts.data(), by_one.data()};
+    unpack(serial_group{}, b);
+    by_many = code;
+    unpack.code = by_many.data();
+    lanes::run_in_warps<64>(unpack.scratch_bytes(), [&](auto group) { unpack(group, b); });
+    CHECK(std::equal(by_one.begin() + static_cast<std::ptrdiff_t>(layout.offset(b)), by_one.end(),
+                     by_many.begin() + static_cast<std::ptrdiff_t>(layout.offset(b))));
+  }
+}
