@@ -31,13 +31,27 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES
   set(HCOMP_UNTIMED "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
 endif()
 
+# HCOMP_SANITIZER_LIBRARY: what must be loaded before a library of ours, in a program of others.
+set(HCOMP_SANITIZER_LIBRARY "")
 if(HCOMP_SANITIZE)
   string(REPLACE ";" "," sanitizers "${HCOMP_SANITIZE}")
   set(flags -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_link_options(hcomp_build_options INTERFACE -fsanitize=${sanitizers})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND flags -Wno-maybe-uninitialized)  # guesses at the code that sanitizers add
   endif()
   target_compile_options(hcomp_build_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
-  target_link_options(hcomp_build_options INTERFACE -fsanitize=${sanitizers})
+  if(HCOMP_SANITIZE MATCHES "address")
+    set(library libasan.so)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      set(library libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
+    endif()
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library}
+      OUTPUT_VARIABLE HCOMP_SANITIZER_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # shared, as g++ has it: our libraries are loaded into programs
+      cmake_path(GET HCOMP_SANITIZER_LIBRARY PARENT_PATH folder)
+      target_link_options(hcomp_build_options INTERFACE -shared-libasan -Wl,-rpath,${folder})
+    endif()
+  endif()
   hcomp_note("sanitizers" "${sanitizers}")
 endif()

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests, in four builds; closes with one summary by ctest.
+# Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
 #
 #   tests/run.sh [--quick] [-- <arguments for ctest>]
 #
-# --quick   only the g++ Release build; without it also clang, address+undefined and thread sanitizers
+# --quick   only the g++ Release build; without it also clang with address+undefined sanitizers, and the
+#           thread sanitizer
 #
 # The builds are the presets of CMakePresets.json. A build that fails is a failed test of the summary.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets=(release clang asan tsan)
+presets=(release asan tsan)
 while (($# > 0)); do
   case "$1" in
     --quick) presets=(release) ;;
