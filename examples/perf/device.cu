@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "../support/take_device.hpp"
@@ -42,13 +44,16 @@ class device_contender : public contender<float> {
   hcomp::gpu::device_buffer there_;
 };
 
-template <class C> class device_plan final : public device_contender {
+using staged = hcomp::staged<any_transport, stream_executor>;
+
+/// @tparam Sum  a plan or an owner_selection
+template <class Sum, class C> class device_plan final : public device_contender {
  public:
   device_plan(way as, std::size_t values, C const& codec, any_transport& transport,
               hcomp::plan_options const& options)
       : device_contender(values),
         over_(transport, executor_),
-        plan_(values, codec, over_, executor_, options) {
+        sum_(values, codec, over_, executor_, options) {
     name = std::move(as);
     accuracy = promise_of<C>(transport.size());
     memory = over_.copies_messages() ? "staged" : "device";
@@ -59,16 +64,14 @@ template <class C> class device_plan final : public device_contender {
     bytes_to_send = static_cast<double>(most);
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
-    auto const figures = plan_.all_reduce(vector(), call);
+    auto const figures = sum_.all_reduce(vector(), call);
     executor_.synchronize();
     return figures;
   }
 
  private:
-  using staged = hcomp::staged<any_transport, stream_executor>;
-
   staged over_;
-  hcomp::plan<C, staged, stream_executor> plan_;
+  Sum sum_;
 };
 
 /// A way of the host's, for sums.
@@ -121,7 +124,15 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
       hcomp::plan_options options;
       options.how = how;
       way const as{codec, how.name(), transport_name};
-      list.push_back(std::make_unique<device_plan<C>>(as, it.values, chosen, transport, options));
+      if (how.kind != hcomp::algorithm_kind::owner) {
+        using plan = hcomp::plan<C, staged, stream_executor>;
+        list.push_back(
+            std::make_unique<device_plan<plan, C>>(as, it.values, chosen, transport, options));
+      } else if constexpr (std::is_same_v<C, hcomp::sign<>>) {
+        using selection = hcomp::owner_selection<float, staged, stream_executor>;
+        list.push_back(
+            std::make_unique<device_plan<selection, C>>(as, it.values, chosen, transport, options));
+      }
     }
   });
 }

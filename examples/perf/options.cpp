@@ -261,10 +261,8 @@ options parse(int argc, char const* const* argv) {
         there_are("--codec " + codec, "identity, fp16, sign, thc and raw");
     if (std::ranges::find(o.transports, "op") != o.transports.end())
       there_are("--transport op", "mpi and ucx");
-    if (app.count("--algorithm") == 0) std::erase_if(o.algorithms, is_owner);
-    if (std::ranges::any_of(o.algorithms, is_owner) || o.worker_aggregator)
-      there_are(has_owner ? "--algorithm owner" : "--algorithm aggregator",
-                "ring, torus, direct and doubling");
+    if (o.worker_aggregator)
+      there_are("--algorithm aggregator", "ring, torus, direct, doubling and owner");
     if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
     if (o.advise) refuse("--advise is about vectors in host memory, not about --device cuda");
   }

@@ -429,8 +429,9 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--codec bf16: with --device cuda there are identity, fp16, sign, thc and raw");
   says({"--device", "cuda", "--transport", "mpi,op"},
        "--transport op: with --device cuda there are mpi and ucx");
-  says({"--device", "cuda", "--codec", "sign", "--algorithm", "owner,ring"},
-       "--algorithm owner: with --device cuda there are ring, torus, direct and doubling");
+  says({"--device", "cuda", "--codec", "identity", "--algorithm", "aggregator,ring"},
+       "--algorithm aggregator: with --device cuda there are ring, torus, direct, doubling and "
+       "owner");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");
   says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
   says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");

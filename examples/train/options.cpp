@@ -84,8 +84,6 @@ void require_what_devices_can(options const& o) {
                       one.name()),
           1};
   }
-  if (o.algorithm && o.algorithm->kind == hcomp::algorithm_kind::owner)
-    there_are("--algorithm owner", "ring, torus, direct and doubling");
   if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
 }
 
@@ -162,7 +160,7 @@ options parse(int argc, char const* const* argv) {
          "--device", o.device,
          fmt::format(
              "Where parameters, gradients and sums are. cuda: in a GPU's memory; ranks of a host\n"
-             "that has fewer GPUs share them; mlp only, with {}",
+             "that has fewer GPUs share them; mlp only, with\n{}",
              fmt::join(methods_on_device, ", ")))
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--transport", o.transport, "What moves the bytes")
