@@ -148,7 +148,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
-    if (tree_weights_ != weights_) {
+    if (groups() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
       auto const tree = detail::owner_tree(weights_);
       std::copy(tree.begin(), tree.end(), tree_.here());
       tree_.send(*executor_, tree.size());
