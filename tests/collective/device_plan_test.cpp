@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <collective/host_memory.hpp>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
@@ -252,23 +253,9 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
 }
 
 TEST_CASE("plan on devices: values of one rank that are in host memory are refused on all ranks") {
-  auto const x = vectors(50000, 3);
-  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
-    auto mine = x[static_cast<std::size_t>(transport.rank())];
-    guarded_executor executor;
-    staged over(transport, executor);
-    device_vector<float> const there(mine, executor);
-    plan sum(mine.size(), sign<>{}, over, executor);
-    try {
-      sum.all_reduce(transport.rank() == 1 ? std::span(mine) : there.span());
-    } catch (memory_error const& error) {
-      CHECK(std::string(error.what()) ==
-            "all_reduce: on rank 1 x is not in memory that the executor can work on (x has 50000 "
-            "values, the plan 50000, the weight is 1)");
-      throw;
-    }
+  check_host_memory_is_refused(50000, [](auto& transport, auto& executor, std::span<float> x) {
+    plan(x.size(), sign<>{}, transport, executor).all_reduce(x);
   });
-  CHECK(all_ended_alike(outcomes, "invalid_argument"));
 }
 
 TEST_CASE("plan on devices: a transport that does not reach them is refused") {

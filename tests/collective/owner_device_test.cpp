@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <collective/endings.hpp>
+#include <collective/host_memory.hpp>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
@@ -171,18 +172,9 @@ TEST_CASE("owner_selection on devices: a damaged message is told as on hosts") {
 }
 
 TEST_CASE("owner_selection on devices: values of one rank in host memory are refused on all") {
-  auto const x = values_of(3, 5000);
-  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
-    auto mine = x[static_cast<std::size_t>(transport.rank())];
-    guarded_executor executor;
-    staged over(transport, executor);
-    device_vector<float> const there(mine, executor);
-    owner_selection sum(mine.size(), sign<>{}, over, executor);
-    sum.all_reduce(transport.rank() == 1 ? std::span(mine) : there.span());
+  check_host_memory_is_refused(5000, [](auto& transport, auto& executor, std::span<float> x) {
+    owner_selection(x.size(), sign<>{}, transport, executor).all_reduce(x);
   });
-  CAPTURE(to_text(outcomes));
-  CHECK(all_ended_alike(outcomes, "invalid_argument"));
-  CHECK(outcomes[0].text.find("on rank 1 x is not in memory") != std::string::npos);
 }
 
 TEST_CASE("owner_selection: lanes in warps keep and put back the bits that one lane does") {

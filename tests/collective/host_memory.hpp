@@ -1,0 +1,41 @@
+#pragma once
+/// @file
+/// What plans on devices do when one rank has its values in host memory.
+
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <span>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// call(transport, executor, x) on three ranks with `values` values each, of which rank 1 has them
+/// on the host: all ranks get a memory_error that says so.
+template <class F> void check_host_memory_is_refused(std::size_t values, F const& call) {
+  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto mine = uniform_values(values, 8, transport.rank());
+    guarded_executor executor;
+    staged over(transport, executor);
+    device_vector<float> const there(mine, executor);
+    try {
+      call(over, executor, transport.rank() == 1 ? std::span(mine) : there.span());
+    } catch (memory_error const& error) {
+      std::string const n = std::to_string(values);
+      CHECK(std::string(error.what())
+                .ends_with(": on rank 1 x is not in memory that the executor can work on (x has " +
+                           n + " values, the plan " + n + ", the weight is 1)"));
+      throw;
+    }
+  });
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+}
+
+}  // namespace hcomp::testing
