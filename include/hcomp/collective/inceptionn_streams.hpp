@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_header.hpp>
 #include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/detail/chunk_slots.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -44,10 +45,8 @@ template <Executor E> class inceptionn_streams {
                      std::size_t most_bytes = std::size_t{256} << 20)
       : most_values_(most_values),
         executor_(&executor),
-        slots_(slots_of(most_values, most_bytes) * detail::inceptionn_slot_bytes),
+        slots_(detail::inceptionn_chunks(most_values), most_bytes),
         words_(std::max(detail::inceptionn_chunks(most_values), measuring_blocks)),
-        before_(detail::inceptionn_chunks(most_values) * sizeof(std::uint32_t)),
-        sums_((2 * sums_of(detail::inceptionn_chunks(most_values)) + 1) * sizeof(std::uint32_t)),
         bytes_(1),
         header_(1),
         part_(1) {}
@@ -147,17 +146,6 @@ template <Executor E> class inceptionn_streams {
  private:
   static constexpr std::size_t measuring_blocks = 1024;
 
-  static constexpr std::size_t sums_of(std::size_t chunks) {
-    return (chunks + detail::inceptionn_words_per_sum - 1) / detail::inceptionn_words_per_sum;
-  }
-
-  /// Of whole sums.
-  static std::size_t slots_of(std::size_t most_values, std::size_t most_bytes) {
-    constexpr std::size_t step = detail::inceptionn_words_per_sum;
-    std::size_t const steps = most_bytes / (step * detail::inceptionn_slot_bytes);
-    return std::min(detail::inceptionn_chunks(most_values), std::max<std::size_t>(steps, 1) * step);
-  }
-
   void require_values(char const* who, std::size_t values) const {
     if (values > most_values_)
       throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": " +
@@ -179,29 +167,14 @@ template <Executor E> class inceptionn_streams {
     detail::inceptionn_header::require_room("inceptionn_streams::", who, x.size(), out.size());
     auto const rule = detail::rule_of(codec.options());
     auto const header = detail::inceptionn_header::of(codec.options(), x.size(), 0);
-    std::size_t const slots = slots_.size() / detail::inceptionn_slot_bytes;
-    constexpr std::size_t step = detail::inceptionn_words_per_sum;
-    auto* const before = reinterpret_cast<std::uint32_t*>(before_.data());
-    auto* const sums = reinterpret_cast<std::uint32_t*>(sums_.data());
-    std::uint32_t* const before_sums = sums + sums_of(header.chunks);
-    std::size_t first = 0, end = 0;
-    do {
-      end = std::min<std::size_t>(first + slots, header.chunks);
-      executor_->for_each_block(
-          end - first, detail::encode_inceptionn_chunks{rule, x.size(), x.data(), in, first,
-                                                        slots_.data(), words_.there()});
-      executor_->for_each_block(sums_of(end - first),
-                                detail::sum_words{end - first, step, words_.there() + first,
-                                                  before + first, sums + first / step});
-      if (end > step)
-        executor_->for_each_block(1, detail::sum_words{sums_of(end), sums_of(end), sums,
-                                                       before_sums, before_sums + sums_of(end)});
-      executor_->for_each_block(
-          detail::put_inceptionn_chunks::blocks(end - first),
-          detail::put_inceptionn_chunks{header, first, end, slots_.data(), words_.there(), before,
-                                        before_sums, out.data(), bytes_.there()});
-      first = end;
-    } while (end < header.chunks);
+    slots_.make(
+        *executor_, header, words_.there(),
+        [&](std::size_t first, std::size_t end, std::byte* slots) {
+          executor_->for_each_block(
+              end - first, detail::encode_inceptionn_chunks{rule, x.size(), x.data(), in, first,
+                                                            slots, words_.there()});
+        },
+        out.data(), bytes_.there());
   }
 
   void get(char const* who, inceptionn const& codec, std::byte const* in, float const* addend,
@@ -215,9 +188,8 @@ template <Executor E> class inceptionn_streams {
 
   std::size_t most_values_;
   E* executor_;
-  typename E::buffer slots_;                ///< chunk by chunk
+  detail::chunk_slots<detail::inceptionn_header, E> slots_;
   detail::mirror<std::uint32_t, E> words_;  ///< one per chunk: lengths, what was found
-  typename E::buffer before_, sums_;        ///< of lengths
   detail::mirror<std::uint64_t, E> bytes_;
   detail::mirror<detail::inceptionn_header, E> header_;
   detail::mirror<detail::inceptionn_part, E> part_;

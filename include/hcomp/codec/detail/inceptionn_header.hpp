@@ -36,6 +36,7 @@ struct inceptionn_part {
 struct inceptionn_header {
   static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
   static constexpr std::uint8_t right_version = 1;
+  static constexpr std::size_t slot_bytes = inceptionn_chunk_values * sizeof(float);
   static constexpr std::size_t max_values = 1'000'000 * inceptionn_chunk_values;
 
   std::uint16_t magic;

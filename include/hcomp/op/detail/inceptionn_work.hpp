@@ -12,6 +12,7 @@
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/op/detail/chunk_places.hpp>
 
 namespace hcomp::detail {
 
@@ -23,24 +24,6 @@ HCOMP_HD inline inceptionn_part inceptionn_part_of(std::byte const* in, std::siz
   return {load_aligned<std::uint32_t>(begins, i),
           i + 1 < chunks ? load_aligned<std::uint32_t>(begins, i + 1)
                          : static_cast<std::size_t>(load_aligned<inceptionn_header>(in).bytes)};
-}
-
-/// Copies bytes from a multiple of 4 to anywhere. Words are read whole: up to the next multiple of
-/// 4 behind them.
-/// @param lane  of `lanes`, which share the work
-HCOMP_HD inline void copy_words(std::size_t lane, std::size_t lanes, std::byte* to,
-                                std::byte const* from, std::size_t bytes) {
-  std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 4;  // to the first whole word
-  if (head > bytes) head = bytes;
-  std::size_t const words = (bytes - head) / 4, tail = head + 4 * words;
-  for (std::size_t i = lane; i < head; i += lanes) to[i] = from[i];
-  for (std::size_t i = lane; i < words; i += lanes) {
-    auto word = load_aligned<std::uint32_t>(from, i);
-    if (head > 0)
-      word = word >> 8 * head | load_aligned<std::uint32_t>(from, i + 1) << (32 - 8 * head);
-    store_aligned(to + head, i, word);
-  }
-  for (std::size_t i = tail + lane; i < bytes; i += lanes) to[i] = from[i];
 }
 
 /// Copies a chunk to `to`, which has room for 4 bytes more, and lies at a multiple of 4; returns
@@ -62,10 +45,6 @@ HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, inceptio
 /// there. A chunk, 3 bytes before it, and words behind it that are read.
 inline constexpr std::size_t inceptionn_scratch_bytes =
     inceptionn_chunk_values * sizeof(float) + 16;
-template <class Group>
-concept SharesMemory = requires(Group group) {
-  group.scratch();
-};
 
 /// The values of chunk `i` of a sound stream.
 template <class Group>
@@ -84,8 +63,7 @@ HCOMP_HD void decode_chunk(Group group, inceptionn_rule const& rule, std::byte c
   }
 }
 
-/// Encodes chunks into slots of inceptionn_slot_bytes, of x or of x and what a stream holds.
-inline constexpr std::size_t inceptionn_slot_bytes = inceptionn_chunk_values * sizeof(float);
+/// Encodes chunks into slots, of x or of x and what a stream holds.
 struct encode_inceptionn_chunks {
   inceptionn_rule rule;
   std::size_t values;
@@ -107,7 +85,7 @@ struct encode_inceptionn_chunks {
     } else {
       mine.read(group, from, n);
     }
-    std::byte* const slot = slots + place * inceptionn_slot_bytes;
+    std::byte* const slot = slots + place * inceptionn_header::slot_bytes;
     std::size_t bytes = 0;
     if constexpr (SharesMemory<Group>) {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
@@ -118,74 +96,6 @@ struct encode_inceptionn_chunks {
       bytes = mine.encode(group, rule, n, slot);
     }
     if (group.lane() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
-  }
-};
-
-/// Of every `per_block` of `count` words: what those before each add up to, and all of them.
-struct sum_words {
-  std::size_t count, per_block;
-  std::uint32_t const* words;
-  std::uint32_t* before;
-  std::uint32_t* all;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
-    std::size_t const first = block * per_block;
-    std::size_t const end = first + per_block < count ? first + per_block : count;
-    std::uint64_t sum = 0;
-    for (std::size_t i = first; i < end; i += Group::lanes) {
-      std::size_t const mine = i + static_cast<std::size_t>(group.lane());
-      auto const sums = group.running_sum(mine < end ? words[mine] : 0);
-      if (mine < end) before[mine] = static_cast<std::uint32_t>(sum + sums.before);
-      sum += sums.all;
-    }
-    if (group.lane() == 0) all[block] = static_cast<std::uint32_t>(sum);
-  }
-};
-
-/// Words that sum_words adds up in one block.
-inline constexpr std::size_t inceptionn_words_per_sum = 256;
-
-/// Chunks from their slots to their places in a stream, four by four, with its table and header.
-struct put_inceptionn_chunks {
-  static constexpr std::size_t at_once = 4;
-
-  inceptionn_header header;  ///< whose `bytes` are not known yet
-  std::size_t first, end;    ///< chunks to be put
-  std::byte const* slots;    ///< of those
-  std::uint32_t const* lengths;
-  std::uint32_t const* before;  ///< what the chunks before each take, within one sum's
-  std::uint32_t const* sums;    ///< what all the sums before each come to
-  std::byte* out;
-  std::uint64_t* bytes;  ///< of the stream
-
-  HCOMP_HD static constexpr std::size_t blocks(std::size_t chunks) {
-    return chunks == 0 ? 1 : (chunks + at_once - 1) / at_once;
-  }
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
-    constexpr std::size_t parts = Group::lanes % at_once == 0 ? at_once : 1;
-    constexpr std::size_t lanes = Group::lanes / parts;
-    auto const lane = static_cast<std::size_t>(group.lane());
-    for (std::size_t k = lane / lanes; k < at_once; k += parts)
-      put(lane % lanes, lanes, first + block * at_once + k);
-  }
-
- private:
-  HCOMP_HD void put(std::size_t lane, std::size_t lanes, std::size_t i) const {
-    std::size_t at_end = inceptionn_header::front(header.chunks);
-    if (i < end) {
-      std::size_t const at =
-          at_end + before[i] +
-          (i < inceptionn_words_per_sum ? 0 : sums[i / inceptionn_words_per_sum]);
-      if (lane == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
-      copy_words(lane, lanes, out + at, slots + (i - first) * inceptionn_slot_bytes, lengths[i]);
-      at_end = at + lengths[i];
-    }
-    bool const is_last = i + 1 == header.chunks || (i == 0 && header.chunks == 0);
-    if (!is_last || lane != 0) return;
-    auto whole = header;
-    whole.bytes = at_end;
-    store_aligned(out, 0, whole);
-    *bytes = at_end;
   }
 };
 
