@@ -121,16 +121,16 @@ class error_bounded_stream {
     auto const header = header_type::read(a);
     check(a, header.values);
     check(b, header.values);
-    std::uint64_t additions = 0;
+    detail::error_bounded_sums sums;
     auto const bytes =
         write("merge", header.plus(header_type::read(b)), out, [&](std::size_t chunk) {
           return [&, in_a = reader(a, chunk), in_b = reader(b, chunk)](std::size_t, std::size_t n,
                                                                        values& v) mutable {
             in_a.take(n, v);
-            in_b.add(n, v, additions);
+            in_b.add(n, v, sums);
           };
         });
-    finish(out, 0, additions);
+    finish(out, 0, sums.float_additions);
     return bytes;
   }
 
@@ -142,17 +142,17 @@ class error_bounded_stream {
                                 std::span<std::byte> out) const {
     check(in, x.size());
     double error = 0;
-    std::uint64_t additions = 0;
+    detail::error_bounded_sums sums;
     auto const bytes =
         write("decode_add_encode", header_type::read(in).plus(header_type::of(options_, x.size())),
               out, [&](std::size_t chunk) {
                 return [&, other = reader(in, chunk)](std::size_t first, std::size_t n,
                                                       values& v) mutable {
                   coder_.quantize(x.data() + first, n, v, error);
-                  other.add(n, v, additions);
+                  other.add(n, v, sums);
                 };
               });
-    finish(out, error, additions);
+    finish(out, error, sums.float_additions);
     return bytes;
   }
 

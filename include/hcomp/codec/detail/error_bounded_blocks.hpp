@@ -9,6 +9,7 @@
 #include <cstring>
 #include <hcomp/codec/detail/error_bounded_grid.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 
 namespace hcomp::detail {
 
@@ -27,8 +28,8 @@ struct error_bounded_mode {
   std::uint8_t byte;    ///< 0: nothing but zeros
   std::uint32_t bytes;  ///< of the payload
 
-  error_bounded_kind kind() const { return static_cast<error_bounded_kind>(byte >> 6); }
-  int width() const { return byte & 63; }
+  HCOMP_HD error_bounded_kind kind() const { return static_cast<error_bounded_kind>(byte >> 6); }
+  HCOMP_HD int width() const { return byte & 63; }
 };
 inline constexpr std::uint8_t error_bounded_words_mode = 3 << 6;
 
@@ -42,8 +43,8 @@ struct error_bounded_shape {
 
 /// The smallest form; it depends on nothing but the integers, in the order that they are summed in
 /// least of all.
-[[gnu::always_inline]] inline error_bounded_mode best_mode(error_bounded_shape const& shape,
-                                                           std::size_t n) {
+[[gnu::always_inline]] HCOMP_HD inline error_bounded_mode best_mode(
+    error_bounded_shape const& shape, std::size_t n) {
   auto const mode = [](error_bounded_kind kind, unsigned width, unsigned bytes) {
     return error_bounded_mode{static_cast<std::uint8_t>(static_cast<unsigned>(kind) << 6 | width),
                               bytes};
@@ -60,6 +61,16 @@ struct error_bounded_shape {
   return best;
 }
 
+/// Bytes of the payload at `in`, of n values.
+HCOMP_HD inline std::size_t error_bounded_payload(std::uint8_t byte, std::byte const* in,
+                                                  std::size_t n) {
+  error_bounded_mode const mode{byte, 0};
+  auto const width = static_cast<std::size_t>(mode.width());
+  if (mode.kind() == error_bounded_kind::words) return 4 * n;
+  if (mode.kind() != error_bounded_kind::sparse) return 4 * width;
+  return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(in)));
+}
+
 /// What packing found; `magnitude` has no bit that 2 |value| has not for some value, but the
 /// lowest.
 struct error_bounded_packed {
@@ -67,8 +78,8 @@ struct error_bounded_packed {
   std::uint32_t magnitude;
 };
 
-[[gnu::always_inline]] inline void put_sparse(std::int32_t const* q, std::uint32_t nonzero,
-                                              int width, std::byte* out) {
+[[gnu::always_inline]] HCOMP_HD inline void put_sparse(std::int32_t const* q, std::uint32_t nonzero,
+                                                       int width, std::byte* out) {
   store(out, 0, nonzero);
   out += 4;
   for (; nonzero != 0; nonzero &= nonzero - 1, out += width) {
@@ -83,7 +94,7 @@ struct error_bounded_packed {
 }
 /// f(i, value) for the values that are not 0.
 template <class F>
-[[gnu::always_inline]] inline void for_sparse(std::byte const* in, int width, F const& f) {
+[[gnu::always_inline]] HCOMP_HD inline void for_sparse(std::byte const* in, int width, F const& f) {
   auto nonzero = load<std::uint32_t>(in);
   in += 4;
   for (; nonzero != 0; nonzero &= nonzero - 1, in += width)
@@ -91,15 +102,15 @@ template <class F>
                                  : width == 2 ? load<std::int16_t>(in)
                                               : load<std::int32_t>(in));
 }
-inline void put_words(std::int32_t const* q, std::size_t n, std::byte* out) {
+HCOMP_HD inline void put_words(std::int32_t const* q, std::size_t n, std::byte* out) {
   for (std::size_t i = 0; i < n; ++i) store(out, i, error_bounded_word(q[i]));
 }
 
 /// a + b without undefined behaviour: damaged codes may say anything.
-inline std::int32_t add_wrapping(std::int32_t a, std::int32_t b) {
+HCOMP_HD inline std::int32_t add_wrapping(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
 }
-inline std::uint32_t zigzag(std::int32_t q) {
+HCOMP_HD inline std::uint32_t zigzag(std::int32_t q) {
   return static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31);
 }
 
@@ -124,8 +135,8 @@ struct error_bounded_kernels {
 
 // ---- Reference
 
-inline bool quantize_block(error_bounded_grid const& grid, float const* x, std::int32_t* q,
-                           double& error) {
+HCOMP_HD inline bool quantize_block(error_bounded_grid const& grid, float const* x, std::int32_t* q,
+                                    double& error) {
   double largest = error;
   bool all = true;
   for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
@@ -140,40 +151,56 @@ inline bool quantize_block(error_bounded_grid const& grid, float const* x, std::
 
 inline void dequantize_block(error_bounded_grid const& grid, std::int32_t const* q, float* y) {
   for (std::size_t i = 0; i < error_bounded_block_values; ++i)
-    y[i] = static_cast<float>(q[i] * grid.step);
+    y[i] = error_bounded_float(grid, q[i]);
 }
 
-inline error_bounded_packed pack_block(std::int32_t const* q, std::int32_t before, std::size_t n,
-                                       std::byte* out) {
-  constexpr std::size_t values = error_bounded_block_values;
-  std::int32_t difference[values];
+/// What value i is more than the one before.
+HCOMP_HD inline std::int32_t difference_at(std::int32_t const* q, std::int32_t before,
+                                           std::size_t i) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(q[i]) -
+                                   static_cast<std::uint32_t>(i == 0 ? before : q[i - 1]));
+}
+HCOMP_HD inline error_bounded_shape shape_of_block(std::int32_t const* q, std::int32_t before) {
   error_bounded_shape shape{};
-  for (std::size_t i = 0; i < values; before = q[i], ++i) {
-    difference[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(q[i]) -
-                                              static_cast<std::uint32_t>(before));
+  for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
     shape.plain |= zigzag(q[i]);
-    shape.difference |= zigzag(difference[i]);
+    shape.difference |= zigzag(difference_at(q, before, i));
     shape.nonzero |= static_cast<std::uint32_t>(q[i] != 0) << i;
   }
-  auto const mode = best_mode(shape, n);
+  return shape;
+}
+/// The payload of integers.
+/// @param mode  what best_mode says of them
+HCOMP_HD inline void put_block(std::int32_t const* q, std::int32_t before, std::size_t n,
+                               error_bounded_mode mode, std::uint32_t nonzero, std::byte* out) {
   if (mode.kind() == error_bounded_kind::sparse) {
-    put_sparse(q, shape.nonzero, mode.width(), out);
+    put_sparse(q, nonzero, mode.width(), out);
   } else if (mode.kind() == error_bounded_kind::words) {
     put_words(q, n, out);
   } else {
-    auto const* const from = mode.kind() == error_bounded_kind::plain ? q : difference;
+    std::int32_t difference[error_bounded_block_values];
+    bool const is_plain = mode.kind() == error_bounded_kind::plain;
+    for (std::size_t i = 0; !is_plain && i < error_bounded_block_values; ++i)
+      difference[i] = difference_at(q, before, i);
+    std::int32_t const* const from = is_plain ? q : difference;
     for (int b = 0; b < mode.width(); ++b) {
       std::uint32_t plane = 0;
-      for (std::size_t i = 0; i < values; ++i)
+      for (std::size_t i = 0; i < error_bounded_block_values; ++i)
         plane |= (static_cast<std::uint32_t>(from[i]) >> b & 1u) << i;
       store(out, static_cast<std::size_t>(b), plane);
     }
   }
+}
+inline error_bounded_packed pack_block(std::int32_t const* q, std::int32_t before, std::size_t n,
+                                       std::byte* out) {
+  auto const shape = shape_of_block(q, before);
+  auto const mode = best_mode(shape, n);
+  put_block(q, before, n, mode, shape.nonzero, out);
   return {mode, shape.plain};
 }
 
-inline std::int32_t unpack_block(error_bounded_mode mode, std::byte const* in, std::int32_t before,
-                                 bool add, std::int32_t* q) {
+HCOMP_HD inline std::int32_t unpack_block(error_bounded_mode mode, std::byte const* in,
+                                          std::int32_t before, bool add, std::int32_t* q) {
   constexpr std::size_t values = error_bounded_block_values;
   std::uint32_t bits[values] = {};
   if (mode.kind() == error_bounded_kind::sparse)

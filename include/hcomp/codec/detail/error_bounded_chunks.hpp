@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <hcomp/codec/detail/error_bounded_blocks.hpp>
 #include <hcomp/codec/detail/error_bounded_grid.hpp>
 #include <hcomp/codec/detail/error_bounded_words.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <string>
@@ -26,11 +26,11 @@ inline constexpr std::size_t error_bounded_chunk_values = 4096;
   throw wire_error("error_bounded_stream: " + text);
 }
 
-constexpr std::size_t error_bounded_blocks(std::size_t values) {
+HCOMP_HD constexpr std::size_t error_bounded_blocks(std::size_t values) {
   return (values + error_bounded_block_values - 1) / error_bounded_block_values;
 }
 /// Bytes in front of the payloads of a chunk.
-constexpr std::size_t error_bounded_front(std::size_t values) {
+HCOMP_HD constexpr std::size_t error_bounded_front(std::size_t values) {
   return sizeof(std::int32_t) + error_bounded_blocks(values);
 }
 
@@ -41,21 +41,69 @@ struct error_bounded_values {
   state is = state::zeros;                                 ///< zeros: q is not set
   alignas(64) std::int32_t q[error_bounded_block_values];  ///< integers, or words
 
-  std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
-  void set_word(std::size_t i, std::uint32_t word) { q[i] = static_cast<std::int32_t>(word); }
+  HCOMP_HD std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
+  HCOMP_HD void set_word(std::size_t i, std::uint32_t word) {
+    q[i] = static_cast<std::int32_t>(word);
+  }
   /// Of integers.
-  void make_words() {
+  HCOMP_HD void make_words() {
     for (auto& value : q) value = static_cast<std::int32_t>(error_bounded_word(value));
     is = state::words;
   }
   /// Integers, if no word is a float.
-  void simplify(error_bounded_grid const& grid) {
+  HCOMP_HD void simplify(error_bounded_grid const& grid) {
     for (std::size_t i = 0; i < error_bounded_block_values; ++i)
       if (!is_integer(grid, word(i))) return;
     for (auto& value : q) value = integer_of(static_cast<std::uint32_t>(value));
     is = state::integers;
   }
 };
+
+/// What a block of x becomes, of which some values are no integers.
+/// @param v      their integers, or what is beyond the limit
+/// @param error  as of error_bounded_coder::quantize
+HCOMP_HD inline void keep_floats(error_bounded_grid const& grid, float const* x,
+                                 error_bounded_values& v, double& error) {
+  v.is = error_bounded_values::state::words;
+  std::uint32_t rounded = 0;
+  for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+    std::int32_t const q = v.q[i];
+    bool const is_one = q <= grid.limit && q >= -grid.limit;
+    rounded |= is_one ? same_bits<std::uint32_t>(x[i]) << 1 : 0;
+    v.set_word(i, is_one ? error_bounded_word(q) : bits_of_sum(x[i]));
+  }
+  if (rounded != 0) error = 0.5;
+}
+
+/// What sums of so many ranks can be.
+struct error_bounded_range {
+  std::uint32_t weight;
+  std::uint32_t largest;  ///< steps
+  std::uint32_t beyond;   ///< error_bounded_packed::magnitude that is too much
+
+  HCOMP_HD error_bounded_range(error_bounded_grid const& grid, std::uint32_t ranks)
+      : weight(ranks),
+        largest(ranks * static_cast<std::uint32_t>(grid.limit)),
+        beyond(std::bit_ceil(2 * largest + 1)) {}
+
+  /// Of words.
+  HCOMP_HD bool has(error_bounded_grid const& grid, error_bounded_values const& words) const {
+    bool beyond_it = false;
+    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+      std::uint32_t const size = words.word(i) & 0x7fffffffu;
+      beyond_it |= size > largest && size < grid.first_float;
+    }
+    return !beyond_it;
+  }
+
+  [[noreturn]] void refuse() const {
+    error_bounded_damaged("a sum of more than " + std::to_string(largest) +
+                          " steps, the most that " + std::to_string(weight) + " ranks can have");
+  }
+};
+[[noreturn]] inline void error_bounded_impossible(std::int64_t sum) {
+  error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
+}
 
 struct error_bounded_coder {
   error_bounded_grid grid;
@@ -75,15 +123,7 @@ struct error_bounded_coder {
     }
     v.is = error_bounded_values::state::integers;
     if (kernels.quantize(grid, x, v.q, error)) return;
-    v.is = error_bounded_values::state::words;
-    std::uint32_t rounded = 0;
-    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
-      std::int32_t const q = v.q[i];
-      bool const is_one = q <= grid.limit && q >= -grid.limit;
-      rounded |= is_one ? same_bits<std::uint32_t>(x[i]) << 1 : 0;
-      v.set_word(i, is_one ? error_bounded_word(q) : bits_of_sum(x[i]));
-    }
-    if (rounded != 0) error = 0.5;
+    keep_floats(grid, x, v, error);
   }
 
   /// y = the block.
@@ -132,19 +172,16 @@ struct error_bounded_coder {
           [[fallthrough]];
         case error_bounded_kind::plain:
           if (width > 30) return false;
-          at += 4 * width;
           break;
-        case error_bounded_kind::sparse: {
+        case error_bounded_kind::sparse:
           if ((width != 1 && width != 2 && width != 4) || bytes - at < 4) return false;
-          auto const nonzero = load<std::uint32_t>(chunk + at);
-          if (n < error_bounded_block_values && nonzero >> n != 0) return false;
-          at += 4 + width * static_cast<std::size_t>(std::popcount(nonzero));
+          if (n < error_bounded_block_values && load<std::uint32_t>(chunk + at) >> n != 0)
+            return false;
           break;
-        }
         case error_bounded_kind::words:
           if (width != 0) return false;
-          at += 4 * n;
       }
+      at += error_bounded_payload(static_cast<std::uint8_t>(byte), chunk + at, n);
       if (at > bytes) return false;
     }
     return at == bytes &&
@@ -176,14 +213,13 @@ class error_bounded_reader {
   /// v = the next block, of n values.
   [[gnu::always_inline]] void take(std::size_t n, error_bounded_values& v) {
     v.is = error_bounded_values::state::zeros;
-    std::uint64_t none = 0;
+    error_bounded_sums none;
     add(n, v, none);
   }
 
   /// v += the next block, of n values.
-  /// @param float_additions  counts those that were not exact integer sums
   [[gnu::always_inline]] void add(std::size_t n, error_bounded_values& v,
-                                  std::uint64_t& float_additions) {
+                                  error_bounded_sums& sums) {
     using state = error_bounded_values::state;
     auto const byte = static_cast<std::uint8_t>(*modes_++);
     if (byte == 0) {
@@ -192,21 +228,15 @@ class error_bounded_reader {
       error_bounded_mode const mode{byte, 0};
       before_ = coder_->kernels.unpack(mode, at_, before_, v.is == state::integers, v.q);
       v.is = state::integers;
-      at_ += bytes_of(mode);
+      at_ += error_bounded_payload(byte, at_, n);
     } else {
-      add_with_words(byte, n, v, float_additions);
+      add_with_words(byte, n, v, sums);
     }
   }
 
  private:
-  std::size_t bytes_of(error_bounded_mode mode) const {
-    auto const width = static_cast<std::size_t>(mode.width());
-    if (mode.kind() != error_bounded_kind::sparse) return 4 * width;
-    return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(at_)));
-  }
-
   void add_with_words(std::uint8_t byte, std::size_t n, error_bounded_values& v,
-                      std::uint64_t& float_additions) {
+                      error_bounded_sums& met) {
     using state = error_bounded_values::state;
     constexpr std::size_t whole = error_bounded_block_values * sizeof(std::uint32_t);
     std::byte words[whole];
@@ -215,7 +245,7 @@ class error_bounded_reader {
       error_bounded_mode const mode{byte, 0};
       error_bounded_values integers;
       before_ = coder_->kernels.unpack(mode, at_, before_, false, integers.q);
-      at_ += bytes_of(mode);
+      at_ += error_bounded_payload(byte, at_, n);
       integers.is = state::integers;
       integers.make_words();
       std::memcpy(words, integers.q, whole);
@@ -237,24 +267,13 @@ class error_bounded_reader {
     if (v.is == state::integers) v.make_words();
     error_bounded_added_words sums;
     add_words(coder_->level, v.q, in, coder_->grid.first_float, sums);
-    float_additions += sums.floats;
+    met.float_additions += sums.floats;
     for (std::size_t i = 0; sums.any_rare && i < error_bounded_block_values; ++i)
       if (sums.rare[i] != 0)
         sums.words[i] = static_cast<std::int32_t>(
-            sum_of(v.word(i), load<std::uint32_t>(in, i), float_additions));
+            sum_of_words(coder_->grid, v.word(i), load<std::uint32_t>(in, i), met));
+    if (met.impossible != 0) error_bounded_impossible(met.impossible);
     std::memcpy(v.q, sums.words, whole);
-  }
-  std::uint32_t sum_of(std::uint32_t a, std::uint32_t b, std::uint64_t& float_additions) const {
-    if (integer_of(a) == 0) return b;
-    if (integer_of(b) == 0) return a;
-    if (!is_integer(coder_->grid, a) || !is_integer(coder_->grid, b)) {
-      ++float_additions;
-      return add_floats(coder_->grid, a, b);
-    }
-    std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
-    if (std::abs(sum) >= coder_->grid.first_float)
-      error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
-    return error_bounded_word(static_cast<std::int32_t>(sum));
   }
 
   error_bounded_coder const* coder_;
@@ -270,9 +289,7 @@ class error_bounded_writer {
   error_bounded_writer(error_bounded_coder const& coder, std::byte* chunk, std::size_t values,
                        std::uint32_t weight)
       : coder_(&coder),
-        weight_(weight),
-        largest_(weight * static_cast<std::uint32_t>(coder.grid.limit)),
-        beyond_(std::bit_ceil(2 * largest_ + 1)),
+        range_(coder.grid, weight),
         chunk_(chunk),
         modes_(chunk + sizeof(std::int32_t)),
         at_(chunk + error_bounded_front(values)) {
@@ -286,7 +303,7 @@ class error_bounded_writer {
     if (v.is == state::integers) {
       if (modes_ == chunk_ + sizeof(std::int32_t)) store(chunk_, 0, before_ = v.q[0]);
       auto const packed = coder_->kernels.pack(v.q, before_, n, at_);
-      if (packed.magnitude >= beyond_) too_large();
+      if (packed.magnitude >= range_.beyond) range_.refuse();
       *modes_++ = static_cast<std::byte>(packed.mode.byte);
       at_ += packed.mode.bytes;
       before_ = v.q[error_bounded_block_values - 1];
@@ -296,12 +313,7 @@ class error_bounded_writer {
     bool const zeros = v.is == state::zeros;
     *modes_++ = static_cast<std::byte>(zeros ? 0 : error_bounded_words_mode);
     if (zeros) return;
-    bool beyond = false;
-    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
-      std::uint32_t const size = v.word(i) & 0x7fffffffu;
-      beyond |= size > largest_ && size < coder_->grid.first_float;
-    }
-    if (beyond) too_large();
+    if (!range_.has(coder_->grid, v)) range_.refuse();
     std::memcpy(at_, v.q, n * sizeof(std::uint32_t));
     at_ += n * sizeof(std::uint32_t);
   }
@@ -310,13 +322,8 @@ class error_bounded_writer {
   std::byte* end() const { return at_; }
 
  private:
-  [[noreturn]] void too_large() const {
-    error_bounded_damaged("a sum of more than " + std::to_string(largest_) +
-                          " steps, the most that " + std::to_string(weight_) + " ranks can have");
-  }
-
   error_bounded_coder const* coder_;
-  std::uint32_t weight_, largest_, beyond_;
+  error_bounded_range range_;
   std::int32_t before_ = 0;
   std::byte* chunk_;
   std::byte* modes_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 
 namespace hcomp::detail {
 
@@ -41,7 +42,7 @@ struct error_bounded_grid {
 inline constexpr std::int32_t error_bounded_no_integer = 0x7fffffff;
 
 /// The nearest integer, ties to even; none if that is beyond the limit or x is not finite.
-inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float x) {
+HCOMP_HD inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float x) {
   constexpr std::int32_t none = error_bounded_no_integer;
   double const multiple = static_cast<double>(x) * grid.inverse;
   if (!is_finite(x) || std::fabs(multiple) > grid.limit + 1) return none;
@@ -51,27 +52,37 @@ inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float 
   return q > grid.limit || q < -grid.limit ? none : q;
 }
 
+/// What an integer stands for.
+HCOMP_HD inline float error_bounded_float(error_bounded_grid const& grid, std::int32_t q) {
+  return static_cast<float>(q * grid.step);
+}
+
 // ---- Words: an integer or a float, in 32 bits. Magnitudes below first_float are those of
 // integers.
 
-inline std::uint32_t error_bounded_word(std::int32_t q) {
+HCOMP_HD inline std::uint32_t error_bounded_word(std::int32_t q) {
   return q < 0 ? 0x80000000u | (0u - static_cast<std::uint32_t>(q)) : static_cast<std::uint32_t>(q);
 }
-inline bool is_integer(error_bounded_grid const& grid, std::uint32_t word) {
+HCOMP_HD inline bool is_integer(error_bounded_grid const& grid, std::uint32_t word) {
   return (word & 0x7fffffffu) < grid.first_float;
 }
 /// Of a word that is an integer.
-inline std::int32_t integer_of(std::uint32_t word) {
+HCOMP_HD inline std::int32_t integer_of(std::uint32_t word) {
   auto const magnitude = static_cast<std::int32_t>(word & 0x7fffffffu);
   return word >> 31 ? -magnitude : magnitude;
 }
+HCOMP_HD inline float error_bounded_value(error_bounded_grid const& grid, std::uint32_t word) {
+  return is_integer(grid, word) ? error_bounded_float(grid, integer_of(word))
+                                : same_bits<float>(word);
+}
 /// NaNs become one NaN, so that it does not matter which of two came first.
-inline std::uint32_t bits_of_sum(float sum) {
+HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {
   auto const bits = same_bits<std::uint32_t>(sum);
   return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
 }
 /// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
-inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a, std::uint32_t b) {
+HCOMP_HD inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a,
+                                         std::uint32_t b) {
   double sum;
   if (!is_integer(grid, a) && !is_integer(grid, b))
     sum = static_cast<double>(same_bits<float>(a)) + static_cast<double>(same_bits<float>(b));
@@ -82,6 +93,30 @@ inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a,
   std::uint32_t const bits = bits_of_sum(static_cast<float>(sum));
   if (!is_integer(grid, bits)) return bits;
   return error_bounded_word(static_cast<std::int32_t>(std::lrint(sum * grid.inverse)));
+}
+
+/// What adding words has met.
+struct error_bounded_sums {
+  std::uint64_t float_additions = 0;  ///< those that were not exact integer sums
+  /// Not 0: the first sum of integers that no ranks have, which damaged codes may make.
+  std::int64_t impossible = 0;
+};
+
+/// a + b, of words.
+HCOMP_HD inline std::uint32_t sum_of_words(error_bounded_grid const& grid, std::uint32_t a,
+                                           std::uint32_t b, error_bounded_sums& sums) {
+  // below all floats that there can be
+  if (((a | b) & 0x7fffffffu) < 1u << 28) return error_bounded_word(integer_of(a) + integer_of(b));
+  if (integer_of(a) == 0) return b;
+  if (integer_of(b) == 0) return a;
+  if (!is_integer(grid, a) || !is_integer(grid, b)) {
+    ++sums.float_additions;
+    return add_floats(grid, a, b);
+  }
+  std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
+  bool const is_possible = (sum < 0 ? -sum : sum) < grid.first_float;
+  if (!is_possible && sums.impossible == 0) sums.impossible = sum;
+  return error_bounded_word(static_cast<std::int32_t>(sum));
 }
 
 }  // namespace hcomp::detail

@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <span>
 #include <string>
 
@@ -31,14 +32,14 @@ struct error_bounded_header {
 
   error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
 
-  static constexpr std::size_t chunks_of(std::size_t values) {
+  HCOMP_HD static constexpr std::size_t chunks_of(std::size_t values) {
     return (values + error_bounded_chunk_values - 1) / error_bounded_chunk_values;
   }
-  static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
+  HCOMP_HD static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
     return std::min(values - chunk * error_bounded_chunk_values, error_bounded_chunk_values);
   }
   /// Where the first chunk begins.
-  static constexpr std::size_t front(std::size_t chunks) {
+  HCOMP_HD static constexpr std::size_t front(std::size_t chunks) {
     return sizeof(error_bounded_header) + chunks * sizeof(std::uint32_t);
   }
   static constexpr std::size_t capacity(std::size_t values) {
