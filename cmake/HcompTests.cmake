@@ -20,6 +20,7 @@
 set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
 option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take a few of them" OFF)
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
+set(HCOMP_TEST_ONLY "" CACHE STRING "If set, only these folders of tests/, or files such as collective/plan")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
@@ -35,6 +36,25 @@ if(HCOMP_SANITIZE)
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1)
 endif()
+
+# hcomp_is_chosen(<variable> <folder> [<folder>/<file>]): by HCOMP_TEST_ONLY and HCOMP_TEST_EXCLUDE.
+function(hcomp_is_chosen variable)
+  set(chosen TRUE)
+  if(HCOMP_TEST_ONLY)
+    set(chosen FALSE)
+  endif()
+  foreach(name IN LISTS ARGN)
+    if(name IN_LIST HCOMP_TEST_ONLY)
+      set(chosen TRUE)
+    endif()
+  endforeach()
+  foreach(name IN LISTS ARGN)
+    if(name IN_LIST HCOMP_TEST_EXCLUDE)
+      set(chosen FALSE)
+    endif()
+  endforeach()
+  set(${variable} ${chosen} PARENT_SCOPE)
+endfunction()
 
 # hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n>] [ENVIRONMENT <var=value>...]
 #                COMMAND <command>...)

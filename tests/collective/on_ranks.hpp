@@ -15,18 +15,12 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <support/few_cases.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace hcomp::testing {
-
-/// Whether this build looks for other things than results, and tests of many cases take a few.
-#if defined(HCOMP_TEST_FEW_CASES)
-inline constexpr bool few_cases = true;
-#else
-inline constexpr bool few_cases = false;
-#endif
 
 /// 1 to 8 ranks, of which few cases keep one rank, an odd number, and a torus of several rows.
 inline std::vector<int> up_to_8_ranks() {

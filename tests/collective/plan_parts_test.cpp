@@ -41,7 +41,7 @@ auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algori
 
 TEST_CASE(
     "reduce_scatter: owned ranges partition the vector, hold all_reduce's bits, rest unchanged") {
-  for (int const ranks : {1, 2, 3, 4, 6, 8})
+  for (int const ranks : few_cases ? std::vector{1, 3, 6} : std::vector{1, 2, 3, 4, 6, 8})
     for (std::string const name : {"ring", "torus", "direct", "doubling"})
       builtin_codecs<float>::for_each([&]<class C>() {
         constexpr std::size_t block = C::block_values;
@@ -105,7 +105,7 @@ TEST_CASE("reduce_scatter then all_gather with identity equals all_reduce bit fo
 TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, the owner too") {
   // what encoding makes of a value, one rank alone shows
   builtin_codecs<float>::for_each([]<class C>() {
-    for (int const ranks : {1, 3, 6})
+    for (int const ranks : few_cases ? std::vector{6} : std::vector{1, 3, 6})
       for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);

@@ -57,6 +57,7 @@ std::vector<algorithm> algorithms_for(int ranks) {
 
 /// Empty, one, around words, around the blocks of a codec, a few blocks, around a block per rank.
 std::vector<std::size_t> sizes_for(std::size_t block, int ranks) {
+  if (few_cases) return {0, 65, block + 1};
   auto const p = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> sizes{0, 1, 63, 64, 65, 64 * p - 1, block - 1, block, block + 1};
   if (ranks == 3 || ranks == 8)  // a block for every rank and one more; not always, for time
@@ -322,7 +323,7 @@ TEST_CASE("all_reduce: one, two and three threads, with and without SIMD, give t
 TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
-    for (int const ranks : {3, 4})
+    for (int const ranks : few_cases ? std::vector{4} : std::vector{3, 4})
       for (auto const& name : algorithm_names) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
@@ -367,7 +368,7 @@ TEST_CASE("all_reduce: checksums and missing checks change no bit") {
 TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x and of feedback") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t values = 5 * C::block_values + 100;
-    for (int const ranks : {1, 3, 4})
+    for (int const ranks : few_cases ? std::vector{4} : std::vector{1, 3, 4})
       for (auto const& name : algorithm_names) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
