@@ -42,6 +42,7 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/measure_cost.hpp>

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/collective/variable_rate_plan.hpp>
@@ -48,22 +49,26 @@ vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
   return x;
 }
 
+/// Of values_of some are too large to be integers.
+error_bounded_stream const bounded({.bound = 1e-5});
+
 /// What the last of some calls reported, as far as hosts and devices must agree.
 struct figures {
   std::uint64_t bytes_sent, weight;
-  int prescale;
+  double error, parameter;
   friend bool operator==(figures const&, figures const&) = default;
 };
 
 /// x after `what`, called twice in one plan, first with another vector, which is put behind x.
-figures summed(loopback& transport, place where, operation what, std::vector<float>& x,
-               variable_rate_options const& options, call_options const& call) {
-  inceptionn const codec;
+template <class C>
+figures summed(C const& codec, loopback& transport, place where, operation what,
+               std::vector<float>& x, variable_rate_options const& options,
+               call_options const& call) {
   auto other = x;
   for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
   figures found{};
   auto const note = [&](auto const& sum, report const& last) {
-    found = {last.bytes_sent, last.weight, sum.codec().options().prescale};
+    found = {last.bytes_sent, last.weight, last.error, sum.codec().parameters()[1]};
   };
   auto const on_device = [&](auto& over, guarded_executor& executor) {
     device_vector<float> const first(other, executor), second(x, executor);
@@ -88,13 +93,14 @@ figures summed(loopback& transport, place where, operation what, std::vector<flo
   return found;
 }
 
-void compare(vectors const& x, operation what, variable_rate_options const& options,
+template <class C>
+void compare(C const& codec, vectors const& x, operation what, variable_rate_options const& options,
              call_options const& call) {
   std::vector<figures> expected(x.size()), found(x.size());
   auto const run = [&](auto const& where, std::vector<figures>& all) {
     return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       auto const rank = static_cast<std::size_t>(transport.rank());
-      all[rank] = summed(transport, where(rank), what, mine, options, call);
+      all[rank] = summed(codec, transport, where(rank), what, mine, options, call);
     });
   };
   auto const wanted = run([](std::size_t) { return place::host; }, expected);
@@ -129,8 +135,9 @@ TEST_CASE("variable rate on devices: the bits and the bytes of plans on hosts, b
           options.plan.segment_bytes = flag ? 1 : 10'000;
           options.plan.checksum = flag && n > 70;
           options.plan.decode_on_arrival_bytes = 1;
-          compare(values_of(ranks, n), operation::all_reduce, options,
-                  {.result = flag ? reduction::mean : reduction::sum});
+          call_options const call{.result = flag ? reduction::mean : reduction::sum};
+          compare(inceptionn(), values_of(ranks, n), operation::all_reduce, options, call);
+          compare(bounded, values_of(ranks, n), operation::all_reduce, options, call);
         }
 }
 
@@ -143,12 +150,16 @@ TEST_CASE("variable rate on devices: reduce_scatter and all_gather, and codecs t
         CAPTURE(fitted);
         auto options = by(how);
         options.fitted = fitted;
-        compare(values_of(3, 5001, fitted ? 1e-5f : 0.05f), what, options,
-                {.result = what == operation::all_gather ? reduction::sum : reduction::mean});
+        auto const x = values_of(3, 5001, fitted ? 1e-5f : 0.05f);
+        auto const result = what == operation::all_gather ? reduction::sum : reduction::mean;
+        compare(inceptionn(), x, what, options, {.result = result});
+        if (!fitted) compare(bounded, x, what, options, {.result = result});
       }
 }
 
-TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
+namespace {
+
+template <class C> void check_nonfinite(C const& codec) {
   auto x = values_of(3, 9001);
   x[1][8000] = std::numeric_limits<float>::quiet_NaN();
   x[2][100] = -std::numeric_limits<float>::infinity();
@@ -158,7 +169,7 @@ TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
     auto options = by(how);
     options.plan.nonfinite = nonfinite_policy::propagate;
     for (auto const result : {reduction::sum, reduction::mean})
-      compare(x, operation::all_reduce, options, {.result = result});
+      compare(codec, x, operation::all_reduce, options, {.result = result});
 
     options.plan.nonfinite = nonfinite_policy::throw_error;
     auto after = x;
@@ -167,12 +178,12 @@ TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
         auto const rank = static_cast<std::size_t>(transport.rank());
         if (!on_device) {
           auto mine = x[rank];
-          variable_rate_plan(9001, inceptionn(), transport, options).all_reduce(mine);
+          variable_rate_plan(9001, codec, transport, options).all_reduce(mine);
           return;
         }
         guarded_executor executor;
         device_vector<float> const mine(x[rank], executor);
-        variable_rate_plan sum(9001, inceptionn(), transport, executor, options);
+        variable_rate_plan sum(9001, codec, transport, executor, options);
         auto const outcome = outcome_of([&] { sum.all_reduce(mine.span()); });
         after[rank] = mine.host();
         if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
@@ -187,7 +198,8 @@ TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
   }
 }
 
-TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on all ranks") {
+/// Returns how many of the changes to messages were noticed.
+template <class C> int check_damage(C const& codec) {
   constexpr std::size_t values = 5000;
   auto const x = values_of(3, values);
   /// Rank 1 flips a bit of its message number `message` with a code, or cuts it short.
@@ -203,22 +215,22 @@ TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on a
       if (on_device) {
         guarded_executor executor;
         device_vector<float> const there(mine, executor);
-        variable_rate_plan sum(values, inceptionn(), transport, executor, by(how));
+        variable_rate_plan sum(values, codec, transport, executor, by(how));
         auto const outcome = outcome_of([&] { sum.all_reduce(there.span()); });
         if (outcome.what == "wire_error") {
           CHECK(first_difference(there.host(), mine) == nowhere);
           throw wire_error(outcome.text);
         }
       } else {
-        variable_rate_plan(values, inceptionn(), transport, by(how)).all_reduce(mine);
+        variable_rate_plan(values, codec, transport, by(how)).all_reduce(mine);
       }
     });
   };
   int complaints = 0;
   for (std::string const how : ways)
     for (int const message : {0, 1, 3})
-      // of the header, and of the code's header, table, tags and payloads
-      for (std::size_t const byte : {0, 3, 16, 34, 40, 48, 64, 68, 90, 400}) {
+      // of the header, and of the code's header, table, tags or modes, and payloads
+      for (std::size_t const byte : {0, 3, 16, 34, 40, 48, 64, 68, 72, 76, 90, 100, 400}) {
         CAPTURE(how);
         CAPTURE(message);
         CAPTURE(byte);
@@ -227,17 +239,33 @@ TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on a
         CHECK(found == damaged(false, how, message, byte));
         complaints += found[0].what == "wire_error";
       }
-  CHECK(complaints > 60);
+  return complaints;
+}
+
+}  // namespace
+
+TEST_CASE("variable rate on devices: NaN and infinity as on hosts") {
+  check_nonfinite(inceptionn());
+  check_nonfinite(bounded);
+}
+
+TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on all ranks") {
+  CHECK(check_damage(inceptionn()) > 60);
+  CHECK(check_damage(bounded) > 60);
 }
 
 TEST_CASE("variable rate on devices: values of one rank in host memory are refused on all ranks") {
-  for (std::string const how : ways) {
+  auto const check = [](auto const& codec, std::string const& how) {
     CAPTURE(how);
     check_host_memory_is_refused(5000, [&](auto& transport, auto& executor, std::span<float> x) {
-      variable_rate_plan sum(x.size(), inceptionn(), transport, executor, by(how));
+      variable_rate_plan sum(x.size(), codec, transport, executor, by(how));
       device_vector<float> const there(std::vector<float>(x.size(), 1.0f), executor);
       CHECK(sum.all_reduce(there.span()).messages == message_memory::staged);
       sum.all_reduce(x);
     });
+  };
+  for (std::string const how : ways) {
+    check(inceptionn(), how);
+    check(bounded, how);
   }
 }

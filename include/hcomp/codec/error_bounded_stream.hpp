@@ -17,7 +17,6 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 namespace hcomp {
@@ -54,6 +53,7 @@ struct error_bounded_info {
 /// float whenever something is added to it, in the order of the additions.
 /// `error_bounded_info::float_additions` says whether there were any.
 /// In a variable_rate_plan this holds for every way, and the plan divides the bound by its ranks.
+/// For vectors in a device's memory there is error_bounded_streams.
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
@@ -67,7 +67,7 @@ class error_bounded_stream {
   static constexpr std::uint8_t tag = 28;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
   /// Places in a stream have 32 bits.
-  static constexpr std::size_t max_values = detail::error_bounded_header::max_chunks * chunk_values;
+  static constexpr std::size_t max_values = detail::error_bounded_header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
@@ -233,7 +233,7 @@ class error_bounded_stream {
   /// What became known only when all was written.
   static void finish(std::span<std::byte> out, double error, std::uint64_t additions) {
     auto header = load<header_type>(out.data());
-    if (error > 0) header.error += static_cast<std::uint32_t>(error * header.error_parts) + 1;
+    header.error += header.parts_of(error);
     header.float_additions += additions;
     store(out.data(), 0, header);
   }
@@ -248,11 +248,7 @@ class error_bounded_stream {
   std::size_t write(char const* who, header_type header, std::span<std::byte> out,
                     Make const& make) const {
     std::size_t const count = header.values;
-    if (count > max_values || out.size() < capacity(count))
-      throw std::invalid_argument(
-          std::string("error_bounded_stream::") + who + ": " + std::to_string(out.size()) +
-          " bytes for " + std::to_string(count) + " values; it takes " +
-          std::to_string(capacity(count)) + ", for at most " + std::to_string(max_values));
+    header_type::require_room("error_bounded_stream::", who, count, out.size());
     std::byte* at = out.data() + header_type::front(header.chunks);
     values v;
     for (std::size_t i = 0; i < header.chunks; ++i) {

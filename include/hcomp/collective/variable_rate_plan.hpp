@@ -83,9 +83,10 @@ template <VariableRate C> struct variable_rate_terms : identity<float> {
 /// it begins to answer when it has all of them. Together with uncompressed_stream it is the
 /// baseline WA of the paper, with inceptionn WA+C; the ring with both of them INC and INC+C.
 ///
-/// On a device, vectors are in the executor's memory and codes are made and read there, with the
-/// bits that a host has; codec `inceptionn` only. Messages are in the host's memory, where the
-/// transport finds them: what crosses the bus is codes (and the aggregator's sums, uncompressed).
+/// On a device, vectors are in the executor's memory and codes are made, added and read there, with
+/// the bits that a host has; codecs `error_bounded_stream` and `inceptionn` only. Messages are in
+/// the host's memory, where the transport finds them: what crosses the bus is codes (and the
+/// aggregator's sums, uncompressed).
 /// The host checks what came, and waits for every code that has to leave: segments of some MiB,
 /// plan.segment_bytes, are better than the small ones that suit a host. What is decoded is in x for
 /// work given to the executor afterwards.
@@ -94,7 +95,8 @@ template <VariableRate C> struct variable_rate_terms : identity<float> {
 /// Weights must be 1.
 /// Memory: the longest code of the vector, those of two chunks, and by other ways than a ring the
 /// vector, unless the codec adds codes; on a device the codes as E::staging, and in its own memory
-/// the vector, where it is needed, and three segments. Nothing is allocated after the first call.
+/// the vector, where it is needed, and three segments, or four where codes are added to codes.
+/// Nothing is allocated after the first call.
 /// @tparam E  a DeviceExecutor, or nothing: the calling thread works on host memory
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 template <VariableRate C, Transport T, detail::CallingThreadOrDevice E = detail::calling_thread>

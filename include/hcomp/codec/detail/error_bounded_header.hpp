@@ -2,7 +2,6 @@
 /// @file
 /// What is in front of the chunks of an error_bounded_stream.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
@@ -10,6 +9,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 namespace hcomp::detail {
@@ -22,6 +22,9 @@ struct error_bounded_header {
   static constexpr double error_parts = 4096;
   static constexpr std::uint32_t largest_error = 2049;  ///< of one rank: half a step, rounded up
   static constexpr std::size_t max_chunks = 250'000;
+  static constexpr std::size_t max_values = max_chunks * error_bounded_chunk_values;
+  static constexpr std::size_t slot_bytes =
+      error_bounded_front(error_bounded_chunk_values) + error_bounded_chunk_values * sizeof(float);
 
   std::uint16_t magic;
   std::uint8_t version, magnitude_bits;
@@ -36,7 +39,8 @@ struct error_bounded_header {
     return (values + error_bounded_chunk_values - 1) / error_bounded_chunk_values;
   }
   HCOMP_HD static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
-    return std::min(values - chunk * error_bounded_chunk_values, error_bounded_chunk_values);
+    std::size_t const left = values - chunk * error_bounded_chunk_values;
+    return left < error_bounded_chunk_values ? left : error_bounded_chunk_values;
   }
   /// Where the first chunk begins.
   HCOMP_HD static constexpr std::size_t front(std::size_t chunks) {
@@ -45,6 +49,22 @@ struct error_bounded_header {
   static constexpr std::size_t capacity(std::size_t values) {
     return front(chunks_of(values)) + chunks_of(values) * sizeof(std::int32_t) +
            error_bounded_blocks(values) + values * sizeof(float);
+  }
+
+  /// What `error` says of values that are off by so many steps.
+  HCOMP_HD static std::uint32_t parts_of(double steps) {
+    return steps > 0 ? static_cast<std::uint32_t>(steps * error_parts) + 1 : 0;
+  }
+
+  /// @param where  whose function `who` is
+  /// @throws std::invalid_argument  too many values, or less bytes than capacity(values)
+  static void require_room(char const* where, char const* who, std::size_t values,
+                           std::size_t bytes) {
+    if (values > max_values || bytes < capacity(values))
+      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(bytes) +
+                                  " bytes for " + std::to_string(values) + " values; it takes " +
+                                  std::to_string(capacity(values)) + ", for at most " +
+                                  std::to_string(max_values));
   }
 
   /// Of one rank; the length is not known yet.
@@ -65,15 +85,17 @@ struct error_bounded_header {
   /// Of the sum of two, of the same options and length.
   /// @throws wire_error  they are more ranks than the bound is divided by
   error_bounded_header plus(error_bounded_header const& other) const {
-    if (other.weight > ranks - weight)
-      error_bounded_damaged("sums of " + std::to_string(weight) + " and " +
-                            std::to_string(other.weight) + " ranks; the bound is divided by " +
-                            std::to_string(ranks));
+    if (other.weight > ranks - weight) refuse_ranks(weight, other.weight, ranks);
     auto sum = *this;
     sum.weight += other.weight;
     sum.error += other.error;
     sum.float_additions += other.float_additions;
     return sum;
+  }
+
+  [[noreturn]] static void refuse_ranks(std::uint32_t a, std::uint32_t b, std::uint32_t ranks) {
+    error_bounded_damaged("sums of " + std::to_string(a) + " and " + std::to_string(b) +
+                          " ranks; the bound is divided by " + std::to_string(ranks));
   }
 
   /// @throws wire_error  it cannot be one, or bytes of the stream are missing
@@ -95,8 +117,7 @@ struct error_bounded_header {
       error_bounded_damaged("an error of " + std::to_string(header.error) + "/4096 steps of " +
                             std::to_string(header.weight) + " ranks, which have up to " +
                             std::to_string(largest_error) + " each");
-    if (header.values > max_chunks * error_bounded_chunk_values ||
-        header.chunks != chunks_of(header.values))
+    if (header.values > max_values || header.chunks != chunks_of(header.values))
       error_bounded_damaged(std::to_string(header.values) + " values in " +
                             std::to_string(header.chunks) + " chunks of " +
                             std::to_string(error_bounded_chunk_values));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_values.hpp>
 #include <hcomp/core/bits.hpp>
@@ -74,16 +75,11 @@ template <class Group> class inceptionn_lane {
       for (int j = 0; j < 4; ++j) values_[r][j] = inceptionn_sum(four[j], values_[r][j]);
     }
   }
-  /// As CPUs divide: a NaN keeps its bits and becomes quiet.
   HCOMP_HD void divide(float by) {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
-        bool const is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-        values_[r][j] = is_nan ? same_bits<float>(bits | 0x400000u) : values_[r][j] / by;
-      }
+      for (int j = 0; j < 4; ++j) values_[r][j] = divided(values_[r][j], by);
     }
   }
   HCOMP_HD void write(Group group, float* out, std::size_t n) const {

@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/op/detail/error_bounded_work.hpp>
 #include <hcomp/op/detail/inceptionn_work.hpp>
 #include <memory>
 #include <span>
@@ -41,7 +44,8 @@ void for_each_nonfinite_of(std::size_t count, Value const& value, F const& f) {
 /// `memory`: there their lengths are known, and their headers are read. Functions that read a code
 /// throw wire_error, and change nothing, if it is not sound.
 template <VariableRate C, CallingThreadOrDevice E> class stream_coder {
-  static_assert(sizeof(C) == 0, "of codecs of variable rate, devices know only inceptionn");
+  static_assert(sizeof(C) == 0,
+                "of codecs of variable rate, devices know error_bounded_stream and inceptionn");
 };
 
 template <VariableRate C> class stream_coder<C, calling_thread> {
@@ -52,7 +56,9 @@ template <VariableRate C> class stream_coder<C, calling_thread> {
 
   /// @param longest  values of a code
   /// @param sums     values of sums()
-  void allocate(C const&, std::size_t longest, std::size_t sums) {
+  /// @param merges   merge() will be called
+  void allocate(C const& codec, std::size_t longest, std::size_t sums, bool merges) {
+    if (merges) merged_.resize(codec.capacity(longest));
     decoded_.resize(longest);
     sums_.resize(sums);
   }
@@ -72,6 +78,13 @@ template <VariableRate C> class stream_coder<C, calling_thread> {
   std::size_t decode_add_encode(C const& codec, std::span<std::byte const> in,
                                 std::span<float const> x, std::span<std::byte> out) {
     return codec.decode_add_encode(in, x, out);
+  }
+  /// The sum of two codes of as many values; `out` may be one of them.
+  std::size_t merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
+                    std::size_t, std::span<std::byte> out) requires MergingVariableRate<C> {
+    std::size_t const bytes = codec.merge(a, b, merged_);
+    std::memcpy(out.data(), merged_.data(), bytes);
+    return bytes;
   }
   /// out = addends, which may be there, and what `in` holds.
   void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
@@ -101,28 +114,62 @@ template <VariableRate C> class stream_coder<C, calling_thread> {
 
  private:
   std::vector<float> sums_, decoded_;
+  std::vector<std::byte> merged_;
+};
+
+/// A codec's streams on a device.
+template <class C, DeviceExecutor E> struct streams_on_device {};
+template <DeviceExecutor E> struct streams_on_device<inceptionn, E> {
+  using streams = inceptionn_streams<E>;
+  static constexpr std::size_t values_per_word = 1024;  ///< of find_nonfinite
+
+  /// What work says of the stream that it has made.
+  using outcome = std::uint64_t;
+  static outcome const* outcome_there(streams const& made) { return made.bytes_there(); }
+  static std::size_t bytes_of(inceptionn const&, outcome bytes) {
+    return static_cast<std::size_t>(bytes);
+  }
+};
+template <DeviceExecutor E> struct streams_on_device<error_bounded_stream, E> {
+  using streams = error_bounded_streams<E>;
+  static constexpr std::size_t values_per_word = 4096;
+
+  using outcome = error_bounded_outcome;
+  static outcome const* outcome_there(streams const& made) { return made.outcome_there(); }
+  /// @throws wire_error  there is none
+  static std::size_t bytes_of(error_bounded_stream const& codec, outcome const& made) {
+    return streams::bytes_of(codec, made);
+  }
+};
+template <class C, class E>
+concept HasStreamsOn = requires {
+  typename streams_on_device<C, E>::streams;
 };
 
 /// On a device. Codes are checked by the host before the device sees them, and copied there and
 /// back in the order of its work. Decoding is not waited for; encoding is, once or, if a code is
 /// longer than the one before, twice.
-template <DeviceExecutor E> class stream_coder<inceptionn, E> {
+template <VariableRate C, DeviceExecutor E>
+  requires HasStreamsOn<C, E>
+class stream_coder<C, E> {
  public:
   using memory = typename E::staging;
 
   explicit stream_coder(E* executor) : executor_(executor) {}
 
-  void allocate(inceptionn const& codec, std::size_t longest, std::size_t sums) {
-    there_ = std::make_unique<device_memory>(*executor_, codec, longest, sums);
+  void allocate(C const& codec, std::size_t longest, std::size_t sums, bool merges) {
+    there_ = std::make_unique<device_memory>(*executor_, codec, longest, sums, merges);
   }
   void start() { executor_->wait(copied_); }
 
   float* sums() { return reinterpret_cast<float*>(there_->sums.data()); }
 
-  std::uint32_t measure(std::span<float const> x) { return there_->streams.measure(x); }
-  std::size_t encode(inceptionn const& codec, std::span<float const> x, std::span<std::byte> out) {
+  std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
+    return there_->streams.measure(x);
+  }
+  std::size_t encode(C const& codec, std::span<float const> x, std::span<std::byte> out) {
     there_->streams.encode(codec, x, there_->made_span());
-    return fetch(out);
+    return fetch(codec, out);
   }
   std::size_t encode(uncompressed_stream const&, std::span<float const> x,
                      std::span<std::byte> out) {
@@ -130,19 +177,26 @@ template <DeviceExecutor E> class stream_coder<inceptionn, E> {
         executor_->read(out.data(), reinterpret_cast<std::byte const*>(x.data()), x.size_bytes()));
     return x.size_bytes();
   }
-  std::size_t decode_add_encode(inceptionn const& codec, std::span<std::byte const> in,
+  std::size_t decode_add_encode(C const& codec, std::span<std::byte const> in,
                                 std::span<float const> x, std::span<std::byte> out) {
-    there_->streams.decode_add_encode(codec, sent(codec, in, x.size()), x, there_->made_span());
-    return fetch(out);
+    there_->streams.decode_add_encode(codec, sent(codec, there_->came, in, x.size()), x,
+                                      there_->made_span());
+    return fetch(codec, out);
   }
-  void decode_add(inceptionn const& codec, std::span<std::byte const> in,
-                  std::span<float const> addends, std::span<float> out) {
-    there_->streams.decode_add(codec, sent(codec, in, out.size()), addends, out);
+  std::size_t merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
+                    std::size_t values, std::span<std::byte> out) requires MergingVariableRate<C> {
+    auto const first = sent(codec, there_->other, a, values);
+    there_->streams.merge(codec, first, sent(codec, there_->came, b, values), values,
+                          there_->made_span());
+    return fetch(codec, out);
+  }
+  void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
+                  std::span<float> out) {
+    there_->streams.decode_add(codec, sent(codec, there_->came, in, out.size()), addends, out);
     executor_->wait(copied_);
   }
-  void decode(inceptionn const& codec, std::span<std::byte const> in, std::span<float> x,
-              int parts = 0) {
-    there_->streams.decode(codec, sent(codec, in, x.size()), x, parts);
+  void decode(C const& codec, std::span<std::byte const> in, std::span<float> x, int parts = 0) {
+    there_->streams.decode(codec, sent(codec, there_->came, in, x.size()), x, parts);
   }
   void decode(uncompressed_stream const&, std::span<std::byte const> in, std::span<float> x,
               int parts = 0) {
@@ -153,11 +207,13 @@ template <DeviceExecutor E> class stream_coder<inceptionn, E> {
                                 divide_chunks{x.size(), static_cast<float>(parts), x.data()});
   }
   template <class F>
-  void for_each_nonfinite(inceptionn const& codec, std::span<std::byte const> in, std::size_t count,
+  void for_each_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t count,
                           F const& f) {
-    auto const found = there_->streams.find_nonfinite(codec, sent(codec, in, count), count);
-    for (std::size_t i = 0; i < 16 * found.size(); ++i)
-      if (found[i / 16] >> i % 16 & 1u) f(i);
+    auto const found =
+        there_->streams.find_nonfinite(codec, sent(codec, there_->came, in, count), count);
+    constexpr std::size_t bits = on_device::values_per_word / 64;
+    for (std::size_t i = 0; i < bits * found.size(); ++i)
+      if (found[i / bits] >> i % bits & 1u) f(i);
   }
   template <class F>
   void for_each_nonfinite(uncompressed_stream const&, std::span<std::byte const> in,
@@ -167,36 +223,43 @@ template <DeviceExecutor E> class stream_coder<inceptionn, E> {
   }
 
  private:
-  struct device_memory {
-    inceptionn_streams<E> streams;
-    typename E::buffer came, made, sums;
-    typename E::staging bytes;
+  using on_device = streams_on_device<C, E>;
+  using outcome = typename on_device::outcome;
 
-    device_memory(E& executor, inceptionn const& codec, std::size_t longest, std::size_t sum_values)
+  struct device_memory {
+    typename on_device::streams streams;
+    typename E::buffer came, other, made, sums;
+    typename E::staging made_outcome;
+
+    device_memory(E& executor, C const& codec, std::size_t longest, std::size_t sum_values,
+                  bool merges)
         : streams(longest, executor),
           came(codec.capacity(longest)),
+          other(merges ? codec.capacity(longest) : 0),
           made(codec.capacity(longest)),
           sums(sum_values * sizeof(float)),
-          bytes(sizeof(std::uint64_t)) {}
+          made_outcome(sizeof(outcome)) {}
     std::span<std::byte> made_span() const { return {made.data(), made.size()}; }
   };
 
   /// A sound code, on the device.
-  std::span<std::byte const> sent(inceptionn const& codec, std::span<std::byte const> in,
-                                  std::size_t values) {
+  std::span<std::byte const> sent(C const& codec, typename E::buffer& to,
+                                  std::span<std::byte const> in, std::size_t values) {
     codec.check(in, values);
-    std::size_t const bytes = inceptionn::peek(in).bytes;
-    copied_ = executor_->write(there_->came.data(), in.data(), bytes);
-    return {there_->came.data(), bytes};
+    std::size_t const bytes = C::peek(in).bytes;
+    copied_ = executor_->write(to.data(), in.data(), bytes);
+    return {to.data(), bytes};
   }
   /// What was made there, to the host; returns its length.
-  std::size_t fetch(std::span<std::byte> out) {
+  /// @throws wire_error  it could not be made
+  std::size_t fetch(C const& codec, std::span<std::byte> out) {
     std::size_t const hoped = std::min({likely_, there_->made.size(), out.size()});
-    executor_->read(there_->bytes.data(),
-                    reinterpret_cast<std::byte const*>(there_->streams.bytes_there()),
-                    sizeof(std::uint64_t));
+    executor_->read(there_->made_outcome.data(),
+                    reinterpret_cast<std::byte const*>(on_device::outcome_there(there_->streams)),
+                    sizeof(outcome));
     executor_->wait(executor_->read(out.data(), there_->made.data(), hoped));
-    auto const bytes = static_cast<std::size_t>(load<std::uint64_t>(there_->bytes.data()));
+    std::size_t const bytes =
+        on_device::bytes_of(codec, load<outcome>(there_->made_outcome.data()));
     if (bytes > hoped)
       executor_->wait(
           executor_->read(out.data() + hoped, there_->made.data() + hoped, bytes - hoped));

@@ -247,8 +247,8 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
       incoming_bytes_ = std::max(
           incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
     incoming_ = memory(2 * incoming_bytes_);
-    if (MergingVariableRate<C> && merges_) merged_.resize(codec.capacity(longest));
-    coder_.allocate(codec, longest, adds_before_it_encodes_ ? layout_.values : 0);
+    coder_.allocate(codec, longest, adds_before_it_encodes_ ? layout_.values : 0,
+                    MergingVariableRate<C> && merges_);
   }
   /// Codecs have runs of 1024 values or less, which are not cut.
   std::size_t segment_blocks() const {
@@ -357,7 +357,9 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
     auto const make_sum = [&] {
       make(it, s, C::tag, [&](std::span<std::byte> out) {
         if constexpr (MergingVariableRate<C>)
-          if (one.bytes > 0) return merge(it.codec, s, payload(message), out);
+          if (one.bytes > 0)  // it is a code already
+            return coder_.merge(it.codec, payload(this->message(s)), payload(message), one.count,
+                                out);
         return coder_.decode_add_encode(it.codec, payload(message), values(it, one), out);
       });
     };
@@ -371,13 +373,6 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
       if (is_last) make_sum();  // says that it is damaged
     }
     watch.add_to(it.figures.seconds_merge);
-  }
-  /// To a segment that is a code already.
-  std::size_t merge(C const& codec, std::size_t s, std::span<std::byte const> code,
-                    std::span<std::byte> out) {
-    std::size_t const bytes = codec.merge(payload(message(s)), code, merged_);
-    std::memcpy(out.data(), merged_.data(), bytes);
-    return bytes;
   }
   /// A sum that is a code to floats.
   void decode_sums(call const& it, std::size_t s) {
@@ -480,7 +475,6 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
   std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
   std::size_t incoming_bytes_ = 0;
   memory messages_ = memory(std::size_t{0}), incoming_ = memory(std::size_t{0});
-  std::vector<std::byte> merged_;
   stream_coder<C, E> coder_;  // its work reads messages
   code_findings found_;
   std::vector<typename T::request> early_sends_;

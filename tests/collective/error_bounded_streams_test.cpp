@@ -1,0 +1,267 @@
+/// @file
+/// Streams of error_bounded_stream by executors: the host's bytes, values and complaints.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/error_bounded.hpp>
+#include <support/guarded_executor.hpp>
+#include <support/lane_executor.hpp>
+#include <utility>
+#include <vector>
+
+using hcomp::error_bounded_stream;
+using hcomp::error_bounded_streams;
+using hcomp::testing::guarded_executor;
+using lanes::array;
+
+namespace {
+
+using floats = std::vector<float>;
+using bytes = std::vector<std::byte>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t many = std::size_t{256} << 20;
+
+bytes encoded(error_bounded_stream const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return out;
+}
+bool same(floats const& a, floats const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+bool begins_with(bytes const& code, bytes const& expected) {
+  return code.size() >= expected.size() &&
+         std::equal(expected.begin(), expected.end(), code.begin());
+}
+
+/// Blocks in all forms, in runs of some and alone: zeros, few values, differences, integers; and
+/// some with floats, among them NaN and infinity.
+floats of_all_forms(std::size_t n, std::uint64_t seed, double step) {
+  auto const smooth = error_bounded::smooth(n, seed).x;
+  floats x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const block = i / 32, random = hcomp::mix(seed * 1000 + i);
+    std::uint64_t const form = hcomp::mix(seed * 77 + (block % 16 < 8 ? block / 8 : block)) % 6;
+    double const laplace = error_bounded::laplace(seed, i);
+    if (form == 1) x[i] = static_cast<float>(random % 9 == 0 ? 300 * step * laplace : 0);
+    if (form == 2) x[i] = smooth[i] * static_cast<float>(3e4 * step);
+    if (form == 3) x[i] = static_cast<float>(40 * step * laplace);
+    if (form == 4) x[i] = static_cast<float>(1e5 * step * (1 + 1e-4 * laplace));
+    if (form == 5) {
+      x[i] = static_cast<float>((random % 11 == 0 ? 1e9 : 1e3) * step * laplace);
+      if (random % 200 == 1) x[i] = random % 400 == 1 ? not_a_number : -infinity;
+      if (random % 200 == 2) x[i] = hcomp::same_bits<float>(0xffabcdefu);
+    }
+  }
+  return x;
+}
+
+/// All that an executor does with vectors of two ranks, against the host.
+template <class E>
+void check_vectors(E& executor, error_bounded_stream const& codec, floats const& x,
+                   floats const& second, std::size_t most_bytes = many) {
+  std::size_t const n = x.size();
+  error_bounded_streams streams(n, executor, most_bytes);
+  array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
+  array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
+  auto const expected = encoded(codec, x), other = encoded(codec, second);
+  for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
+    streams.encode(codec, there.span(), code.span());
+    REQUIRE(streams.bytes(codec) == expected.size());
+    REQUIRE(begins_with(code.host(), expected));
+  }
+  floats decoded(n);
+  codec.decode(expected, decoded);
+  streams.decode(codec, code.span(), y.span());
+  CHECK(same(y.host(), decoded));
+
+  array<std::byte, E> const added(executor, other);
+  codec.decode_add(other, decoded);
+  streams.decode_add(codec, added.span(), y.span(), y.span());
+  CHECK(same(y.host(), decoded));
+  decoded = x;
+  codec.decode_add(other, decoded);
+  streams.decode_add(codec, added.span(), there.span(), y.span());
+  CHECK(same(y.host(), decoded));
+
+  bytes sum(codec.capacity(n));
+  sum.resize(codec.decode_add_encode(other, x, sum));
+  streams.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(streams.bytes(codec) == sum.size());
+  CHECK(begins_with(code.host(), sum));
+
+  // of two ranks and of three, so that headers are added
+  array<std::byte, E> const two(executor, sum);
+  bytes five(codec.capacity(n));
+  five.resize(codec.merge(sum, other, five));
+  streams.merge(codec, two.span(), added.span(), n, code.span());
+  REQUIRE(streams.bytes(codec) == five.size());
+  CHECK(begins_with(code.host(), five));
+
+  streams.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  codec.decode(five, decoded);
+  for (float& value : decoded) value /= 3;
+  CHECK(same(y.host(), decoded));
+  std::vector<std::uint64_t> nonfinite((n + 4095) / 4096);
+  for (std::size_t i = 0; i < n; ++i)
+    if (!hcomp::is_finite(decoded[i])) nonfinite[i / 4096] |= std::uint64_t{1} << i % 4096 / 64;
+  CHECK(std::ranges::equal(streams.find_nonfinite(codec, code.span(), n), nonfinite));
+}
+
+template <class E>
+void check_forms(E& executor, error_bounded_stream const& codec, std::size_t n,
+                 std::size_t most_bytes = many) {
+  check_vectors(executor, codec, of_all_forms(n, n + 1, codec.step()),
+                of_all_forms(n, n + 2, codec.step()), most_bytes);
+}
+
+std::string complaint(auto const& f) {
+  try {
+    f();
+  } catch (hcomp::wire_error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("error_bounded_streams: the host's bytes and values; the host touches no memory") {
+  for (double const bound : {1e-20, 1e-3, 1e4})
+    for (int const bits : {10, 18, 22})
+      for (std::size_t const n : {0, 1, 31, 32, 33, 4095, 4096, 4097, 21'000}) {
+        CAPTURE(bound);
+        CAPTURE(bits);
+        CAPTURE(n);
+        guarded_executor executor;
+        check_forms(executor, error_bounded_stream({bound, 3, bits}), n);
+      }
+  // all integers, all floats, and all zeros
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  for (float const scale : {1e-2f, 1e20f, 0.0f}) {
+    CAPTURE(scale);
+    floats x[2] = {floats(9000), floats(9000)};
+    for (std::size_t i = 0; i < 9000; ++i) {
+      x[0][i] = scale * static_cast<float>(error_bounded::laplace(5, i));
+      x[1][i] = i % 3 == 0 ? -x[0][i] : x[0][i];  // floats that cancel
+    }
+    guarded_executor executor;
+    check_vectors(executor, codec, x[0], x[1]);
+  }
+}
+
+TEST_CASE("error_bounded_streams: by several lanes, and by threads") {
+  lanes::sharing_executor<5> five;
+  lanes::sharing_executor<32> warp;
+  hcomp::reference_executor threads(3);
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  for (std::size_t const n : {0, 1, 33, 4097, 9000}) {
+    CAPTURE(n);
+    check_forms(five, codec, n);
+    check_forms(threads, codec, n);
+  }
+  check_forms(warp, codec, 9000);
+  lanes::sharing_executor<128> block;
+  check_forms(block, codec, 5000);
+}
+
+TEST_CASE("error_bounded_streams: more chunks than are added up at once, and in parts") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  hcomp::reference_executor executor(2);
+  for (std::size_t const most : {std::size_t{0}, many})
+    check_forms(executor, codec, 600 * 4096 + 5, most);
+}
+
+TEST_CASE("error_bounded_streams: sums that no ranks have are told as on the host, the first one") {
+  constexpr std::size_t n = 9000;
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  auto const complaints = [&](auto& executor, bytes const& a, bytes const& b) {
+    error_bounded_streams streams(n, executor);
+    array const first(executor, a), second(executor, b), code(executor, bytes(codec.capacity(n)));
+    auto const found = complaint([&] {
+      streams.merge(codec, first.span(), second.span(), n, code.span());
+      streams.bytes(codec);
+    });
+    bytes out(codec.capacity(n));
+    CHECK(found == complaint([&] { codec.merge(a, b, out); }));
+    return found;
+  };
+  /// Streams of blocks of floats and integers, whose first words at some places are other ones.
+  auto const changed = [&](std::vector<std::pair<std::size_t, std::uint32_t>> const& changes) {
+    floats x(n, 1e30f);
+    auto code = encoded(codec, x);
+    for (auto const& [i, word] : changes) {
+      std::size_t const chunk = i / 4096;
+      std::size_t const at = hcomp::load<std::uint32_t>(code.data() + 56, chunk) + 4 +
+                             (std::min<std::size_t>(n - chunk * 4096, 4096) + 31) / 32;
+      hcomp::store(code.data() + at, i % 4096, word);
+    }
+    return code;
+  };
+  constexpr std::uint32_t one_too_many = 3u << 18, huge = 0x28000000u;
+  std::vector<std::vector<std::pair<std::size_t, std::uint32_t>>> const all = {
+      {},
+      {{70, one_too_many}},
+      {{8500, huge}},
+      {{4200, huge}, {4231, one_too_many}, {4300, huge + 5}},
+      {{8999, one_too_many}, {4400, huge}},
+      {{5000, one_too_many}, {5100, huge}}};
+  floats const zeros(n, 0.0f);
+  floats const integers(n, 1.0f);
+  auto const check = [&](auto& executor) {
+    std::vector<std::string> texts;
+    for (auto const& changes : all)
+      for (auto const& added : {encoded(codec, zeros), encoded(codec, integers), changed(changes)})
+        texts.push_back(complaints(executor, changed(changes), added));
+    CHECK(std::ranges::count(texts, "") < 8);
+    CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("no ranks") < 99; }) > 2);
+    CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("the most") < 99; }) > 2);
+
+    auto const one = encoded(codec, integers);
+    bytes two(codec.capacity(n));
+    two.resize(codec.merge(one, one, two));
+    CHECK(complaints(executor, two, one) == "");
+    CHECK(complaints(executor, two, two).find("sums of 2 and 2 ranks") != std::string::npos);
+    CHECK(complaints(executor, one, one) == "");  // what was wrong before is forgotten
+  };
+  guarded_executor device;
+  check(device);
+  lanes::sharing_executor<5> five;
+  check(five);
+}
+
+TEST_CASE("error_bounded_streams: what there is no room for is refused") {
+  guarded_executor executor;
+  error_bounded_stream const codec;
+  error_bounded_streams streams(100, executor);
+  array<float, guarded_executor> const x(executor, floats(101));
+  array<std::byte, guarded_executor> const code(executor, bytes(1000));
+  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span(), code.span()),
+                       "error_bounded_streams::encode: 101 values, made for 100",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span().first(100), code.span().first(467)),
+                       "error_bounded_streams::encode: 467 bytes for 100 values; it takes 468, for "
+                       "at most 1024000000",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(streams.encode(codec, x.span().first(10), code.span().subspan(2)),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(streams.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
+  CHECK_THROWS_AS(streams.find_nonfinite(codec, code.span(), 101), std::invalid_argument);
+}

@@ -1,0 +1,80 @@
+#pragma once
+/// @file
+/// An executor whose blocks are worked on by several lanes that share memory, as thread blocks are,
+/// and arrays where an executor's memory is.
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <span>
+#include <support/lane_group.hpp>
+#include <vector>
+
+namespace lanes {
+
+/// Lanes that share memory.
+template <int Lanes> class sharing_group : public lane_group<Lanes> {
+ public:
+  sharing_group(lane_group<Lanes> group, float* scratch)
+      : lane_group<Lanes>(group), scratch_(scratch) {}
+  float* scratch() const { return scratch_; }
+
+ private:
+  float* scratch_;
+};
+
+/// Scratch has what the block before has left there.
+template <int Lanes> struct sharing_executor {
+  static constexpr hcomp::memory_space space = hcomp::memory_space::host;
+  using buffer = hcomp::host_buffer;
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    std::vector<float> scratch;
+    if constexpr (requires { f.scratch_bytes(); }) scratch.resize(f.scratch_bytes() / 4, -7.0f);
+    run<Lanes>([&](auto group) {
+      for (std::size_t i = 0; i < blocks; ++i) {
+        f(sharing_group<Lanes>(group, scratch.data()), i);
+        group.sync();
+      }
+    });
+  }
+  void synchronize() {}
+};
+
+/// An array where the executor's memory is.
+template <class T, class E> class array {
+ public:
+  /// @param shift  of the first value, from where memory begins
+  array(E& executor, std::vector<T> const& values, std::size_t shift = 0)
+      : executor_(&executor),
+        count_(values.size()),
+        shift_(shift),
+        memory_((count_ + shift) * sizeof(T)) {
+    std::vector<T> all(shift, T{});
+    all.insert(all.end(), values.begin(), values.end());
+    if (all.empty()) return;
+    if constexpr (hcomp::DeviceExecutor<E>)
+      executor.wait(executor.write(memory_.data(), all.data(), memory_.size()));
+    else
+      std::copy_n(reinterpret_cast<std::byte const*>(all.data()), memory_.size(), memory_.data());
+  }
+  std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()) + shift_, count_}; }
+  std::vector<T> host() const {
+    std::vector<T> all(count_ + shift_);
+    if (all.empty()) return all;
+    if constexpr (hcomp::DeviceExecutor<E>)
+      executor_->wait(executor_->read(all.data(), memory_.data(), memory_.size()));
+    else
+      std::copy_n(memory_.data(), memory_.size(), reinterpret_cast<std::byte*>(all.data()));
+    return {all.begin() + static_cast<std::ptrdiff_t>(shift_), all.end()};
+  }
+
+ private:
+  E* executor_;
+  std::size_t count_, shift_;
+  typename E::buffer memory_;
+};
+
+}  // namespace lanes
