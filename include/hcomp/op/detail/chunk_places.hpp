@@ -33,6 +33,20 @@ HCOMP_HD inline void copy_words(std::size_t lane, std::size_t lanes, std::byte* 
   for (std::size_t i = tail + lane; i < bytes; i += lanes) to[i] = from[i];
 }
 
+/// Copies bytes `begin` to `end` of `in` to `to`, which has room for 4 bytes more; both at
+/// multiples of 4. Returns where they begin there. For all lanes, after their next sync.
+template <class Group>
+HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, std::size_t begin,
+                                      std::size_t end, std::byte* to) {
+  std::size_t const skipped = begin % 4, bytes = skipped + end - begin;
+  std::byte const* const from = in + (begin - skipped);
+  auto const lane = static_cast<std::size_t>(group.lane());
+  for (std::size_t i = lane; i < bytes / 4; i += Group::lanes)
+    store_aligned(to, i, load_aligned<std::uint32_t>(from, i));
+  for (std::size_t i = bytes / 4 * 4 + lane; i < bytes; i += Group::lanes) to[i] = from[i];
+  return to + skipped;
+}
+
 /// Of every `per_block` of `count` words: what those before each add up to, and all of them.
 struct sum_words {
   std::size_t count, per_block;

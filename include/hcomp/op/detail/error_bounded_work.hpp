@@ -1,11 +1,9 @@
 #pragma once
 /// @file
-/// What an executor runs for error_bounded_stream: chunks of 4096 values, a lane for each block of
-/// 32.
+/// What an executor runs for error_bounded_stream: chunks of 4096 values.
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/error_bounded_blocks.hpp>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
@@ -15,154 +13,9 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/detail/chunk_places.hpp>
-#include <type_traits>
+#include <hcomp/op/detail/error_bounded_lanes.hpp>
 
 namespace hcomp::detail {
-
-inline constexpr std::size_t error_bounded_most_blocks =
-    error_bounded_chunk_values / error_bounded_block_values;
-
-/// What the lanes that read a chunk share.
-struct error_bounded_reading {
-  std::uint32_t places[error_bounded_most_blocks];  ///< of the payloads, in the chunk
-  /// Blocks that do not depend on those before them begin runs. The integers before the blocks of
-  /// run r are what all integers at the ends of blocks are together up to there, without this.
-  std::uint32_t bases[error_bounded_most_blocks + 1];
-};
-/// And those that write one.
-struct error_bounded_sharing {
-  error_bounded_reading first, second;
-  std::int32_t last[error_bounded_most_blocks];  ///< integer of every block
-
-  /// One lane has its own.
-  template <class Group>
-  using place = std::conditional_t<Group::lanes == 1, error_bounded_sharing, std::byte>;
-  template <class Group> HCOMP_HD static error_bounded_sharing& of(Group group, place<Group>& own) {
-    if constexpr (Group::lanes == 1) {
-      return own;
-    } else {
-      static_assert(SharesMemory<Group>);
-      return *reinterpret_cast<error_bounded_sharing*>(group.scratch());
-    }
-  }
-};
-
-HCOMP_HD inline std::size_t error_bounded_values_of_block(std::size_t block, std::size_t values) {
-  std::size_t const left = values - block * error_bounded_block_values;
-  return left < error_bounded_block_values ? left : error_bounded_block_values;
-}
-
-// Blocks are moved by fours of values where they lie on a multiple of 16 bytes.
-HCOMP_HD inline bool moves_fours(float const* x, std::size_t n) {
-  return n == error_bounded_block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
-}
-/// @param block  behind n values, zeros
-HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
-  auto const* const from = reinterpret_cast<std::byte const*>(x);
-  if (moves_fours(x, n))
-    for (std::size_t j = 0; j < n; j += 4)
-      memcpy(block + j, __builtin_assume_aligned(from + 4 * j, 16), 16);
-  else
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j) block[j] = j < n ? x[j] : 0.0f;
-}
-HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) {
-  auto* const to = reinterpret_cast<std::byte*>(out);
-  if (moves_fours(out, n))
-    for (std::size_t j = 0; j < n; j += 4)
-      memcpy(__builtin_assume_aligned(to + 4 * j, 16), block + j, 16);
-  else
-    for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
-}
-
-/// Takes the blocks of a chunk of a sound stream, as many at a time as there are lanes. All lanes
-/// call the same functions.
-template <class Group> class error_bounded_lane_reader {
- public:
-  /// @param in  at a multiple of 4
-  /// @param i   chunk of a stream of `values` values
-  HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     error_bounded_reading& shared) {
-    chunk_ = in + load_aligned<std::uint32_t>(in + sizeof(error_bounded_header), i);
-    values_ = error_bounded_header::values_of(i, values);
-    shared_ = &shared;
-    // the payloads of sparse blocks tell their lengths, so one is found after the other
-    if (group.lane() == 0) {
-      std::size_t at = error_bounded_front(values_);
-      for (std::size_t k = 0; k < error_bounded_blocks(values_); ++k) {
-        shared.places[k] = static_cast<std::uint32_t>(at);
-        at += error_bounded_payload(mode_of(k), chunk_ + at,
-                                    error_bounded_values_of_block(k, values_));
-      }
-      shared.bases[0] = 0u - load<std::uint32_t>(chunk_);
-    }
-    group.sync();
-  }
-
-  /// v = the lane's next block.
-  /// @param k  which that is: in every call, one more than that of the lane below, and as many as
-  ///           there are lanes more than in the call before; zeros, if there are not so many
-  HCOMP_HD void take(Group group, std::size_t k, error_bounded_values& v) {
-    using state = error_bounded_values::state;
-    bool const is_here = k < error_bounded_blocks(values_);
-    std::uint8_t const byte = is_here ? mode_of(k) : 0;
-    error_bounded_mode const mode{byte, 0};
-    bool const is_difference = mode.kind() == error_bounded_kind::difference;
-    std::uint32_t last = 0;
-    v.is = state::zeros;
-    if (byte == error_bounded_words_mode) {
-      std::byte const* const words = chunk_ + shared_->places[k];
-      std::size_t const n = error_bounded_values_of_block(k, values_);
-      v.is = state::words;
-      for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-        v.set_word(j, j < n ? load<std::uint32_t>(words, j) : 0);
-    } else if (byte != 0) {
-      v.is = state::integers;
-      last = static_cast<std::uint32_t>(
-          unpack_block(mode, chunk_ + shared_->places[k], 0, false, v.q));
-    }
-
-    // above, what the ends of blocks are together, and below, how many runs begin
-    auto const sums = group.running_sum(std::uint64_t{last} << 32 | (is_difference ? 0u : 1u));
-    std::uint32_t const before = ends_ + static_cast<std::uint32_t>(sums.before >> 32);
-    std::uint32_t const run =
-        runs_ + static_cast<std::uint32_t>(sums.before) + (is_difference ? 0 : 1);
-    if (is_here && !is_difference) shared_->bases[run] = before;
-    ends_ += static_cast<std::uint32_t>(sums.all >> 32);
-    runs_ += static_cast<std::uint32_t>(sums.all);
-    group.sync();
-    if (!is_difference) return;
-    auto const base = static_cast<std::int32_t>(before - shared_->bases[run]);
-    for (auto& value : v.q) value = add_wrapping(value, base);
-  }
-
- private:
-  HCOMP_HD std::uint8_t mode_of(std::size_t k) const {
-    return static_cast<std::uint8_t>(chunk_[sizeof(std::int32_t) + k]);
-  }
-
-  std::byte const* chunk_;
-  std::size_t values_;
-  error_bounded_reading* shared_;
-  std::uint32_t ends_ = 0, runs_ = 0;  ///< of the calls before
-};
-
-/// v += other.
-HCOMP_HD inline void add_blocks(error_bounded_grid const& grid, error_bounded_values& v,
-                                error_bounded_values& other, error_bounded_sums& sums) {
-  using state = error_bounded_values::state;
-  if (other.is == state::zeros) return;
-  if (v.is == state::zeros) {
-    v = other;
-  } else if (v.is == state::integers && other.is == state::integers) {
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-      v.q[j] = add_wrapping(v.q[j], other.q[j]);
-  } else {
-    if (v.is == state::integers) v.make_words();
-    if (other.is == state::integers) other.make_words();
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-      v.set_word(j, sum_of_words(grid, v.word(j), other.word(j), sums));
-  }
-}
 
 /// Why a stream could not be made.
 enum class error_bounded_fault : std::uint32_t {
@@ -190,7 +43,9 @@ struct encode_error_bounded_chunks {
   std::uint32_t* lengths;
   error_bounded_found* found;
 
-  static constexpr std::size_t scratch_bytes() { return sizeof(error_bounded_sharing); }
+  std::size_t scratch_bytes() const {
+    return error_bounded_scratch(1u + (a ? 1u : 0u) + (b ? 1u : 0u));
+  }
 
   /// Ranks that are summed.
   HCOMP_HD static std::uint32_t weight_of(std::byte const* in) {
@@ -201,14 +56,15 @@ struct encode_error_bounded_chunks {
     using state = error_bounded_values::state;
     std::size_t const i = first + place, n = error_bounded_header::values_of(i, values);
     std::size_t const blocks = error_bounded_blocks(n);
-    typename error_bounded_sharing::place<Group> own;
-    auto& shared = error_bounded_sharing::of(group, own);
+    error_bounded_sharing<Group> shared(group);
     error_bounded_lane_reader<Group> of_a, of_b;
-    if (a) of_a.open(group, a, i, values, shared.first);
-    if (b) of_b.open(group, b, i, values, shared.second);
+    std::size_t rooms = 0;
+    if (a) of_a.open(group, a, i, values, shared->first, shared.chunk(rooms++));
+    if (b) of_b.open(group, b, i, values, shared->second, shared.chunk(rooms++));
     error_bounded_range const range(grid, weight_of(a) + weight_of(b) + (x ? 1 : 0));
     std::byte* const slot = slots + place * error_bounded_header::slot_bytes;
-    std::byte* payloads = slot + error_bounded_front(n);
+    std::byte* const chunk = Group::lanes == 1 ? slot : shared.chunk(rooms);
+    std::byte* payloads = chunk + error_bounded_front(n);
 
     double error = 0;
     error_bounded_sums sums;
@@ -233,11 +89,11 @@ struct encode_error_bounded_chunks {
       if (v.is == state::words) v.simplify(grid);
 
       bool const is_integers = v.is == state::integers;
-      if (is_here) shared.last[k] = is_integers ? v.q[error_bounded_block_values - 1] : 0;
+      if (is_here) shared->last[k] = is_integers ? v.q[error_bounded_block_values - 1] : 0;
       group.sync();
       std::int32_t before = 0;
-      if (is_integers) before = k == 0 ? v.q[0] : shared.last[k - 1];
-      if (k == 0) store_aligned(slot, 0, before);
+      if (is_integers) before = k == 0 ? v.q[0] : shared->last[k - 1];
+      if (k == 0) store_aligned(chunk, 0, before);
       error_bounded_shape shape{};
       error_bounded_mode mode{0, 0};
       bool fits = true;
@@ -252,7 +108,7 @@ struct encode_error_bounded_chunks {
       auto const bytes = group.running_sum(mode.bytes);
       std::byte* const payload = payloads + bytes.before;
       payloads += bytes.all;
-      if (is_here) slot[sizeof(std::int32_t) + k] = static_cast<std::byte>(mode.byte);
+      if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(mode.byte);
       if (is_integers)
         put_block(v.q, before, here, mode, shape.nonzero, payload);
       else if (v.is == state::words)
@@ -264,13 +120,19 @@ struct encode_error_bounded_chunks {
       }
     }
 
+    auto const bytes = static_cast<std::size_t>(payloads - chunk);
+    if constexpr (Group::lanes > 1) {
+      group.sync();
+      copy_words(static_cast<std::size_t>(group.lane()), Group::lanes, slot, chunk, bytes);
+    }
+
     std::uint32_t const parts =
         x ? largest_in(group, error_bounded_header::parts_of(error), 12) : 0;
     static_assert(error_bounded_header::largest_error < 1 << 12);
     std::uint64_t const additions = b ? group.sum(sums.float_additions) : 0;
     auto& mine = found[i];
     if (group.lane() == 0) {
-      lengths[i] = static_cast<std::uint32_t>(payloads - slot);
+      lengths[i] = static_cast<std::uint32_t>(bytes);
       mine.error = parts;
       mine.float_additions = static_cast<std::uint32_t>(additions);
     }
@@ -381,7 +243,7 @@ struct decode_error_bounded_chunks {
   float divided_by;
   float* out;
 
-  static constexpr std::size_t scratch_bytes() { return sizeof(error_bounded_sharing); }
+  static constexpr std::size_t scratch_bytes() { return error_bounded_scratch(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     for_blocks(group, *this, i, [&](std::size_t first, std::size_t n, float* block) {
@@ -401,9 +263,9 @@ struct decode_error_bounded_chunks {
   /// f(first, n, values) for the lane's blocks of chunk i.
   template <class Group, class Work, class F>
   HCOMP_HD static void for_blocks(Group group, Work const& work, std::size_t i, F const& f) {
-    typename error_bounded_sharing::place<Group> own;
+    error_bounded_sharing<Group> shared(group);
     error_bounded_lane_reader<Group> reader;
-    reader.open(group, work.in, i, work.values, error_bounded_sharing::of(group, own).first);
+    reader.open(group, work.in, i, work.values, shared->first, shared.chunk(0));
     std::size_t const n = error_bounded_header::values_of(i, work.values);
     for (std::size_t begin = 0; begin < error_bounded_blocks(n); begin += Group::lanes) {
       std::size_t const k = begin + static_cast<std::size_t>(group.lane());
@@ -430,7 +292,7 @@ struct find_nonfinite_error_bounded {
   std::byte const* in;
   std::uint64_t* found;
 
-  static constexpr std::size_t scratch_bytes() { return sizeof(error_bounded_sharing); }
+  static constexpr std::size_t scratch_bytes() { return error_bounded_scratch(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one

@@ -26,21 +26,6 @@ HCOMP_HD inline inceptionn_part inceptionn_part_of(std::byte const* in, std::siz
                          : static_cast<std::size_t>(load_aligned<inceptionn_header>(in).bytes)};
 }
 
-/// Copies a chunk to `to`, which has room for 4 bytes more, and lies at a multiple of 4; returns
-/// where it begins there. For all lanes, after their next sync.
-/// @param in  the stream, at a multiple of 4
-template <class Group>
-HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, inceptionn_part part,
-                                      std::byte* to) {
-  std::size_t const skipped = part.begin % 4, bytes = skipped + part.end - part.begin;
-  std::byte const* const from = in + (part.begin - skipped);
-  auto const lane = static_cast<std::size_t>(group.lane());
-  for (std::size_t i = lane; i < bytes / 4; i += Group::lanes)
-    store_aligned(to, i, load_aligned<std::uint32_t>(from, i));
-  for (std::size_t i = bytes / 4 * 4 + lane; i < bytes; i += Group::lanes) to[i] = from[i];
-  return to + skipped;
-}
-
 /// Of lanes that share memory: payloads are at odd addresses, and are put together and taken apart
 /// there. A chunk, 3 bytes before it, and words behind it that are read.
 inline constexpr std::size_t inceptionn_scratch_bytes =
@@ -54,7 +39,7 @@ HCOMP_HD void decode_chunk(Group group, inceptionn_rule const& rule, std::byte c
   std::size_t const bytes = part.end - part.begin, n = inceptionn_values_of(i, values);
   if constexpr (SharesMemory<Group>) {
     auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-    std::byte const* const chunk = bring_words(group, in, part, shared);
+    std::byte const* const chunk = bring_words(group, in, part.begin, part.end, shared);
     group.sync();
     mine.decode_words(group, rule, chunk, bytes, n);
     group.sync();  // before it is written again
