@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <collective/endings.hpp>
 #include <collective/host_memory.hpp>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
@@ -11,6 +12,7 @@
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/detail/lhc_plan.hpp>
+#include <hcomp/codec/detail/mark_list.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/collective/detail/device_sketch.hpp>
@@ -20,6 +22,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/op/detail/sketch_runs.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 #include <limits>
@@ -39,39 +42,74 @@ using namespace hcomp::testing;
 
 namespace {
 
-using over_staging = staged<loopback, guarded_executor>;
+auto const direct = algorithm::from("direct");
+using over_staging = staged<tampered_transport, guarded_executor>;
 
-/// Sums of all ranks, and how they were made.
-struct sums {
-  sparse::vectors x;
-  std::vector<std::string> choices;  ///< of each rank
-  std::vector<std::uint64_t> sent;
+auto const untampered = [](loopback& inner) {
+  return tampered_transport(inner, [](int, int, std::span<std::byte>) {});
 };
 
-/// Two sums with one plan, by ranks of which some are on devices.
+/// body(plan, x, y) on one rank, with a plan for them on a host or on a device; what becomes of
+/// both.
+template <class Lane, class F>
+void on_plan(tampered_transport& transport, sparse_plan_options const& options, bool is_device,
+             std::vector<float>& x, std::vector<float>& y, F const& body) {
+  if (!is_device) {
+    host_executor executor;
+    sparse_plan<Lane, tampered_transport, host_executor> sum(x.size(), transport, executor,
+                                                             options);
+    return body(sum, std::span(x), std::span(y));
+  }
+  guarded_executor executor;
+  over_staging over(transport, executor);
+  sparse_plan<Lane, over_staging, guarded_executor> sum(x.size(), over, executor, options);
+  device_vector<float> const x_there(x, executor), y_there(y, executor);
+  try {
+    body(sum, x_there.span(), y_there.span());
+  } catch (std::exception const&) {
+    x = x_there.host();
+    throw;
+  }
+  x = x_there.host();
+  y = y_there.host();
+}
+
+/// Vectors of all ranks after two calls with one plan, and what was said of the second.
+struct sums {
+  sparse::vectors first, x;
+  std::vector<std::string> choices;  ///< of each rank
+  std::vector<std::uint64_t> sent;
+  std::vector<int> hops;
+};
+
+/// By ranks of which some are on devices.
 template <class Lane>
 sums sums_of(sparse::vectors const& x, sparse_plan_options const& options, reduction result,
-             bool (*is_device)(int rank)) {
-  sums found{{}, std::vector<std::string>(x.size()), std::vector<std::uint64_t>(x.size())};
-  found.x = on_ranks(x, [&](loopback& transport, auto& mine) {
-    auto const rank = static_cast<std::size_t>(transport.rank());
-    std::vector<float> first(mine.size(), 1.0f);
-    auto const sum_both = [&](auto& sum, std::span<float> ones, std::span<float> values) {
-      sum.all_reduce(ones);
-      found.sent[rank] = sum.all_reduce(values, {.seed = 3, .result = result}).bytes_sent;
-      found.choices[rank] = sum.choice().text();
-    };
-    if (!is_device(transport.rank())) {
-      host_executor executor;
-      sparse_plan<Lane, loopback, host_executor> sum(mine.size(), transport, executor, options);
-      return sum_both(sum, first, mine);
-    }
-    guarded_executor executor;
-    over_staging over(transport, executor);
-    sparse_plan<Lane, over_staging, guarded_executor> sum(mine.size(), over, executor, options);
-    device_vector<float> const ones(first, executor), there(mine, executor);
-    sum_both(sum, ones.span(), there.span());
-    mine = there.host();
+             bool (*is_device)(int rank), operation what = operation::all_reduce) {
+  sums found{sparse::vectors(x.size(), std::vector<float>(x[0].size(), 1.0f)),
+             {},
+             std::vector<std::string>(x.size()),
+             std::vector<std::uint64_t>(x.size()),
+             std::vector<int>(x.size())};
+  found.x = on_ranks(x, [&](loopback& inner, auto& mine) {
+    auto const rank = static_cast<std::size_t>(inner.rank());
+    auto transport = untampered(inner);
+    bool const on_device = is_device(inner.rank());
+    auto& ones = found.first[rank];
+    on_plan<Lane>(transport, options, on_device, mine, ones, [&](auto& sum, auto values, auto y) {
+      perform(what, sum, y);
+      auto const before = buffers_made;
+      auto const report = perform(what, sum, values, {.seed = 3, .result = result});
+      found.choices[rank] = what == operation::all_reduce ? sum.choice().text() : "";
+      found.sent[rank] = report.bytes_sent;
+      found.hops[rank] = report.hops;
+      bool const by_shards =
+          what != operation::all_reduce || (options.plan.how.kind == algorithm_kind::direct &&
+                                            (options.ways.dense || options.ways.packed));
+      if (!by_shards) return;
+      CHECK(buffers_made == before);
+      CHECK(report.messages == (on_device ? message_memory::staged : message_memory::host));
+    });
   });
   return found;
 }
@@ -81,9 +119,11 @@ auto const all_but_one = [](int rank) { return rank != 1; };
 
 void check_equal(sums const& found, sums const& wanted) {
   for (std::size_t r = 0; r < wanted.x.size(); ++r) {
+    CHECK(first_difference(found.first[r], wanted.first[r]) == nowhere);
     CHECK(first_difference(found.x[r], wanted.x[r]) == nowhere);
     CHECK(found.choices[r] == wanted.choices[r]);
     CHECK(found.sent[r] == wanted.sent[r]);
+    CHECK(found.hops[r] == wanted.hops[r]);
   }
 }
 
@@ -96,23 +136,16 @@ template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
     for (std::size_t const n :
          {std::size_t{0}, std::size_t{1}, std::size_t{65}, 2 * run - 1, 2 * run, 2 * run + 100})
       for (double const density : {0.0, 0.02, 0.6})
-        for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
+        for (std::string const name : {"ring", "torus", "doubling"}) {
           CAPTURE(ranks);
           CAPTURE(n);
           CAPTURE(density);
           CAPTURE(name);
-          // By direct, hosts add up floats in another order.
-          if (std::is_same_v<Lane, float> && name == "direct") continue;
           vectors const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
           sparse_plan_options const options{.plan = {.how = algorithm::from(name)}};
           auto const result = n % 2 == 0 ? reduction::sum : reduction::mean;
-          auto found = sums_of<Lane>(x, options, result, all);
-          auto const wanted = sums_of<Lane>(x, options, result, none);
-          if (name == "direct") {  // on hosts, each shard has its own way
-            found.choices = wanted.choices;
-            found.sent = wanted.sent;
-          }
-          check_equal(found, wanted);
+          check_equal(sums_of<Lane>(x, options, result, all),
+                      sums_of<Lane>(x, options, result, none));
         }
 }
 
@@ -141,32 +174,52 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
         }
 }
 
-/// How ranks end that sum on devices, and whether x kept every bit.
+/// By shards, which begin and end in the middle of runs, or have no values.
+template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
+  sparse_ways const dense{.packed = false, .sketched = false}, packed{.dense = false};
+  for (int const ranks : all_ranks)
+    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64},
+                                std::size_t{65}, 3 * detail::run_values + 100})
+      for (double const density : {0.0, 0.001, 0.3, 1.0})
+        for (auto const& ways : {sparse_ways{}, dense, packed}) {
+          if (ways.dense != ways.packed && (n < 65 || density != 0.3)) continue;
+          if (n < 65 && density == 0.001) continue;
+          CAPTURE(ranks);
+          CAPTURE(n);
+          CAPTURE(density);
+          CAPTURE(ways.dense);
+          CAPTURE(ways.packed);
+          auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
+          sparse_plan_options const options{.ways = ways,
+                                            .plan = {.how = direct, .checksum = n % 2 == 1}};
+          auto const result = density == 0.3 ? reduction::mean : reduction::sum;
+          for (auto const what : operations) {
+            if (what == operation::all_gather && (density != 0.3 || !ways.packed)) continue;
+            CAPTURE(std::string(detail::to_text(what)));
+            auto const wanted = sums_of<Lane>(x, options, result, none, what);
+            check_equal(sums_of<Lane>(x, options, result, all, what), wanted);
+            if (ranks == 3)
+              check_equal(sums_of<Lane>(x, options, result, all_but_one, what), wanted);
+          }
+        }
+}
+
+/// How ranks end, of which some are on devices, and whether x kept every bit.
 template <class Lane, class MakeTransport>
-std::vector<outcome> ends_on_devices(sparse::vectors const& x, sparse_plan_options const& options,
-                                     MakeTransport const& make) {
+std::vector<outcome> ends_of(sparse::vectors const& x, sparse_plan_options const& options,
+                             MakeTransport const& make, bool (*is_device)(int rank) = all,
+                             operation what = operation::all_reduce) {
   auto after = x;
   auto const outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& inner) {
-    auto const rank = static_cast<std::size_t>(inner.rank());
-    guarded_executor executor;
     auto transport = make(inner);
-    staged over(transport, executor);
-    device_vector<float> const there(x[rank], executor);
-    sparse_plan<Lane, decltype(over), guarded_executor> sum(x[rank].size(), over, executor,
-                                                            options);
-    try {
-      sum.all_reduce(there.span());
-    } catch (std::exception const&) {
-      after[rank] = there.host();
-      throw;
-    }
+    std::vector<float> nothing;
+    on_plan<Lane>(transport, options, is_device(inner.rank()),
+                  after[static_cast<std::size_t>(inner.rank())], nothing,
+                  [&](auto& sum, auto values, auto) { perform(what, sum, values); });
   });
   for (std::size_t r = 0; r < x.size(); ++r) CHECK(first_difference(after[r], x[r]) == nowhere);
   return outcomes;
 }
-auto const untampered = [](loopback& inner) {
-  return tampered_transport(inner, [](int, int, std::span<std::byte>) {});
-};
 
 }  // namespace
 
@@ -192,21 +245,74 @@ TEST_CASE("sparse plan on devices: hosts and devices make one sum") {
   }
 }
 
+TEST_CASE("sparse plan on devices: shards have the bits and the bytes of those on hosts") {
+  check_shards<float>(numbers_of_ranks);
+  check_shards<std::uint32_t>(numbers_of_ranks);
+  if (!few_cases) check_shards<std::uint64_t>({3});
+}
+
+TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' and NaN's too") {
+  auto x = sparse::ranks_of(3, 20000, 0.5);
+  x[1][9000] = same_bits<float>(0x7fc12345u);
+  x[2][19999] = -0.0f;
+  sparse_plan_options const passing{
+      .plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
+  auto const wanted = sums_of<float>(x, passing, reduction::sum, none, operation::all_gather);
+  CHECK(same_bits<std::uint32_t>(wanted.x[0][9000]) == 0x7fc12345u);
+  check_equal(sums_of<float>(x, passing, reduction::sum, all, operation::all_gather), wanted);
+}
+
 TEST_CASE(
-    "sparse plan on devices: NaN is refused on all ranks alike, x is unchanged, or it passes") {
-  auto x = sparse::ranks_of(3, 20000, 0.01);
-  x[1][15000] = std::numeric_limits<float>::quiet_NaN();
-  for (auto const& outcomes : {ends_on_devices<float>(x, {}, untampered),
-                               ends_on_devices<std::uint32_t>(x, {}, untampered)}) {
-    CAPTURE(to_text(outcomes));
-    CHECK(all_ended_alike(outcomes, "nonfinite_error"));
+    "sparse plan on devices: NaN is refused on all ranks as on hosts, x is unchanged, or it "
+    "passes") {
+  for (float const special :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    auto x = sparse::ranks_of(3, 50000, 0.01);
+    for (std::size_t const i : {20000, 20001, 20010, 33000}) x[1][i] = special;
+    for (auto const what : operations) {
+      CAPTURE(std::string(detail::to_text(what)));
+      auto const check = [&]<class Lane>(Lane) {
+        auto const wanted = ends_of<Lane>(x, {}, untampered, none, what);
+        CAPTURE(to_text(wanted));
+        CHECK(all_ended_alike(wanted, "nonfinite_error"));
+        CHECK(ends_of<Lane>(x, {}, untampered, all, what) == wanted);
+        CHECK(ends_of<Lane>(x, {}, untampered, all_but_one, what) == wanted);
+      };
+      check(0.0f);
+      check(std::uint32_t{});
+    }
+    sparse_plan_options const passing{
+        .plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
+    check_equal(sums_of<float>(x, passing, reduction::sum, all),
+                sums_of<float>(x, passing, reduction::sum, none));
   }
-  sparse_plan_options const passing{.plan = {.nonfinite = nonfinite_policy::propagate}};
-  for (auto const& one : sums_of<float>(x, passing, reduction::sum, all).x)
-    CHECK(one[15000] != one[15000]);
+}
+TEST_CASE("sparse plan on devices: float sums that overflow are refused as on hosts") {
+  sparse::vectors x(2, std::vector<float>(20000));
+  for (auto& one : x) one[9999] = one[100] = std::numeric_limits<float>::max();
+  for (auto const what : {operation::all_reduce, operation::reduce_scatter}) {
+    auto const wanted = ends_of<float>(x, {}, untampered, none, what);
+    CAPTURE(to_text(wanted));
+    CHECK(all_ended_alike(wanted, "nonfinite_error"));
+    CHECK(ends_of<float>(x, {}, untampered, all, what) == wanted);
+  }
 }
 
 namespace {
+
+/// A transport that flips a bit of rank 0's message number `message` of those with blocks or
+/// shards.
+auto flips(int message, std::size_t byte) {
+  return [=](loopback& inner) {
+    return tampered_transport(
+        inner, [=, sent = 0, rank = inner.rank()](int, int, std::span<std::byte> bytes) mutable {
+          bool const has_blocks = bytes.size() >= block_header_bytes &&
+                                  load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+          if (rank == 0 && has_blocks && sent++ == message)
+            bytes[byte % bytes.size()] ^= std::byte{4};
+        });
+  };
+}
 
 /// A transport that damages the first block of this codec that rank 0 sends.
 auto damages_first(std::uint8_t codec) {
@@ -224,18 +330,44 @@ auto damages_first(std::uint8_t codec) {
 }  // namespace
 
 TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
-  auto const x = sparse::ranks_of(3, 20000, 0.01);
-  for (std::string const name : {"ring", "direct"}) {
-    CAPTURE(name);
-    auto const outcomes = ends_on_devices<std::uint32_t>(
-        x, {.plan = {.how = algorithm::from(name), .checksum = true}},
-        damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::tag));
-    CAPTURE(to_text(outcomes));
-    CHECK(all_ended_alike(outcomes, "wire_error"));
-  }
+  auto const outcomes = ends_of<std::uint32_t>(
+      sparse::ranks_of(3, 20000, 0.01),
+      {.plan = {.how = algorithm::from("ring"), .checksum = true}},
+      damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::tag));
+  CAPTURE(to_text(outcomes));
+  CHECK(all_ended_alike(outcomes, "wire_error"));
+}
+TEST_CASE("sparse plan on devices: shards damaged on their way are told as on hosts") {
+  auto const x = sparse::ranks_of(3, 20000, 0.1);
+  for (auto const what : operations)
+    for (int const message : {0, 3})  // to an owner, and from one
+      for (std::size_t const byte : {3, 8, 24, 40, 5000}) {
+        if (message == 3 && what != operation::all_reduce) continue;
+        CAPTURE(std::string(detail::to_text(what)));
+        CAPTURE(message);
+        CAPTURE(byte);
+        sparse_plan_options const options{.plan = {.how = direct, .checksum = byte >= 40}};
+        auto const damage = flips(message, byte);
+        auto const wanted = ends_of<std::uint32_t>(x, options, damage, none, what);
+        CAPTURE(to_text(wanted));
+        CHECK(all_ended_alike(wanted, "wire_error"));
+        CHECK(ends_of<std::uint32_t>(x, options, damage, all, what) == wanted);
+        CHECK(ends_of<std::uint32_t>(x, options, damage, all_but_one, what) == wanted);
+      }
+}
+TEST_CASE("sparse plan on devices: a sum without what a rank has given is refused as on hosts") {
+  sparse::vectors x(3, std::vector<float>(9000));
+  for (auto& one : x)
+    for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
+  // the first place in the list of what rank 0's first sum has: 4 instead of 0
+  auto const damage = flips(3, block_header_bytes + detail::mark_groups(3008));
+  auto const wanted = ends_of<std::uint32_t>(x, {}, damage, none);
+  CAPTURE(to_text(wanted));
+  CHECK(all_ended_alike(wanted, "wire_error"));
+  CHECK(ends_of<std::uint32_t>(x, {}, damage) == wanted);
 }
 TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ranks") {
-  auto const outcomes = ends_on_devices<std::uint32_t>(
+  auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.ways = {.dense = false, .packed = false}, .plan = {.how = algorithm::from("ring")}},
       damages_first(lane_sum<std::uint32_t>::tag));
@@ -283,7 +415,8 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
     std::string text = "nothing";
     run_ranks(1, [&](loopback& transport) {
       guarded_executor executor;
-      over_staging over(transport, executor);
+      auto plain = untampered(transport);
+      over_staging over(plain, executor);
       try {
         sparse_plan<Lane, over_staging, guarded_executor>(10, over, executor, options);
       } catch (std::invalid_argument const& error) {
@@ -310,28 +443,13 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
   }
 }
 
-TEST_CASE("sparse plan on devices: by direct, hosts beside devices are refused on all ranks") {
-  auto const outcomes = outcomes_on(2, [](loopback& transport) {
-    std::vector<float> x(100, 1.0f);
-    if (transport.rank() == 0) {
-      host_executor host;
-      sparse_plan<float, loopback, host_executor>(100, transport, host).all_reduce(std::span(x));
-    } else {
-      guarded_executor device;
-      over_staging over(transport, device);
-      device_vector<float> const there(x, device);
-      sparse_plan<float, over_staging, guarded_executor>(100, over, device)
-          .all_reduce(there.span());
-    }
-  });
-  CAPTURE(to_text(outcomes));
-  CHECK(all_ended_alike(outcomes, "disagreement_error"));
-}
-
 TEST_CASE("sparse plan on devices: values of one rank in host memory are refused on all ranks") {
-  check_host_memory_is_refused(20000, [](auto& transport, auto& executor, std::span<float> x) {
-    sparse_plan<float, over_staging, guarded_executor>(x.size(), transport, executor).all_reduce(x);
-  });
+  for (auto const what : operations)
+    check_host_memory_is_refused(
+        20000, [what]<class T>(T& transport, auto& executor, std::span<float> x) {
+          sparse_plan<float, T, guarded_executor> sum(x.size(), transport, executor);
+          perform(what, sum, x);
+        });
 }
 
 namespace {
@@ -510,7 +628,10 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
     std::vector<std::uint64_t> words, own;
     std::vector<std::uint32_t> exponents, begins, ranks;
     std::vector<lane_type> lanes;
-    std::vector<float> back;
+    std::vector<float> back, sent, put;
+    std::vector<lane_type> sums;
+    std::vector<std::uint64_t> marks, begins_of_shards;
+    std::vector<std::uint64_t> nonfinite;
     detail::index_summary summary{};
   };
   auto const all_of_it = [&](auto const& share) {
@@ -539,11 +660,48 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
     all_runs(detail::pack_runs<lane_type>{numbers, places, values, x.data(), r.lanes.data()});
     all_runs(
         detail::unpack_runs<lane_type>{numbers, places, values, r.lanes.data(), r.back.data()});
+    r.begins_of_shards.resize(301);  // more shards than words
+    share([&](auto group) {
+      detail::rank_shards{r.words.data(), r.ranks.data(), words, 300, r.begins_of_shards.data()}(
+          group, 0);
+    });
+    r.sums.resize(values, 7);
+    r.marks.resize(words, 7);
+    std::vector<std::uint64_t> const nothing(words);
+    all_runs(detail::begin_sums<lane_type>{nothing.data(), values, r.marks.data(), r.sums.data()});
+    all_runs(detail::add_own_part<lane_type>{numbers, values, x.data(), r.sums.data()});
+    all_runs(
+        detail::add_part<lane_type>{places, values, r.lanes.data(), r.marks.data(), r.sums.data()});
+    r.sent.resize(values);
+    r.put.resize(values, 7.0f);
+    all_runs(detail::pack_sums<lane_type>{numbers, places, values, r.sums.data(), r.sent.data()});
+    all_runs(detail::put_sums{places, values, r.sent.data(), r.put.data()});
+    auto spoilt = x;
+    spoilt[130] = spoilt[131] = spoilt[8191] = spoilt.back() =
+        std::numeric_limits<float>::infinity();
+    std::vector<detail::nonfinite_words> found(runs);
+    all_runs(detail::find_nonfinite_runs{spoilt.data(), values, found.data()});
+    for (auto const& one : found) {
+      r.nonfinite.push_back(one.first);
+      r.nonfinite.push_back(one.count);
+    }
     return r;
   };
   auto const expected = all_of_it([](auto const& f) { f(serial_group{}); });
   CHECK(expected.summary.marked == values - std::size_t(std::count(x.begin(), x.end(), 0.0f)));
+  CHECK(expected.marks == std::vector(expected.words.begin(), expected.words.end() - 4));
+  for (std::size_t i = 0; i < values; ++i)
+    if (expected.put[i] != 2 * expected.back[i]) FAIL("value " << i);
+  CHECK(expected.nonfinite == std::vector<std::uint64_t>{2, 2, words - 1, 1});
+  CHECK(expected.begins_of_shards[299] == expected.ranks[words * 299 / 300]);
+  CHECK(expected.begins_of_shards[300] == expected.summary.marked);
   auto const check = [&](results const& found) {
+    CHECK(found.sums == expected.sums);
+    CHECK(found.marks == expected.marks);
+    CHECK(found.sent == expected.sent);
+    CHECK(found.put == expected.put);
+    CHECK(found.nonfinite == expected.nonfinite);
+    CHECK(found.begins_of_shards == expected.begins_of_shards);
     CHECK(found.words == expected.words);
     CHECK(found.own == expected.own);
     CHECK(found.exponents == expected.exponents);

@@ -16,9 +16,19 @@ using namespace hcomp::testing;
 
 namespace {
 
-void check_sums(sparse_plan_options options) {
+/// Twice what a plan can do; of shards by direct.
+template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    sum.all_reduce(x, {.step = step});
+    if (sum.options().plan.how.kind != algorithm_kind::direct) continue;
+    sum.reduce_scatter(x, {.step = step});
+    sum.all_gather(x, {.step = step});
+  }
+}
+
+void check_sums(sparse_plan_options options, char const* how = "ring") {
   using over_staging = staged<loopback, gpu::stream_executor>;
-  options.plan = {.how = algorithm::from("ring")};
+  options.plan = {.how = algorithm::from(how)};
   for (int const ranks : {1, 3})
     for (std::size_t const values : {std::size_t{1}, std::size_t{300'001}})
       for (double const density : {0.0, 0.05, 0.7}) {
@@ -38,7 +48,7 @@ void check_sums(sparse_plan_options options) {
             sparse_plan<std::uint32_t, over_staging, gpu::stream_executor> sum(mine.size(), over,
                                                                                executor, options);
             std::span<float> const there(reinterpret_cast<float*>(memory.data()), mine.size());
-            for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(there, {.step = step});
+            sum_up(sum, there);
             executor.wait(executor.read(mine.data(), memory.data(), memory.size()));
             if (transport.rank() == 0) choice = sum.choice();
           }
@@ -48,8 +58,7 @@ void check_sums(sparse_plan_options options) {
           host_executor executor;
           sparse_plan<std::uint32_t, loopback, host_executor> sum(mine.size(), transport, executor,
                                                                   options);
-          for (std::uint64_t step = 0; step < 2; ++step)
-            sum.all_reduce(std::span(mine), {.step = step});
+          sum_up(sum, std::span(mine));
           if (transport.rank() == 0) expected = sum.choice();
         });
         CHECK(choice.text() == expected.text());
@@ -63,6 +72,9 @@ void check_sums(sparse_plan_options options) {
 TEST_CASE(
     "gpu: sparse sums of ranks that share a GPU have the bits and the choice of those on hosts") {
   check_sums({});
+}
+TEST_CASE("gpu: and so have sums by shards, and shards that are gathered") {
+  check_sums({}, "direct");
 }
 TEST_CASE("gpu: and so have sums by sketches that peel, that leave values beside, or all") {
   for (double const cells_per_value : {0.0, 1.21, 1.0}) {

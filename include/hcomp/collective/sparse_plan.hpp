@@ -58,11 +58,10 @@ template <class Lane> struct sparse_terms : identity<float> {
 
   sparse_ways ways;
   lhc_options sketch;
-  bool direct_by_index;  ///< as only devices do, where hosts send shards
 
   std::array<double, 4> parameters() const {
-    return {direct_by_index * 8.0 + ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched,
-            ways.worthwhile, sketch.cells_per_value, static_cast<double>(sketch.attempts)};
+    return {ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched, ways.worthwhile,
+            sketch.cells_per_value, static_cast<double>(sketch.attempts)};
   }
 };
 
@@ -90,8 +89,8 @@ struct union_summary {
 ///
 /// Algorithm direct: ranks send the owner of every shard what they have of it, and owners send the
 /// sums to all, each time the values that are not zero and where they are, in as few bytes as that
-/// takes. Others, and all on devices: two all_reduce of a plan, first of an index of a bit per
-/// value, then of the values that are not zero on some rank.
+/// takes. Others: two all_reduce of a plan, first of an index of a bit per value, then of the
+/// values that are not zero on some rank.
 ///
 /// Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits by every algorithm,
 /// way and order, from all_reduce and reduce_scatter alike. Floats have the same bits on all ranks:
@@ -100,16 +99,19 @@ struct union_summary {
 /// algorithm doubling it does not, and without sketches sums equal those of plan<identity<float>>.
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
-/// Weights must be 1. Where x is on a device (DeviceExecutor) there is all_reduce alone, and
-/// sketches take fixed point: floats without packing are refused. Bits and choice are those of
-/// hosts, also with ranks of either kind in one sum, except by direct, where hosts send shards. The
-/// host waits where bytes leave, for 24 bytes that say what the index has, where plans do, and of a
-/// sketch some times: every 24 rounds in which it is found out what can be read, and for the check.
+/// Weights must be 1. Where x is on a device (DeviceExecutor) bits, bytes and choice are those of
+/// hosts, also with ranks of either kind in one sum; but sketches take fixed point: floats without
+/// packing are refused. Shards go through host memory, where headers, marks and checksums are
+/// written and checked. The host waits where bytes leave and where their number must be known: for
+/// the marks of x, of sums, and what sums have of NaN and infinity; by an index for 24 bytes that
+/// say what it has, and where plans do; of a sketch some times: every 24 rounds in which it is
+/// found out what can be read, and for the check.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t, as for sparse_union
 /// Memory: by direct 2 lanes and 2 floats per value, of which only what is not zero is touched, and
-/// some bits; otherwise an index, the lanes of one call, and a plan for as many, which is made anew
-/// when their number changes; and where sketches are chosen, 8 bytes per cell and per value in
-/// them, of the largest so far. Nothing else is allocated after the first call.
+/// some bits; on devices 2 lanes and some bits, a lane more per value of the shard, and in pinned
+/// host memory what hosts have; otherwise an index, the lanes of one call, and a plan for as many,
+/// which is made anew when their number changes; and where sketches are chosen, 8 bytes per cell
+/// and per value in them, of the largest so far. Nothing else is allocated after the first call.
 template <class Lane, Transport T, Executor E> class sparse_plan {
  public:
   using value_type = float;
@@ -121,12 +123,12 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
               sparse_plan_options const& options = {})
       : options_(options),
         executor_(&executor),
-        session_({{}, options.ways, options.sketch, direct_by_index()}, checked(values), transport,
-                 options.plan, E::space),
+        session_({{}, options.ways, options.sketch}, checked(values), transport, options.plan,
+                 E::space),
         phases_(values, options_for(reduction::sum), options.ways, options.sketch, executor),
         index_(sparse_index::words(values), {}, transport, executor, inner_options()),
         layout_{values, 64, 0, 0},
-        shards_(values, transport, options.ways, options.plan) {}
+        shards_(values, transport, executor, options.ways, options.plan) {}
   sparse_plan(sparse_plan const&) = delete;
   sparse_plan& operator=(sparse_plan const&) = delete;
 
@@ -137,7 +139,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
 
   /// The values of which this rank holds the sum after `reduce_scatter`, and that it gives in
   /// `all_gather`: as many as others have, in whole words of 64.
-  value_range shard() const requires(!DeviceExecutor<E>) {
+  value_range shard() const {
     auto const mine = shards_.shard();
     return {mine.first, mine.count};
   }
@@ -164,8 +166,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// messages before and after, with fixed point another time. Others: two all_reduce of plans, of
   /// a bit per value and of the lanes that choice() tells, and log2 P small messages between them.
   report all_reduce(std::span<float> x, call_options const& call = {}) {
-    if constexpr (!DeviceExecutor<E>)
-      if (by_shards()) return all_reduce_by_shards(x, call);
+    if (by_shards()) return all_reduce_by_shards(x, call);
     auto figures = start(detail::operation::all_reduce, x, call);
     detail::stopwatch watch;
     auto const words = phases_.mark(x, call.result);
@@ -193,9 +194,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// Errors as for all_reduce, those of damage too on all ranks alike.
   /// Cost: P - 1 messages straight to their owners, together (P - 1) / P of this rank's bits and
   /// values and 32 bytes each; and log2 P small messages before and after.
-  report reduce_scatter(std::span<float> x,
-                        call_options const& call = {}) requires(!DeviceExecutor<E>) {
-    auto figures = start(detail::operation::reduce_scatter, x, call);
+  report reduce_scatter(std::span<float> x, call_options const& call = {}) {
+    auto figures = start_by_shards(detail::operation::reduce_scatter, x, call);
     auto const numbers = agree_on_units(x, call, figures);
     auto const found = shards_.add_up(numbers, x, session_.stream(), false, figures);
     session_.finish(found, detail::findings::of_parts, layout_, figures);
@@ -212,9 +212,8 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   /// options.plan.nonfinite is throw_error, whatever the lanes, and only where they would travel.
   /// Cost: P - 1 messages straight to the others, each of this rank's shard and 32 bytes; and
   /// log2 P small messages before and after.
-  report all_gather(std::span<float> x,
-                    call_options const& call = {}) requires(!DeviceExecutor<E>) {
-    auto figures = start(detail::operation::all_gather, x, call);
+  report all_gather(std::span<float> x, call_options const& call = {}) {
+    auto figures = start_by_shards(detail::operation::all_gather, x, call);
     auto const found = shards_.gather(x, session_.stream(), figures);
     session_.finish(found, detail::findings::of_parts, layout_, figures);
     detail::stopwatch watch;
@@ -296,11 +295,14 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   }
 
   bool is_direct() const { return options_.plan.how.kind == algorithm_kind::direct; }
-  bool direct_by_index() const { return DeviceExecutor<E> && by_shards(); }
-  /// On hosts.
   bool by_shards() const { return is_direct() && (options_.ways.dense || options_.ways.packed); }
+  report start_by_shards(detail::operation what, std::span<float> x, call_options const& call) {
+    auto figures = start(what, x, call);
+    if constexpr (DeviceExecutor<E>) figures.messages = message_memory::staged;
+    return figures;
+  }
   report all_reduce_by_shards(std::span<float> x, call_options const& call) {
-    auto figures = start(detail::operation::all_reduce, x, call);
+    auto figures = start_by_shards(detail::operation::all_reduce, x, call);
     auto const numbers = agree_on_units(x, call, figures);
     auto found = shards_.add_up(numbers, x, session_.stream(), true, figures);
     found.merge(shards_.give_sums(numbers, session_.stream(), figures));
@@ -346,11 +348,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
   sparse_choice choice_;
 
   code_layout layout_;  ///< in words of the index, for messages about a shard
-  /// Nothing on devices.
-  struct no_shards {
-    no_shards(std::size_t, T&, sparse_ways const&, plan_options const&) {}
-  };
-  std::conditional_t<DeviceExecutor<E>, no_shards, detail::shard_exchange<Lane, T, E>> shards_;
+  detail::shard_exchange<Lane, T, E> shards_;
 };
 
 }  // namespace hcomp

@@ -51,30 +51,45 @@ template <class Lane> class shard_message {
     return dense_bytes(values) + mark_map_bytes(values);
   }
 
+  /// Header and marks of a message whose lanes follow; returns where they begin.
   /// @param marks   of the shard's values
-  /// @param marked  the values that are marked
+  /// @param marked  how many are marked
   /// @param origin  its index is the owner
-  /// Returns the number of bytes.
-  static std::size_t write_packed(lhc_numbers<Lane> const& numbers,
-                                  std::span<std::uint64_t const> marks,
-                                  std::span<float const> marked, std::size_t values,
-                                  block_origin const& origin, bool checksum, std::byte* out) {
-    bool const listed = worth_listing(marks, values, marked.size());
+  static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
+                                  std::size_t values, block_origin const& origin, std::byte* out) {
+    bool const listed = worth_listing(marks, values, marked);
     store(out, 0, header_of(listed ? listed_tag : mapped_tag, values, origin));
     if (listed) {
       write_mark_list(marks, values, out + block_header_bytes);
     } else if (!marks.empty()) {
       std::memcpy(out + block_header_bytes, marks.data(), marks.size_bytes());
     }
-    std::size_t const index =
-        listed ? mark_list_bytes(values, marked.size()) : mark_map_bytes(values);
-    return finish(numbers, marked, block_header_bytes + index, checksum, out);
+    return block_header_bytes + (listed ? mark_list_bytes(values, marked) : mark_map_bytes(values));
+  }
+  static std::size_t begin_dense(std::size_t values, block_origin const& origin, std::byte* out,
+                                 std::uint8_t tag = dense_tag) {
+    store(out, 0, header_of(tag, values, origin));
+    return block_header_bytes;
+  }
+  /// When all its bytes are written; returns their number.
+  static std::size_t close(std::size_t bytes, bool checksum, std::byte* out) {
+    if (checksum) seal(serial_group{}, out, bytes);
+    return bytes;
+  }
+
+  /// A whole message; returns the number of bytes.
+  /// @param marked  the values that are marked
+  static std::size_t write_packed(lhc_numbers<Lane> const& numbers,
+                                  std::span<std::uint64_t const> marks,
+                                  std::span<float const> marked, std::size_t values,
+                                  block_origin const& origin, bool checksum, std::byte* out) {
+    std::size_t const at = begin_packed(marks, marked.size(), values, origin, out);
+    return finish(numbers, marked, at, checksum, out);
   }
   static std::size_t write_dense(lhc_numbers<Lane> const& numbers, std::span<float const> values,
                                  block_origin const& origin, bool checksum, std::byte* out,
                                  std::uint8_t tag = dense_tag) {
-    store(out, 0, header_of(tag, values.size(), origin));
-    return finish(numbers, values, block_header_bytes, checksum, out);
+    return finish(numbers, values, begin_dense(values.size(), origin, out, tag), checksum, out);
   }
 
   /// Says that there is nothing to send, and why.
@@ -91,6 +106,7 @@ template <class Lane> class shard_message {
   struct content {
     block_fault fault = block_fault::none;
     std::byte const* lanes = nullptr;  ///< of what is marked
+    std::size_t marked = 0;
   };
   /// @param origin  that it must have
   /// @param marks   index_words(values) of them, to be filled; after a fault they hold anything
@@ -123,7 +139,7 @@ template <class Lane> class shard_message {
     std::size_t marked = 0;
     for (std::size_t w = 0; w < words; ++w) marked += static_cast<std::size_t>(ones(marks[w]));
     if (body.size() != index + marked * sizeof(Lane)) return {block_fault::length};
-    return {block_fault::none, body.data() + index};
+    return {block_fault::none, body.data() + index, marked};
   }
 
   /// What is wrong with a message of all values by write_dense with this tag.
@@ -161,9 +177,7 @@ template <class Lane> class shard_message {
       for (std::size_t i = 0; i < values.size(); ++i)
         store(out + bytes, i, numbers.lane(values[i]));
     }
-    bytes += values.size() * sizeof(Lane);
-    if (checksum) seal(serial_group{}, out, bytes);
-    return bytes;
+    return close(bytes + values.size() * sizeof(Lane), checksum, out);
   }
 };
 

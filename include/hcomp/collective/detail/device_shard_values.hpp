@@ -1,0 +1,291 @@
+#pragma once
+/// @file
+/// What is done with the values of shards of sparse vectors in a device's memory.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/collective/detail/device_index.hpp>
+#include <hcomp/collective/detail/shard_message.hpp>
+#include <hcomp/collective/detail/shard_values.hpp>
+#include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/detail/shard_runs.hpp>
+#include <hcomp/op/detail/sparse_runs.hpp>
+#include <hcomp/op/sparse_sum.hpp>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// On devices. The host writes and checks headers, marks and checksums; values it does not touch:
+/// the device marks, packs, adds up and puts back, and copies lanes from and to messages. The host
+/// waits for the marks, in write_part, write_sums and write_values for what they return, and where
+/// it asks for NaN and infinity. Memory on the device, allocated in the first call: 2 lanes and 5
+/// bits per value, and a lane and 2 bits per value of the shard.
+template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
+  using part_message = shard_message<Lane>;
+  using sum_message = shard_message<float>;
+
+ public:
+  using memory = typename E::staging;
+
+  shard_values(shard_layout const& layout, sparse_ways const& ways, bool checksum, E& executor)
+      : layout_(layout), ways_(ways), checksum_(checksum), executor_(&executor) {}
+
+  void start() {
+    if (!there_) {
+      there_ = std::make_unique<device_memory>(layout_);
+      leaving_.resize(layout_.ranks);
+    }
+    executor_->wait(copied_);
+    arrived_ = 0;
+  }
+
+  exponent_bits mark(std::span<float const> x) {
+    find(x);
+    exponent_bits found;
+    std::copy_n(own().here() + layout_.words(), found.size(), found.begin());
+    return found;
+  }
+
+  void begin_parts(std::span<float const> x) {
+    if constexpr (std::is_same_v<Lane, float>) find(x);
+  }
+  /// Gives the work of it, so that one part is packed and copied while others are written.
+  void prepare_part(std::size_t owner, lhc_numbers<Lane> const& numbers, std::span<float const> x,
+                    block_origin const& origin, std::byte* out) {
+    auto const s = layout_.of(owner);
+    std::uint64_t const begin = begins()[owner];
+    auto const marked = static_cast<std::size_t>(begins()[owner + 1] - begin);
+    bool const all = sends_all<part_message>(ways_, s.count, marked);
+    Lane* const lanes = at<Lane>(there_->lanes) + s.first;
+    if (all)
+      executor_->for_each_block(runs_of(s.count),
+                                lanes_of_runs<Lane>{numbers, s.count, x.data() + s.first, lanes});
+    else  // no more are marked before the shard than there are values
+      executor_->for_each_block(
+          runs_of(s.count),
+          pack_runs<Lane>{numbers,
+                          {own().there() + s.words.first, there_->index.ranks() + s.words.first},
+                          s.count,
+                          x.data() + s.first,
+                          lanes - begin});
+    leaving_[owner] =
+        all ? read_lanes(lanes, s.count, part_message::begin_dense(s.count, origin, out), out)
+            : read_lanes(lanes, marked,
+                         part_message::begin_packed(own_marks(s), marked, s.count, origin, out),
+                         out);
+  }
+  std::size_t write_part(std::size_t owner, lhc_numbers<Lane> const&, std::span<float const>,
+                         block_origin const&, std::byte* out) {
+    return finish<part_message>(leaving_[owner], out);
+  }
+  void end_parts(std::span<float const>) {}
+
+  block_fault take_part(std::size_t sender, std::span<std::byte const> message,
+                        block_origin const& origin) {
+    auto const s = layout_.mine();
+    auto& marks = there_->marks_of_parts;
+    std::size_t const first = sender * s.words.count;
+    auto const came = part_message::read(message, s.count, origin, marks.here() + first);
+    if (came.fault != block_fault::none) return came.fault;
+    marks.send(*executor_, s.words.count, first);
+    copied_ = executor_->write(reinterpret_cast<std::byte*>(lanes_of_part(sender)), came.lanes,
+                               came.marked * sizeof(Lane));
+    return came.fault;
+  }
+  void add_up(lhc_numbers<Lane> const& numbers, std::span<float const> x) {
+    auto const s = layout_.mine();
+    std::size_t const runs = runs_of(s.count);
+    executor_->for_each_block(runs, begin_sums<Lane>{own().there() + s.words.first, s.count,
+                                                     there_->marks.there(), sums()});
+    for (std::size_t r = 0; r < layout_.ranks; ++r) {
+      if (r == layout_.rank) {
+        executor_->for_each_block(runs,
+                                  add_own_part<Lane>{numbers, s.count, x.data() + s.first, sums()});
+      } else {
+        std::uint64_t const* const words = there_->marks_of_parts.there() + r * s.words.count;
+        count(there_->index_of_shard, words);
+        executor_->for_each_block(runs, add_part<Lane>{{words, there_->index_of_shard.ranks()},
+                                                       s.count,
+                                                       lanes_of_part(r),
+                                                       there_->marks.there(),
+                                                       sums()});
+      }
+    }
+  }
+  nonfinite_words nonfinite_sums() requires std::is_same_v<Lane, float> {
+    return nonfinite_in(sums());
+  }
+  void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) {
+    auto const s = layout_.mine();
+    executor_->for_each_block(runs_of(s.count),
+                              values_of_runs<Lane>{numbers, s.count, sums(), x.data() + s.first});
+  }
+
+  std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& origin,
+                         std::byte* out) {
+    auto const s = layout_.mine();
+    auto& index = there_->index_of_shard;
+    auto& marks = there_->marks;
+    count(index, marks.there());
+    marks.fetch(*executor_, s.words.count);
+    auto const marked = static_cast<std::size_t>(index.fetch(*executor_).marked);
+    float* const values = at<float>(there_->lanes);
+    if (sends_all<sum_message>(ways_, s.count, marked)) {
+      executor_->for_each_block(runs_of(s.count),
+                                values_of_runs<Lane>{numbers, s.count, sums(), values});
+      return finish<sum_message>(
+          read_lanes(values, s.count, sum_message::begin_dense(s.count, origin, out), out), out);
+    }
+    executor_->for_each_block(
+        runs_of(s.count),
+        pack_sums<Lane>{numbers, {marks.there(), index.ranks()}, s.count, sums(), values});
+    std::span<std::uint64_t const> const all(marks.here(), s.words.count);
+    return finish<sum_message>(
+        read_lanes(values, marked, sum_message::begin_packed(all, marked, s.count, origin, out),
+                   out),
+        out);
+  }
+  typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
+                                          block_origin const& origin) {
+    auto const s = layout_.of(owner);
+    auto& marks = there_->marks_of_sums;
+    std::uint64_t* const here = marks.here() + s.words.first;
+    auto const came = sum_message::read(message, s.count, origin, here);
+    if (came.fault != block_fault::none) return came;
+    if (!contains({here, s.words.count}, own_marks(s))) return {block_fault::ranks};
+    marks.send(*executor_, s.words.count, s.words.first);
+    float* const values = at<float>(there_->lanes) + arrived_;  // one shard's behind the other's
+    copied_ = executor_->write(reinterpret_cast<std::byte*>(values), came.lanes,
+                               came.marked * sizeof(float));
+    arrived_ += came.marked;
+    return came;
+  }
+  void write(std::span<float> x) {
+    std::uint64_t const* const words = there_->marks_of_sums.there();
+    count(there_->index, words);
+    executor_->for_each_block(
+        runs_of(layout_.values),
+        put_sums{
+            {words, there_->index.ranks()}, layout_.values, at<float>(there_->lanes), x.data()});
+  }
+
+  std::size_t write_values(std::span<float const> x, block_origin const& origin, std::byte* out) {
+    auto const s = layout_.mine();
+    return finish<sum_message>(
+        read_lanes(x.data() + s.first, s.count,
+                   sum_message::begin_dense(s.count, origin, out, sum_message::values_tag), out),
+        out);
+  }
+  nonfinite_words nonfinite_values(std::span<float const> x) {
+    return nonfinite_in(x.data() + layout_.mine().first);
+  }
+  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) {
+    auto const s = layout_.of(owner);
+    copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data() + s.first),
+                               message + block_header_bytes, s.count * sizeof(float));
+  }
+
+ private:
+  struct device_memory {
+    /// Own marks, exponents, and what rank_shards finds.
+    mirror<std::uint64_t, E> own;
+    mirror<std::uint64_t, E> marks_of_parts;  ///< of this rank's shard, by ranks
+    mirror<std::uint64_t, E> marks;           ///< of all of them
+    mirror<std::uint64_t, E> marks_of_sums;   ///< of all shards
+    mirror<nonfinite_words, E> nonfinite;     ///< by runs of this rank's shard
+    typename E::buffer exponents;
+    typename E::buffer lanes;  ///< of parts that are sent; then sums that are; then those that came
+    typename E::buffer lanes_of_parts;  ///< that came
+    typename E::buffer sums;            ///< of this rank's shard
+    device_index<E> index, index_of_shard;
+
+    explicit device_memory(shard_layout const& layout)
+        : own(layout.words() + exponent_words + layout.ranks + 1),
+          marks_of_parts(layout.ranks * layout.mine().words.count),
+          marks(layout.mine().words.count),
+          marks_of_sums(layout.words()),
+          nonfinite(runs_of(layout.mine().count)),
+          exponents(runs_of(layout.values) * sizeof(std::uint32_t)),
+          lanes(layout.values * sizeof(Lane)),
+          lanes_of_parts((layout.ranks - 1) * layout.mine().count * sizeof(Lane)),
+          sums(layout.mine().count * sizeof(Lane)),
+          index(layout.values),
+          index_of_shard(layout.mine().count) {}
+  };
+
+  template <class T> static T* at(typename E::buffer& memory) {
+    return reinterpret_cast<T*>(memory.data());
+  }
+  Lane* sums() { return at<Lane>(there_->sums); }
+  Lane* lanes_of_part(std::size_t sender) {
+    return at<Lane>(there_->lanes_of_parts) +
+           (sender - (sender > layout_.rank)) * layout_.mine().count;
+  }
+  mirror<std::uint64_t, E>& own() { return there_->own; }
+  std::span<std::uint64_t const> own_marks(sparse_shard const& s) {
+    return {own().here() + s.words.first, s.words.count};
+  }
+  std::uint64_t const* begins() { return own().here() + layout_.words() + exponent_words; }
+
+  void count(device_index<E>& index, std::uint64_t const* words) {
+    index.count(*executor_, words, words, own().there() + layout_.words());
+  }
+  /// Marks of all shards, and how many each has, to the host.
+  void find(std::span<float const> x) {
+    std::size_t const runs = runs_of(layout_.values), words = layout_.words();
+    std::uint64_t* const marks = own().there();
+    auto* const exponents = at<std::uint32_t>(there_->exponents);
+    executor_->for_each_block(runs, mark_runs{x.data(), layout_.values, marks, marks, exponents});
+    executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
+    count(there_->index, marks);
+    executor_->for_each_block(1, rank_shards{marks, there_->index.ranks(), words, layout_.ranks,
+                                             marks + words + exponent_words});
+    own().fetch(*executor_, words + exponent_words + layout_.ranks + 1);
+  }
+
+  /// A message that wants its lanes.
+  struct unfinished {
+    typename E::mark copied{};
+    std::size_t bytes = 0;
+  };
+  /// Gives the work of copying lanes to where they begin in a message.
+  template <class T>
+  unfinished read_lanes(T const* lanes, std::size_t count, std::size_t begin, std::byte* message) {
+    std::size_t const bytes = count * sizeof(T);
+    return {executor_->read(message + begin, reinterpret_cast<std::byte const*>(lanes), bytes),
+            begin + bytes};
+  }
+  template <class Message> std::size_t finish(unfinished const& one, std::byte* message) {
+    executor_->wait(one.copied);
+    return Message::close(one.bytes, checksum_, message);
+  }
+
+  nonfinite_words nonfinite_in(float const* x) {
+    auto const s = layout_.mine();
+    std::size_t const runs = runs_of(s.count);
+    executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, there_->nonfinite.there()});
+    there_->nonfinite.fetch(*executor_, runs);
+    nonfinite_words found;
+    for (std::size_t r = 0; r < runs; ++r) found.merge(there_->nonfinite.here()[r]);
+    return found;
+  }
+
+  shard_layout layout_;
+  sparse_ways ways_;
+  bool checksum_;
+  E* executor_;
+  std::unique_ptr<device_memory> there_;
+  std::vector<unfinished> leaving_;  ///< by owners
+  std::size_t arrived_ = 0;          ///< values of sums
+  typename E::mark copied_{};        ///< the last message, to the device
+};
+
+}  // namespace hcomp::detail

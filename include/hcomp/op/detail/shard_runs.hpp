@@ -1,0 +1,169 @@
+#pragma once
+/// @file
+/// What the owners of shards of a sparse vector do on a device besides sparse_runs.hpp: add up what
+/// ranks have marked, and put sums where they belong.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/lhc_lanes.hpp>
+#include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/op/detail/sparse_runs.hpp>
+
+namespace hcomp::detail {
+
+/// Where shard s of a vector begins, of which `shards` share the words of the index; of
+/// s = shards, the end of all.
+HCOMP_HD constexpr std::size_t first_word_of_shard(std::size_t words, std::size_t shards,
+                                                   std::size_t s) {
+  return words * s / shards;
+}
+
+/// begins[s] = values marked before shard s; behind them, before the end. One group.
+struct rank_shards {
+  std::uint64_t const* words;
+  std::uint32_t const* ranks;  ///< by rank_runs
+  std::size_t count;           ///< of words
+  std::size_t shards;
+  std::uint64_t* begins;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    for (auto s = static_cast<std::size_t>(group.lane()); s <= shards; s += Group::lanes) {
+      std::size_t const word = first_word_of_shard(count, shards, s);
+      if (word < count)
+        begins[s] = ranks[word];
+      else
+        begins[s] =
+            count == 0 ? 0 : ranks[count - 1] + static_cast<std::uint64_t>(ones(words[count - 1]));
+    }
+    group.sync();
+  }
+};
+
+/// No sums yet, and of marks those of this rank.
+template <class Lane> struct begin_sums {
+  std::uint64_t const* own;
+  std::size_t values;
+  std::uint64_t* words;
+  Lane* sums;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+      words[run.word + w] = own[run.word + w];
+    run.for_each(group, [&](std::size_t i) { sums[i] = 0; });
+  }
+};
+
+/// Adds this rank's values: where it has marked nothing, zeros, which change no bit of a sum.
+template <class Lane> struct add_own_part {
+  lhc_numbers<Lane> numbers;
+  std::size_t values;
+  float const* x;
+  Lane* sums;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run(r, values).for_each(group, [&](std::size_t i) { sums[i] += numbers.lane(x[i]); });
+  }
+};
+
+/// Adds what another rank has marked.
+template <class Lane> struct add_part {
+  packed_places part;
+  std::size_t values;
+  Lane const* lanes;
+  std::uint64_t* words;  ///< marks of all parts
+  Lane* sums;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+      words[run.word + w] |= part.words[run.word + w];
+    part.for_each(
+        group, run, [&](std::size_t i, std::size_t place) { sums[i] += lanes[place]; },
+        [](std::size_t) {});
+  }
+};
+
+/// The sums of marked values, one behind the other, as they are sent.
+template <class Lane> struct pack_sums {
+  lhc_numbers<Lane> numbers;
+  packed_places places;
+  std::size_t values;
+  Lane const* sums;
+  float* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    places.for_each(
+        group, sparse_run(r, values),
+        [&](std::size_t i, std::size_t place) { out[place] = numbers.value(sums[i]); },
+        [](std::size_t) {});
+  }
+};
+
+/// And back, every bit as it came; 0 elsewhere.
+struct put_sums {
+  packed_places places;
+  std::size_t values;
+  float const* in;
+  float* x;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    places.for_each(
+        group, sparse_run(r, values), [&](std::size_t i, std::size_t place) { x[i] = in[place]; },
+        [&](std::size_t i) { x[i] = 0; });
+  }
+};
+
+/// Words of 64 values with NaN or infinity among them.
+struct nonfinite_words {
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
+  std::uint64_t first = nowhere, count = 0;
+
+  void merge(nonfinite_words const& other) {
+    first = other.first < first ? other.first : first;
+    count += other.count;
+  }
+};
+
+/// Those of every run. Lanes look at neighbouring values, and at words only where it is worth it.
+struct find_nonfinite_runs {
+  float const* x;
+  std::size_t values;
+  nonfinite_words* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run const run(r, values);
+    bool all_finite = true;
+    run.for_each(group, [&](std::size_t i) { all_finite &= is_finite(x[i]); });
+    nonfinite_words all;
+    if (group.any(!all_finite)) {
+      std::uint32_t first = 0;  // counted from behind
+      std::uint64_t count = 0;
+      for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+        if (!is_finite_word(run, w)) {
+          auto const behind = static_cast<std::uint32_t>(run_words - w);
+          first = behind > first ? behind : first;
+          ++count;
+        }
+      all.first = run.word + run_words - largest_in(group, first, 8);
+      all.count = group.sum(count);
+    }
+    if (group.lane() == 0) found[r] = all;
+    group.sync();
+  }
+
+ private:
+  HCOMP_HD bool is_finite_word(sparse_run const& run, std::size_t w) const {
+    std::size_t const first = run.first + 64 * w,
+                      end = run.first + static_cast<std::size_t>(run.values);
+    bool finite = true;
+    for (std::size_t i = first; i < end && i < first + 64; ++i) finite &= is_finite(x[i]);
+    return finite;
+  }
+};
+
+}  // namespace hcomp::detail
