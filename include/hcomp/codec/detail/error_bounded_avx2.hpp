@@ -43,18 +43,19 @@ namespace hcomp::detail {
 // ---- Eight planes at a time: bit b of 32 values, as 4 bytes each, are byte b of 4 words of 64
 // bits, which are transposed.
 
+/// Swaps the bits of `mask` with those `up` above them. Not a lambda: nvcc would forget its target.
+template <int up>
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i with_swapped(__m256i x, long long mask) {
+  __m256i const t =
+      _mm256_and_si256(_mm256_xor_si256(x, _mm256_srli_epi64(x, up)), _mm256_set1_epi64x(mask));
+  return _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64(t, up)));
+}
 /// In every word of 64 bits, bit i of byte k becomes bit k of byte i. H. S. Warren, Hacker's
 /// Delight, 7-3.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i transposed(__m256i x) {
-  auto const swap = [&](int up, long long mask) __attribute__((target("avx2"), always_inline)) {
-    __m256i const t =
-        _mm256_and_si256(_mm256_xor_si256(x, _mm256_srli_epi64(x, up)), _mm256_set1_epi64x(mask));
-    x = _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64(t, up)));
-  };
-  swap(7, 0x00aa00aa00aa00aa);
-  swap(14, 0x0000cccc0000cccc);
-  swap(28, 0x00000000f0f0f0f0);
-  return x;
+  x = with_swapped<7>(x, 0x00aa00aa00aa00aa);
+  x = with_swapped<14>(x, 0x0000cccc0000cccc);
+  return with_swapped<28>(x, 0x00000000f0f0f0f0);
 }
 /// In 128 bits, byte i of word k of 32 bits becomes byte k of word i.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i bytes_swapped(__m256i x) {

@@ -82,20 +82,21 @@ or_of_both(__m512i a, __m512i b) {
 // ---- Sixteen planes at a time: as eight, where 8 values have 128 bits, first all their lower
 // bytes
 
+/// Swaps the bits of `mask` with those `up` above them. Not a lambda: nvcc would forget its target.
+template <unsigned up>
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
+with_swapped(__m512i x, long long mask) {
+  // t = (x ^ x >> up) & mask; x ^ t ^ t << up
+  __m512i const t = _mm512_ternarylogic_epi64(x, _mm512_maskz_srli_epi64(0xff, x, up),
+                                              _mm512_set1_epi64(mask), 0x28);
+  return _mm512_ternarylogic_epi64(x, t, _mm512_maskz_slli_epi64(0xff, t, up), 0x96);
+}
 /// In every word of 64 bits, bit i of byte k becomes bit k of byte i.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 transposed(__m512i x) {
-  auto const swap = [&](unsigned up, long long mask)
-      __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), always_inline)) {
-    // t = (x ^ x >> up) & mask; x ^= t ^ t << up
-    __m512i const t = _mm512_ternarylogic_epi64(x, _mm512_maskz_srli_epi64(0xff, x, up),
-                                                _mm512_set1_epi64(mask), 0x28);
-    x = _mm512_ternarylogic_epi64(x, t, _mm512_maskz_slli_epi64(0xff, t, up), 0x96);
-  };
-  swap(7, 0x00aa00aa00aa00aa);
-  swap(14, 0x0000cccc0000cccc);
-  swap(28, 0x00000000f0f0f0f0);
-  return x;
+  x = with_swapped<7>(x, 0x00aa00aa00aa00aa);
+  x = with_swapped<14>(x, 0x0000cccc0000cccc);
+  return with_swapped<28>(x, 0x00000000f0f0f0f0);
 }
 /// In 128 bits each, bytes in another order.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
@@ -191,6 +192,17 @@ summed_up(__m512i v) {
   return _mm512_add_epi32(v, _mm512_maskz_alignr_epi32(all, v, zero, 8));
 }
 
+/// Integers of two halves.
+/// @param above  bits above the sign
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
+put_together(__m256i low, __m256i high, __m128i above) {
+  constexpr __mmask16 all = 0xffff;
+  __m512i const both =
+      _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(all, low),
+                      _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu16_epi32(all, high), 16));
+  return _mm512_maskz_sra_epi32(all, _mm512_maskz_sll_epi32(all, both, above), above);
+}
+
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline std::int32_t unpack_avx512(
     error_bounded_mode mode, std::byte const* in, std::int32_t before, bool add, std::int32_t* q) {
   constexpr int values = error_bounded_block_values;
@@ -215,17 +227,10 @@ summed_up(__m512i v) {
   } else {
     __m512i const high = halves_of_planes(load_sixteen_planes(in, 16, width));
     __m128i const above = _mm_cvtsi32_si128(32 - width);
-    auto const put_together = [&](__m256i of_low, __m256i of_high)
-        __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), always_inline)) {
-      __m512i const both = _mm512_or_si512(
-          _mm512_maskz_cvtepu16_epi32(all, of_low),
-          _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu16_epi32(all, of_high), 16));
-      return _mm512_maskz_sra_epi32(all, _mm512_maskz_sll_epi32(all, both, above), above);
-    };
     v0 = put_together(_mm512_maskz_extracti64x4_epi64(0xff, low, 0),
-                      _mm512_maskz_extracti64x4_epi64(0xff, high, 0));
+                      _mm512_maskz_extracti64x4_epi64(0xff, high, 0), above);
     v1 = put_together(_mm512_maskz_extracti64x4_epi64(0xff, low, 1),
-                      _mm512_maskz_extracti64x4_epi64(0xff, high, 1));
+                      _mm512_maskz_extracti64x4_epi64(0xff, high, 1), above);
   }
   if (mode.kind() == error_bounded_kind::difference) {
     v0 = summed_up(v0);
