@@ -1,5 +1,6 @@
 /// @file
-/// INCEPTIONN's streams on a GPU: the host's bytes, values and complaints.
+/// INCEPTIONN's streams on a GPU, and those of error_bounded_stream: the host's bytes, values and
+/// complaints.
 
 #include <doctest/doctest.h>
 
@@ -8,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/error.hpp>
@@ -165,16 +168,58 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("gpu: INCEPTIONN's plans of ranks that share a GPU give the bits of plans on hosts") {
+TEST_CASE("gpu: error_bounded_stream has the CPU's bytes and values") {
+  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4}, simd_level::baseline);
+  for (std::size_t const n : {0, 1, 33, 4097, 70'001, 300 * 4096 + 5}) {
+    CAPTURE(n);
+    auto const x = inceptionn::mixed(n, {.seed = n});  // some stay floats
+    auto const expected = encoded(codec, x);
+    auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
+    bytes two(codec.capacity(n)), three(two), room(two);
+    two.resize(codec.decode_add_encode(other, x, two));
+    three.resize(codec.merge(two, other, three));
+    floats decoded(n);
+    codec.decode(three, decoded);
+    for (float& value : decoded) value /= 3;
+
+    gpu::stream_executor executor;
+    error_bounded_streams streams(n, executor, std::size_t{4} << 20);
+    array<float> const there(x), y(floats(n, 7.0f));
+    array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
+    streams.encode(codec, there.span(), code.span());
+    REQUIRE(streams.bytes(codec) == expected.size());
+    CHECK(begins_with(code.host(), expected));
+    streams.decode_add_encode(codec, added.span(), there.span(), code.span());
+    REQUIRE(streams.bytes(codec) == two.size());
+    CHECK(begins_with(code.host(), two));
+    streams.merge(codec, sum.span(), added.span(), n, code.span());
+    REQUIRE(streams.bytes(codec) == three.size());
+    CHECK(begins_with(code.host(), three));
+    streams.decode(codec, code.span(), y.span(), 3);
+    CHECK(same(y.host(), decoded));
+    codec.decode_add(other, decoded);
+    streams.decode_add(codec, added.span(), y.span(), y.span());
+    CHECK(same(y.host(), decoded));
+
+    array<std::byte> const five(bytes(codec.capacity(n)));
+    streams.merge(codec, code.span(), sum.span(), n, five.span());
+    CHECK(complaint([&] { streams.bytes(codec); }) ==
+          complaint([&] { codec.merge(three, two, room); }));
+  }
+}
+
+namespace {
+
+template <class C> void check_plans(C const& codec) {
   using namespace hcomp::testing;
-  auto const codec = codec_of({});
   for (std::string const how : {"ring", "torus", "direct", "worker-aggregator"})
     for (std::size_t const n : {std::size_t{1}, std::size_t{300'001}})
       for (bool const flag : {false, true}) {
         CAPTURE(how);
         CAPTURE(n);
         CAPTURE(flag);
-        variable_rate_options options{.fitted = flag, .plan = {.checksum = flag}};
+        variable_rate_options options{.fitted = flag && FittedVariableRate<C>,
+                                      .plan = {.checksum = flag}};
         if (how == "worker-aggregator")
           options.worker_aggregator = true;
         else
@@ -189,8 +234,8 @@ TEST_CASE("gpu: INCEPTIONN's plans of ranks that share a GPU give the bits of pl
           {
             gpu::stream_executor executor(stream);
             array<float> const values(mine);
-            variable_rate_plan<hcomp::inceptionn, loopback, gpu::stream_executor> sum(
-                n, codec, transport, executor, options);
+            variable_rate_plan<C, loopback, gpu::stream_executor> sum(n, codec, transport, executor,
+                                                                      options);
             sum.all_reduce(values.span(), call);
             executor.synchronize();
             mine = values.host();
@@ -198,9 +243,15 @@ TEST_CASE("gpu: INCEPTIONN's plans of ranks that share a GPU give the bits of pl
           HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
         });
         auto const wanted = on_ranks(x, [&](loopback& transport, floats& mine) {
-          variable_rate_plan<hcomp::inceptionn, loopback>(n, codec, transport, options)
-              .all_reduce(mine, call);
+          variable_rate_plan<C, loopback>(n, codec, transport, options).all_reduce(mine, call);
         });
         for (std::size_t rank = 0; rank < x.size(); ++rank) CHECK(same(found[rank], wanted[rank]));
       }
+}
+
+}  // namespace
+
+TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on hosts") {
+  check_plans(codec_of({}));
+  check_plans(error_bounded_stream({.bound = 1e-5}, simd_level::baseline));
 }
