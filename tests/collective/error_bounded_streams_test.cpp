@@ -216,13 +216,19 @@ TEST_CASE("error_bounded_streams: sums that no ranks have are told as on the hos
     return code;
   };
   constexpr std::uint32_t one_too_many = 3u << 18, huge = 0x28000000u;
-  std::vector<std::vector<std::pair<std::size_t, std::uint32_t>>> const all = {
+  std::vector<std::vector<std::pair<std::size_t, std::uint32_t>>> all = {
       {},
       {{70, one_too_many}},
       {{8500, huge}},
       {{4200, huge}, {4231, one_too_many}, {4300, huge + 5}},
       {{8999, one_too_many}, {4400, huge}},
       {{5000, one_too_many}, {5100, huge}}};
+  // in the second chunk, one in every block from some on, and all another sum
+  for (std::uint32_t const first : {3, 30, 61}) {
+    auto& changes = all.emplace_back();
+    for (std::uint32_t block = first; block < 128; ++block)
+      changes.push_back({4096 + 32 * block, huge + block});
+  }
   floats const zeros(n, 0.0f);
   floats const integers(n, 1.0f);
   auto const check = [&](auto& executor) {
