@@ -18,6 +18,7 @@
 #include <support/few_cases.hpp>
 #include <support/guarded_executor.hpp>
 #include <support/inceptionn.hpp>
+#include <support/lane_executor.hpp>
 #include <support/lane_group.hpp>
 #include <vector>
 
@@ -29,6 +30,7 @@ using inceptionn::bytes;
 using inceptionn::encoded;
 using inceptionn::floats;
 using inceptionn::same;
+using lanes::array;
 
 namespace {
 
@@ -46,61 +48,6 @@ struct lanes_executor {
     });
   }
   void synchronize() {}
-};
-
-/// Lanes that share memory, as thread blocks do.
-class sharing_group : public lanes::lane_group<8> {
- public:
-  sharing_group(lanes::lane_group<8> group, float* scratch)
-      : lanes::lane_group<8>(group), scratch_(scratch) {}
-  float* scratch() const { return scratch_; }
-
- private:
-  float* scratch_;
-};
-struct sharing_executor : lanes_executor {
-  template <class F> void for_each_block(std::size_t blocks, F const& f) {
-    std::vector<float> scratch;
-    if constexpr (requires { f.scratch_bytes(); }) scratch.resize(f.scratch_bytes() / 4);
-    lanes::run<8>([&](auto group) {
-      for (std::size_t i = 0; i < blocks; ++i) {
-        f(sharing_group(group, scratch.data()), i);
-        group.sync();
-      }
-    });
-  }
-};
-
-/// An array where the executor's memory is.
-template <class T, class E> class array {
- public:
-  array(E& executor, std::vector<T> const& values, std::size_t shift = 0)
-      : executor_(&executor), count_(values.size()), shift_(shift), memory_(raw_bytes()) {
-    std::vector<T> all(shift, T{});
-    all.insert(all.end(), values.begin(), values.end());
-    if (raw_bytes() == 0) return;
-    if constexpr (hcomp::DeviceExecutor<E>)
-      executor.wait(executor.write(memory_.data(), all.data(), raw_bytes()));
-    else
-      std::copy_n(reinterpret_cast<std::byte const*>(all.data()), raw_bytes(), memory_.data());
-  }
-  std::span<T> span() const { return {reinterpret_cast<T*>(memory_.data()) + shift_, count_}; }
-  std::vector<T> host() const {
-    std::vector<T> all(count_ + shift_);
-    if (raw_bytes() == 0) return all;
-    if constexpr (hcomp::DeviceExecutor<E>)
-      executor_->wait(executor_->read(all.data(), memory_.data(), raw_bytes()));
-    else
-      std::copy_n(memory_.data(), raw_bytes(), reinterpret_cast<std::byte*>(all.data()));
-    return {all.begin() + static_cast<std::ptrdiff_t>(shift_), all.end()};
-  }
-
- private:
-  std::size_t raw_bytes() const { return (count_ + shift_) * sizeof(T); }
-
-  E* executor_;
-  std::size_t count_, shift_;
-  typename E::buffer memory_;
 };
 
 /// All that an executor does with one vector, against the host.
@@ -241,7 +188,7 @@ TEST_CASE("inceptionn_streams: more chunks than are added up at once") {
 
 TEST_CASE("inceptionn_streams: by several lanes, and by threads") {
   lanes_executor many;
-  sharing_executor sharing;
+  lanes::sharing_executor<8> sharing;
   hcomp::reference_executor threads(3);
   for (std::size_t const n : {1, 1025, 5000}) {
     CAPTURE(n);
