@@ -55,8 +55,9 @@ inline constexpr std::array methods{
 
 /// Those that sum vectors in a CUDA device's memory; few, because each takes the CUDA compiler some
 /// seconds.
-inline constexpr std::array<std::string_view, 8> methods_on_device{
-    "fp32", "fp16", "majority_vote", "signum", "thc", "inceptionn", "marsit", "marsit_inf"};
+inline constexpr std::array<std::string_view, 9> methods_on_device{
+    "fp32",       "fp16",          "majority_vote", "signum",    "thc",
+    "inceptionn", "error_bounded", "marsit",        "marsit_inf"};
 
 /// The method called `name`, or nothing.
 constexpr method const* find_method(std::string_view name) {

@@ -100,10 +100,6 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   }
   if (how.name == "top_k")
     return make_unique<top_k_mean>(values, what.share, seed, sparse, transport, executor);
-  if (how.name == "error_bounded")
-    return make_unique<bounded_mean<hcomp::error_bounded_stream, paced_transport>>(
-        values, hcomp::error_bounded_stream({.bound = what.bound * transport.size()}), seed, plan,
-        transport);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }

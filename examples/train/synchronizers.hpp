@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/inceptionn.hpp>
@@ -156,15 +157,17 @@ std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign
                                                                     executor);
   if (name == "majority_vote" || name == "signum")
     return make_unique<majority_vote<T, E>>(values, sign_step, seed, plan, transport, executor);
-  if (name == "inceptionn") {
-    hcomp::inceptionn const codec(
-        {.bound_exponent = what.bound_exponent, .rounding = hcomp::inceptionn_rounding::nearest});
+  auto const bounded = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
     if constexpr (hcomp::DeviceExecutor<E>)
-      return make_unique<bounded_mean<hcomp::inceptionn, T, E>>(values, codec, seed, plan,
-                                                                transport, executor);
+      return make_unique<bounded_mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
     else
-      return make_unique<bounded_mean<hcomp::inceptionn, T>>(values, codec, seed, plan, transport);
-  }
+      return make_unique<bounded_mean<Codec, T>>(values, codec, seed, plan, transport);
+  };
+  if (name == "inceptionn")
+    return bounded(hcomp::inceptionn(
+        {.bound_exponent = what.bound_exponent, .rounding = hcomp::inceptionn_rounding::nearest}));
+  if (name == "error_bounded")
+    return bounded(hcomp::error_bounded_stream({.bound = what.bound * transport.size()}));
   if (name == "marsit" || name == "marsit_inf") {
     hcomp::marsit_options const settings{.sign_step = sign_step,
                                          .period = name == "marsit" ? o.period : 0,
