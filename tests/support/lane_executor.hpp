@@ -31,8 +31,9 @@ template <int Lanes> struct sharing_executor {
   using buffer = hcomp::host_buffer;
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
-    std::vector<float> scratch;
-    if constexpr (requires { f.scratch_bytes(); }) scratch.resize(f.scratch_bytes() / 4, -7.0f);
+    std::size_t bytes = 0;
+    if constexpr (requires { f.scratch_bytes(); }) bytes = f.scratch_bytes();
+    std::vector<float> scratch(bytes / sizeof(float), -7.0f);
     run<Lanes>([&](auto group) {
       for (std::size_t i = 0; i < blocks; ++i) {
         f(sharing_group<Lanes>(group, scratch.data()), i);
