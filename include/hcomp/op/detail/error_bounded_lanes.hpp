@@ -173,9 +173,9 @@ template <class Group> class error_bounded_lane_reader {
     return static_cast<std::uint8_t>(chunk_[sizeof(std::int32_t) + k]);
   }
 
-  std::byte const* chunk_;
-  std::size_t values_;
-  error_bounded_reading* shared_;
+  std::byte const* chunk_ = nullptr;
+  std::size_t values_ = 0;
+  error_bounded_reading* shared_ = nullptr;
   std::uint32_t ends_ = 0, runs_ = 0;  ///< of the calls before
 };
 
