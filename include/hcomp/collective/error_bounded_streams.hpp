@@ -30,10 +30,10 @@ namespace hcomp {
 /// or checked by the codec on the host. Only `bytes` and `find_nonfinite` wait for the executor.
 /// What was encoded before is needed no more when something else is. Calls allocate nothing, and
 /// those that do not wait can be captured in a CUDA graph.
-/// Memory: 1.01 times the longest vector or `most_bytes`, and 48 bytes per 4096 values.
+/// Memory: 1.01 times the longest vector or `most_bytes`, and 40 bytes per 4096 values.
 /// Cost: encoding reads the values once, and writes their code twice and reads it once, as
 /// inceptionn_streams does; merging reads two codes instead. Decoding reads the code and writes the
-/// values. A lane has 32 values, so what lanes move at once does not lie together.
+/// values. A lane has 32 values, so floats that lanes move at once do not lie together.
 template <Executor E> class error_bounded_streams {
  public:
   /// @param most_values  of a vector
