@@ -15,6 +15,8 @@
 #include "../support/take_device.hpp"
 #include "codec_promise.hpp"
 #include "device_codecs.hpp"
+#include "sparse_plan_sum.hpp"
+#include "stream_sum.hpp"
 
 namespace perf {
 
@@ -74,6 +76,41 @@ template <class Sum, class C> class device_plan final : public device_contender 
   Sum sum_;
 };
 
+/// @tparam Sum  a stream_sum or a sparse_plan_sum
+template <class Sum> class device_sum final : public device_contender {
+ public:
+  template <class... Settings>
+  device_sum(way as, std::size_t values, bool mean, any_transport& transport,
+             Settings const&... settings)
+      : device_contender(values),
+        over_(transport, executor_),
+        sum_(values, settings..., over_, executor_) {
+    name = std::move(as);
+    accuracy = sum_.accuracy(mean);
+  }
+  hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
+    auto const figures = sum_.run(vector(), call, *this);
+    executor_.synchronize();
+    memory = figures.messages == hcomp::message_memory::device ? "device" : "staged";
+    return figures;
+  }
+
+ private:
+  staged over_;
+  Sum sum_;
+};
+
+template <class Lane>
+void add_sparse(contender_list<float>& list, job const& it, std::string const& codec,
+                std::string const& transport) {
+  using sum = sparse_plan_sum<Lane, staged, stream_executor>;
+  for (auto const& how : it.o.algorithms)
+    if (how.kind != hcomp::algorithm_kind::owner)
+      list.push_back(std::make_unique<device_sum<sum>>(way{codec, how.name(), transport}, it.values,
+                                                       it.o.mean, it.by.at(transport),
+                                                       *sparse_name::from(codec), how));
+}
+
 /// A way of the host's, for sums.
 class host_contender final : public device_contender {
  public:
@@ -118,6 +155,19 @@ std::string take_device(int rank_on_host) { return example::take_device(rank_on_
 void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
                       std::string const& transport_name) {
   auto& transport = it.by.at(transport_name);
+  if (auto const sparse = sparse_name::from(codec))
+    return sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, codec, transport_name)
+                               : add_sparse<float>(list, it, codec, transport_name);
+  if (stream_name::from(codec))
+    return for_stream_ways(
+        it, codec, [&]<class C>(C const& one, std::string const& algorithm, auto& options) {
+          if constexpr (!std::is_same_v<C, hcomp::uncompressed_stream>) {
+            using sum = stream_sum<C, staged, stream_executor>;
+            list.push_back(std::make_unique<device_sum<sum>>(way{codec, algorithm, transport_name},
+                                                             it.values, it.o.mean, transport, one,
+                                                             options));
+          }
+        });
   device_codecs::with(registry_name(codec), [&]<class C>() {
     auto const chosen = fitted(C{}, it.typical, transport.size());
     for (auto const& how : it.o.algorithms) {

@@ -16,8 +16,8 @@ namespace perf {
 /// @throws std::runtime_error  there is none, or this program was built without CUDA
 std::string take_device(int rank_on_host);
 
-/// Every algorithm that is asked for, without a prediction; owner for sign alone. Collective.
-/// @throws std::invalid_argument  a codec that is not in device_codecs, on all ranks alike
+/// Every algorithm that is asked for and goes with the codec, without a prediction. Collective.
+/// @throws std::invalid_argument  a codec that options do not know there, on all ranks alike
 void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
                       std::string const& transport);
 

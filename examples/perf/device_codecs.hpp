@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Codecs that --device cuda knows.
+/// Codecs of fixed length that --device cuda knows.
 
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/identity.hpp>

@@ -24,6 +24,10 @@ std::map<std::string, double> const time_units{{"us", 1e-6}, {"ms", 1e-3}, {"s",
 bool is_owner(hcomp::algorithm const& how) { return how.kind == hcomp::algorithm_kind::owner; }
 
 bool is_on_device(std::string const& codec) {
+  if (auto const sparse = sparse_name::from(codec))  // there are no sketches of floats
+    return sparse->fixed_point || sparse->ways.packed;
+  if (auto const stream = stream_name::from(codec))
+    return stream->bound_exponent > 0 || stream->bound > 0;
   try {
     device_codecs::with(registry_name(codec), []<class C>() {});
     return true;
@@ -143,7 +147,7 @@ options parse(int argc, char const* const* argv) {
   what->add_option("--seed", o.seed, "Of the generated values and of random codecs");
   what->add_flag("--mean", o.mean, "The mean over the ranks, not the sum");
   what->add_option("--device", o.device,
-                   "Where the vectors lie; cuda: float, by identity, fp16, sign and thc")
+                   "Where the vectors lie; cuda: of float, and not by all codecs")
       ->check(CLI::IsMember({"host", "cuda"}));
 
   auto* const how = app.add_option_group("How");
@@ -258,11 +262,11 @@ options parse(int argc, char const* const* argv) {
     if (o.type != "float") there_are("--type " + o.type, "vectors of float only");
     for (auto const& codec : o.codecs)
       if (codec != "raw" && !is_on_device(codec))
-        there_are("--codec " + codec, "identity, fp16, sign, thc and raw");
+        there_are("--codec " + codec,
+                  "identity, fp16, sign, thc, inceptionn:E, error_bounded:BOUND, sparse_sum, "
+                  "sparse_union, sparse_sum:u32, sparse_union:u32, lhc:u32 and raw");
     if (std::ranges::find(o.transports, "op") != o.transports.end())
       there_are("--transport op", "mpi and ucx");
-    if (o.worker_aggregator)
-      there_are("--algorithm aggregator", "ring, torus, direct, doubling and owner");
     if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
     if (o.advise) refuse("--advise is about vectors in host memory, not about --device cuda");
   }

@@ -19,7 +19,7 @@
 #include "options.hpp"
 #include "report_page.hpp"
 #include "result.hpp"
-#include "stream_contenders.hpp"
+#include "stream_sum.hpp"
 #include "wire_counter.hpp"
 #ifdef HCOMP_PERF_ZFP
 #include <support/laws.hpp>
@@ -426,12 +426,13 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--device", "cuda", "--type", "double"},
        "--type double: with --device cuda there are vectors of float only");
   says({"--device", "cuda", "--codec", "fp16,bf16"},
-       "--codec bf16: with --device cuda there are identity, fp16, sign, thc and raw");
+       "--codec bf16: with --device cuda there are identity, fp16, sign, thc, inceptionn:E, ");
+  says({"--device", "cuda", "--codec", "lhc:u32,lhc"},
+       "--codec lhc: with --device cuda there are ");
+  says({"--device", "cuda", "--codec", "inceptionn,uncompressed"},
+       "--codec uncompressed: with --device cuda there are ");
   says({"--device", "cuda", "--transport", "mpi,op"},
        "--transport op: with --device cuda there are mpi and ucx");
-  says({"--device", "cuda", "--codec", "identity", "--algorithm", "aggregator,ring"},
-       "--algorithm aggregator: with --device cuda there are ring, torus, direct, doubling and "
-       "owner");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");
   says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
   says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");
