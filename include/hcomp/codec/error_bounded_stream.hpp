@@ -11,6 +11,7 @@
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
 #include <hcomp/codec/detail/error_bounded_header.hpp>
 #include <hcomp/codec/detail/error_bounded_simd.hpp>
+#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
@@ -248,7 +249,7 @@ class error_bounded_stream {
   std::size_t write(char const* who, header_type header, std::span<std::byte> out,
                     Make const& make) const {
     std::size_t const count = header.values;
-    header_type::require_room("error_bounded_stream::", who, count, out.size());
+    detail::require_room<header_type>("error_bounded_stream::", who, count, out.size());
     std::byte* at = out.data() + header_type::front(header.chunks);
     values v;
     for (std::size_t i = 0; i < header.chunks; ++i) {

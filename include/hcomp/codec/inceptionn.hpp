@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_header.hpp>
+#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 namespace hcomp {
@@ -221,7 +221,7 @@ class inceptionn {
   template <class Put>
   std::size_t write(char const* who, std::size_t values, std::span<std::byte> out,
                     Put const& put) const {
-    header_type::require_room("inceptionn::", who, values, out.size());
+    detail::require_room<header_type>("inceptionn::", who, values, out.size());
     std::size_t const chunks = detail::inceptionn_chunks(values);
     std::size_t at = header_type::front(chunks);
     for (std::size_t i = 0; i < chunks; ++i) {

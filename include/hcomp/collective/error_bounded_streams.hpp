@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/error_bounded_header.hpp>
+#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/collective/detail/chunk_slots.hpp>
@@ -12,8 +13,6 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/error_bounded_work.hpp>
 #include <span>
-#include <stdexcept>
-#include <string>
 
 namespace hcomp {
 
@@ -110,8 +109,8 @@ template <Executor E> class error_bounded_streams {
   /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
   std::span<std::uint64_t const> find_nonfinite(error_bounded_stream const& codec,
                                                 std::span<std::byte const> in, std::size_t values) {
-    require_values("find_nonfinite", values);
-    require_address("find_nonfinite", in.data());
+    detail::require_values(where, "find_nonfinite", values, most_values_);
+    detail::require_address(where, "find_nonfinite", in.data());
     std::size_t const chunks = header_type::chunks_of(values);
     executor_->for_each_block(
         chunks, detail::find_nonfinite_error_bounded{detail::grid_of(codec.options()), values,
@@ -121,27 +120,15 @@ template <Executor E> class error_bounded_streams {
   }
 
  private:
+  static constexpr char const* where = "error_bounded_streams::";
   using header_type = detail::error_bounded_header;
-
-  void require_values(char const* who, std::size_t values) const {
-    if (values > most_values_)
-      throw std::invalid_argument(std::string("error_bounded_streams::") + who + ": " +
-                                  std::to_string(values) + " values, made for " +
-                                  std::to_string(most_values_));
-  }
-  static void require_address(char const* who, std::byte const* stream) {
-    auto const address = reinterpret_cast<std::uintptr_t>(stream);
-    if (address % 4 != 0)
-      throw std::invalid_argument(std::string("error_bounded_streams::") + who + ": a stream at " +
-                                  std::to_string(address) + ", not a multiple of 4");
-  }
 
   void put(char const* who, error_bounded_stream const& codec, std::size_t values, float const* x,
            std::byte const* a, std::byte const* b, std::span<std::byte> out) {
-    require_values(who, values);
+    detail::require_values(where, who, values, most_values_);
     for (std::byte const* const stream : {a, b, static_cast<std::byte const*>(out.data())})
-      require_address(who, stream);
-    header_type::require_room("error_bounded_streams::", who, values, out.size());
+      detail::require_address(where, who, stream);
+    detail::require_room<header_type>(where, who, values, out.size());
     auto const header = header_type::of(codec.options(), values);
     auto const grid = detail::grid_of(codec.options());
     auto* const lengths = reinterpret_cast<std::uint32_t*>(lengths_.data());
@@ -161,7 +148,7 @@ template <Executor E> class error_bounded_streams {
 
   void get(char const* who, error_bounded_stream const& codec, std::byte const* in,
            float const* addend, int parts, std::span<float> out) {
-    require_address(who, in);
+    detail::require_address(where, who, in);
     executor_->for_each_block(
         header_type::chunks_of(out.size()),
         detail::decode_error_bounded_chunks{detail::grid_of(codec.options()), out.size(), in,

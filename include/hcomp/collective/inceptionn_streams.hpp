@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_header.hpp>
+#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/collective/detail/chunk_slots.hpp>
 #include <hcomp/core/bits.hpp>
@@ -14,8 +15,6 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/inceptionn_work.hpp>
 #include <span>
-#include <stdexcept>
-#include <string>
 
 namespace hcomp {
 
@@ -94,8 +93,8 @@ template <Executor E> class inceptionn_streams {
   /// @throws wire_error             as inceptionn::check, in the same words
   /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
   void check(inceptionn const& codec, std::span<std::byte const> in, std::size_t values) {
-    require_values("check", values);
-    require_address("check", in.data());
+    detail::require_values(where, "check", values, most_values_);
+    detail::require_address(where, "check", in.data());
     using detail::inceptionn_header;
     inceptionn_header::require_whole(in.size());
     executor_->for_each_block(1, detail::take_inceptionn_header{in.data(), header_.there()});
@@ -133,8 +132,8 @@ template <Executor E> class inceptionn_streams {
   /// @throws std::invalid_argument  more than `most_values`
   std::span<std::uint32_t const> find_nonfinite(inceptionn const& codec,
                                                 std::span<std::byte const> in, std::size_t values) {
-    require_values("find_nonfinite", values);
-    require_address("find_nonfinite", in.data());
+    detail::require_values(where, "find_nonfinite", values, most_values_);
+    detail::require_address(where, "find_nonfinite", in.data());
     std::size_t const chunks = detail::inceptionn_chunks(values);
     executor_->for_each_block(
         chunks, detail::find_nonfinite_chunks{detail::rule_of(codec.options()), values, in.data(),
@@ -144,27 +143,15 @@ template <Executor E> class inceptionn_streams {
   }
 
  private:
+  static constexpr char const* where = "inceptionn_streams::";
   static constexpr std::size_t measuring_blocks = 1024;
-
-  void require_values(char const* who, std::size_t values) const {
-    if (values > most_values_)
-      throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": " +
-                                  std::to_string(values) + " values, made for " +
-                                  std::to_string(most_values_));
-  }
-  static void require_address(char const* who, std::byte const* stream) {
-    auto const address = reinterpret_cast<std::uintptr_t>(stream);
-    if (address % 4 != 0)
-      throw std::invalid_argument(std::string("inceptionn_streams::") + who + ": a stream at " +
-                                  std::to_string(address) + ", not a multiple of 4");
-  }
 
   void put(char const* who, inceptionn const& codec, std::byte const* in, std::span<float const> x,
            std::span<std::byte> out) {
-    require_values(who, x.size());
-    require_address(who, in);
-    require_address(who, out.data());
-    detail::inceptionn_header::require_room("inceptionn_streams::", who, x.size(), out.size());
+    detail::require_values(where, who, x.size(), most_values_);
+    detail::require_address(where, who, in);
+    detail::require_address(where, who, out.data());
+    detail::require_room<detail::inceptionn_header>(where, who, x.size(), out.size());
     auto const rule = detail::rule_of(codec.options());
     auto const header = detail::inceptionn_header::of(codec.options(), x.size(), 0);
     slots_.make(
@@ -179,7 +166,7 @@ template <Executor E> class inceptionn_streams {
 
   void get(char const* who, inceptionn const& codec, std::byte const* in, float const* addend,
            int parts, std::span<float> out) {
-    require_address(who, in);
+    detail::require_address(where, who, in);
     executor_->for_each_block(
         detail::inceptionn_chunks(out.size()),
         detail::decode_inceptionn_chunks{detail::rule_of(codec.options()), out.size(), in, addend,

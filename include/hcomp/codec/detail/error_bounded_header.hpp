@@ -9,7 +9,6 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 namespace hcomp::detail {
@@ -54,17 +53,6 @@ struct error_bounded_header {
   /// What `error` says of values that are off by so many steps.
   HCOMP_HD static std::uint32_t parts_of(double steps) {
     return steps > 0 ? static_cast<std::uint32_t>(steps * error_parts) + 1 : 0;
-  }
-
-  /// @param where  whose function `who` is
-  /// @throws std::invalid_argument  too many values, or less bytes than capacity(values)
-  static void require_room(char const* where, char const* who, std::size_t values,
-                           std::size_t bytes) {
-    if (values > max_values || bytes < capacity(values))
-      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(bytes) +
-                                  " bytes for " + std::to_string(values) + " values; it takes " +
-                                  std::to_string(capacity(values)) + ", for at most " +
-                                  std::to_string(max_values));
   }
 
   /// Of one rank; the length is not known yet.

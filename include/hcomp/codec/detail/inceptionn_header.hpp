@@ -10,7 +10,6 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <span>
-#include <stdexcept>
 #include <string>
 
 namespace hcomp::detail {
@@ -57,17 +56,6 @@ struct inceptionn_header {
   }
   static constexpr std::size_t capacity(std::size_t values) {
     return front(inceptionn_chunks(values)) + values * sizeof(float);
-  }
-
-  /// @param where  whose function `who` is
-  /// @throws std::invalid_argument  too many values, or less bytes than capacity(values)
-  static void require_room(char const* where, char const* who, std::size_t values,
-                           std::size_t bytes) {
-    if (values > max_values || bytes < capacity(values))
-      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(bytes) +
-                                  " bytes for " + std::to_string(values) + " values; it takes " +
-                                  std::to_string(capacity(values)) + ", for at most " +
-                                  std::to_string(max_values));
   }
 
   static inceptionn_header of(inceptionn_options const& options, std::size_t values,
