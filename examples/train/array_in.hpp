@@ -2,8 +2,8 @@
 /// @file
 /// Vectors where an executor works on them.
 
-#include <hcomp/collective/marsit.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/detail/arrays_of.hpp>
 
 namespace train {
 

@@ -14,6 +14,7 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>

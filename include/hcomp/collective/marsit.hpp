@@ -14,7 +14,7 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/feedback/detail/host_array.hpp>
+#include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
@@ -25,15 +25,6 @@
 #include <vector>
 
 namespace hcomp {
-namespace detail {
-
-/// Arrays in an executor's memory.
-template <class E> struct arrays_of { template <class T> using array = host_array<T>; };
-template <DeviceExecutor E> struct arrays_of<E> {
-  template <class T> using array = typename E::template array<T>;
-};
-
-}  // namespace detail
 
 /// What Marsit needs to know; equal on all ranks.
 struct marsit_options {
