@@ -657,9 +657,10 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
     all_runs(detail::rank_runs{r.words.data(), values, r.begins.data(), r.ranks.data()});
     detail::lhc_numbers<lane_type> const numbers(127, 3, 1);
     detail::packed_places const places{r.words.data(), r.ranks.data()};
-    all_runs(detail::pack_runs<lane_type>{numbers, places, values, x.data(), r.lanes.data()});
-    all_runs(
-        detail::unpack_runs<lane_type>{numbers, places, values, r.lanes.data(), r.back.data()});
+    all_runs(detail::pack_runs<detail::to_lane<lane_type>>{
+        {numbers}, places, values, x.data(), r.lanes.data()});
+    all_runs(detail::unpack_runs<detail::to_value<lane_type>>{
+        {numbers}, places, values, r.lanes.data(), r.back.data()});
     r.begins_of_shards.resize(301);  // more shards than words
     share([&](auto group) {
       detail::rank_shards{r.words.data(), r.ranks.data(), words, 300, r.begins_of_shards.data()}(
@@ -674,8 +675,10 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
         detail::add_part<lane_type>{places, values, r.lanes.data(), r.marks.data(), r.sums.data()});
     r.sent.resize(values);
     r.put.resize(values, 7.0f);
-    all_runs(detail::pack_sums<lane_type>{numbers, places, values, r.sums.data(), r.sent.data()});
-    all_runs(detail::put_sums{places, values, r.sent.data(), r.put.data()});
+    all_runs(detail::pack_runs<detail::to_value<lane_type>>{
+        {numbers}, places, values, r.sums.data(), r.sent.data()});
+    all_runs(
+        detail::unpack_runs<detail::as_it_is>{{}, places, values, r.sent.data(), r.put.data()});
     auto spoilt = x;
     spoilt[130] = spoilt[131] = spoilt[8191] = spoilt.back() =
         std::numeric_limits<float>::infinity();

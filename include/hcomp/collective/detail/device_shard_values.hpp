@@ -66,16 +66,17 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
     bool const all = sends_all<part_message>(ways_, s.count, marked);
     Lane* const lanes = at<Lane>(there_->lanes) + s.first;
     if (all)
-      executor_->for_each_block(runs_of(s.count),
-                                lanes_of_runs<Lane>{numbers, s.count, x.data() + s.first, lanes});
-    else  // no more are marked before the shard than there are values
       executor_->for_each_block(
           runs_of(s.count),
-          pack_runs<Lane>{numbers,
-                          {own().there() + s.words.first, there_->index.ranks() + s.words.first},
-                          s.count,
-                          x.data() + s.first,
-                          lanes - begin});
+          convert_runs<to_lane<Lane>>{{numbers}, s.count, x.data() + s.first, lanes});
+    else  // no more are marked before the shard than there are values
+      executor_->for_each_block(runs_of(s.count),
+                                pack_runs<to_lane<Lane>>{{numbers},
+                                                         {own().there() + s.words.first,
+                                                          there_->index.ranks() + s.words.first},
+                                                         s.count,
+                                                         x.data() + s.first,
+                                                         lanes - begin});
     leaving_[owner] =
         all ? read_lanes(lanes, s.count, part_message::begin_dense(s.count, origin, out), out)
             : read_lanes(lanes, marked,
@@ -125,8 +126,9 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
   }
   void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) {
     auto const s = layout_.mine();
-    executor_->for_each_block(runs_of(s.count),
-                              values_of_runs<Lane>{numbers, s.count, sums(), x.data() + s.first});
+    executor_->for_each_block(
+        runs_of(s.count),
+        convert_runs<to_value<Lane>>{{numbers}, s.count, sums(), x.data() + s.first});
   }
 
   std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& origin,
@@ -140,13 +142,13 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
     float* const values = at<float>(there_->lanes);
     if (sends_all<sum_message>(ways_, s.count, marked)) {
       executor_->for_each_block(runs_of(s.count),
-                                values_of_runs<Lane>{numbers, s.count, sums(), values});
+                                convert_runs<to_value<Lane>>{{numbers}, s.count, sums(), values});
       return finish<sum_message>(
           read_lanes(values, s.count, sum_message::begin_dense(s.count, origin, out), out), out);
     }
     executor_->for_each_block(
-        runs_of(s.count),
-        pack_sums<Lane>{numbers, {marks.there(), index.ranks()}, s.count, sums(), values});
+        runs_of(s.count), pack_runs<to_value<Lane>>{
+                              {numbers}, {marks.there(), index.ranks()}, s.count, sums(), values});
     std::span<std::uint64_t const> const all(marks.here(), s.words.count);
     return finish<sum_message>(
         read_lanes(values, marked, sum_message::begin_packed(all, marked, s.count, origin, out),
@@ -171,10 +173,12 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
   void write(std::span<float> x) {
     std::uint64_t const* const words = there_->marks_of_sums.there();
     count(there_->index, words);
-    executor_->for_each_block(
-        runs_of(layout_.values),
-        put_sums{
-            {words, there_->index.ranks()}, layout_.values, at<float>(there_->lanes), x.data()});
+    executor_->for_each_block(runs_of(layout_.values),
+                              unpack_runs<as_it_is>{{},
+                                                    {words, there_->index.ranks()},
+                                                    layout_.values,
+                                                    at<float>(there_->lanes),
+                                                    x.data()});
   }
 
   std::size_t write_values(std::span<float const> x, block_origin const& origin, std::byte* out) {

@@ -88,8 +88,8 @@ template <class Lane, DeviceExecutor E> class device_sketch {
       executor_->for_each_block(
           runs_of(values_), sketch_runs<Lane>{numbers, chosen_.cells, sketched_, values_, x, out});
     if (beside_ > 0)
-      executor_->for_each_block(runs_of(values_),
-                                pack_runs<Lane>{numbers, left(), values_, x, out + cells()});
+      executor_->for_each_block(
+          runs_of(values_), pack_runs<to_lane<Lane>>{{numbers}, left(), values_, x, out + cells()});
   }
 
   /// @param lanes  the sums of all ranks; the sketch is used up
@@ -97,8 +97,9 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   void decode(lhc_numbers<Lane> const& numbers, Lane* lanes, float* x) {
     recover(lanes);
     if (beside_ > 0)
-      executor_->for_each_block(runs_of(values_),
-                                unpack_runs<Lane>{numbers, left(), values_, lanes + cells(), x});
+      executor_->for_each_block(
+          runs_of(values_),
+          unpack_runs<to_value<Lane>>{{numbers}, left(), values_, lanes + cells(), x});
     else
       executor_->for_each_block(runs_of(values_), clear_runs<float>{x, values_});
     std::size_t const claims = chosen_.progress.claims, shares = shares_of(claims);

@@ -141,11 +141,11 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
       if (choice_.way == sparse_way::sketched)
         return sketch_.encode(numbers_, x.data(), out.data());
     if (choice_.way == sparse_way::packed)
-      executor_->for_each_block(runs(),
-                                pack_runs<Lane>{numbers_, places(), values_, x.data(), out.data()});
+      executor_->for_each_block(
+          runs(), pack_runs<to_lane<Lane>>{{numbers_}, places(), values_, x.data(), out.data()});
     else
-      executor_->for_each_block(runs(),
-                                lanes_of_runs<Lane>{numbers_, values_, x.data(), out.data()});
+      executor_->for_each_block(
+          runs(), convert_runs<to_lane<Lane>>{{numbers_}, values_, x.data(), out.data()});
   }
   /// @param reduced  of a sketch nothing is left
   void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*stream*/) {
@@ -154,10 +154,11 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
         return sketch_.decode(numbers_, reduced.data(), x.data());
     if (choice_.way == sparse_way::packed)
       executor_->for_each_block(
-          runs(), unpack_runs<Lane>{numbers_, places(), values_, reduced.data(), x.data()});
+          runs(),
+          unpack_runs<to_value<Lane>>{{numbers_}, places(), values_, reduced.data(), x.data()});
     else
-      executor_->for_each_block(runs(),
-                                values_of_runs<Lane>{numbers_, values_, reduced.data(), x.data()});
+      executor_->for_each_block(
+          runs(), convert_runs<to_value<Lane>>{{numbers_}, values_, reduced.data(), x.data()});
   }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// What the owners of shards of a sparse vector do on a device besides sparse_runs.hpp: add up what
-/// ranks have marked, and put sums where they belong.
+/// ranks have marked, and look for what is not finite.
 
 #include <cstddef>
 #include <cstdint>
@@ -84,36 +84,6 @@ template <class Lane> struct add_part {
     part.for_each(
         group, run, [&](std::size_t i, std::size_t place) { sums[i] += lanes[place]; },
         [](std::size_t) {});
-  }
-};
-
-/// The sums of marked values, one behind the other, as they are sent.
-template <class Lane> struct pack_sums {
-  lhc_numbers<Lane> numbers;
-  packed_places places;
-  std::size_t values;
-  Lane const* sums;
-  float* out;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(
-        group, sparse_run(r, values),
-        [&](std::size_t i, std::size_t place) { out[place] = numbers.value(sums[i]); },
-        [](std::size_t) {});
-  }
-};
-
-/// And back, every bit as it came; 0 elsewhere.
-struct put_sums {
-  packed_places places;
-  std::size_t values;
-  float const* in;
-  float* x;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(
-        group, sparse_run(r, values), [&](std::size_t i, std::size_t place) { x[i] = in[place]; },
-        [&](std::size_t i) { x[i] = 0; });
   }
 };
 

@@ -227,57 +227,69 @@ struct packed_places {
   }
 };
 
-/// The marked values as lanes, one behind the other.
-template <class Lane> struct pack_runs {
+// Conversions of values on their way between a vector and a message.
+template <class Lane> struct to_lane {
+  using from = float;
+  using to = Lane;
   lhc_numbers<Lane> numbers;
+
+  HCOMP_HD Lane operator()(float value) const { return numbers.lane(value); }
+};
+template <class Lane> struct to_value {
+  using from = Lane;
+  using to = float;
+  lhc_numbers<Lane> numbers;
+
+  HCOMP_HD float operator()(Lane lane) const { return numbers.value(lane); }
+};
+struct as_it_is {
+  using from = float;
+  using to = float;
+
+  HCOMP_HD float operator()(float value) const { return value; }
+};
+
+/// All values.
+/// @tparam Convert  one of those above
+template <class Convert> struct convert_runs {
+  Convert convert;
+  std::size_t values;
+  typename Convert::from const* in;
+  typename Convert::to* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    sparse_run(r, values).for_each(group, [&](std::size_t i) { out[i] = convert(in[i]); });
+  }
+};
+
+/// The marked values, one behind the other.
+template <class Convert> struct pack_runs {
+  Convert convert;
   packed_places places;
   std::size_t values;
-  float const* x;
-  Lane* out;
+  typename Convert::from const* in;
+  typename Convert::to* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     places.for_each(
         group, sparse_run(r, values),
-        [&](std::size_t i, std::size_t place) { out[place] = numbers.lane(x[i]); },
-        [](std::size_t) {});
+        [&](std::size_t i, std::size_t place) { out[place] = convert(in[i]); }, [](std::size_t) {});
   }
 };
 
 /// And back: 0 elsewhere.
-template <class Lane> struct unpack_runs {
-  lhc_numbers<Lane> numbers;
+template <class Convert> struct unpack_runs {
+  Convert convert;
   packed_places places;
   std::size_t values;
-  Lane const* in;
-  float* x;
+  typename Convert::from const* in;
+  typename Convert::to* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     places.for_each(
         group, sparse_run(r, values),
-        [&](std::size_t i, std::size_t place) { x[i] = numbers.value(in[place]); },
-        [&](std::size_t i) { x[i] = 0; });
-  }
-};
-
-/// All values as lanes, and back.
-template <class Lane> struct lanes_of_runs {
-  lhc_numbers<Lane> numbers;
-  std::size_t values;
-  float const* x;
-  Lane* out;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    sparse_run(r, values).for_each(group, [&](std::size_t i) { out[i] = numbers.lane(x[i]); });
-  }
-};
-template <class Lane> struct values_of_runs {
-  lhc_numbers<Lane> numbers;
-  std::size_t values;
-  Lane const* in;
-  float* x;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    sparse_run(r, values).for_each(group, [&](std::size_t i) { x[i] = numbers.value(in[i]); });
+        [&](std::size_t i, std::size_t place) { out[i] = convert(in[place]); },
+        [&](std::size_t i) { out[i] = 0; });
   }
 };
 
