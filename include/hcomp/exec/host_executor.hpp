@@ -56,8 +56,10 @@ class thread_crew {
     for (auto& thread : threads_) thread.join();
   }
 
-  /// Calls work(context, i) for all i < blocks; returns when all are done. `work` must not throw.
-  void run(std::size_t blocks, void (*work)(void const*, std::size_t), void const* context) {
+  /// Calls work(context, first, end) for parts of all blocks and returns when all are done. `work`
+  /// must not throw.
+  void run(std::size_t blocks, void (*work)(void const*, std::size_t, std::size_t),
+           void const* context) {
     {
       std::lock_guard const lock(mutex_);
       blocks_ = blocks;
@@ -91,14 +93,14 @@ class thread_crew {
     for (;;) {
       std::size_t const i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= blocks_) return;
-      work_(context_, i);
+      work_(context_, i, i + 1);
     }
   }
 
   std::mutex mutex_;
   std::condition_variable start_, done_;
   std::size_t blocks_ = 0;
-  void (*work_)(void const*, std::size_t) = nullptr;
+  void (*work_)(void const*, std::size_t, std::size_t) = nullptr;
   void const* context_ = nullptr;
   std::atomic<std::size_t> next_{0};
   int busy_ = 0;
@@ -128,19 +130,21 @@ template <class Group> class basic_host_executor {
   }
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
-    if (!crew_ || blocks < 2) {
-      for (std::size_t i = 0; i < blocks; ++i) f(Group{}, i);
-      return;
-    }
-    crew_->run(
-        blocks,
-        [](void const* context, std::size_t i) { (*static_cast<F const*>(context))(Group{}, i); },
-        &f);
+    if (crew_ && blocks > 1)
+      crew_->run(blocks, &do_blocks<F>, &f);
+    else
+      do_blocks<F>(&f, 0, blocks);
   }
 
   void synchronize() {}
 
  private:
+  /// Compiled once for both ways to run it: kernels are most of what a program compiles.
+  template <class F>
+  [[gnu::noinline]] static void do_blocks(void const* f, std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) (*static_cast<F const*>(f))(Group{}, i);
+  }
+
   std::unique_ptr<detail::thread_crew> crew_;
 };
 
