@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Prints the CPU seconds that programs with hcomp take to compile: the best of three runs each.
+#
+#   tests/bench/compile_time.sh [<include folder>]
+#
+# CXX names the compiler, g++ by default. To compare with another version, name its include folder.
+# CPU time changes less on a busy machine than wall time, but it does change: use a quiet one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+include=${1-include}
+[[ -e $include/hcomp/hcomp.hpp ]] || {
+  echo "compile_time: there is no hcomp/hcomp.hpp in '$include'" >&2
+  exit 2
+}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+TIMEFORMAT='%U %S'
+
+# measure <what> <compiler option>: of the program on standard input
+measure() {
+  cat >"$folder/program.cpp"
+  local best="" used
+  for _ in 1 2 3; do
+    used=$({ time "${CXX:-g++}" -std=c++20 "-I$include" "$2" -c "$folder/program.cpp" \
+      -o "$folder/program.o" >&2; } 2>&1) || {
+      echo "compile_time: '$1' does not compile:" >&2
+      echo "$used" >&2
+      exit 1
+    }
+    best=$(awk -v best="$best" '{ t = $1 + $2; print (best == "" || t < best) ? t : best }' <<<"$used")
+  done
+  printf '%-52s %6.2f s\n' "$1" "$best"
+}
+
+# with_plans <declarations>: a program that makes these plans over threads and uses each once
+with_plans() {
+  echo '#include <hcomp/hcomp.hpp>'
+  echo 'void program(hcomp::loopback& transport, hcomp::host_executor& executor, std::span<float> x) {'
+  echo "  $*"
+  echo '}'
+}
+one='hcomp::plan signs(x.size(), hcomp::sign<>{}, transport, executor); signs.all_reduce(x);'
+thc='hcomp::plan levels(x.size(), hcomp::thc<>{}, transport, executor); levels.all_reduce(x);'
+half='hcomp::plan halves(x.size(), hcomp::float_cast<hcomp::float16>{}, transport, executor); halves.all_reduce(x);'
+any='hcomp::automatic_plan<float, hcomp::loopback, hcomp::host_executor>
+  plan(x.size(), transport, executor); plan.all_reduce(x);'
+
+{
+  printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \
+    memory mutex optional span stdexcept string thread tuple variant vector
+} | measure 'the standard library alone, -O2' -O2
+echo '#include <hcomp/hcomp.hpp>' | measure '#include <hcomp/hcomp.hpp>, -O2' -O2
+with_plans "$one" | measure 'one plan (sign), -O2' -O2
+with_plans "$one $thc $half" | measure 'three plans (sign, thc, fp16), -O2' -O2
+with_plans "$any" | measure 'automatic_plan, -O2' -O2
