@@ -57,7 +57,31 @@ class lone_rank {
   std::uint64_t bytes_sent_ = 0;
 };
 
+/// Also copies messages from a device, as `staged` does.
+class staging_rank : public lone_rank {
+ public:
+  staging_rank(int& alive, bool copies) : lone_rank(alive), copies_(copies) {}
+  static constexpr bool waits_for_work() { return true; }
+  bool copies_messages() const { return copies_; }
+
+ private:
+  bool copies_;
+};
+
 }  // namespace
+
+TEST_CASE("any_transport: tells who waits for work and who copies messages") {
+  int alive = 0;
+  lone_rank plain(alive);
+  CHECK_FALSE(any_transport(plain).waits_for_work());
+  CHECK_FALSE(any_transport(plain).copies_messages());
+  for (bool const copies : {false, true}) {
+    staging_rank inner(alive, copies);
+    any_transport transport(inner);
+    CHECK(transport.waits_for_work());
+    CHECK(transport.copies_messages() == copies);
+  }
+}
 
 TEST_CASE("any_transport: what is asked and answered comes through unchanged") {
   int alive = 0;

@@ -77,9 +77,8 @@ HCOMP_HD inline block_header make_header(std::uint8_t codec, int values, bool no
   return header;
 }
 
-/// Why `a` and `b` must not be merged, or none. `max_weight` is what the codec has room for.
-HCOMP_HD inline block_fault merge_fault(block_header const& a, block_header const& b,
-                                        std::uint32_t max_weight) {
+/// Why `a` and `b` are not blocks of one place in one sum, or none. Ranks and weights may differ.
+HCOMP_HD inline block_fault mismatch(block_header const& a, block_header const& b) {
   block_header const expected;
   if (a.magic != expected.magic || b.magic != expected.magic || a.version != expected.version ||
       b.version != expected.version)
@@ -88,6 +87,13 @@ HCOMP_HD inline block_fault merge_fault(block_header const& a, block_header cons
   if (a.values != b.values) return block_fault::length;
   if (a.index != b.index) return block_fault::place;
   if (a.stream != b.stream) return block_fault::stream;
+  return block_fault::none;
+}
+
+/// Why `a` and `b` must not be merged, or none. `max_weight` is what the codec has room for.
+HCOMP_HD inline block_fault merge_fault(block_header const& a, block_header const& b,
+                                        std::uint32_t max_weight) {
+  if (auto const fault = mismatch(a, b); fault != block_fault::none) return fault;
   if (a.lowest_rank == b.lowest_rank) return block_fault::ranks;
   if (b.weight > max_weight || a.weight > max_weight - b.weight) return block_fault::weight;
   return block_fault::none;

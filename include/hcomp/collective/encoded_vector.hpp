@@ -107,7 +107,7 @@ template <Compressor C, Executor E> class encoded_vector {
   /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
     require_vector("decode", x);
-    auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),
+    auto const found = inspect_(*executor_, C::tag, layout_, layout_.all(), data(),
                                 stream_of(options.key), options.weight);
     detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
     executor_->for_each_block(layout_.blocks(),
@@ -132,7 +132,7 @@ template <Compressor C, Executor E> class encoded_vector {
   C codec_;
   code_layout layout_;
   E* executor_;
-  detail::code_inspection<C, E> inspect_;
+  detail::code_inspection<E> inspect_;
   detail::mirror<std::uint32_t, E> statistics_;
   typename E::buffer memory_;
 };

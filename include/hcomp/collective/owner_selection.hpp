@@ -7,19 +7,21 @@
 #include <cstdint>
 #include <hcomp/codec/detail/owner_tree.hpp>
 #include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
 #include <hcomp/collective/detail/ready_to_move.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
-#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
@@ -47,7 +49,9 @@ template <class V, Transport T, Executor E> class owner_selection {
   /// @throws std::invalid_argument  more than 1024 ranks, or as plan
   owner_selection(std::size_t values, sign<V> const& codec, T& transport, E& executor,
                   plan_options const& options = {})
-      : session_(codec, values, transport, options, E::space),
+      : transport_(transport),
+        codec_(codec),
+        session_(terms(codec), values, transport_, options, E::space),
         layout_(layout_of(codec, values)),
         executor_(&executor),
         ranks_(static_cast<std::size_t>(transport.size())),
@@ -64,7 +68,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   owner_selection& operator=(owner_selection const&) = delete;
 
   std::size_t values() const { return layout_.values; }
-  sign<V> const& codec() const { return session_.codec(); }
+  sign<V> const& codec() const { return codec_; }
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
   /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
   void set_codec(sign<V> const& codec) {
@@ -72,7 +76,8 @@ template <class V, Transport T, Executor E> class owner_selection {
       throw std::invalid_argument(
           "set_codec: blocks of " + std::to_string(codec.block_bytes(sign<V>::block_values)) +
           " bytes, the plan was made for " + std::to_string(layout_.block_bytes));
-    session_.set_codec(codec);
+    session_.set_codec(terms(codec));
+    codec_ = codec;
   }
   plan_options const& options() const { return session_.options(); }
 
@@ -83,8 +88,8 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
   template <Feedback<V> F>
   report all_reduce(std::span<V> x, F& feedback, call_options const& call = {}) {
-    auto figures = session_.start(detail::operation::owner_select, detail::reachable(executor_, x),
-                                  feedback, call);
+    auto figures = session_.start(detail::operation::owner_select,
+                                  detail::arguments_of(executor_, x, feedback), call);
     draw_owners();
     sends_.clear();
     receives_.clear();
@@ -111,7 +116,10 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
  private:
-  T& transport() const { return session_.transport(); }
+  static detail::codec_terms terms(sign<V> const& codec) {
+    return detail::terms_of(codec, sizeof(V), codec.max_summands());
+  }
+  any_transport& transport() const { return session_.transport(); }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
   /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
   std::size_t to(std::size_t h) const { return (rank() + h) % ranks_; }
@@ -241,9 +249,7 @@ template <class V, Transport T, Executor E> class owner_selection {
     inspected_.fetch(*executor_, ranks_, group * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
       auto const& [header, is_intact] = inspected_.here()[group * ranks_ + r];
-      auto expected = header_of(group, r, false);
-      expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
-      auto fault = merge_fault(header, expected, ~std::uint32_t{0});
+      auto fault = mismatch(header, header_of(group, r, false));
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
       if (fault == block_fault::none && !is_intact) fault = block_fault::checksum;
@@ -287,7 +293,9 @@ template <class V, Transport T, Executor E> class owner_selection {
   /// back reads whole words, while others still arrive.
   static constexpr std::size_t gap = 24;
 
-  detail::call_session<sign<V>, T> session_;
+  detail::erased_transport<T> transport_;
+  sign<V> codec_;
+  detail::call_session session_;
   code_layout layout_;
   E* executor_;
   std::size_t ranks_;
@@ -300,7 +308,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   detail::mirror<detail::owner_message, E> places_;
   detail::mirror<detail::inspected_message, E> inspected_;
   std::vector<std::uint32_t> weights_, tree_weights_;
-  std::vector<typename T::request> sends_, receives_;
+  std::vector<any_transport::request> sends_, receives_;
 };
 
 }  // namespace hcomp

@@ -4,27 +4,22 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/detail/calibration.hpp>
-#include <hcomp/collective/detail/call_session.hpp>
-#include <hcomp/collective/detail/chunk_moves.hpp>
-#include <hcomp/collective/detail/code_inspection.hpp>
-#include <hcomp/collective/detail/ready_to_move.hpp>
+#include <hcomp/collective/detail/block_engine.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
+#include <hcomp/collective/detail/codec_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
-#include <hcomp/collective/schedule.hpp>
-#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace hcomp {
 
@@ -51,38 +46,36 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   ///                                transport that cannot reach the executor's memory
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
-      : session_(codec, values, transport, options, E::space),
-        layout_(layout_of(codec, values, transport.size())),
-        executor_(&executor),
-        calibration_(codec, layout_),
-        schedule_(make_schedule(options.how, transport.rank(), transport.size())),
-        moves_(layout_, schedule_, options.segment_bytes, options.narrow),
-        inspect_(layout_.blocks()),
-        code_bytes_((layout_.bytes() + 63) / 64 * 64),
-        memory_(code_bytes_ + moves_.scratch_bytes()) {}
+      : transport_(transport),
+        work_(codec, layout_of(codec, values, transport.size()), executor, options.segment_bytes,
+              options.narrow && transport.size() > 1),
+        engine_({terms(codec), layout(), work_.is_narrow(), statistics_words(codec, layout()),
+                 E::space},
+                work_, transport_, options) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
-  std::size_t values() const { return layout_.values; }
-  C const& codec() const { return session_.codec(); }
+  std::size_t values() const { return layout().values; }
+  C const& codec() const { return work_.codec(); }
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
   /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
   void set_codec(C const& codec) {
-    auto const wanted = layout_of(codec, layout_.values, transport().size());
-    if (wanted.block_bytes != layout_.block_bytes || wanted.block_values != layout_.block_values)
+    auto const wanted = layout_of(codec, values(), transport_.size());
+    if (wanted.block_bytes != layout().block_bytes || wanted.block_values != layout().block_values)
       throw std::invalid_argument(
           "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
           std::to_string(wanted.block_bytes) + " bytes, the plan was made for " +
-          std::to_string(layout_.block_values) + " in " + std::to_string(layout_.block_bytes));
-    session_.set_codec(codec);
+          std::to_string(layout().block_values) + " in " + std::to_string(layout().block_bytes));
+    engine_.set_codec(terms(codec));
+    work_.set_codec(codec);
   }
-  plan_options const& options() const { return session_.options(); }
+  plan_options const& options() const { return engine_.options(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const {
-    block_range const blocks = owned_blocks();
-    std::size_t const first = std::min(blocks.first * layout_.block_values, layout_.values);
-    std::size_t const end = std::min(blocks.end() * layout_.block_values, layout_.values);
+    block_range const blocks = engine_.owned_blocks();
+    std::size_t const first = std::min(blocks.first * layout().block_values, values());
+    std::size_t const end = std::min(blocks.end() * layout().block_values, values());
     return {first, end - first};
   }
 
@@ -115,18 +108,10 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
-    auto figures = session_.start(detail::operation::all_reduce, reachable(x), feedback, call);
-    calibrate(x, feedback, figures);
-    reduce(x, feedback, call, figures);
-    if (decodes_on_arrival()) {
-      spread_and_decode(x, feedback, call, figures);
-    } else {
-      if (!schedule_.reduces_all) spread(figures);
-      finish(layout_.all(), session_.expected_weight(), of_all(), figures);
-      decode(layout_.all(), x, feedback, call, figures);
-    }
+    detail::codec_values<C, E, F> values(work_, x.data(), feedback);
+    auto const figures = engine_.all_reduce(arguments(x, feedback), values, call);
     feedback.commit();
-    return session_.done(figures);
+    return figures;
   }
 
   /// Sum over all ranks, but leave each rank only its `owned()` part of the result in x; the rest
@@ -140,147 +125,33 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   template <Feedback<value_type> F>
   report reduce_scatter(std::span<value_type> x, F& feedback,
                         call_options const& call = {}) requires(F::is_of_own_encoding) {
-    auto figures = session_.start(detail::operation::reduce_scatter, reachable(x), feedback, call);
-    calibrate(x, feedback, figures);
-    reduce(x, feedback, call, figures);
-    finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
-    decode(owned_blocks(), x, feedback, call, figures);
+    detail::codec_values<C, E, F> values(work_, x.data(), feedback);
+    auto const figures = engine_.reduce_scatter(arguments(x, feedback), values, call);
     feedback.commit();
-    return session_.done(figures);
+    return figures;
   }
 
   /// Give every rank all ranks' `owned()` parts of x, encoded once and decoded everywhere, here
   /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = session_.start(detail::operation::all_gather, reachable(x), nothing, call);
-    encode(owned_blocks(), x, nothing, call, figures, nullptr);  // in a unit of its own
-    spread(figures);
-    finish(layout_.all(), 1, of_all(), figures);
-    decode(layout_.all(), x, nothing, call, figures);
-    return session_.done(figures);
+    detail::codec_values<C, E, no_feedback<value_type>> values(work_, x.data(), nothing);
+    return engine_.all_gather(arguments(x, nothing), values, call);
   }
 
  private:
-  T& transport() const { return session_.transport(); }
-  std::span<value_type> reachable(std::span<value_type> x) const {
-    return detail::reachable(executor_, x);
+  code_layout const& layout() const { return work_.layout(); }
+  static detail::codec_terms terms(C const& codec) {
+    return detail::terms_of(codec, sizeof(value_type), codec.max_summands());
   }
-  std::byte* code() const { return memory_.data(); }
-  detail::code_in_motion<C, T, E> motion(report& figures) {
-    return {codec(),       code(), memory_.data() + code_bytes_, transport(), *executor_,
-            options().tag, figures};
-  }
-  block_range owned_blocks() const {
-    return schedule_.blocks_of(schedule_.owned, layout_.blocks());
-  }
-
-  template <class F> void calibrate(std::span<value_type const> x, F& feedback, report& figures) {
-    calibration_.agree(codec(), layout_, feedback.view(x.data()).source(), transport(),
-                       options().tag, *executor_, figures);
-  }
-
-  /// Encodes and adds up; every block is encoded when it is first needed.
   template <class F>
-  void reduce(std::span<value_type const> x, F& feedback, call_options const& call,
-              report& figures) {
-    encoded_.assign(layout_.blocks(), 0);
-    moves_.reduce_scatter(motion(figures), [&](block_range range) {
-      for (std::size_t b = range.first; b < range.end(); ++b) {
-        std::size_t const first = b;
-        while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
-        if (b > first) encode({first, b - first}, x, feedback, call, figures, calibration_.words());
-      }
-    });
+  detail::call_arguments arguments(std::span<value_type> x, F const& feedback) const {
+    return detail::arguments_of(&work_.executor(), x, feedback);
   }
 
-  /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
-  /// x stays as it was whatever happens to a message.
-  bool decodes_on_arrival() const {
-    return transport().size() > 1 && !schedule_.reduces_all && !options().checksum &&
-           layout_.values * sizeof(value_type) >= options().decode_on_arrival_bytes;
-  }
-
-  void spread(report& figures) {
-    moves_.all_gather(
-        motion(figures), [] {}, [](block_range) {});
-  }
-
-  /// The all-gather, decoding what has arrived. That the sum is sound is known before.
-  template <class F>
-  void spread_and_decode(std::span<value_type> x, F& feedback, call_options const& call,
-                         report& figures) {
-    finish(owned_blocks(), session_.expected_weight(), detail::findings::of_parts, figures);
-    auto const weight = figures.weight;  // on which all ranks agree now
-    detail::code_findings found;
-    auto const decode_sound = [&](block_range blocks) {
-      found.merge(check(blocks, weight, figures));
-      if (found.damaged == detail::code_findings::nowhere)
-        decode(blocks, x, feedback, call, figures);
-    };
-    moves_.all_gather(
-        motion(figures), [&] { decode_sound(owned_blocks()); }, decode_sound);
-    session_.finish(found, detail::findings::of_all, layout_, figures);
-  }
-
-  template <class F>
-  void encode(block_range blocks, std::span<value_type const> x, F& feedback,
-              call_options const& call, report& figures, std::uint32_t const* statistics) {
-    detail::stopwatch watch;
-    block_origin const origin{session_.stream(), static_cast<std::uint32_t>(transport().rank()),
-                              call.weight, 0, statistics};
-    auto const view = feedback.view(x.data());
-    encode_with_feedback<C, decltype(view)> const work{codec(), layout_, view,
-                                                       code(),  origin,  options().checksum};
-    executor_->for_each_block(blocks.count, shifted<decltype(work)>{work, blocks.first});
-    detail::ready_to_move(transport(), *executor_);
-    watch.add_to(figures.seconds_encode);
-  }
-
-  /// Of a code that all ranks hold: with checksums any of them may have met damage.
-  detail::findings of_all() const {
-    return options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all;
-  }
-
-  detail::code_findings check(block_range blocks, std::uint64_t weight, report& figures) {
-    detail::stopwatch watch;
-    auto const found =
-        inspect_(*executor_, codec(), layout_, blocks, code(), session_.stream(), weight);
-    watch.add_to(figures.seconds_decode);
-    return found;
-  }
-
-  void finish(block_range blocks, std::uint64_t weight, detail::findings whose, report& figures) {
-    session_.finish(check(blocks, weight, figures), whose, layout_, figures);
-  }
-
-  template <class F>
-  void decode(block_range blocks, std::span<value_type> x, F& feedback, call_options const& call,
-              report& figures) {
-    detail::stopwatch watch;
-    auto const view = feedback.view(x.data());
-    decode_blocks<C> const work{codec(),
-                                layout_,
-                                blocks.first,
-                                code(),
-                                x.data(),
-                                call.result,
-                                options().nonfinite == nonfinite_policy::propagate};
-    executor_->for_each_block(blocks.count, decode_with_feedback<C, decltype(view)>{work, view});
-    if constexpr (!DeviceExecutor<E>) executor_->synchronize();
-    watch.add_to(figures.seconds_decode);
-  }
-
-  detail::call_session<C, T> session_;
-  code_layout layout_;
-  E* executor_;
-  detail::calibration<C, E> calibration_;
-  schedule schedule_;
-  detail::chunk_moves<C, T, E> moves_;
-  detail::code_inspection<C, E> inspect_;
-  std::vector<char> encoded_;  ///< block by block
-  std::size_t code_bytes_;
-  typename E::buffer memory_;
+  detail::erased_transport<T> transport_;
+  detail::codec_work<C, E> work_;
+  detail::block_engine engine_;
 };
 
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.

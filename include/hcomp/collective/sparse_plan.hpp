@@ -7,12 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
-#include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/shard_exchange.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
 #include <hcomp/collective/options.hpp>
@@ -22,11 +23,11 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
-#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/sparse_sum.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
 #include <optional>
@@ -49,8 +50,8 @@ struct sparse_plan_options {
 
 namespace detail {
 
-/// What the ranks of a sparse_plan must agree on, as plans compare codecs. Encodes nothing.
-template <class Lane> struct sparse_terms : identity<float> {
+/// What the ranks of a sparse_plan must agree on, as plans compare codecs.
+template <class Lane> struct sparse_terms {
   static constexpr char const* name = "sparse_plan";
   static constexpr std::uint8_t tag = std::is_same_v<Lane, float> ? 23
                                       : sizeof(Lane) == 4         ? 24
@@ -123,12 +124,14 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
               sparse_plan_options const& options = {})
       : options_(options),
         executor_(&executor),
-        session_({{}, options.ways, options.sketch}, checked(values), transport, options.plan,
-                 E::space),
+        transport_(transport),
+        session_(detail::terms_of(detail::sparse_terms<Lane>{options.ways, options.sketch},
+                                  sizeof(float), std::numeric_limits<std::uint32_t>::max()),
+                 checked(values), transport_, options.plan, E::space),
         phases_(values, options_for(reduction::sum), options.ways, options.sketch, executor),
-        index_(sparse_index::words(values), {}, transport, executor, inner_options()),
+        index_(sparse_index::words(values), {}, transport_, executor, inner_options()),
         layout_{values, 64, 0, 0},
-        shards_(values, transport, executor, options.ways, options.plan) {}
+        shards_(values, transport_, executor, options.ways, options.plan) {}
   sparse_plan(sparse_plan const&) = delete;
   sparse_plan& operator=(sparse_plan const&) = delete;
 
@@ -246,13 +249,13 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     return call;
   }
 
-  T& transport() const { return session_.transport(); }
+  any_transport& transport() const { return session_.transport(); }
   tag_t tag() const { return options_.plan.tag; }
   int ranks() const { return transport().size(); }
 
   report start(detail::operation what, std::span<float> x, call_options const& call) {
-    auto const figures =
-        session_.start(what, detail::reachable(executor_, x), no_feedback<float>(x.size()), call);
+    auto const figures = session_.start(
+        what, detail::arguments_of(executor_, x, no_feedback<float>(x.size())), call);
     for (int r = 0; r < ranks(); ++r)
       if (auto const weight = session_.weight_of(r); weight != 1)
         throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(r) +
@@ -340,15 +343,16 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
 
   sparse_plan_options options_;
   E* executor_;
-  detail::call_session<detail::sparse_terms<Lane>, T> session_;
+  detail::erased_transport<T> transport_;
+  detail::call_session session_;
   detail::sparse_phases<Lane, E> phases_;
-  plan<native_lanes<std::uint64_t, native_operation::bit_or>, T, E> index_;
-  std::optional<plan<lane_sum<Lane>, T, E>> lane_plan_;
+  plan<native_lanes<std::uint64_t, native_operation::bit_or>, any_transport, E> index_;
+  std::optional<plan<lane_sum<Lane>, any_transport, E>> lane_plan_;
   std::optional<typename E::buffer> lanes_;
   sparse_choice choice_;
 
   code_layout layout_;  ///< in words of the index, for messages about a shard
-  detail::shard_exchange<Lane, T, E> shards_;
+  detail::shard_exchange<Lane, E> shards_;
 };
 
 }  // namespace hcomp

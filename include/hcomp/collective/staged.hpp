@@ -41,14 +41,14 @@ template <Transport T, DeviceExecutor E> class staged {
   staged(staged const&) = delete;
   staged& operator=(staged const&) = delete;
 
-  static constexpr bool waits_for_work = true;  ///< what is sent need not be ready
-
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(memory_space) const { return true; }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
   /// False if the transport moves a device's bytes by itself.
   bool copies_messages() const { return copies_messages_; }
+  /// True: what is sent need not be ready.
+  static constexpr bool waits_for_work() { return true; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     if (!copies_messages_) {

@@ -3,14 +3,14 @@
 /// The collectives with codecs whose codes have a length that depends on the data.
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/stream_coder.hpp>
 #include <hcomp/collective/detail/stream_moves.hpp>
 #include <hcomp/collective/options.hpp>
@@ -18,11 +18,12 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -42,21 +43,15 @@ struct variable_rate_options {
 
 namespace detail {
 
-/// What the ranks of a variable_rate_plan must agree on, as plans compare codecs. Encodes nothing.
-template <VariableRate C> struct variable_rate_terms : identity<float> {
-  static constexpr char const* name = C::name;
-  static constexpr std::uint8_t tag = C::tag;
-
-  std::array<double, 4> numbers;
-
-  variable_rate_terms(C const& codec, variable_rate_options const& options) : numbers{} {
-    auto const parameters = codec.parameters();
-    static_assert(std::tuple_size_v<std::remove_const_t<decltype(parameters)>> < 4);
-    std::copy(parameters.begin(), parameters.end(), numbers.begin());
-    numbers[3] = 2 * options.worker_aggregator + options.fitted;
-  }
-  std::array<double, 4> parameters() const { return numbers; }
-};
+/// What the ranks of a variable_rate_plan must agree on, as plans compare codecs.
+template <VariableRate C>
+codec_terms terms_of(C const& codec, variable_rate_options const& options) {
+  static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(codec.parameters())>> < 4,
+                "a codec of variable rate has at most three parameters");
+  auto terms = terms_of(codec, sizeof(float), std::numeric_limits<std::uint32_t>::max());
+  terms.parameters[3] = 2 * options.worker_aggregator + options.fitted;
+  return terms;
+}
 
 }  // namespace detail
 
@@ -187,9 +182,11 @@ class variable_rate_plan {
         given_(for_ranks(codec, transport)),
         codec_(given_),
         executor_(executor),
-        session_({given_, options}, values, transport, options.plan, memory_space::host),
+        transport_(transport),
+        session_(detail::terms_of(given_, options), values, transport_, options.plan,
+                 memory_space::host),
         layout_(layout_of_floats(values)),
-        moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport,
+        moves_(layout_, schedule_for(options, transport), options.worker_aggregator, transport_,
                executor, options.plan) {}
 
   static variable_rate_options const& checked(variable_rate_options const& options) {
@@ -224,13 +221,13 @@ class variable_rate_plan {
   bool refuses_nonfinite() const {
     return options_.plan.nonfinite == nonfinite_policy::throw_error;
   }
-  typename detail::stream_moves<C, T, E>::call motion(std::span<float const> x, report& figures) {
+  typename detail::stream_moves<C, E>::call motion(std::span<float const> x, report& figures) {
     return {codec_, x.data(), session_.stream(), figures};
   }
 
   report start(detail::operation what, std::span<float> x, call_options const& call) {
-    auto figures =
-        session_.start(what, detail::reachable(executor_, x), no_feedback<float>(x.size()), call);
+    auto figures = session_.start(
+        what, detail::arguments_of(executor_, x, no_feedback<float>(x.size())), call);
     if constexpr (DeviceExecutor<E>) figures.messages = message_memory::staged;
     for (int r = 0; r < session_.transport().size(); ++r)
       if (auto const weight = session_.weight_of(r); weight != 1)
@@ -287,9 +284,10 @@ class variable_rate_plan {
   variable_rate_options options_;
   C given_, codec_;
   E* executor_;  ///< null without a device
-  detail::call_session<detail::variable_rate_terms<C>, T> session_;
+  detail::erased_transport<T> transport_;
+  detail::call_session session_;
   code_layout layout_;
-  detail::stream_moves<C, T, E> moves_;
+  detail::stream_moves<C, E> moves_;
 };
 
 }  // namespace hcomp

@@ -46,6 +46,10 @@ class any_transport {
   int size() const { return size_; }
   bool reaches(memory_space space) const { return behind_->reaches(space); }
   std::uint64_t bytes_sent() const { return behind_->bytes_sent(); }
+  /// True if what is sent need not be ready: the transport waits for the work on it (see staged).
+  bool waits_for_work() const { return waits_for_work_; }
+  /// True if messages in a device's memory are copied through the host's (see staged).
+  bool copies_messages() const { return copies_messages_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     return behind_->isend(peer, tag, bytes);
@@ -108,6 +112,8 @@ class any_transport {
   any_transport(Pointer transport, by_pointer)
       : rank_(existing(transport).rank()),
         size_(transport->size()),
+        waits_for_work_(waits(*transport)),
+        copies_messages_(copies(*transport)),
         behind_(std::make_unique<over<Pointer>>(std::move(transport))) {}
 
   template <class Pointer> static auto const& existing(Pointer const& transport) {
@@ -116,11 +122,30 @@ class any_transport {
     return *transport;
   }
 
+  template <class T> static bool waits(T const& transport) {
+    if constexpr (requires { transport.waits_for_work(); }) return transport.waits_for_work();
+    return false;
+  }
+  template <class T> static bool copies(T const& transport) {
+    if constexpr (requires { transport.copies_messages(); }) return transport.copies_messages();
+    return false;
+  }
+
   int rank_;
   int size_;
+  bool waits_for_work_;
+  bool copies_messages_;
   std::unique_ptr<interface> behind_;
 };
 
 static_assert(Transport<any_transport>);
 
+namespace detail {
+
+/// A member that makes an any_transport of a T&, or refers to it if it is one already.
+template <Transport T>
+using erased_transport =
+    std::conditional_t<std::same_as<T, any_transport>, any_transport&, any_transport>;
+
+}  // namespace detail
 }  // namespace hcomp

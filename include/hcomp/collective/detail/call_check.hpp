@@ -4,15 +4,20 @@
 /// passed the same. Every decision is made from what all ranks know, so all throw or none does.
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <stdexcept>
@@ -82,22 +87,43 @@ struct call_record {
   std::uint64_t weight = 1;  ///< the only one that may differ
 };
 
+/// The memory that one rank passes to a call.
+struct call_arguments {
+  void const* x = nullptr;
+  std::size_t values = 0;       ///< of x
+  std::size_t value_bytes = 0;  ///< of one value
+  std::size_t alignment = 1;    ///< that x must have
+  bool is_reachable = true;     ///< x is where the executor can work
+  void const* feedback = nullptr;
+  std::size_t feedback_values = 0;
+  std::size_t feedback_value_bytes = 0;
+};
+
+/// @param executor  may be null if it is none for a device
+template <class E, class V, class F>
+call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
+  return {x.data(),
+          x.size(),
+          sizeof(V),
+          alignof(V),
+          can_work_on(executor, x) && (x.empty() || x.data() != nullptr),
+          feedback.data(),
+          feedback.values(),
+          sizeof(accumulator_t<V>)};
+}
+
 /// Describes a call of this rank and what is wrong with its own arguments.
-/// @param x       without an address if it is where the executor cannot work
 /// @param values  of the plan
-template <Compressor C, class F>
-call_record describe(operation what, std::span<typename C::value_type> x, std::size_t values,
-                     C const& codec, F const& feedback, plan_options const& options,
-                     call_options const& call) {
-  using value_type = typename C::value_type;
+inline call_record describe(operation what, call_arguments const& given, std::size_t values,
+                            codec_terms const& codec, plan_options const& options,
+                            call_options const& call) {
   call_record mine;
   mine.what = what;
-  mine.codec = C::tag;
-  mine.value_bytes = sizeof(value_type);
-  mine.values = x.size();
+  mine.codec = codec.tag;
+  mine.value_bytes = codec.value_bytes;
+  mine.values = given.values;
   mine.plan_values = values;
-  std::size_t i = 0;
-  for (double const parameter : codec.parameters()) mine.parameters[i++] = parameter;
+  std::copy(codec.parameters.begin(), codec.parameters.end(), mine.parameters);
   mine.algorithm = static_cast<std::uint32_t>(options.how.kind);
   mine.rows = static_cast<std::uint32_t>(options.how.rows);
   mine.columns = static_cast<std::uint32_t>(options.how.columns);
@@ -112,16 +138,16 @@ call_record describe(operation what, std::span<typename C::value_type> x, std::s
   mine.tensor = call.tensor;
   mine.weight = call.weight;
 
-  if (x.size() != values)
+  if (given.values != values)
     mine.refused = complaint::size;
-  else if (!x.empty() && x.data() == nullptr)
+  else if (!given.is_reachable)
     mine.refused = complaint::memory;
-  else if (feedback.values() != values)
+  else if (given.feedback_values != values)
     mine.refused = complaint::feedback_size;
-  else if (reinterpret_cast<std::uintptr_t>(x.data()) % alignof(value_type) != 0)
+  else if (reinterpret_cast<std::uintptr_t>(given.x) % given.alignment != 0)
     mine.refused = complaint::alignment;
-  else if (feedback.data() && overlap(x.data(), x.size_bytes(), feedback.data(),
-                                      values * sizeof(accumulator_t<value_type>)))
+  else if (given.feedback && overlap(given.x, values * given.value_bytes, given.feedback,
+                                     values * given.feedback_value_bytes))
     mine.refused = complaint::overlap;
   else if (call.weight == 0 || (what == operation::all_gather && call.weight != 1))
     mine.refused = complaint::weight;
@@ -159,62 +185,87 @@ inline std::string to_text(double value) {
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
+/// What all ranks must pass alike, in the order in which a disagreement is reported.
+inline constexpr std::array common_names{
+    "the collective",
+    "the number of values",
+    "the codec (its tag)",
+    "the bytes of a value",
+    "parameter 1 of the codec",
+    "parameter 2 of the codec",
+    "parameter 3 of the codec",
+    "parameter 4 of the codec",
+    "the algorithm",
+    "the algorithm",
+    "the algorithm",
+    "the seed",
+    "the step",
+    "the tensor",
+    "the result (0 sum, 1 mean)",
+    "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
+    "the checksum (0 off, 1 on)",
+    "narrow (0 off, 1 on)",
+    "segment_bytes",
+    "decode_on_arrival_bytes"};
+
+/// The same of one record, as words that can be compared.
+inline std::array<std::uint64_t, common_names.size()> common_words(call_record const& r) {
+  auto const parameter = [&](int i) {
+    return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // of two zeros one
+  };
+  return {static_cast<std::uint64_t>(r.what),
+          r.values,
+          r.codec,
+          r.value_bytes,
+          parameter(0),
+          parameter(1),
+          parameter(2),
+          parameter(3),
+          r.algorithm,
+          r.rows,
+          r.columns,
+          r.seed,
+          r.step,
+          r.tensor,
+          r.result,
+          r.nonfinite,
+          r.checksum,
+          r.narrow,
+          r.segment_bytes,
+          r.decode_on_arrival_bytes};
+}
+
+/// Word i of a record, for people.
+inline std::string common_text(call_record const& r, std::size_t i) {
+  if (i == 0) return to_text(r.what);
+  if (i >= 4 && i < 8) return to_text(r.parameters[i - 4]);
+  if (i >= 8 && i < 11)
+    return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
+                     static_cast<int>(r.columns)}
+        .name();
+  return std::to_string(common_words(r)[i]);
+}
+
 /// Makes no text, and so allocates nothing, unless it throws.
 /// @throws disagreement_error     the records contradict each other
 /// @throws std::invalid_argument  some rank refused its own arguments; memory_error among them
 inline void require_agreement(std::span<call_record const> all) {
   auto const who = [&] { return std::string(to_text(all[0].what)) + ": "; };
-  auto const compare = [&](char const* what, auto const& member, auto const& text) {
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (member(all[rank]) != member(all[0]))
-        throw disagreement_error(who() + "ranks disagree on " + what + ": rank 0 has " +
-                                 text(member(all[0])) + ", rank " + std::to_string(rank) + " has " +
-                                 text(member(all[rank])));
-  };
-  auto const number = [](auto value) { return std::to_string(value); };
-  auto const real = [](double value) { return to_text(value); };
-  auto const algorithm_name = [](auto shape) { return shape.name(); };
-
-  compare(
-      "the collective", [](auto& r) { return r.what; },
-      [](operation o) { return std::string(to_text(o)); });
-  compare(
-      "the number of values", [](auto& r) { return r.values; }, number);
-  compare(
-      "the codec (its tag)", [](auto& r) { return r.codec; }, number);
-  compare(
-      "the bytes of a value", [](auto& r) { return r.value_bytes; }, number);
-  char const* const parameters[] = {"parameter 1 of the codec", "parameter 2 of the codec",
-                                    "parameter 3 of the codec", "parameter 4 of the codec"};
-  for (int i = 0; i < 4; ++i)
-    compare(
-        parameters[i], [i](auto& r) { return r.parameters[i]; }, real);
-  compare(
-      "the algorithm",
-      [](auto& r) {
-        return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
-                         static_cast<int>(r.columns)};
-      },
-      algorithm_name);
-  compare(
-      "the seed", [](auto& r) { return r.seed; }, number);
-  compare(
-      "the step", [](auto& r) { return r.step; }, number);
-  compare(
-      "the tensor", [](auto& r) { return r.tensor; }, number);
-  compare(
-      "the result (0 sum, 1 mean)", [](auto& r) { return r.result; }, number);
-  compare(
-      "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
-      [](auto& r) { return r.nonfinite; }, number);
-  compare(
-      "the checksum (0 off, 1 on)", [](auto& r) { return r.checksum; }, number);
-  compare(
-      "narrow (0 off, 1 on)", [](auto& r) { return r.narrow; }, number);
-  compare(
-      "segment_bytes", [](auto& r) { return r.segment_bytes; }, number);
-  compare(
-      "decode_on_arrival_bytes", [](auto& r) { return r.decode_on_arrival_bytes; }, number);
+  auto const first = common_words(all[0]);
+  std::size_t differs = first.size(), where = 0;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    auto const words = common_words(all[rank]);
+    auto const i = static_cast<std::size_t>(
+        std::mismatch(first.begin(), first.end(), words.begin()).first - first.begin());
+    if (i < differs) {
+      differs = i;
+      where = rank;
+    }
+  }
+  if (differs < first.size())
+    throw disagreement_error(who() + "ranks disagree on " + common_names[differs] +
+                             ": rank 0 has " + common_text(all[0], differs) + ", rank " +
+                             std::to_string(where) + " has " + common_text(all[where], differs));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     auto const& one = all[rank];
     if (one.refused == complaint::none) continue;
@@ -229,15 +280,14 @@ inline void require_agreement(std::span<call_record const> all) {
 
 /// The weight of the finished sum.
 /// @throws std::invalid_argument  the codec has no room for it; on all ranks alike
-template <HomomorphicSum C>
-std::uint64_t total_weight(C const& codec, std::span<call_record const> all) {
+inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_record const> all) {
   std::uint64_t total = 0;
   for (auto const& record : all) total += record.weight;
-  if (total > codec.max_summands())
-    throw std::invalid_argument(std::string(to_text(all[0].what)) + ": codec '" + C::name +
-                                "' holds " + std::to_string(codec.max_summands()) +
-                                " summands, the ranks' weights add up to " + std::to_string(total) +
-                                "; fit it: fit(codec, " + std::to_string(total) + ")");
+  if (total > codec.max_summands)
+    throw std::invalid_argument(
+        std::string(to_text(all[0].what)) + ": codec '" + std::string(codec.name) + "' holds " +
+        std::to_string(codec.max_summands) + " summands, the ranks' weights add up to " +
+        std::to_string(total) + "; fit it: fit(codec, " + std::to_string(total) + ")");
   return total;
 }
 

@@ -2,17 +2,17 @@
 /// @file
 /// Beginning and end of every collective call: agree, then trust what came out.
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
-#include <hcomp/transport/transport.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -25,37 +25,31 @@ namespace hcomp::detail {
 enum class findings { of_all, of_all_to_compare, of_parts };
 
 /// What all collectives on one codec, size and transport share: options, records of all ranks.
-template <HomomorphicSum C, Transport T> class call_session {
+class call_session {
  public:
-  call_session(C const& codec, std::size_t values, T& transport, plan_options const& options,
-               memory_space space)
+  /// @param space  of the vectors
+  /// @throws std::invalid_argument  the transport does not reach it
+  call_session(codec_terms const& codec, std::size_t values, any_transport& transport,
+               plan_options const& options, memory_space space)
       : codec_(codec), values_(values), transport_(&transport), options_(options), space_(space) {
     if (!transport.reaches(space))
       throw std::invalid_argument(
           "plan: the transport does not reach the executor's memory, which is a device's; "
           "hcomp::staged copies messages for it");
-    set_codec(codec);
   }
 
-  void set_codec(C const& codec) {
-    for (double const parameter : codec.parameters())
-      if (!std::isfinite(parameter))
-        throw std::invalid_argument("plan: codec '" + std::string(C::name) + "' has a parameter " +
-                                    std::to_string(parameter));
-    codec_ = codec;
-  }
+  /// Other parameters, from the next call on.
+  void set_codec(codec_terms const& codec) { codec_ = codec; }
 
   /// Checks this rank's arguments, then those of all ranks; before anything is changed.
-  template <class F>
-  report start(operation what, std::span<typename C::value_type> x, F const& feedback,
-               call_options const& call) {
+  report start(operation what, call_arguments const& given, call_options const& call) {
     what_ = what;
     stream_ = stream_of(call.key());
     bytes_before_ = transport_->bytes_sent();
     report figures;
     figures.messages = messages();
     stopwatch watch;
-    auto const mine = describe(what, x, values_, codec_, feedback, options_, call);
+    auto const mine = describe(what, given, values_, codec_, options_, call);
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
       call_summary summary(mine);
@@ -66,7 +60,7 @@ template <HomomorphicSum C, Transport T> class call_session {
       watch.add_to(figures.seconds_communicate);
     }
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
-    require_agreement(records_);
+    require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return figures;
   }
@@ -88,7 +82,7 @@ template <HomomorphicSum C, Transport T> class call_session {
       }
       watch.add_to(figures.seconds_communicate);
     }
-    require_sound(to_text(what_), C::name, found, options_.nonfinite, layout);
+    require_sound(to_text(what_), codec_.name, found, options_.nonfinite, layout);
     figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
   }
 
@@ -97,8 +91,8 @@ template <HomomorphicSum C, Transport T> class call_session {
     return figures;
   }
 
-  C const& codec() const { return codec_; }
-  T& transport() const { return *transport_; }
+  codec_terms const& codec() const { return codec_; }
+  any_transport& transport() const { return *transport_; }
   plan_options const& options() const { return options_; }
   std::uint64_t stream() const { return stream_; }  ///< of the call
   /// What the finished sum must weigh; 0 if the ranks were not asked.
@@ -110,14 +104,12 @@ template <HomomorphicSum C, Transport T> class call_session {
  private:
   message_memory messages() const {
     if (space_ == memory_space::host) return message_memory::host;
-    if constexpr (requires { transport_->copies_messages(); })
-      if (transport_->copies_messages()) return message_memory::staged;
-    return message_memory::device;
+    return transport_->copies_messages() ? message_memory::staged : message_memory::device;
   }
 
-  C codec_;
+  codec_terms codec_;
   std::size_t values_;
-  T* transport_;
+  any_transport* transport_;
   plan_options options_;
   memory_space space_;
   operation what_ = operation::all_reduce;

@@ -22,8 +22,7 @@ struct inspected_block {
 };
 
 /// Blocks first, first + 1, ... of a code.
-template <Compressor C> struct inspect_blocks {
-  C codec;
+struct inspect_blocks {
   code_layout layout;
   std::size_t first;
   std::byte const* code;  ///< of the whole vector
@@ -31,28 +30,28 @@ template <Compressor C> struct inspect_blocks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte const* const block = code + layout.offset(first + i);
-    bool const intact =
-        detail::is_intact(group, block, codec.block_bytes(layout.values_in(first + i)));
+    bool const intact = detail::is_intact(group, block, layout.bytes({first + i, 1}));
     if (group.lane() == 0) out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u};
   }
 };
 
 /// check_code for codes in an executor's memory. On a device the blocks are inspected there, and 40
 /// bytes of each come to the host. After construction nothing is allocated.
-template <Compressor C, Executor E> class code_inspection {
+template <Executor E> class code_inspection {
  public:
   /// @param most_blocks  that are looked at together
   explicit code_inspection(std::size_t most_blocks)
       : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
-  code_findings operator()(E& executor, C const& codec, code_layout const& layout,
+  /// @param codec  the tag of its blocks
+  code_findings operator()(E& executor, std::uint8_t codec, code_layout const& layout,
                            block_range blocks, std::byte const* code, std::uint64_t stream,
                            std::uint64_t weight) {
     if constexpr (DeviceExecutor<E>) {
-      executor.for_each_block(
-          blocks.count, inspect_blocks<C>{codec, layout, blocks.first, code, blocks_.there()});
+      executor.for_each_block(blocks.count,
+                              inspect_blocks{layout, blocks.first, code, blocks_.there()});
       blocks_.fetch(executor, blocks.count);
-      block_check<C> check(layout, stream, weight);
+      block_check check(codec, layout, stream, weight);
       for (std::size_t i = 0; i < blocks.count; ++i) {
         auto const& one = blocks_.here()[i];
         check.add(blocks.first + i, one.header, [&] { return one.is_intact != 0; });

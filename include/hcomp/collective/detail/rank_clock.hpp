@@ -18,7 +18,7 @@ constexpr double owned_bytes(double values, double blocks, int ranks) {
 }
 
 /// One rank's time while all ranks do alike, so that what it receives was sent by somebody at the
-/// time at which itself sent the same: `chunk_moves` with a clock instead of messages.
+/// time at which itself sent the same: `hop_pipeline` with a clock instead of messages.
 class rank_clock {
  public:
   rank_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,

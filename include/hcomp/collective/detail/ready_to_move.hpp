@@ -9,8 +9,10 @@ namespace hcomp::detail {
 
 /// Between work on some bytes and their transport: waits for the work, unless the transport does
 /// where bytes leave, as `staged` does.
-template <Transport T, Executor E> void ready_to_move(T const&, E& executor) {
-  if constexpr (!requires { T::waits_for_work; }) executor.synchronize();
+template <Transport T, Executor E> void ready_to_move(T const& transport, E& executor) {
+  if constexpr (requires { transport.waits_for_work(); })
+    if (transport.waits_for_work()) return;
+  executor.synchronize();
 }
 
 }  // namespace hcomp::detail

@@ -18,7 +18,7 @@
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/op/sparse_sum.hpp>
-#include <hcomp/transport/transport.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -28,9 +28,9 @@ namespace hcomp::detail {
 /// Shards of vectors of one size, and the memory to move them: the host's, of which it is allocated
 /// in the first call and has room for the longest messages there can be; only what travels is
 /// touched. What is done with values is shard_values'.
-template <class Lane, Transport T, Executor E> class shard_exchange {
+template <class Lane, Executor E> class shard_exchange {
  public:
-  shard_exchange(std::size_t values, T& transport, E& executor, sparse_ways const& ways,
+  shard_exchange(std::size_t values, any_transport& transport, E& executor, sparse_ways const& ways,
                  plan_options const& options)
       : layout_{values, static_cast<std::size_t>(transport.size()),
                 static_cast<std::size_t>(transport.rank())},
@@ -286,7 +286,7 @@ template <class Lane, Transport T, Executor E> class shard_exchange {
   }
 
   shard_layout layout_;
-  T* transport_;
+  any_transport* transport_;
   plan_options options_;
   shard_values<Lane, E> values_;
   std::vector<shard_state> shards_;
@@ -294,7 +294,7 @@ template <class Lane, Transport T, Executor E> class shard_exchange {
   block_fault damage_ = block_fault::none;  ///< of some part
   std::size_t marked_ = 0;
   bool travels_packed_ = false;
-  std::vector<typename T::request> sends_, receives_;
+  std::vector<any_transport::request> sends_, receives_;
   std::size_t next_ = 0;  ///< of receives_ to wait for
 };
 

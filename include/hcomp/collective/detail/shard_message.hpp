@@ -157,9 +157,7 @@ template <class Lane> class shard_message {
   static block_fault fault_of(std::span<std::byte const> message, std::uint8_t tag,
                               std::size_t values, block_origin const& origin) {
     auto const header = load<block_header>(message.data());
-    auto expected = header_of(tag, values, origin);
-    expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
-    if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
+    if (auto const fault = mismatch(header, header_of(tag, values, origin));
         fault != block_fault::none)
       return fault;
     if (header.lowest_rank != origin.rank) return block_fault::ranks;

@@ -10,6 +10,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/detail/hop_pipeline.hpp>
 #include <hcomp/collective/detail/stream_coder.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -20,7 +21,7 @@
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
-#include <hcomp/transport/transport.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <vector>
 
@@ -50,7 +51,7 @@ inline schedule worker_aggregator_schedule(int rank, int size) {
 /// A segment that arrives damaged is passed on as such, so that nobody waits for it.
 /// Changes nothing but its own memory, which is allocated at first.
 /// @tparam E  a DeviceExecutor whose memory the values are in, or calling_thread
-template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_moves {
+template <VariableRate C, CallingThreadOrDevice E> class stream_moves {
  public:
   /// What one call works on.
   struct call {
@@ -63,15 +64,17 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
   /// @param layout       of blocks as short as chunks can be, in floats
   /// @param answers_raw  finished sums travel uncompressed
   /// @param executor     none for calling_thread
-  stream_moves(code_layout const& layout, schedule const& plan, bool answers_raw, T& transport,
-               E* executor, plan_options const& options)
+  stream_moves(code_layout const& layout, schedule const& plan, bool answers_raw,
+               any_transport& transport, E* executor, plan_options const& options)
       : layout_(layout),
         schedule_(plan),
         answers_raw_(answers_raw),
-        transport_(&transport),
         options_(options),
-        reduces_at_once_(is_independent(plan.reduce)),
-        gathers_at_once_(is_independent(plan.gather)),
+        begins_(cut_chunks()),
+        reduce_(
+            plan.reduce, transport, options.tag, [this](auto c) { return cut(c); }, true),
+        gather_(
+            plan.gather, transport, options.tag, [this](auto c) { return cut(c); }, true),
         coder_(executor) {}
 
   /// The blocks that this rank finishes.
@@ -81,7 +84,7 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
 
   /// Forget the last call.
   void start(C const& codec) {
-    if (begins_.empty()) allocate(codec);
+    if (places_.empty()) allocate(codec);
     coder_.start();
     for (auto& one : segments_) {
       one.bytes = 0;
@@ -99,20 +102,8 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
 
   /// Adds up; afterwards this rank has the sums of its chunks.
   void reduce(call const& it) {
-    auto const inbox = [&](std::size_t h, std::size_t s) {
-      std::size_t const begin = begins_[schedule_.reduce[h].receive.first];
-      return std::span(incoming_.data() + h % 2 * incoming_bytes_ + places_[s] - places_[begin],
-                       places_[s + 1] - places_[s]);
-    };
-    run(
-        schedule_.reduce, reduces_at_once_, it.figures, inbox,
-        [&](std::size_t s) {
-          if (segments_[s].bytes == 0) encode(it, s, C::tag, it.codec);
-        },
-        [&](std::size_t h, std::size_t s, std::size_t came) {
-          add(it, h, s, inbox(h, s).first(came));
-        },
-        [](std::size_t) {});
+    reduction_walk walk(*this, it);
+    reduce_.walk(walk, it.figures);
   }
 
   /// Encodes of this rank's chunks what was not encoded in passing; all of x there after `start`
@@ -135,34 +126,9 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
   /// @param use     (segment) called for every segment with a sound header, while others are on
   ///                their way; may throw wire_error
   template <class Use> void gather(call const& it, std::uint32_t weight, Use const& use) {
-    auto const use_sound = [&](std::size_t s) {
-      if (segments_[s].fault != block_fault::none) return;
-      stopwatch watch;
-      try {
-        use(s);
-      } catch (wire_error const&) {
-        note(s, block_fault::format);
-      }
-      watch.add_to(it.figures.seconds_decode);
-    };
-    bool first = true;
-    auto const use_owned = [&] {
-      if (first) for_each_owned(use_sound);
-      first = false;
-    };
-    std::uint8_t const tag = answers_raw_ ? uncompressed_stream::tag : C::tag;
-    run(
-        schedule_.gather, gathers_at_once_, it.figures,
-        [&](std::size_t, std::size_t s) { return slot(s); }, [](std::size_t) {},
-        [&](std::size_t, std::size_t s, std::size_t came) {
-          segments_[s].bytes = came;
-          note(s, fault_of(message(s), header_of(it, s, tag, weight)));
-        },
-        [&](std::size_t s) {
-          use_owned();
-          use_sound(s);
-        });
-    use_owned();
+    spreading_walk<Use> walk(*this, it, weight, use);
+    gather_.walk(walk, it.figures);
+    walk.use_owned();
   }
 
   /// Calls f(segment) for the segments of this rank's chunks, or of all.
@@ -209,27 +175,109 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
     block_fault fault = block_fault::none;
   };
 
-  /// True if no hop sends what comes with another: then nothing has to wait.
-  static bool is_independent(std::vector<hop> const& hops) {
-    for (hop const& sending : hops)
-      for (hop const& receiving : hops)
-        if (sending.send.first < receiving.receive.end() &&
-            receiving.receive.first < sending.send.end())
-          return false;
-    return true;
+  /// What comes is added to what this rank has.
+  struct reduction_walk final : segment_handler {
+    stream_moves& moves;
+    call const& it;
+
+    reduction_walk(stream_moves& moves, call const& it) : moves(moves), it(it) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range blocks) override {
+      std::size_t const s = moves.index_of(blocks);
+      if (moves.segments_[s].bytes == 0) moves.encode(it, s, C::tag, it.codec);
+      return moves.message(s);
+    }
+    std::span<std::byte> inbox(std::size_t h, block_range blocks) override {
+      std::size_t const s = moves.index_of(blocks),
+                        first = moves.begins_[moves.schedule_.reduce[h].receive.first];
+      return {moves.incoming_.data() + h % 2 * moves.incoming_bytes_ + moves.places_[s] -
+                  moves.places_[first],
+              moves.places_[s + 1] - moves.places_[s]};
+    }
+    void arrive(std::size_t h, block_range blocks, std::size_t bytes) override {
+      moves.add(it, h, moves.index_of(blocks), inbox(h, blocks).first(bytes));
+    }
+  };
+
+  /// What comes is finished.
+  template <class Use> struct spreading_walk final : segment_handler {
+    stream_moves& moves;
+    call const& it;
+    std::uint32_t weight;
+    Use const& use;
+    bool uses_owned = true;
+
+    spreading_walk(stream_moves& moves, call const& it, std::uint32_t weight, Use const& use)
+        : moves(moves), it(it), weight(weight), use(use) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range blocks) override {
+      return moves.message(moves.index_of(blocks));
+    }
+    std::span<std::byte> inbox(std::size_t, block_range blocks) override {
+      return moves.slot(moves.index_of(blocks));
+    }
+    void arrive(std::size_t, block_range blocks, std::size_t bytes) override {
+      std::size_t const s = moves.index_of(blocks);
+      moves.segments_[s].bytes = bytes;
+      std::uint8_t const tag = moves.answers_raw_ ? uncompressed_stream::tag : C::tag;
+      moves.note(s, moves.fault_of(moves.message(s), moves.header_of(it, s, tag, weight)));
+    }
+    void passed_on(block_range blocks) override {
+      use_owned();
+      use_sound(moves.index_of(blocks));
+    }
+
+    /// Once, while others' segments are on their way here.
+    void use_owned() {
+      if (uses_owned) moves.for_each_owned([&](std::size_t s) { use_sound(s); });
+      uses_owned = false;
+    }
+    void use_sound(std::size_t s) {
+      if (moves.segments_[s].fault != block_fault::none) return;
+      stopwatch watch;
+      try {
+        use(s);
+      } catch (wire_error const&) {
+        moves.note(s, block_fault::format);
+      }
+      watch.add_to(it.figures.seconds_decode);
+    }
+  };
+
+  /// Cuts chunks into segments; returns the first segment of every chunk, and behind the last.
+  std::vector<std::size_t> cut_chunks() {
+    std::vector<std::size_t> begins;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
+      begins.push_back(blocks_.size());
+      auto const chunk = schedule_.blocks_of({c, 1}, layout_.blocks());
+      for (std::size_t b = chunk.first; b < chunk.end(); b += segment_blocks())
+        blocks_.push_back({b, std::min(segment_blocks(), chunk.end() - b)});
+    }
+    begins.push_back(blocks_.size());
+    return begins;
+  }
+  std::vector<block_range> cut(block_range chunks) const {
+    auto const at = [&](std::size_t chunk) {
+      return blocks_.begin() + static_cast<std::ptrdiff_t>(begins_[chunk]);
+    };
+    return {at(chunks.first), at(chunks.end())};
+  }
+  /// The number of a segment.
+  std::size_t index_of(block_range blocks) const {
+    auto const found = std::lower_bound(
+        blocks_.begin(), blocks_.end(), blocks,
+        [](block_range const& a, block_range const& b) { return a.first < b.first; });
+    return static_cast<std::size_t>(found - blocks_.begin());
   }
 
   void allocate(C const& codec) {
     std::size_t place = 0, longest = 0;
     for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
-      begins_.push_back(segments_.size());
-      auto const chunk = schedule_.blocks_of({c, 1}, layout_.blocks());
       std::size_t const last = last_hop_adding_to(c);
-      for (std::size_t b = chunk.first; b < chunk.end(); b += segment_blocks()) {
-        std::size_t const end = std::min(b + segment_blocks(), chunk.end());
+      for (std::size_t s = begins_[c]; s < begins_[c + 1]; ++s) {
         segment one;
-        one.first = b * layout_.block_values;
-        one.count = std::min(end * layout_.block_values, layout_.values) - one.first;
+        one.first = blocks_[s].first * layout_.block_values;
+        one.count = std::min(blocks_[s].end() * layout_.block_values, layout_.values) - one.first;
         one.encoded_at = last;
         segments_.push_back(one);
         places_.push_back(place);
@@ -240,7 +288,6 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
         longest = std::max(longest, one.count);
       }
     }
-    begins_.push_back(segments_.size());
     places_.push_back(place);
     messages_ = memory(place);
     for (hop const& h : schedule_.reduce)
@@ -271,12 +318,6 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
   template <class F> void for_each_segment(block_range chunks, F const& f) const {
     for (std::size_t s = begins_[chunks.first]; s < begins_[chunks.end()]; ++s) f(s);
   }
-  bool has_segments(block_range chunks) const {
-    return begins_[chunks.first] < begins_[chunks.end()];
-  }
-  bool is_in(std::size_t s, block_range chunks) const {
-    return begins_[chunks.first] <= s && s < begins_[chunks.end()];
-  }
   std::span<std::byte> slot(std::size_t s) {
     return {messages_.data() + places_[s], places_[s + 1] - places_[s]};
   }
@@ -292,14 +333,11 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
     return make_header(tag, static_cast<int>(segments_[s].count & 0xffff), false,
                        {it.stream, 0, weight, static_cast<std::uint32_t>(s)});
   }
-  block_fault fault_of(std::span<std::byte const> message, block_header expected) const {
+  block_fault fault_of(std::span<std::byte const> message, block_header const& expected) const {
     if (message.size() < block_header_bytes) return block_fault::length;
     auto const header = load<block_header>(message.data());
-    expected.lowest_rank += 1;  // merge_fault compares blocks of different ranks
-    if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
-        fault != block_fault::none)
-      return fault;
-    if (header.lowest_rank != expected.lowest_rank - 1) return block_fault::ranks;
+    if (auto const fault = mismatch(header, expected); fault != block_fault::none) return fault;
+    if (header.lowest_rank != expected.lowest_rank) return block_fault::ranks;
     if (header.weight != expected.weight) return block_fault::weight;
     if (options_.checksum && !(header.flags & block_has_checksum)) return block_fault::checksum;
     if (!is_intact(serial_group{}, message.data(), message.size())) return block_fault::checksum;
@@ -404,82 +442,21 @@ template <VariableRate C, Transport T, CallingThreadOrDevice E> class stream_mov
     watch.add_to(it.figures.seconds_decode);
   }
 
-  /// Moves all segments; the functions say what is done besides.
-  /// @param at_once    no hop has to wait for another before it sends
-  /// @param inbox      (hop, segment) -> where it is received
-  /// @param ready      (segment) before it is sent
-  /// @param arrived    (hop, segment, bytes)
-  /// @param passed_on  (segment) when it is on its way to the next, if it goes there
-  template <class Inbox, class Ready, class Arrived, class PassedOn>
-  void run(std::vector<hop> const& hops, bool at_once, report& figures, Inbox const& inbox,
-           Ready const& ready, Arrived const& arrived, PassedOn const& passed_on) {
-    stopwatch watch;
-    auto const aside = [&](auto const& f, auto... arguments) {  // keeps its own time
-      watch.add_to(figures.seconds_communicate);
-      f(arguments...);
-      watch.skip();
-    };
-    auto const send = [&](std::size_t h, std::size_t s) {
-      aside(ready, s);
-      (at_once ? early_sends_ : sends_[h % 2])
-          .push_back(transport_->isend(hops[h].to, options_.tag, message(s)));
-    };
-    auto const send_all = [&](std::size_t h) {
-      for_each_segment(hops[h].send, [&](std::size_t s) { send(h, s); });
-    };
-    auto const receive_all = [&](std::size_t h) {
-      for_each_segment(hops[h].receive, [&](std::size_t s) {
-        receives_[h % 2].push_back(transport_->irecv(hops[h].from, options_.tag, inbox(h, s)));
-      });
-    };
-
-    for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
-      list->clear();
-    if (hops.empty()) return;
-    receive_all(0);
-    for (std::size_t h = 0; h < (at_once ? hops.size() : 1); ++h) send_all(h);
-    for (std::size_t h = 0; h < hops.size(); ++h) {
-      bool const more = h + 1 < hops.size();
-      auto const next = more && !at_once ? hops[h + 1].send : block_range{};
-      auto const& received = hops[h].receive;
-      bool const passes_on = received.first <= next.first && next.end() <= received.end();
-      if (more) receive_all(h + 1);
-      std::size_t i = 0;
-      for_each_segment(received, [&](std::size_t s) {
-        std::size_t const came = transport_->wait(receives_[h % 2][i++]);
-        aside(arrived, h, s, came);
-        if (passes_on && is_in(s, next)) send(h + 1, s);
-        aside(passed_on, s);
-      });
-      for (auto& request : sends_[h % 2]) transport_->wait(request);
-      if (has_segments(hops[h].send)) ++figures.hops;
-      sends_[h % 2].clear();
-      receives_[h % 2].clear();
-      if (more && !at_once && !passes_on) send_all(h + 1);
-      watch.add_to(figures.seconds_communicate);
-    }
-    for (auto& request : early_sends_) transport_->wait(request);
-    watch.add_to(figures.seconds_communicate);
-  }
-
   code_layout layout_;
   schedule schedule_;
   bool answers_raw_;
-  T* transport_;
   plan_options options_;
-  bool reduces_at_once_, gathers_at_once_;
   bool merges_ = false, adds_before_it_encodes_ = false;
 
-  std::vector<segment> segments_;
+  std::vector<block_range> blocks_;  ///< of the segments
   std::vector<std::size_t> begins_;  ///< first segment of every chunk, and behind the last
+  hop_pipeline reduce_, gather_;
+  std::vector<segment> segments_;
   std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
   std::size_t incoming_bytes_ = 0;
   memory messages_ = memory(std::size_t{0}), incoming_ = memory(std::size_t{0});
   stream_coder<C, E> coder_;  // its work reads messages
   code_findings found_;
-  std::vector<typename T::request> early_sends_;
-  std::vector<typename T::request> sends_[2];
-  std::vector<typename T::request> receives_[2];
 };
 
 }  // namespace hcomp::detail

@@ -17,9 +17,4 @@ template <class E, class T> bool can_work_on(E* executor, std::span<T> x) {
   return true;
 }
 
-/// x; without an address, which all ranks then refuse, if the executor cannot work on it.
-template <class E, class T> std::span<T> reachable(E* executor, std::span<T> x) {
-  return can_work_on(executor, x) ? x : std::span<T>(static_cast<T*>(nullptr), x.size());
-}
-
 }  // namespace hcomp::detail

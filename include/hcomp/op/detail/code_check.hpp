@@ -72,21 +72,21 @@ struct findings_summary {
 };
 
 /// Looks at blocks, one after the other.
-template <Compressor C> class block_check {
+class block_check {
  public:
+  /// @param codec   the tag that all blocks must have
   /// @param stream  that all blocks must have
   /// @param weight  that all blocks must have; 0 if it is not known
-  block_check(code_layout const& layout, std::uint64_t stream, std::uint64_t weight)
-      : layout_(&layout), stream_(stream), weight_(weight) {}
+  block_check(std::uint8_t codec, code_layout const& layout, std::uint64_t stream,
+              std::uint64_t weight)
+      : codec_(codec), layout_(&layout), stream_(stream), weight_(weight) {}
 
   /// @param is_intact  () called where nothing else is wrong
   template <class F> void add(std::size_t b, block_header const& header, F const& is_intact) {
-    auto expected =
-        make_header(C::tag, layout_->values_in(b), false,
-                    {stream_, header.lowest_rank + 1, 0, static_cast<std::uint32_t>(b)});
+    auto const expected = make_header(codec_, layout_->values_in(b), false,
+                                      {stream_, 0, 0, static_cast<std::uint32_t>(b)});
     if (found_.weight == 0) found_.weight = header.weight;
-    if (auto const fault = merge_fault(header, expected, ~std::uint32_t{0});
-        fault != block_fault::none)
+    if (auto const fault = mismatch(header, expected); fault != block_fault::none)
       damaged(b, fault);
     else if (header.flags & block_is_damaged)
       damaged(b, header.fault);
@@ -108,20 +108,20 @@ template <Compressor C> class block_check {
     found_.fault = static_cast<std::uint64_t>(fault);
   }
 
+  std::uint8_t codec_;
   code_layout const* layout_;
   std::uint64_t stream_, weight_;
   code_findings found_;
 };
 
 /// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
-template <Compressor C>
-code_findings check_code(C const& codec, code_layout const& layout, block_range blocks,
-                         std::byte const* code, std::uint64_t stream, std::uint64_t weight) {
-  block_check<C> check(layout, stream, weight);
+inline code_findings check_code(std::uint8_t codec, code_layout const& layout, block_range blocks,
+                                std::byte const* code, std::uint64_t stream, std::uint64_t weight) {
+  block_check check(codec, layout, stream, weight);
   for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
     std::byte const* const block = code + layout.offset(b);
     check.add(b, load<block_header>(block), [&] {
-      return is_intact(serial_group{}, block, codec.block_bytes(layout.values_in(b)));
+      return is_intact(serial_group{}, block, layout.bytes({b, 1}));
     });
   }
   return check.found();

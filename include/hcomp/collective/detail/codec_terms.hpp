@@ -1,0 +1,44 @@
+#pragma once
+/// @file
+/// A codec as data: what an engine compares between ranks, checks and says about it.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+/// What ranks must agree on about the codec of one sum, without its type.
+struct codec_terms {
+  std::string_view name;
+  std::uint8_t tag = 0;
+  std::uint32_t value_bytes = 0;
+  std::array<double, 4> parameters{};
+  std::uint32_t max_summands = 0;
+};
+
+/// @param value_bytes   of one value of the vectors
+/// @param max_summands  largest total weight of a sum
+/// @throws std::invalid_argument  a parameter is not finite
+template <class C>
+codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_summands) {
+  codec_terms terms{C::name, C::tag, static_cast<std::uint32_t>(value_bytes), {}, max_summands};
+  auto const parameters = codec.parameters();
+  static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
+                "a codec has at most four parameters");
+  std::copy(parameters.begin(), parameters.end(), terms.parameters.begin());
+  for (double const parameter : parameters)
+    if (!std::isfinite(parameter))
+      throw std::invalid_argument("plan: codec '" + std::string(terms.name) + "' has a parameter " +
+                                  std::to_string(parameter));
+  return terms;
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,138 @@
+#pragma once
+/// @file
+/// code_work and value_work of a codec, an executor and a feedback: the functors of block_work.hpp
+/// and feedback.hpp, given to the executor.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/detail/code_inspection.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/narrow_code.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace hcomp::detail {
+
+/// What needs an executor but no codec.
+template <Executor E> class executor_work : public code_work {
+ public:
+  /// @param codec  the tag of its blocks
+  executor_work(std::uint8_t codec, code_layout const& layout, E& executor)
+      : tag_(codec), layout_(layout), executor_(&executor), inspect_(layout.blocks()) {}
+
+  any_buffer allocate(std::size_t bytes) final {
+    return {std::in_place_type<typename E::buffer>, bytes};
+  }
+  void synchronize() final { executor_->synchronize(); }
+  void copy(block_range blocks, std::byte* to, std::byte const* from) final {
+    executor_->for_each_block(blocks.count, copy_blocks{layout_, blocks.first, to, from});
+  }
+  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t stream,
+                        std::uint64_t weight) final {
+    return inspect_(*executor_, tag_, layout_, blocks, code, stream, weight);
+  }
+  void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
+    executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
+                              unite_statistics{words, other, count});
+  }
+
+  code_layout const& layout() const { return layout_; }
+  E& executor() const { return *executor_; }
+
+ private:
+  std::uint8_t tag_;
+  code_layout layout_;
+  E* executor_;
+  code_inspection<E> inspect_;
+};
+
+/// What needs the codec besides.
+template <HomomorphicSum C, Executor E> class codec_work final : public executor_work<E> {
+ public:
+  /// @param narrow  blocks travel narrow, if the codec is Narrowable, segment by segment
+  codec_work(C const& codec, code_layout const& layout, E& executor, std::size_t segment_bytes,
+             bool narrow)
+      : executor_work<E>(C::tag, layout, executor),
+        codec_(codec),
+        is_narrow_(Narrowable<C> && narrow),
+        narrow_(layout,
+                is_narrow_ ? std::min(layout.blocks_per(segment_bytes), layout.blocks()) : 0) {}
+
+  bool is_narrow() const { return is_narrow_; }
+  C const& codec() const { return codec_; }
+  /// Of blocks of the same size.
+  void set_codec(C const& codec) { codec_ = codec; }
+
+  void merge(block_range blocks, std::byte* acc, std::byte const* in) override {
+    this->executor().for_each_block(blocks.count,
+                                    merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
+  }
+  std::size_t narrow([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte const* from,
+                     [[maybe_unused]] std::byte* out) override {
+    if constexpr (Narrowable<C>) return narrow_.narrow(codec_, this->executor(), blocks, from, out);
+    return 0;
+  }
+  void widen([[maybe_unused]] block_range blocks,
+             [[maybe_unused]] std::span<std::byte const> message,
+             [[maybe_unused]] std::byte* to) override {
+    if constexpr (Narrowable<C>) narrow_.widen(codec_, this->executor(), blocks, message, to);
+  }
+
+ private:
+  C codec_;
+  bool is_narrow_;
+  narrow_code<C, E> narrow_;
+};
+
+/// The values of one call, and what `feedback` adds to them.
+template <HomomorphicSum C, Executor E, class F> class codec_values final : public value_work {
+ public:
+  using value_type = typename C::value_type;
+
+  /// @param x  of the whole vector
+  codec_values(codec_work<C, E> const& work, value_type* x, F& feedback)
+      : work_(&work), x_(x), feedback_(&feedback) {}
+
+  void measure([[maybe_unused]] std::uint32_t* words) override {
+    if constexpr (Calibrated<C>) {
+      auto const source = feedback_->view(x_).source();
+      work_->executor().for_each_block(layout().blocks(),
+                                       measure_blocks<C, std::remove_const_t<decltype(source)>>{
+                                           codec(), layout(), source, words});
+    }
+  }
+  void encode(block_range blocks, std::byte* code, block_origin const& origin,
+              bool checksum) override {
+    auto const view = feedback_->view(x_);
+    using work = encode_with_feedback<C, std::remove_const_t<decltype(view)>>;
+    work_->executor().for_each_block(
+        blocks.count,
+        shifted<work>{{codec(), layout(), view, code, origin, checksum}, blocks.first});
+  }
+  void decode(block_range blocks, std::byte const* code, reduction result,
+              bool spread_nan) override {
+    auto const view = feedback_->view(x_);
+    work_->executor().for_each_block(
+        blocks.count, decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
+                          {codec(), layout(), blocks.first, code, x_, result, spread_nan}, view});
+    if constexpr (!DeviceExecutor<E>) work_->executor().synchronize();
+  }
+
+ private:
+  C const& codec() const { return work_->codec(); }
+  code_layout const& layout() const { return work_->layout(); }
+
+  codec_work<C, E> const* work_;
+  value_type* x_;
+  F* feedback_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,113 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/detail/hop_pipeline.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/schedule.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+/// Blocks are integers. Notes what a walk asks for, and refuses what it must not ask for.
+class integer_handler final : public detail::segment_handler {
+ public:
+  integer_handler(std::vector<std::uint64_t>& code, std::vector<hop> const& hops, bool adds)
+      : code_(code), hops_(hops), adds_(adds), in_(hops.size()) {
+    for (auto& hop : in_) hop.resize(code.size());
+  }
+
+  std::span<std::byte const> leave(std::size_t, block_range segment) override {
+    ++left;
+    return std::as_bytes(part(code_, segment));
+  }
+  std::span<std::byte> inbox(std::size_t h, block_range segment) override {
+    return std::as_writable_bytes(part(in_[h], segment));
+  }
+  void expect(block_range segment) override {
+    expected_ = segment;
+    ++expected;
+  }
+  void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
+    if (segment != expected_) throw std::runtime_error("another segment was expected");
+    if (bytes != segment.count * sizeof(std::uint64_t)) throw std::runtime_error("other bytes");
+    for (std::size_t b = segment.first; b < segment.end(); ++b)
+      code_[b] = (adds_ && hops_[h].adds ? code_[b] : 0) + in_[h][b];
+    ++arrived;
+  }
+  void passed_on(block_range segment) override {
+    if (segment != expected_) throw std::runtime_error("another segment has arrived");
+    ++passed;
+  }
+
+  int left = 0, expected = 0, arrived = 0, passed = 0;
+
+ private:
+  static std::span<std::uint64_t> part(std::vector<std::uint64_t>& all, block_range segment) {
+    return std::span(all).subspan(segment.first, segment.count);
+  }
+
+  std::vector<std::uint64_t>& code_;
+  std::vector<hop> const& hops_;
+  bool adds_;
+  std::vector<std::vector<std::uint64_t>> in_;
+  block_range expected_{};
+};
+
+}  // namespace
+
+TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the segments") {
+  for (std::string const name : {"ring", "torus", "direct", "doubling"})
+    for (int const ranks : {1, 2, 3, 4, 6, 8})
+      for (std::size_t const blocks : {0, 1, 5, 48})
+        for (std::size_t const most : {1, 3, 100}) {
+          CAPTURE(name);
+          CAPTURE(ranks);
+          CAPTURE(blocks);
+          CAPTURE(most);
+          std::vector<int> wrong(static_cast<std::size_t>(ranks));
+          run_ranks(ranks, [&](loopback& inner) {
+            any_transport transport(inner);
+            auto const plan = make_schedule(algorithm::from(name), inner.rank(), ranks);
+            auto const cut = [&](block_range chunks) {
+              auto const all = plan.blocks_of(chunks, blocks);
+              std::vector<block_range> segments;
+              for (std::size_t first = all.first; first < all.end(); first += most)
+                segments.push_back({first, std::min(most, all.end() - first)});
+              return segments;
+            };
+            detail::hop_pipeline reduce(plan.reduce, transport, 0, cut),
+                gather(plan.gather, transport, 0, cut);
+            std::vector<std::uint64_t> code(blocks);
+            for (std::uint64_t step = 1; step <= 2; ++step) {  // lists of requests are kept
+              std::uint64_t sum = 0;
+              for (int r = 0; r < ranks; ++r) sum += step << 6 * r;
+              std::fill(code.begin(), code.end(), step << 6 * inner.rank());
+              report figures;
+              integer_handler adding(code, plan.reduce, true), keeping(code, plan.gather, false);
+              reduce.walk(adding, figures);
+              if (!plan.reduces_all) gather.walk(keeping, figures);
+              std::size_t segments = 0;
+              for (hop const& h : plan.reduce) segments += cut(h.receive).size();
+              auto& bad = wrong[static_cast<std::size_t>(inner.rank())];
+              bad += std::any_of(code.begin(), code.end(), [&](auto b) { return b != sum; });
+              bad += adding.arrived != static_cast<int>(segments);
+              bad += adding.expected != adding.arrived || adding.passed != adding.arrived;
+              bad += ranks > 1 && blocks >= 8 && (figures.hops == 0 || adding.left == 0);
+            }
+          });
+          CHECK(wrong == std::vector<int>(static_cast<std::size_t>(ranks)));
+        }
+}
