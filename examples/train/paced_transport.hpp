@@ -9,6 +9,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <thread>
+#include <vector>
 
 namespace train {
 
@@ -18,9 +19,9 @@ namespace train {
 /// receive is somebody's send. Waiting ranks sleep and leave the processor to others.
 class paced_transport {
  public:
+  /// Small enough for an any_transport over this one.
   struct request {
-    hcomp::any_transport::request inner;
-    std::chrono::steady_clock::time_point passed;
+    std::size_t slot = 0;
   };
 
   /// @param gbit_per_s  0: no limit
@@ -39,21 +40,40 @@ class paced_transport {
       link_is_free_ = std::max(link_is_free_, steady_clock::now()) +
                       duration_cast<steady_clock::duration>(needed);
     }
-    return {transport_->isend(peer, tag, bytes), link_is_free_};
+    return keep({transport_->isend(peer, tag, bytes), link_is_free_});
   }
   request irecv(int peer, hcomp::tag_t tag, std::span<std::byte> bytes) {
-    return {transport_->irecv(peer, tag, bytes), {}};
+    return keep({transport_->irecv(peer, tag, bytes), {}});
   }
   std::size_t wait(request& r) {
-    auto const bytes = transport_->wait(r.inner);
-    std::this_thread::sleep_until(r.passed);
+    free_.push_back(r.slot);
+    auto const bytes = transport_->wait(slots_[r.slot].inner);
+    std::this_thread::sleep_until(slots_[r.slot].passed);
     return bytes;
   }
 
  private:
+  struct slot {
+    hcomp::any_transport::request inner;
+    std::chrono::steady_clock::time_point passed;
+  };
+
+  request keep(slot const& one) {
+    if (free_.empty()) {
+      slots_.push_back(one);
+      return {slots_.size() - 1};
+    }
+    std::size_t const place = free_.back();
+    free_.pop_back();
+    slots_[place] = one;
+    return {place};
+  }
+
   hcomp::any_transport* transport_;
   double seconds_per_byte_;
   std::chrono::steady_clock::time_point link_is_free_{};
+  std::vector<slot> slots_;
+  std::vector<std::size_t> free_;  ///< places in slots_
 };
 
 static_assert(hcomp::Transport<paced_transport>);
