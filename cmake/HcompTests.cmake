@@ -1,6 +1,7 @@
 # How tests become ctest cases. A new test file needs no edit of any CMakeLists.txt:
 #
-#   tests/<folder>/*_test.cpp   one doctest program per folder, one ctest case <folder>.<file> per file
+#   tests/<folder>/*_test.cpp   one ctest case <folder>.<file> per file; one doctest program per folder
+#                               and optimisation: linkers take one of two definitions of a template
 #   tests/mpi/*_test.cpp        one program per file and MPI, cases mpi.<file>.<mpi>.np<ranks>
 #   tests/ucx/*_test.cpp        the same with UCX
 #   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU
@@ -8,12 +9,17 @@
 #   tests/bench/*.cpp           one benchmark per file, a short smoke run by ctest
 #   tests/<folder>/CMakeLists.txt takes a folder out of these rules
 #
-# A file of tests/mpi or tests/ucx may say in comment lines of their own
+# A file may say in comment lines of their own how it is compiled
+#
+#   // optimise: -O1            instead of -O3 in core and codec, -O0 in other folders
+#   // optimise sanitized: -O1  instead of -O0 with sanitizers
+#
+# and a file of tests/mpi or tests/ucx
 #
 #   // ranks: 2 4       on how many ranks to run, instead of 1 2 3 4 5 7 8
 #   // main: own        it has its own main()
 #   // run: single      it is started as one process without an MPI, and forks what it needs
-#   // timeout: 120     seconds for one case, instead of 60
+#   // timeout: 200     seconds for one case, instead of 120
 #
 # A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
 
@@ -56,16 +62,21 @@ function(hcomp_is_chosen variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
-# hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n>] [ENVIRONMENT <var=value>...]
-#                COMMAND <command>...)
+# hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n> | RANKS <n> | ALONE]
+#                [ENVIRONMENT <var=value>...] [LABELS <label>...] COMMAND <command>...)
 #
-# add_test with the prefix, a time limit, and 77 as the exit status of a skipped test.
+# add_test with the prefix, a time limit, and 77 as the exit status of a skipped test. tests/run.sh runs
+# twice as many cases at a time as there are cores: up to four RANKS, which count as one processor, wait
+# for each other more than they compute. ALONE is for cases that look at the clock.
 function(hcomp_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "ENVIRONMENT;COMMAND;LABELS" )
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT;PROCESSORS;RANKS"
+    "ENVIRONMENT;COMMAND;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(NOT arg_PROCESSORS)
+  if(arg_RANKS GREATER 4)
+    set(arg_PROCESSORS 2)
+  elseif(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
   endif()
   math(EXPR timeout "${arg_TIMEOUT} * ${HCOMP_TEST_SLOWDOWN}")
@@ -75,6 +86,7 @@ function(hcomp_add_test name)
   set_tests_properties(${case} PROPERTIES
     TIMEOUT ${timeout}
     PROCESSORS ${arg_PROCESSORS}
+    RUN_SERIAL ${arg_ALONE}
     LABELS "${arg_LABELS}"
     SKIP_RETURN_CODE 77
     ENVIRONMENT "HCOMP_TEST_SECONDS=${seconds};${HCOMP_SANITIZER_ENVIRONMENT};${arg_ENVIRONMENT}")
@@ -108,16 +120,58 @@ function(hcomp_test_name variable file)
   set(${variable} ${name} PARENT_SCOPE)
 endfunction()
 
-# hcomp_add_test_folder(<folder> <file>...): one doctest program, one ctest case per file.
+# hcomp_read_optimisation(<variable> <file> <default>): the compile option that the file asks for.
+function(hcomp_read_optimisation variable file default)
+  if(HCOMP_SANITIZE)
+    hcomp_read_directive(option ${file} "optimise sanitized" "${default}")
+  elseif(HCOMP_UNTIMED_TEST)
+    hcomp_read_directive(option ${file} optimise "${default}")
+  else()
+    set(option "${default}")
+  endif()
+  set(${variable} "${option}" PARENT_SCOPE)
+endfunction()
+
+# hcomp_precompile(<target> [<other>]): the standard library and doctest, once for all files; with
+# <other>, which has the same compile options, what was compiled for that. Only for tests: a header that
+# forgets an include is found where every header is compiled alone.
+function(hcomp_precompile target)
+  if(ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${ARGV1})
+  else()
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <concepts> <condition_variable>
+      <cstddef> <cstdint> <cstring> <functional> <limits> <memory> <mutex> <optional> <span> <stdexcept>
+      <string> <string_view> <thread> <tuple> <type_traits> <utility> <vector> <immintrin.h>
+      <doctest/doctest.h>)
+  endif()
+endfunction()
+
+# hcomp_add_test_folder(<folder> <file>...): one ctest case per file.
 function(hcomp_add_test_folder folder)
-  set(program test_${folder})
-  add_executable(${program} ${ARGN})
-  target_link_libraries(${program} PRIVATE hcomp_test_main)
   # Kernels are tested as users compile them, what is around them need not be.
-  if(NOT folder MATCHES "^(codec|core)$")
-    target_compile_options(${program} PRIVATE ${HCOMP_UNTIMED})
+  if(folder MATCHES "^(codec|core)$")
+    set(usual "")
+    set(precompiled hcomp_test_optimised)
+  else()
+    set(usual ${HCOMP_UNTIMED_TEST})
+    set(precompiled hcomp_test_main)
   endif()
   foreach(file IN LISTS ARGN)
+    hcomp_read_optimisation(option ${file} "${usual}")
+    set(program test_${folder})
+    if(NOT option STREQUAL usual)
+      string(APPEND program ${option})
+    endif()
+    if(NOT TARGET ${program})
+      add_executable(${program})
+      target_link_libraries(${program} PRIVATE hcomp_test_main)
+      target_compile_options(${program} PRIVATE "$<$<CONFIG:Release>:${option}>")
+      if(option STREQUAL usual)
+        hcomp_precompile(${program} ${precompiled})
+      endif()
+    endif()
+    target_sources(${program} PRIVATE ${file})
     hcomp_test_name(name ${file})
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${file})
     hcomp_add_test(${name} COMMAND ${program} --source-file=*${path})
@@ -155,8 +209,10 @@ function(hcomp_add_mpi_test name)
     set(arg_RANKS 1 2 3 4 5 7 8)
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 60)
+    set(arg_TIMEOUT 120)
   endif()
+  list(GET arg_SOURCES 0 file)
+  hcomp_read_optimisation(option ${file} "${HCOMP_UNTIMED_TEST}")
   hcomp_choose_ranks(rank_counts ${arg_RANKS})
   foreach(mpi IN LISTS HCOMP_MPIS)
     if(HCOMP_MISSING_${mpi})
@@ -166,11 +222,14 @@ function(hcomp_add_mpi_test name)
     set(program test_${name}.${mpi})
     add_executable(${program} ${arg_SOURCES})
     target_link_libraries(${program} PRIVATE hcomp_test_base ${arg_LIBRARIES} hcomp_tests::${mpi})
-    target_compile_options(${program} PRIVATE ${HCOMP_UNTIMED})
+    target_compile_options(${program} PRIVATE "$<$<CONFIG:Release>:${option}>")
     target_link_libraries(${program} PRIVATE
       $<IF:$<BOOL:${arg_OWN_MAIN}>,hcomp_test_support_${mpi},hcomp_test_main_${mpi}>)
+    if(option STREQUAL HCOMP_UNTIMED_TEST)
+      hcomp_precompile(${program} hcomp_test_main_${mpi})
+    endif()
     foreach(ranks IN LISTS rank_counts)
-      hcomp_add_test(${name}.${mpi}.np${ranks} TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+      hcomp_add_test(${name}.${mpi}.np${ranks} TIMEOUT ${arg_TIMEOUT} RANKS ${ranks}
         ENVIRONMENT ${HCOMP_ENVIRONMENT_${mpi}}
         COMMAND ${HCOMP_LAUNCH_${mpi}} ${ranks} $<TARGET_FILE:${program}>)
     endforeach()
@@ -184,13 +243,13 @@ function(hcomp_add_distributed_test_file file)
   hcomp_read_directive(ranks ${file} ranks "")
   hcomp_read_directive(main ${file} main doctest)
   hcomp_read_directive(run ${file} run mpi)
-  hcomp_read_directive(timeout ${file} timeout 60)
+  hcomp_read_directive(timeout ${file} timeout 120)
   if(run STREQUAL "single")
     add_executable(test_${name} ${file})
-    target_compile_options(test_${name} PRIVATE ${HCOMP_UNTIMED})
+    target_compile_options(test_${name} PRIVATE ${HCOMP_UNTIMED_TEST})
     target_link_libraries(test_${name} PRIVATE hcomp_test_base ${arg_LIBRARIES}
       $<$<NOT:$<STREQUAL:${main},own>>:hcomp_test_main>)
-    hcomp_add_test(${name} TIMEOUT ${timeout} PROCESSORS 2 COMMAND test_${name})
+    hcomp_add_test(${name} TIMEOUT ${timeout} ALONE COMMAND test_${name})
   else()
     set(own_main "")
     if(main STREQUAL "own")

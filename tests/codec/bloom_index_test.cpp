@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 /// @file
 /// The index that is a Bloom filter: nothing is missing, few values too many are marked, and sums
 /// do not show it.

@@ -1,3 +1,4 @@
+// optimise: -O0
 /// @file
 /// Every codec gives the same bytes whoever executes it, and notices blocks that contradict it.
 

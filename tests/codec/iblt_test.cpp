@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 /// @file
 /// Sums without an index: exact where the table has room, and an error where it has not.
 

@@ -1,3 +1,4 @@
+// optimise: -O0
 /// @file
 /// INCEPTIONN's chunks by several lanes: the bytes and the values of the host's coder.
 

@@ -1,3 +1,4 @@
+// optimise: -O0
 /// @file
 /// The laws of tests/support/laws.hpp about single values and draws, for every codec of the
 /// registry and every value type. Apart from laws_test.cpp because compilers take their time over

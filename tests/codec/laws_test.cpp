@@ -1,3 +1,4 @@
+// optimise: -O0
 /// @file
 /// The laws of tests/support/laws.hpp about blocks and sums, for every codec of the registry and
 /// every value type.

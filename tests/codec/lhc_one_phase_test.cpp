@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 /// @file
 /// Index and sketch at once: complete and exact whatever was predicted, in one phase once the
 /// rounds before tell what comes.

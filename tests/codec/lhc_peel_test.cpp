@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 /// @file
 /// The sketch of LHC and how it is peeled. C1, C2, ...: figures that theory and simulations other
 /// than these give for the method.

@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 /// @file
 /// Sums of sparse vectors by sketches: complete whatever the support, exact in fixed point.
 

@@ -1,3 +1,4 @@
+// optimise sanitized: -O1
 #include <doctest/doctest.h>
 
 #include <algorithm>

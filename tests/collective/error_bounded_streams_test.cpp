@@ -1,3 +1,4 @@
+// optimise: -O1
 /// @file
 /// Streams of error_bounded_stream by executors: the host's bytes, values and complaints.
 

@@ -1,3 +1,4 @@
+// optimise: -O1
 /// @file
 /// INCEPTIONN's streams by executors: the host's bytes, values and complaints.
 

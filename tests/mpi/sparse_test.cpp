@@ -1,4 +1,5 @@
-// timeout: 120
+// optimise: -O1
+// timeout: 240
 #include <doctest/doctest.h>
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-// timeout: 120
+// timeout: 240
 #include <doctest/doctest.h>
 #include <mpi.h>
 

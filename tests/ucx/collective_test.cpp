@@ -1,5 +1,5 @@
 // ranks: 1 2 3 4 8
-// timeout: 120
+// timeout: 240
 #include <doctest/doctest.h>
 #include <mpi.h>
 
