@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
+#include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
@@ -160,12 +162,12 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
                                : add_sparse<float>(list, it, codec, transport_name);
   if (stream_name::from(codec))
     return for_stream_ways(
-        it, codec, [&]<class C>(C const& one, std::string const& algorithm, auto& options) {
+        it, codec, [&]<class C>(C const& one, hcomp::plan_options const& options) {
           if constexpr (!std::is_same_v<C, hcomp::uncompressed_stream>) {
             using sum = stream_sum<C, staged, stream_executor>;
-            list.push_back(std::make_unique<device_sum<sum>>(way{codec, algorithm, transport_name},
-                                                             it.values, it.o.mean, transport, one,
-                                                             options));
+            list.push_back(
+                std::make_unique<device_sum<sum>>(way{codec, options.how.name(), transport_name},
+                                                  it.values, it.o.mean, transport, one, options));
           }
         });
   device_codecs::with(registry_name(codec), [&]<class C>() {

@@ -161,12 +161,13 @@ options parse(int argc, char const* const* argv) {
          "'raw' is always there")
       ->delimiter(',')
       ->take_all();
-  how->add_option("--algorithm", algorithms,
-                  "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: one "
-                  "rank sums and answers (inceptionn, error_bounded and uncompressed)")
+  how->add_option(
+         "--algorithm", algorithms,
+         "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: rank 0 "
+         "sums and answers")
       ->delimiter(',')
       ->take_all()
-      ->check(example::algorithm_name("aggregator"));
+      ->check(example::algorithm_name());
   how->add_option("--transport", o.transports,
                   "What moves hcomp's bytes: mpi, ucx, or op (MPI_Allreduce with hcomp's MPI_Op)")
       ->delimiter(',')
@@ -218,7 +219,6 @@ options parse(int argc, char const* const* argv) {
 
   example::parse(app, argc, argv);
   o.algorithms.clear();
-  o.worker_aggregator = std::erase(algorithms, "aggregator") > 0;
   for (auto const& name : algorithms) o.algorithms.push_back(hcomp::algorithm::from(name));
   auto const refuse = [](std::string const& why) { throw example::usage{why + "\n", 1}; };
   for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
@@ -238,16 +238,11 @@ options parse(int argc, char const* const* argv) {
     bool const is_stream = stream_name::from(codec).has_value();
     if (is_stream && o.type != "float")
       refuse(fmt::format("--codec {}: streams are of floats, --type is {}", codec, o.type));
-    if (is_stream && !o.worker_aggregator && std::ranges::none_of(o.algorithms, sums_streams))
+    if (is_stream && std::ranges::none_of(o.algorithms, sums_streams))
       refuse(fmt::format("--codec {} has no algorithm: there are ring, torus, direct, aggregator",
                          codec));
     if (is_stream && std::ranges::all_of(o.transports, [](auto const& by) { return by == "op"; }))
       refuse(fmt::format("--codec {} has no MPI_Op: --transport mpi or ucx", codec));
-    if (!is_stream && o.algorithms.empty() && codec != "raw")
-      refuse(fmt::format(
-          "--codec {} has no algorithm: aggregator goes with inceptionn, error_bounded and "
-          "uncompressed only",
-          codec));
     if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
         codec != "automatic")
       refuse(fmt::format("--codec {} has no algorithm: owner goes with codec sign only", codec));

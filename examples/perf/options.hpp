@@ -21,7 +21,6 @@ struct options {
   std::vector<std::string> codecs{"identity", "fp16", "sign"};
   std::vector<hcomp::algorithm> algorithms{hcomp::algorithm::from("ring"),
                                            hcomp::algorithm::from("owner")};
-  bool worker_aggregator = false;  ///< also one rank that sums and answers, for streams
   std::vector<std::string> transports{"mpi"};
   std::vector<std::string> mpi_algorithms;  ///< besides the MPI library's own choice
   int threads = 1;

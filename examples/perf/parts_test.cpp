@@ -361,10 +361,6 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   for (auto const* const none : {"error_bounded", "error_bounded:", "error_bounded:0",
                                  "error_bounded:-1e-3", "error_bounded:1e-3x", "error_bounded:inf"})
     CHECK_FALSE(perf::stream_name::from(none));
-  CHECK_FALSE(o.worker_aggregator);
-  auto const baseline = parse({"--codec", "inceptionn:8", "--algorithm", "aggregator"});
-  CHECK(baseline.worker_aggregator);
-  CHECK(baseline.algorithms.empty());
   // a cast of values to their own type is identity
   std::vector<std::string> const halves{"identity", "bf16", "sign"};
   CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
@@ -417,9 +413,6 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--codec uncompressed has no algorithm: there are ring, torus, direct, aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
-  says({"--codec", "fp16", "--algorithm", "aggregator"},
-       "--codec fp16 has no algorithm: aggregator goes with inceptionn, error_bounded and "
-       "uncompressed only");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "abacus"}, "abacus not in {host,cuda}");

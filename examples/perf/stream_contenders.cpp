@@ -1,5 +1,6 @@
 #include "stream_contenders.hpp"
 
+#include <hcomp/exec/host_executor.hpp>
 #include <utility>
 
 #include "stream_sum.hpp"
@@ -10,8 +11,8 @@ namespace {
 template <class C> class stream_contender final : public contender<float> {
  public:
   stream_contender(way as, C const& codec, std::size_t values, hcomp::any_transport& transport,
-                   hcomp::variable_rate_options const& options, bool mean)
-      : sum_(values, codec, options, transport) {
+                   hcomp::plan_options const& options, int threads, bool mean)
+      : executor_(threads), sum_(values, codec, options, transport, executor_) {
     this->name = std::move(as);
     this->accuracy = sum_.accuracy(mean);
   }
@@ -20,19 +21,19 @@ template <class C> class stream_contender final : public contender<float> {
   }
 
  private:
-  stream_sum<C, hcomp::any_transport> sum_;
+  hcomp::host_executor executor_;
+  stream_sum<C, hcomp::any_transport, hcomp::host_executor> sum_;
 };
 
 }  // namespace
 
 void add_streams(contender_list<float>& list, job const& it, std::string const& codec,
                  std::string const& transport) {
-  for_stream_ways(
-      it, codec, [&]<class C>(C const& one, std::string const& algorithm, auto& options) {
-        list.push_back(std::make_unique<stream_contender<C>>(way{codec, algorithm, transport}, one,
-                                                             it.values, it.by.at(transport),
-                                                             options, it.o.mean));
-      });
+  for_stream_ways(it, codec, [&]<class C>(C const& one, hcomp::plan_options const& options) {
+    list.push_back(std::make_unique<stream_contender<C>>(way{codec, options.how.name(), transport},
+                                                         one, it.values, it.by.at(transport),
+                                                         options, it.o.threads, it.o.mean));
+  });
 }
 
 }  // namespace perf

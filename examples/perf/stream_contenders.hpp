@@ -8,8 +8,7 @@
 
 namespace perf {
 
-/// The codec by every algorithm that is asked for and goes with it, the worker-aggregator among
-/// them. In one thread.
+/// The codec by every algorithm that is asked for and goes with it.
 void add_streams(contender_list<float>& list, job const& it, std::string const& codec,
                  std::string const& transport);
 

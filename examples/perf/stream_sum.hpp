@@ -5,7 +5,7 @@
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -28,25 +28,25 @@ std::string about_sum(std::string const& codec, double bits,
                       hcomp::error_bounded_stream const& fitted, hcomp::report const& figures);
 
 /// A plan, and what is to be said of it.
-/// @tparam E  the executor of the vectors' memory; none: the calling thread works on the host's
-template <class C, class T, class... E> class stream_sum {
+template <class C, class T, class E> class stream_sum {
  public:
-  stream_sum(std::size_t values, C const& codec, hcomp::variable_rate_options const& options,
-             T& transport, E&... executor)
+  stream_sum(std::size_t values, C const& codec, hcomp::plan_options const& options, T& transport,
+             E& executor)
       : values_sent_(2.0 * (transport.size() - 1) / transport.size() * static_cast<double>(values)),
         ranks_(transport.size()),
-        plan_(values, codec, transport, executor..., options) {}
+        plan_(values, codec, transport, executor, options) {}
 
   promise accuracy(bool mean) const {
     if constexpr (hcomp::BoundedVariableRate<C>) return promise_of(plan_.codec(), mean);
-    if (plan_.options().fitted) return {};
+    if constexpr (hcomp::FittedVariableRate<C>) return {};
     return {(ranks_ + 1) * 2 * rounding<float>(), false};
   }
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
     auto const figures = plan_.all_reduce(x, call);
     told.bytes_to_send = static_cast<double>(figures.bytes_sent);
-    if (values_sent_ == 0 || plan_.options().worker_aggregator) return figures;
+    if (values_sent_ == 0 || plan_.options().how.kind == hcomp::algorithm_kind::aggregator)
+      return figures;
     if constexpr (!std::is_same_v<C, hcomp::uncompressed_stream>)
       told.remark =
           about_sum(told.name.codec, 8 * told.bytes_to_send / values_sent_, plan_.codec(), figures);
@@ -56,28 +56,19 @@ template <class C, class T, class... E> class stream_sum {
  private:
   double values_sent_;  ///< by a rank on a ring
   int ranks_;
-  hcomp::variable_rate_plan<C, T, E...> plan_;
+  hcomp::plan<C, T, E> plan_;
 };
 
-/// f(codec, algorithm, options) for all ways that are asked for and go with `codec`, the
-/// worker-aggregator among them.
+/// f(codec, options) for all algorithms that are asked for and go with `codec`.
 /// @param codec  a stream_name
 template <class F> void for_stream_ways(job const& it, std::string const& codec, F const& f) {
-  auto const all_ways = [&]<class C>(C const& one) {
-    hcomp::variable_rate_options options;
-    options.fitted = hcomp::FittedVariableRate<C>;
-    for (auto const& how : it.o.algorithms) {
-      if (!sums_streams(how)) continue;
-      options.plan.how = how;
-      f(one, how.name(), options);
-    }
-    options.plan.how = {};
-    options.worker_aggregator = true;
-    if (it.o.worker_aggregator) f(one, std::string("aggregator"), options);
+  auto const all_ways = [&](auto const& one) {
+    for (auto const& how : it.o.algorithms)
+      if (sums_streams(how)) f(one, hcomp::plan_options{.how = how});
   };
   auto const [exponent, bound] = *stream_name::from(codec);
   if (exponent > 0)
-    all_ways(hcomp::inceptionn({.bound_exponent = exponent}));
+    all_ways(hcomp::inceptionn({.bound_exponent = exponent, .fitted = true}));
   else if (bound > 0)
     all_ways(hcomp::error_bounded_stream({.bound = bound}));
   else

@@ -24,9 +24,9 @@ int main(int argc, char** argv) {
     MPI_Allreduce(MPI_IN_PLACE, exact.data(), static_cast<int>(exact.size()), MPI_DOUBLE, MPI_SUM,
                   MPI_COMM_WORLD);
 
+    hcomp::host_executor executor;
     hcomp::error_bounded_stream const codec({.bound = 1e-4});
-    hcomp::variable_rate_plan<hcomp::error_bounded_stream, hcomp::mpi::transport> plan(
-        field.size(), codec, transport);
+    hcomp::plan plan(field.size(), codec, transport, executor);
     auto const report = plan.all_reduce(field);
 
     double error = 0;

@@ -83,7 +83,7 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   if (how.name == "bf16")
     return make_unique<
         mean<hcomp::float_cast<hcomp::bfloat16, float>, paced_transport, hcomp::host_executor>>(
-        values, seed, plan, transport, executor);
+        values, hcomp::float_cast<hcomp::bfloat16, float>{}, seed, plan, transport, executor);
   if (how.name == "uniform_thc")
     return make_unique<
         mean_with_feedback<hcomp::uniform_thc<float>, paced_transport, hcomp::host_executor>>(

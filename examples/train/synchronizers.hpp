@@ -12,7 +12,6 @@
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -30,9 +29,9 @@ namespace train {
 /// The mean over the ranks, by a codec whose sums are good enough as they are.
 template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : public synchronizer {
  public:
-  mean(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how, T& transport,
-       E& executor)
-      : seed_(seed), plan_(values, {}, transport, executor, how) {}
+  mean(std::size_t values, Codec const& codec, std::uint64_t seed, hcomp::plan_options const& how,
+       T& transport, E& executor)
+      : seed_(seed), plan_(values, codec, transport, executor, how) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
     return plan_.all_reduce(update,
@@ -64,26 +63,6 @@ class mean_with_feedback : public synchronizer {
   std::uint64_t seed_;
   hcomp::error_feedback<float, hcomp::detail::arrays_of<E>::template array> feedback_;
   hcomp::plan<Codec, T, E> plan_;
-};
-
-/// The mean over the ranks, off by no more than the codec states, in as many bits as it takes.
-/// @tparam E  a device's executor, or nothing
-template <class Codec, hcomp::Transport T, class... E> class bounded_mean : public synchronizer {
- public:
-  bounded_mean(std::size_t values, Codec const& codec, std::uint64_t seed,
-               hcomp::plan_options const& how, T& transport, E&... executor)
-      : seed_(seed),
-        plan_(values, codec, transport, executor...,
-              {.fitted = hcomp::FittedVariableRate<Codec>, .plan = how}) {}
-
-  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    return plan_.all_reduce(update,
-                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
-  }
-
- private:
-  std::uint64_t seed_;
-  hcomp::variable_rate_plan<Codec, T, E...> plan_;
 };
 
 /// A step of one size in the direction of a sum of signs; none where there is no majority.
@@ -148,27 +127,22 @@ std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign
   using std::make_unique;
   auto const name = what.how->name;
   hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
-  if (name == "fp32")
-    return make_unique<mean<hcomp::identity<float>, T, E>>(values, seed, plan, transport, executor);
-  if (name == "fp16")
-    return make_unique<mean<hcomp::float_cast<hcomp::float16, float>, T, E>>(values, seed, plan,
-                                                                             transport, executor);
+  auto const mean_by = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
+    return make_unique<mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
+  };
+  if (name == "fp32") return mean_by(hcomp::identity<float>{});
+  if (name == "fp16") return mean_by(hcomp::float_cast<hcomp::float16, float>{});
+  if (name == "inceptionn")
+    return mean_by(hcomp::inceptionn({.bound_exponent = what.bound_exponent,
+                                      .rounding = hcomp::inceptionn_rounding::nearest,
+                                      .fitted = true}));
+  if (name == "error_bounded")  // of the mean
+    return mean_by(hcomp::error_bounded_stream({.bound = what.bound * transport.size()}));
   if (name == "thc")
     return make_unique<mean_with_feedback<hcomp::thc<float>, T, E>>(values, seed, plan, transport,
                                                                     executor);
   if (name == "majority_vote" || name == "signum")
     return make_unique<majority_vote<T, E>>(values, sign_step, seed, plan, transport, executor);
-  auto const bounded = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
-    if constexpr (hcomp::DeviceExecutor<E>)
-      return make_unique<bounded_mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
-    else
-      return make_unique<bounded_mean<Codec, T>>(values, codec, seed, plan, transport);
-  };
-  if (name == "inceptionn")
-    return bounded(hcomp::inceptionn(
-        {.bound_exponent = what.bound_exponent, .rounding = hcomp::inceptionn_rounding::nearest}));
-  if (name == "error_bounded")
-    return bounded(hcomp::error_bounded_stream({.bound = what.bound * transport.size()}));
   if (name == "marsit" || name == "marsit_inf") {
     hcomp::marsit_options const settings{.sign_step = sign_step,
                                          .period = name == "marsit" ? o.period : 0,

@@ -55,7 +55,6 @@
 #include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/collective/staged.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>

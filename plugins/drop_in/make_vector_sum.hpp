@@ -14,7 +14,6 @@
 #include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/half.hpp>
 #include <stdexcept>
 #include <string>
@@ -30,12 +29,12 @@ namespace detail {
 
 /// Values between which a plan cuts vectors into the parts of ranks; 0: it does not.
 template <class Plan> inline constexpr std::size_t unit_of_parts = 0;
-template <class C, class T, class E>
+template <HomomorphicSum C, class T, class E>
 inline constexpr std::size_t unit_of_parts<plan<C, T, E>> = C::block_values;
+template <VariableRate C, class T, class E>
+inline constexpr std::size_t unit_of_parts<plan<C, T, E>> = 64;
 template <class Lane, class T, class E>
 inline constexpr std::size_t unit_of_parts<sparse_plan<Lane, T, E>> = 64;
-template <class C, class T>
-inline constexpr std::size_t unit_of_parts<variable_rate_plan<C, T>> = 64;
 
 /// A plan of whatever kind, which sums as it is.
 template <class Plan> class some_sum : public vector_sum<typename Plan::value_type> {
@@ -173,14 +172,8 @@ std::unique_ptr<vector_sum<V>> make_vector_sum(method const& how, std::size_t va
       return std::make_unique<detail::some_sum<sparse_plan<float, any_transport, host_executor>>>(
           values, transport, executor, sparse_plan_options{.plan = options});
     if (how.codec == "inceptionn")
-      return std::make_unique<detail::some_sum<variable_rate_plan<inceptionn, any_transport>>>(
-          values, inceptionn({.bound_exponent = how.exponent}), transport,
-          variable_rate_options{.fitted = true, .plan = options});
-    if (how.codec == "error_bounded")
-      return std::make_unique<
-          detail::some_sum<variable_rate_plan<error_bounded_stream, any_transport>>>(
-          values, error_bounded_stream({.bound = how.bound}), transport,
-          variable_rate_options{.plan = options});
+      return some(inceptionn({.bound_exponent = how.exponent, .fitted = true}));
+    if (how.codec == "error_bounded") return some(error_bounded_stream({.bound = how.bound}));
   }
   throw std::invalid_argument("there is no codec '" + how.codec + "' for values of " +
                               std::to_string(sizeof(V)) + " bytes");

@@ -8,8 +8,8 @@ using hcomp::algorithm;
 using hcomp::algorithm_kind;
 
 TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
-  for (std::string const text :
-       {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "doubling", "owner"}) {
+  for (std::string const text : {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct",
+                                 "doubling", "owner", "aggregator"}) {
     CAPTURE(text);
     CHECK(algorithm::from(text).name() == text);
     CHECK(algorithm::from(algorithm::from(text).name()) == algorithm::from(text));
@@ -26,7 +26,8 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
     CHECK_THROWS_WITH_AS(
         algorithm::from(text),
         ("no algorithm is called '" + text +
-         "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, doubling, owner")
+         "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, doubling, owner, "
+         "aggregator")
             .c_str(),
         std::invalid_argument);
   }

@@ -90,6 +90,9 @@ template <class C> class oracle {
     } else if (how.kind == algorithm_kind::direct) {
       // chunk q is added up at rank q, which hears from q - 1, q - 2, ...
       for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk - h + ranks, ranks)]);
+    } else if (how.kind == algorithm_kind::aggregator) {
+      // rank 0 hears from 1, 2, ...
+      for (int r = 0; r < ranks; ++r) parts.push_back(codes_[at(r, ranks)]);
     } else {
       // chunk p * rows + i: in every row from column p on, then these sums from row i on
       int const part = chunk / how.rows, first_row = chunk % how.rows;

@@ -129,6 +129,30 @@ TEST_CASE("direct: every rank's values reach every chunk once, and every chunk e
     check_schedule(algorithm::from("direct"), size, static_cast<std::size_t>(size - 1));
 }
 
+TEST_CASE("aggregator: rank 0 hears from all others in their order, and answers them") {
+  for (int size = 1; size <= 16; ++size)
+    for (auto const& s : schedules_of(algorithm::from("aggregator"), size)) {
+      CAPTURE(size);
+      CAPTURE(s.rank);
+      block_range const all{0, 1}, nothing{};
+      REQUIRE(s.chunks == 1);
+      REQUIRE(s.owned == (s.rank == 0 ? all : nothing));
+      for (bool const gather : {false, true}) {
+        auto const& hops = hops_of(s, gather);
+        REQUIRE(hops.size() == static_cast<std::size_t>(s.rank == 0 ? size - 1 : 1));
+        for (std::size_t h = 0; h < hops.size(); ++h) {
+          int const peer = s.rank == 0 ? static_cast<int>(h) + 1 : 0;
+          bool const sends = (s.rank == 0) == gather;
+          REQUIRE(hops[h].to == peer);
+          REQUIRE(hops[h].from == peer);
+          REQUIRE(hops[h].send == (sends ? all : nothing));
+          REQUIRE(hops[h].receive == (sends ? nothing : all));
+          REQUIRE(hops[h].ranks == (gather ? size : 1));
+        }
+      }
+    }
+}
+
 TEST_CASE("direct: a rank that has not received anything yet can send everything it will send") {
   // two steps of latency: nothing that is sent depends on something received in the same phase
   for (int size = 2; size <= 16; ++size)

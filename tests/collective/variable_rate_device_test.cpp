@@ -14,9 +14,12 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/collective/error_bounded_streams.hpp>
+#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <limits>
 #include <span>
 #include <string>
@@ -35,11 +38,8 @@ using detail::operation;
 /// Where a rank's vector is while it is summed.
 enum class place { host, device, device_staged };
 
-variable_rate_options by(std::string const& how) {
-  if (how == "worker-aggregator") return {.worker_aggregator = true};
-  return {.plan = {.how = algorithm::from(how)}};
-}
-char const* const ways[] = {"ring", "torus", "direct", "worker-aggregator"};
+plan_options by(std::string const& how) { return {.how = algorithm::from(how)}; }
+char const* const ways[] = {"ring", "torus", "direct", "aggregator"};
 
 vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
   vectors x;
@@ -63,8 +63,7 @@ struct figures {
 /// x after `what`, called twice in one plan, first with another vector, which is put behind x.
 template <class C>
 figures summed(C const& codec, loopback& transport, place where, operation what,
-               std::vector<float>& x, variable_rate_options const& options,
-               call_options const& call) {
+               std::vector<float>& x, plan_options const& options, call_options const& call) {
   auto other = x;
   for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
   figures found{};
@@ -73,7 +72,7 @@ figures summed(C const& codec, loopback& transport, place where, operation what,
   };
   auto const on_device = [&](auto& over, guarded_executor& executor) {
     device_vector<float> const first(other, executor), second(x, executor);
-    variable_rate_plan sum(x.size(), codec, over, executor, options);
+    plan sum(x.size(), codec, over, executor, options);
     perform(what, sum, first.span(), call);
     auto const before = buffers_made;
     note(sum, perform(what, sum, second.span(), call));
@@ -82,7 +81,8 @@ figures summed(C const& codec, loopback& transport, place where, operation what,
     other = first.host();
   };
   if (where == place::host) {
-    variable_rate_plan sum(x.size(), codec, transport, options);
+    host_executor executor;
+    plan sum(x.size(), codec, transport, executor, options);
     perform(what, sum, other, call);
     note(sum, perform(what, sum, x, call));
   } else {
@@ -95,7 +95,7 @@ figures summed(C const& codec, loopback& transport, place where, operation what,
 }
 
 template <class C>
-void compare(C const& codec, vectors const& x, operation what, variable_rate_options const& options,
+void compare(C const& codec, vectors const& x, operation what, plan_options const& options,
              call_options const& call) {
   std::vector<figures> expected(x.size()), found(x.size());
   auto const run = [&](auto const& where, std::vector<figures>& all) {
@@ -133,9 +133,9 @@ TEST_CASE("variable rate on devices: the bits and the bytes of plans on hosts, b
           CAPTURE(n);
           CAPTURE(flag);
           auto options = by(how);
-          options.plan.segment_bytes = flag ? 1 : 10'000;
-          options.plan.checksum = flag && n > 70;
-          options.plan.decode_on_arrival_bytes = 1;
+          options.segment_bytes = flag ? 1 : 10'000;
+          options.checksum = flag && n > 70;
+          options.decode_on_arrival_bytes = 1;
           call_options const call{.result = flag ? reduction::mean : reduction::sum};
           compare(inceptionn(), values_of(ranks, n), operation::all_reduce, options, call);
           compare(bounded, values_of(ranks, n), operation::all_reduce, options, call);
@@ -149,11 +149,10 @@ TEST_CASE("variable rate on devices: reduce_scatter and all_gather, and codecs t
         CAPTURE(how);
         CAPTURE(detail::to_text(what));
         CAPTURE(fitted);
-        auto options = by(how);
-        options.fitted = fitted;
+        auto const options = by(how);
         auto const x = values_of(3, 5001, fitted ? 1e-5f : 0.05f);
         auto const result = what == operation::all_gather ? reduction::sum : reduction::mean;
-        compare(inceptionn(), x, what, options, {.result = result});
+        compare(inceptionn({.fitted = fitted}), x, what, options, {.result = result});
         if (!fitted) compare(bounded, x, what, options, {.result = result});
       }
 }
@@ -168,23 +167,24 @@ template <class C> void check_nonfinite(C const& codec) {
   for (std::string const how : ways) {
     CAPTURE(how);
     auto options = by(how);
-    options.plan.nonfinite = nonfinite_policy::propagate;
+    options.nonfinite = nonfinite_policy::propagate;
     for (auto const result : {reduction::sum, reduction::mean})
       compare(codec, x, operation::all_reduce, options, {.result = result});
 
-    options.plan.nonfinite = nonfinite_policy::throw_error;
+    options.nonfinite = nonfinite_policy::throw_error;
     auto after = x;
     auto const outcomes = [&](bool on_device) {
       return outcomes_on(3, [&](loopback& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         if (!on_device) {
           auto mine = x[rank];
-          variable_rate_plan(9001, codec, transport, options).all_reduce(mine);
+          host_executor executor;
+          plan(9001, codec, transport, executor, options).all_reduce(mine);
           return;
         }
         guarded_executor executor;
         device_vector<float> const mine(x[rank], executor);
-        variable_rate_plan sum(9001, codec, transport, executor, options);
+        plan sum(9001, codec, transport, executor, options);
         auto const outcome = outcome_of([&] { sum.all_reduce(mine.span()); });
         after[rank] = mine.host();
         if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
@@ -220,14 +220,15 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
       if (on_device) {
         guarded_executor executor;
         device_vector<float> const there(mine, executor);
-        variable_rate_plan sum(values, codec, transport, executor, by(how));
+        plan sum(values, codec, transport, executor, by(how));
         auto const outcome = outcome_of([&] { sum.all_reduce(there.span()); });
         if (outcome.what == "wire_error") {
           CHECK(first_difference(there.host(), mine) == nowhere);
           throw wire_error(outcome.text);
         }
       } else {
-        variable_rate_plan(values, codec, transport, by(how)).all_reduce(mine);
+        host_executor executor;
+        plan(values, codec, transport, executor, by(how)).all_reduce(mine);
       }
     });
   };
@@ -280,7 +281,7 @@ TEST_CASE("variable rate on devices: values of one rank in host memory are refus
   auto const check = [](auto const& codec, std::string const& how) {
     CAPTURE(how);
     check_host_memory_is_refused(5000, [&](auto& transport, auto& executor, std::span<float> x) {
-      variable_rate_plan sum(x.size(), codec, transport, executor, by(how));
+      plan sum(x.size(), codec, transport, executor, by(how));
       device_vector<float> const there(std::vector<float>(x.size(), 1.0f), executor);
       CHECK(sum.all_reduce(there.span()).messages == message_memory::staged);
       sum.all_reduce(x);

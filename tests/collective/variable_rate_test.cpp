@@ -13,8 +13,9 @@
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -74,20 +75,21 @@ double largest_error(std::vector<float> const& sum, vectors const& x) {
 /// One way to sum.
 struct way {
   std::string name;
-  variable_rate_options options;
+  plan_options options;
 };
 std::vector<way> ways() {
-  std::vector<way> all{{"worker-aggregator", {.worker_aggregator = true}}};
-  for (std::string const how : {"ring", "torus", "direct"})
-    all.push_back({how, {.plan = {.how = algorithm::from(how)}}});
+  std::vector<way> all;
+  for (std::string const how : {"aggregator", "ring", "torus", "direct"})
+    all.push_back({how, {.how = algorithm::from(how)}});
   return all;
 }
 
 template <class C>
-vectors all_reduced(vectors const& x, C const& codec, variable_rate_options const& options = {},
+vectors all_reduced(vectors const& x, C const& codec, plan_options const& options = {},
                     call_options const& call = {.seed = 3}) {
   return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
-    variable_rate_plan<C, loopback> sum(mine.size(), codec, transport, options);
+    host_executor executor;
+    plan sum(mine.size(), codec, transport, executor, options);
     sum.all_reduce(mine, call);
   });
 }
@@ -122,7 +124,7 @@ vectors oracle(vectors const& x, inceptionn const& codec, std::string const& how
     return std::vector<float>(begin + static_cast<std::ptrdiff_t>(first),
                               begin + static_cast<std::ptrdiff_t>(end));
   };
-  if (how == "worker-aggregator") {
+  if (how == "aggregator") {
     auto sum = x[0];
     for (std::size_t r = 1; r < x.size(); ++r) sum = plus(sum, received(codec, x[r]));
     return vectors(x.size(), sum);
@@ -164,10 +166,10 @@ TEST_CASE("variable rate: all ranks have the bits of an oracle that encodes wher
           CAPTURE(by.name);
           auto const expected = oracle(x, codec, by.name);
           auto options = by.options;
-          options.plan.segment_bytes = n % 2 == 0 ? 1 : 256 * 1024;  // 1: of 1024 values
+          options.segment_bytes = n % 2 == 0 ? 1 : 256 * 1024;  // 1: of 1024 values
           CHECK(all_are(all_reduced(x, codec, options), expected[0]));
-          options.plan.decode_on_arrival_bytes = 1;
-          options.plan.segment_bytes = 10'000;
+          options.decode_on_arrival_bytes = 1;
+          options.segment_bytes = 10'000;
           CHECK(all_are(all_reduced(x, codec, options), expected[0]));
         }
       }
@@ -179,7 +181,7 @@ TEST_CASE("variable rate: replicas would drift apart if owners kept what they di
   for (std::string const how : {"ring", "direct"}) {
     auto const drifted = oracle(x, codec, how, /*owners_decode=*/false);
     CHECK(first_difference(drifted[0], drifted[1]) != nowhere);
-    auto const found = all_reduced(x, codec, {.plan = {.how = algorithm::from(how)}});
+    auto const found = all_reduced(x, codec, {.how = algorithm::from(how)});
     CHECK(all_are(found, found[0]));
   }
 }
@@ -194,8 +196,8 @@ TEST_CASE("variable rate: what needs no rounding is summed exactly by every way"
         auto const x = whole_numbers(ranks, n);
         auto const sum = exact_sum(x);
         auto options = by.options;
-        options.plan.segment_bytes = 5000;
-        options.plan.checksum = n == 130;
+        options.segment_bytes = 5000;
+        options.checksum = n == 130;
         CHECK(all_are(all_reduced(x, inceptionn(), options), sum));
         CHECK(all_are(all_reduced(x, uncompressed_stream(), options), sum));
         auto mean = sum;
@@ -222,7 +224,8 @@ TEST_CASE("variable rate: errors on the ring stay below the ranks times the boun
     auto const x = gradients(one.ranks, n, one.sigma);
     std::atomic<std::uint64_t> sent = 0;
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
-      variable_rate_plan sum(n, inceptionn({.bound_exponent = one.bound}), transport);
+      host_executor executor;
+      plan sum(n, inceptionn({.bound_exponent = one.bound}), transport, executor);
       sent += sum.all_reduce(mine).bytes_sent;
     });
     double const most = largest_error(found[0], x);
@@ -246,8 +249,9 @@ TEST_CASE(
         std::mutex mutex;
         double said = 0;
         auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
-          variable_rate_plan<error_bounded_stream, loopback> sum(
-              mine.size(), error_bounded_stream({.bound = bound}), transport, by.options);
+          host_executor executor;
+          plan sum(mine.size(), error_bounded_stream({.bound = bound}), transport, executor,
+                   by.options);
           double const error = sum.all_reduce(mine, {.seed = 3}).error;
           std::lock_guard const lock(mutex);
           said = std::max(said, error);
@@ -255,7 +259,7 @@ TEST_CASE(
         CHECK(all_are(found, found[0]));
         double const error = largest_error(found[0], x);
         CHECK(error <= bound);
-        if (by.name == "worker-aggregator") {
+        if (by.name == "aggregator") {
           CHECK(said == 0);
         } else {
           CHECK(said <= bound);
@@ -280,7 +284,8 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
         auto scattered = x;
         auto const gathered = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
-          variable_rate_plan sum(n, codec, transport, by.options);
+          host_executor executor;
+          plan sum(n, codec, transport, executor, by.options);
           owned[rank] = sum.owned();
           for (std::uint64_t step = 0; step < 2; ++step) {  // the second does not see the first
             mine = x[rank];
@@ -309,8 +314,9 @@ TEST_CASE("variable rate: a rank sends its share of the code, the aggregator who
   for (bool const aggregates : {false, true})
     run_ranks(4, [&](loopback& transport) {
       auto mine = x[static_cast<std::size_t>(transport.rank())];
-      variable_rate_plan sum(n, uncompressed_stream(), transport,
-                             {.worker_aggregator = aggregates});
+      host_executor executor;
+      plan sum(n, uncompressed_stream(), transport, executor,
+               {.how = algorithm::from(aggregates ? "aggregator" : "ring")});
       auto const before = transport.bytes_sent();
       auto const report = sum.all_reduce(mine);
       CHECK(report.bytes_sent == transport.bytes_sent() - before);
@@ -329,7 +335,7 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
       auto scaled = x;
       for (auto& one : scaled)
         for (float& value : one) value = std::ldexp(value, exponent);
-      auto const found = all_reduced(scaled, inceptionn(), {.fitted = true});
+      auto const found = all_reduced(scaled, inceptionn({.fitted = true}));
       CHECK(all_are(found, found[0]));
       auto y = found[0];
       for (float& value : y) value = std::ldexp(value, -exponent);
@@ -344,8 +350,9 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
   x[0][7] = 0.3f;  // between 2^-2 and 2^-1
   x[1][8] = std::numeric_limits<float>::infinity();
   on_ranks(x, [](loopback& transport, std::vector<float>& mine) {
-    variable_rate_plan sum(100, inceptionn(), transport,
-                           {.fitted = true, .plan = {.nonfinite = nonfinite_policy::propagate}});
+    host_executor executor;
+    plan sum(100, inceptionn({.fitted = true}), transport, executor,
+             {.nonfinite = nonfinite_policy::propagate});
     sum.all_reduce(mine);
     CHECK(sum.codec().options().prescale == 0);  // 0.3 * sqrt 2 is in [1/4, 1)
     std::ranges::fill(mine, 0.0f);
@@ -360,7 +367,7 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
 
 TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is unchanged") {
   struct {
-    std::function<void(inceptionn_options&, variable_rate_options&, call_options&)> make;
+    std::function<void(inceptionn_options&, plan_options&, call_options&)> make;
     std::string text;
   } const cases[] = {
       {[](auto& c, auto&, auto&) { c.bound_exponent = 8; },
@@ -371,13 +378,13 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 1"},
       {[](auto& c, auto&, auto&) { c.variant = inceptionn_variant::as_drawn; },
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 2"},
-      {[](auto&, auto& o, auto&) { o.fitted = true; },
+      {[](auto& c, auto&, auto&) { c.fitted = true; },
        "parameter 4 of the codec: rank 0 has 0, rank 2 has 1"},
-      {[](auto&, auto& o, auto&) { o.worker_aggregator = true; },
-       "parameter 4 of the codec: rank 0 has 0, rank 2 has 2"},
-      {[](auto&, auto& o, auto&) { o.plan.how = algorithm::from("direct"); },
+      {[](auto&, auto& o, auto&) { o.how = algorithm::from("aggregator"); },
+       "the algorithm: rank 0 has ring, rank 2 has aggregator"},
+      {[](auto&, auto& o, auto&) { o.how = algorithm::from("direct"); },
        "the algorithm: rank 0 has ring, rank 2 has direct"},
-      {[](auto&, auto& o, auto&) { o.plan.segment_bytes = 5; },
+      {[](auto&, auto& o, auto&) { o.segment_bytes = 5; },
        "segment_bytes: rank 0 has 262144, rank 2 has 5"},
       {[](auto&, auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto&, auto& c) { c.result = reduction::mean; },
@@ -390,26 +397,28 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
       check_ending(ending_of(x,
                              [&](loopback& transport, auto mine) {
                                inceptionn_options settings;
-                               variable_rate_options options;
+                               plan_options options;
                                call_options call;
                                if (transport.rank() == 2) one.make(settings, options, call);
-                               variable_rate_plan sum(500, inceptionn(settings), transport,
-                                                      options);
+                               host_executor executor;
+                               plan sum(500, inceptionn(settings), transport, executor, options);
                                perform(what, sum, mine, call);
                              }),
                    "disagreement_error", name + ": ranks disagree on " + one.text);
     check_ending(ending_of(x,
                            [&](loopback& transport, auto mine) {
                              std::size_t const n = transport.rank() == 1 ? 499 : 500;
-                             variable_rate_plan sum(n, inceptionn(), transport);
+                             host_executor executor;
+                             plan sum(n, inceptionn(), transport, executor);
                              perform(what, sum, mine.first(n));
                            }),
                  "disagreement_error",
                  name + ": ranks disagree on the number of values: rank 0 has 500, rank 1 has 499");
     check_ending(ending_of(x,
                            [&](loopback& transport, auto mine) {
-                             variable_rate_plan coded(500, inceptionn(), transport);
-                             variable_rate_plan plain(500, uncompressed_stream(), transport);
+                             host_executor executor;
+                             plan coded(500, inceptionn(), transport, executor);
+                             plan plain(500, uncompressed_stream(), transport, executor);
                              if (transport.rank() == 1)
                                perform(what, plain, mine);
                              else
@@ -419,7 +428,8 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                  name + ": ranks disagree on the codec (its tag): rank 0 has 30, rank 1 has 29");
     check_ending(ending_of(x,
                            [&](loopback& transport, auto mine) {
-                             variable_rate_plan sum(501, inceptionn(), transport);
+                             host_executor executor;
+                             plan sum(501, inceptionn(), transport, executor);
                              perform(what, sum, mine);
                            }),
                  "invalid_argument",
@@ -429,24 +439,25 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
   }
   check_ending(ending_of(x,
                          [&](loopback& transport, auto mine) {
-                           variable_rate_plan sum(500, inceptionn(), transport);
+                           host_executor executor;
+                           plan sum(500, inceptionn(), transport, executor);
                            sum.all_reduce(mine, {.weight = transport.rank() == 1 ? 2u : 1u});
                          }),
-               "invalid_argument",
-               "variable_rate_plan: rank 1 has weight 2, codes of variable rate know only 1");
+               "invalid_argument", "plan: rank 1 has weight 2, codec 'inceptionn' knows only 1");
 }
 
 TEST_CASE("variable rate: what a plan cannot be made for is refused") {
   loopback_world world(1);
   loopback transport(world, 0);
-  auto const text_of = [&](auto const& codec, variable_rate_options const& options) {
-    return outcome_of([&] { variable_rate_plan(10, codec, transport, options); }).text;
+  auto const text_of = [&](auto const& codec, plan_options const& options) {
+    host_executor executor;
+    return outcome_of([&] { plan(10, codec, transport, executor, options); }).text;
   };
-  CHECK(text_of(inceptionn(), {.plan = {.how = algorithm::from("doubling")}}) ==
-        "variable_rate_plan: algorithm 'doubling'; there are ring, torus and direct");
-  CHECK(text_of(uncompressed_stream(), {.fitted = true}) ==
-        "variable_rate_plan: codec 'uncompressed_stream' has nothing that could be fitted");
-  CHECK(text_of(inceptionn(), {.plan = {.how = algorithm::from("torus:2x3")}})
+  for (std::string const how : {"doubling", "owner"})
+    CHECK(text_of(inceptionn(), {.how = algorithm::from(how)}) ==
+          "plan: codec 'inceptionn' has no algorithm '" + how +
+              "'; it has: ring, torus, direct, aggregator");
+  CHECK(text_of(inceptionn(), {.how = algorithm::from("torus:2x3")})
             .starts_with("torus: 2 rows of 3 are 6 places"));
   std::vector<float> x(3);
   std::vector<std::byte> bytes(11);
@@ -464,14 +475,15 @@ TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or pass to 
     x[1][501] = -std::numeric_limits<float>::infinity();
     check_ending(ending_of(x,
                            [&](loopback& transport, auto mine) {
-                             variable_rate_plan sum(1000, inceptionn(), transport, by.options);
+                             host_executor executor;
+                             plan sum(1000, inceptionn(), transport, executor, by.options);
                              sum.all_reduce(mine);
                            }),
                  "nonfinite_error",
                  "all_reduce: NaN or infinity on some rank, first in block 7 (values 448 to 511) "
                  "of 1000 values, 1 blocks concerned; x is unchanged");
     auto options = by.options;
-    options.plan.nonfinite = nonfinite_policy::propagate;
+    options.nonfinite = nonfinite_policy::propagate;
     auto const passed = all_reduced(x, inceptionn(), options);
     CHECK(all_are(passed, passed[0]));
     CHECK(std::isfinite(passed[0][499]));
@@ -524,12 +536,13 @@ vectors const& few_gradients() {
 
 /// Rank 1 of 4 changes its message number `message`. False if it sends less of them.
 template <class C = inceptionn>
-bool check_change(variable_rate_options const& options, operation what, int message,
+bool check_change(plan_options const& options, operation what, int message,
                   changed_transport::change const& make, C const& codec = C()) {
   std::atomic<bool> changed = false;
   auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
     changed_transport transport(inner, inner.rank() == 1 ? message : -1, make);
-    variable_rate_plan sum(few, codec, transport, options);
+    host_executor executor;
+    plan sum(few, codec, transport, executor, options);
     auto const note = [&] {
       if (transport.has_changed()) changed = true;
     };
@@ -569,7 +582,7 @@ TEST_CASE("variable rate: messages of another step, place, length or codec stop 
           CAPTURE(message);
           changed += check_change(by.options, what, message, flipped(byte));
         }
-      bool const answers = by.options.worker_aggregator && what == operation::all_gather;
+      bool const answers = (by.name == "aggregator") && what == operation::all_gather;
       CHECK((changed > 0) == !answers);  // rank 1 has no answers
     }
 }
@@ -578,7 +591,8 @@ TEST_CASE("variable rate: all ranks are told where damage was first met, and why
   for (auto const& by : ways()) {
     auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? 0 : -1, flipped(24));
-      variable_rate_plan sum(few, inceptionn(), transport, by.options);
+      host_executor executor;
+      plan sum(few, inceptionn(), transport, executor, by.options);
       sum.all_reduce(mine);
     });
     CAPTURE(by.name);
@@ -633,8 +647,8 @@ TEST_CASE("variable rate: with checksums any damage stops all ranks, also to a l
         CAPTURE(message);
         CAPTURE(byte);
         auto options = by.options;
-        options.plan.checksum = true;
-        options.plan.decode_on_arrival_bytes = 1;
+        options.checksum = true;
+        options.decode_on_arrival_bytes = 1;
         check_change(options, operation::all_reduce, message, flipped(byte));
       }
 }
@@ -643,8 +657,8 @@ TEST_CASE("variable rate: damage to what is decoded as it arrives stops all rank
   for (int const message : {0, 3, 4, 5}) {  // sums, and then answers
     auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? message : -1, flipped(40));
-      variable_rate_plan sum(few, inceptionn(), transport,
-                             {.plan = {.decode_on_arrival_bytes = 1}});
+      host_executor executor;
+      plan sum(few, inceptionn(), transport, executor, {.decode_on_arrival_bytes = 1});
       sum.all_reduce(mine);
     });
     CAPTURE(message);
@@ -661,7 +675,8 @@ TEST_CASE("variable rate: a plan goes on after an error") {
   damaged[1][7] = std::numeric_limits<float>::quiet_NaN();
   auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
     auto& other = damaged[static_cast<std::size_t>(transport.rank())];
-    variable_rate_plan sum(5000, inceptionn(), transport);
+    host_executor executor;
+    plan sum(5000, inceptionn(), transport, executor);
     CHECK_THROWS_AS(sum.all_reduce(other), nonfinite_error);
     sum.all_reduce(mine, {.seed = 3});
   });
@@ -675,13 +690,14 @@ TEST_CASE("variable rate: a transport that fails in the middle ends the call on 
     for (int failing = 0; failing < 4; ++failing) {
       CAPTURE(by.name);
       CAPTURE(failing);
-      using sum = variable_rate_plan<inceptionn, changed_transport>;
+      using sum = plan<inceptionn, changed_transport, host_executor>;
+      host_executor executors[ranks];
       std::vector<std::unique_ptr<changed_transport>> transports(ranks);
       std::vector<std::unique_ptr<sum>> plans(ranks);
       std::vector<outcome> outcomes(ranks);
       auto x = gradients(ranks, 5000, 0.03);
       auto options = by.options;
-      options.plan.segment_bytes = 1;
+      options.segment_bytes = 1;
       outcome_of([&] {
         run_ranks(ranks, [&](loopback& inner) {
           auto const rank = static_cast<std::size_t>(inner.rank());
@@ -689,7 +705,8 @@ TEST_CASE("variable rate: a transport that fails in the middle ends the call on 
               inner, rank == 1 ? failing : -1, [](std::span<std::byte>) -> std::span<std::byte> {
                 throw transport_error(1, "cable cut");
               });
-          plans[rank] = std::make_unique<sum>(5000, inceptionn(), *transports[rank], options);
+          plans[rank] = std::make_unique<sum>(5000, inceptionn(), *transports[rank],
+                                              executors[rank], options);
           outcomes[rank] = outcome_of([&] { plans[rank]->all_reduce(x[rank]); });
           if (outcomes[rank].what == "transport_error") throw transport_error(1, "cable cut");
         });

@@ -13,9 +13,10 @@
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/collective/error_bounded_streams.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
-#include <hcomp/collective/variable_rate_plan.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <string>
@@ -210,20 +211,17 @@ TEST_CASE("gpu: error_bounded_stream has the CPU's bytes and values") {
 
 namespace {
 
-template <class C> void check_plans(C const& codec) {
+/// @param codec_of  (flag) -> the codec
+template <class CodecOf> void check_plans(CodecOf const& codec_of) {
   using namespace hcomp::testing;
-  for (std::string const how : {"ring", "torus", "direct", "worker-aggregator"})
+  for (std::string const how : {"ring", "torus", "direct", "aggregator"})
     for (std::size_t const n : {std::size_t{1}, std::size_t{300'001}})
       for (bool const flag : {false, true}) {
         CAPTURE(how);
         CAPTURE(n);
         CAPTURE(flag);
-        variable_rate_options options{.fitted = flag && FittedVariableRate<C>,
-                                      .plan = {.checksum = flag}};
-        if (how == "worker-aggregator")
-          options.worker_aggregator = true;
-        else
-          options.plan.how = algorithm::from(how);
+        auto const codec = codec_of(flag);
+        plan_options const options{.how = algorithm::from(how), .checksum = flag};
         call_options const call{.result = flag ? reduction::mean : reduction::sum};
         std::vector<floats> x;
         for (std::size_t rank = 0; rank < 4; ++rank)
@@ -234,8 +232,7 @@ template <class C> void check_plans(C const& codec) {
           {
             gpu::stream_executor executor(stream);
             array<float> const values(mine);
-            variable_rate_plan<C, loopback, gpu::stream_executor> sum(n, codec, transport, executor,
-                                                                      options);
+            plan sum(n, codec, transport, executor, options);
             sum.all_reduce(values.span(), call);
             executor.synchronize();
             mine = values.host();
@@ -243,7 +240,8 @@ template <class C> void check_plans(C const& codec) {
           HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
         });
         auto const wanted = on_ranks(x, [&](loopback& transport, floats& mine) {
-          variable_rate_plan<C, loopback>(n, codec, transport, options).all_reduce(mine, call);
+          host_executor executor;
+          plan(n, codec, transport, executor, options).all_reduce(mine, call);
         });
         for (std::size_t rank = 0; rank < x.size(); ++rank) CHECK(same(found[rank], wanted[rank]));
       }
@@ -252,6 +250,6 @@ template <class C> void check_plans(C const& codec) {
 }  // namespace
 
 TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on hosts") {
-  check_plans(codec_of({}));
-  check_plans(error_bounded_stream({.bound = 1e-5}, simd_level::baseline));
+  check_plans([](bool flag) { return codec_of({.fitted = flag}); });
+  check_plans([](bool) { return error_bounded_stream({.bound = 1e-5}, simd_level::baseline); });
 }

@@ -53,7 +53,7 @@ struct error_bounded_info {
 /// without any effect on their neighbours: such a value is exact from one rank, and rounded to
 /// float whenever something is added to it, in the order of the additions.
 /// `error_bounded_info::float_additions` says whether there were any.
-/// In a variable_rate_plan this holds for every way, and the plan divides the bound by its ranks.
+/// In a plan this holds for every algorithm, and the plan divides the bound by its ranks.
 /// For vectors in a device's memory there is error_bounded_streams.
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
@@ -64,6 +64,7 @@ struct error_bounded_info {
 /// et al., hZCCL, SC 2024; the division of the bound, its derivation and this format are ours.
 class error_bounded_stream {
  public:
+  using value_type = float;
   static constexpr char const* name = "error_bounded_stream";
   static constexpr std::uint8_t tag = 28;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;

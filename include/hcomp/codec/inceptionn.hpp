@@ -49,6 +49,7 @@ struct inceptionn_info {
 /// prescale, rounding and this format are ours.
 class inceptionn {
  public:
+  using value_type = float;
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t tag = 30;
   static constexpr std::size_t chunk_values = detail::inceptionn_chunk_values;
@@ -61,12 +62,14 @@ class inceptionn {
       : options_(options), coder_{detail::rule_of(options), level} {}
 
   inceptionn_options const& options() const { return options_; }
-  /// Bound exponent, prescale, and 2 variant + rounding.
-  std::array<double, 3> parameters() const {
+  /// Bound exponent, prescale, 2 variant + rounding, and fitted.
+  std::array<double, 4> parameters() const {
     auto const& o = options_;
     return {static_cast<double>(o.bound_exponent), static_cast<double>(o.prescale),
-            static_cast<double>(2 * static_cast<int>(o.variant) + static_cast<int>(o.rounding))};
+            static_cast<double>(2 * static_cast<int>(o.variant) + static_cast<int>(o.rounding)),
+            o.fitted ? 1.0 : 0.0};
   }
+  bool fits_calls() const { return options_.fitted; }
 
   /// The exponent, as floats store it, of the largest value that is finite.
   static std::uint32_t measure(std::span<float const> x) {
@@ -82,10 +85,12 @@ class inceptionn {
   /// between 1/4 and 1: as sums of independent values grow. The bound 2^-E is then a share of that.
   /// @param largest  of all ranks' measure(x); 0 leaves the prescale as it is
   inceptionn fitted(std::uint32_t largest, int ranks) const {
-    if (largest == 0) return *this;
     int const doublings = std::bit_width(static_cast<unsigned>(ranks) - 1);  // rounded up
     auto settings = options_;
-    settings.prescale = std::clamp(126 - static_cast<int>(largest) - (doublings + 1) / 2, -64, 64);
+    settings.fitted = false;  // it is
+    if (largest > 0)
+      settings.prescale =
+          std::clamp(126 - static_cast<int>(largest) - (doublings + 1) / 2, -64, 64);
     return inceptionn(settings, coder_.level);
   }
 

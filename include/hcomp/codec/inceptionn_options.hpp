@@ -28,6 +28,8 @@ struct inceptionn_options {
   int prescale = 0;         ///< -64 to 64; values are multiplied by 2^prescale, and divided again
   inceptionn_variant variant = inceptionn_variant::within_bound;
   inceptionn_rounding rounding = inceptionn_rounding::truncate;
+  /// A plan chooses the prescale anew in every call, by the largest value of all ranks.
+  bool fitted = false;
 
   friend bool operator==(inceptionn_options const&, inceptionn_options const&) = default;
 };

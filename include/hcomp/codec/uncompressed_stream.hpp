@@ -15,8 +15,9 @@
 
 namespace hcomp {
 
-/// Vectors sent as they are, 4 bytes per value and nothing else, by the ways of variable_rate_plan.
+/// Vectors sent as they are, 4 bytes per value and nothing else, as a plan sends compressed ones.
 struct uncompressed_stream {
+  using value_type = float;
   static constexpr char const* name = "uncompressed_stream";
   static constexpr std::uint8_t tag = 29;
 

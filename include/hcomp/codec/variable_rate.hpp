@@ -23,9 +23,10 @@ template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, std::span<float const> x, std::span<float> sums,
              std::span<std::byte const> in, std::span<std::byte> out, std::size_t n) {
+  requires std::same_as<typename C::value_type, float>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
   { C::tag } -> std::convertible_to<std::uint8_t>;                // on the wire
-  { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 3
+  { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { c.capacity(n) } -> std::same_as<std::size_t>;
   { c.encode(x, out) } -> std::same_as<std::size_t>;
   { c.decode(in, sums) } -> std::same_as<void>;
@@ -37,12 +38,14 @@ concept VariableRate = std::copyable<C> &&
 /// A codec that can be fitted to how large values are.
 ///
 /// The largest of all ranks' `measure(x)` is what `fitted(largest, ranks)` makes a codec of, for
-/// sums over so many ranks. NaN and infinity must not spoil it.
+/// sums over so many ranks. NaN and infinity must not spoil it. A plan does so in every call if
+/// `fits_calls()`.
 template <class C>
 concept FittedVariableRate = VariableRate<C> &&
     requires(C const c, std::span<float const> x, std::uint32_t largest, int ranks) {
   { C::measure(x) } -> std::same_as<std::uint32_t>;
   { c.fitted(largest, ranks) } -> std::same_as<C>;
+  { c.fits_calls() } -> std::same_as<bool>;
 };
 
 /// A codec whose codes are added as they are: `merge(a, b, out)` is decode_add_encode of two codes.

@@ -2,6 +2,7 @@
 /// @file
 /// Which way an all-reduce goes: a value that can be read from a command line.
 
+#include <array>
 #include <charconv>
 #include <stdexcept>
 #include <string>
@@ -9,12 +10,29 @@
 
 namespace hcomp {
 
-enum class algorithm_kind { ring, torus, direct, owner, doubling };
+enum class algorithm_kind { ring, torus, direct, owner, doubling, aggregator };
+
+namespace detail {
+
+struct algorithm_name {
+  algorithm_kind kind;
+  std::string_view name;
+};
+inline constexpr std::array algorithm_names{
+    algorithm_name{algorithm_kind::ring, "ring"},
+    algorithm_name{algorithm_kind::torus, "torus"},
+    algorithm_name{algorithm_kind::direct, "direct"},
+    algorithm_name{algorithm_kind::doubling, "doubling"},
+    algorithm_name{algorithm_kind::owner, "owner"},
+    algorithm_name{algorithm_kind::aggregator, "aggregator"}};
+
+}  // namespace detail
 
 /// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
 /// direct: all-to-all and all-gather, two steps of latency. doubling: pairs of ranks, then pairs of
 /// pairs, exchange all they have: fewest messages, for short vectors. owner: only for codec `sign`,
-/// every rank ships only the bits that were drawn from it, half the bytes.
+/// every rank ships only the bits that were drawn from it, half the bytes. aggregator: rank 0 adds
+/// up what all others send, and answers: what the others are compared with.
 struct algorithm {
   algorithm_kind kind = algorithm_kind::ring;
   int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
@@ -22,14 +40,11 @@ struct algorithm {
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
-  /// "ring", "direct", "doubling", "owner", "torus" or "torus:RxC".
+  /// "ring", "torus", "torus:RxC", "direct", "doubling", "owner" or "aggregator".
   /// @throws std::invalid_argument  anything else
   static algorithm from(std::string_view text) {
-    if (text == "ring") return {algorithm_kind::ring, 0, 0};
-    if (text == "direct") return {algorithm_kind::direct, 0, 0};
-    if (text == "doubling") return {algorithm_kind::doubling, 0, 0};
-    if (text == "owner") return {algorithm_kind::owner, 0, 0};
-    if (text == "torus") return {algorithm_kind::torus, 0, 0};
+    for (auto const& one : detail::algorithm_names)
+      if (text == one.name) return {one.kind, 0, 0};
     if (text.starts_with("torus:")) {
       algorithm torus{algorithm_kind::torus, 0, 0};
       char const* const end = text.data() + text.size();
@@ -42,18 +57,15 @@ struct algorithm {
     }
     throw std::invalid_argument("no algorithm is called '" + std::string(text) +
                                 "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), "
-                                "direct, doubling, owner");
+                                "direct, doubling, owner, aggregator");
   }
 
   std::string name() const {
-    switch (kind) {
-      case algorithm_kind::ring: return "ring";
-      case algorithm_kind::direct: return "direct";
-      case algorithm_kind::doubling: return "doubling";
-      case algorithm_kind::owner: return "owner";
-      case algorithm_kind::torus: break;
-    }
-    return rows == 0 ? "torus" : "torus:" + std::to_string(rows) + "x" + std::to_string(columns);
+    std::string text;
+    for (auto const& one : detail::algorithm_names)
+      if (one.kind == kind) text = one.name;
+    if (rows != 0) text += ":" + std::to_string(rows) + "x" + std::to_string(columns);
+    return text;
   }
 
   /// Ranks that share the blocks out among them: all, but with `owner` each works on all of them.

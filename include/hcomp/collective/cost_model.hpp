@@ -56,7 +56,7 @@ inline bool is_power_of_two(int ranks) { return std::has_single_bit(static_cast<
 
 /// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
 /// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, doubling floor(log2 P), and
-/// two more if P is no power of two, owner 1.
+/// two more if P is no power of two, owner 1, aggregator 2 (P - 1), all of them rank 0's.
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
   detail::require_ranks("hops_of", ranks);
@@ -67,7 +67,8 @@ inline int hops_of(algorithm const& how, int ranks) {
     case algorithm_kind::doubling:
       return detail::doubling_steps(ranks) + (detail::is_power_of_two(ranks) ? 0 : 2);
     case algorithm_kind::ring:
-    case algorithm_kind::direct: break;
+    case algorithm_kind::direct:
+    case algorithm_kind::aggregator: break;
   }
   return 2 * (ranks - 1);
 }
@@ -165,7 +166,8 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// 1 chunks at once in each half; doubling makes hops of the whole code. Owner selection works
 /// through groups of blocks: it selects all, which takes values * (encode + P pack), while P - 1
 /// messages of every group follow each other on the link, then puts back those that have arrived,
-/// values * P unpack, and decodes. Before all, ceil(log2 P) messages if `check` is on; as many more
+/// values * P unpack, and decodes. With aggregator the link of rank 0 carries P - 1 codes to it and as
+/// many back. Before all, ceil(log2 P) messages if `check` is on; as many more
 /// before an all-gather that decodes. Narrowable blocks are made narrow before and wide after every
 /// hop. A message of more than link.eager_bytes leaves only when its receiver has been asked.
 ///
@@ -218,6 +220,18 @@ inline prediction predict(
                 .doubles = true});
     if (ranks == 1) clock.work(codec.call + all * codec.encode);
     p.reduce_scatter = clock.now();
+    return p;
+  }
+
+  if (how.kind == algorithm_kind::aggregator) {
+    double const blocks = static_cast<double>(std::max<std::size_t>(1, layout.blocks()));
+    // what the ranks encode once, spread over the messages
+    clock.move(ranks - 1, layout.blocks(),
+               {.merges = true, .encode_block = all * codec.encode / blocks / ranks});
+    if (ranks == 1) clock.work(codec.call + all * codec.encode);
+    p.reduce_scatter = clock.now();
+    clock.move(ranks - 1, layout.blocks(), {.ranks = ranks});
+    p.all_gather = clock.now() - p.reduce_scatter;
     return p;
   }
 

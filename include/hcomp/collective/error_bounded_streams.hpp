@@ -9,6 +9,7 @@
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/collective/detail/chunk_slots.hpp>
+#include <hcomp/collective/detail/streams_on_device.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/error_bounded_work.hpp>
@@ -164,4 +165,19 @@ template <Executor E> class error_bounded_streams {
   detail::mirror<detail::error_bounded_outcome, E> outcome_;
 };
 
+namespace detail {
+
+template <DeviceExecutor E> struct streams_on_device<error_bounded_stream, E> {
+  using streams = error_bounded_streams<E>;
+  static constexpr std::size_t values_per_word = 4096;
+
+  using outcome = error_bounded_outcome;
+  static outcome const* outcome_there(streams const& made) { return made.outcome_there(); }
+  /// @throws wire_error  there is none
+  static std::size_t bytes_of(error_bounded_stream const& codec, outcome const& made) {
+    return streams::bytes_of(codec, made);
+  }
+};
+
+}  // namespace detail
 }  // namespace hcomp

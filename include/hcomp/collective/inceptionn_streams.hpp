@@ -10,6 +10,7 @@
 #include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/collective/detail/chunk_slots.hpp>
+#include <hcomp/collective/detail/streams_on_device.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -182,4 +183,19 @@ template <Executor E> class inceptionn_streams {
   detail::mirror<detail::inceptionn_part, E> part_;
 };
 
+namespace detail {
+
+template <DeviceExecutor E> struct streams_on_device<inceptionn, E> {
+  using streams = inceptionn_streams<E>;
+  static constexpr std::size_t values_per_word = 1024;  ///< of find_nonfinite
+
+  /// What work says of the stream that it has made.
+  using outcome = std::uint64_t;
+  static outcome const* outcome_there(streams const& made) { return made.bytes_there(); }
+  static std::size_t bytes_of(inceptionn const&, outcome bytes) {
+    return static_cast<std::size_t>(bytes);
+  }
+};
+
+}  // namespace detail
 }  // namespace hcomp

@@ -2,82 +2,111 @@
 /// @file
 /// The collectives: sum a vector over all ranks without decoding it on the way.
 
-#include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/detail/codec_terms.hpp>
+#include <hcomp/collective/detail/codec_streams.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
+#include <hcomp/collective/detail/stream_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
-#include <stdexcept>
-#include <string>
 
 namespace hcomp {
 
-/// Values of a vector, by their places.
-struct value_range {
-  std::size_t first = 0;
-  std::size_t count = 0;
+/// A codec that plans can sum with.
+template <class C>
+concept Summable = HomomorphicSum<C> || VariableRate<C>;
+
+namespace detail {
+
+/// What a plan is made of: work on codes, work on the values of one call, and what thinks about
+/// ranks.
+template <class C, class E> struct plan_parts;
+template <HomomorphicSum C, class E> struct plan_parts<C, E> {
+  using work = codec_work<C, E>;
+  using engine = block_engine;
+  template <class F> using values = codec_values<C, E, F>;
 };
+template <VariableRate C, class E> struct plan_parts<C, E> {
+  using work = codec_streams<C, E>;
+  using engine = stream_engine;
+  template <class F> using values = codec_stream_values<C, E>;
+};
+
+}  // namespace detail
 
 /// Everything that sums vectors of one size with one codec over one transport: schedule, layout and
 /// scratch memory. Calls after the first allocate nothing.
+///
+///     hcomp::plan plan(gradient.size(), hcomp::thc<float>({.bits = 4}), transport, executor);
+///     plan.all_reduce(gradient, {.step = step, .result = hcomp::reduction::mean});
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks.
 /// Memory: the code and two of its chunks, in the executor's memory space; with options.narrow and
 /// a codec that is Narrowable as much again.
-template <HomomorphicSum C, Transport T, Executor E> class plan {
+///
+/// With a codec that is VariableRate every rank adds its values to the code that arrives and sends
+/// on the code of the sum, in one pass. Finished codes are passed on as they are, and who finished
+/// one decodes it like all others, so that all ranks have the same bits. A value is encoded once
+/// per rank: its error in a sum of P ranks is below P times the codec's. With algorithm direct
+/// values are encoded once by each rank but their owner, and then their sum. Means are sums divided
+/// at the end. The bound of a BoundedVariableRate is that of the sum: the plan divides it by its
+/// ranks, codes are added as they are, and report::error says how much of the bound was used.
+/// - Weights must be 1, values are floats, there is no feedback, and no algorithm doubling or owner;
+///   options.narrow means nothing.
+/// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
+///   would be. With uncompressed_stream it is the baseline WA of the paper, with inceptionn WA+C;
+///   the ring with both of them INC and INC+C.
+/// - On a device (inceptionn and error_bounded_stream) messages are in the host's memory: what
+///   crosses the bus is codes. The host checks what came, and waits for every code that has to
+///   leave: segments of some MiB are better than the small ones that suit a host.
+/// - Memory: the longest code of the vector, those of two chunks, and with algorithm direct or
+///   aggregator, unless the codec adds codes, the vector; on a device the codes as E::staging, and
+///   in its own memory the vector, where it is needed, and three segments, or four where codes are
+///   added to codes.
+/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
+template <Summable C, Transport T, Executor E> class plan {
  public:
   using value_type = typename C::value_type;
 
   /// @param values  of every vector to be summed, >= 0
   /// @throws std::invalid_argument  a torus that does not fit the ranks, algorithm `owner` (see
-  ///                                owner_selection), a codec parameter that is not finite, or a
-  ///                                transport that cannot reach the executor's memory
+  ///                                owner_selection) or another that does not go with the codec, a
+  ///                                codec parameter that is not finite, more ranks than can share
+  ///                                the codec's bound, or a transport that cannot reach the memory
+  ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
       : transport_(transport),
-        work_(codec, layout_of(codec, values, transport.size()), executor, options.segment_bytes,
-              options.narrow && transport.size() > 1),
-        engine_({terms(codec), layout(), work_.is_narrow(), statistics_words(codec, layout()),
-                 E::space},
-                work_, transport_, options) {}
+        work_(codec, values, transport.size(), executor, options),
+        engine_(work_.settings(), work_, transport_, options) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
   std::size_t values() const { return layout().values; }
+  /// Of the last call: as it was given, or fitted to its ranks and values.
   C const& codec() const { return work_.codec(); }
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
-  /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
+  /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is not
+  ///                                finite
   void set_codec(C const& codec) {
-    auto const wanted = layout_of(codec, values(), transport_.size());
-    if (wanted.block_bytes != layout().block_bytes || wanted.block_values != layout().block_values)
-      throw std::invalid_argument(
-          "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
-          std::to_string(wanted.block_bytes) + " bytes, the plan was made for " +
-          std::to_string(layout().block_values) + " in " + std::to_string(layout().block_bytes));
-    engine_.set_codec(terms(codec));
+    auto const terms = work_.terms(codec);
     work_.set_codec(codec);
+    engine_.set_codec(terms);
   }
   plan_options const& options() const { return engine_.options(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
-  value_range owned() const {
-    block_range const blocks = engine_.owned_blocks();
-    std::size_t const first = std::min(blocks.first * layout().block_values, values());
-    std::size_t const end = std::min(blocks.end() * layout().block_values, values());
-    return {first, end - first};
-  }
+  value_range owned() const { return layout().values_of(engine_.owned_blocks()); }
 
   /// Sum `x` over all ranks, in place.
   ///
@@ -96,10 +125,12 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// or more holds parts of the sum.
   ///
   /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; doubling:
-  /// log2 P hops of all of it, and memory for two codes more.
+  /// log2 P hops of all of it, and memory for two codes more; aggregator: rank 0 receives P - 1
+  /// codes and sends as many.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    return all_reduce(x, nothing, call);
+    values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
+    return engine_.all_reduce(arguments(x, nothing), values, call);
   }
 
   /// The same with compensation: what is summed is x and what `feedback` adds to it.
@@ -107,8 +138,9 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// @param feedback  of values() values; unchanged if anything is thrown
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap
   template <Feedback<value_type> F>
-  report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
-    detail::codec_values<C, E, F> values(work_, x.data(), feedback);
+  report all_reduce(std::span<value_type> x, F& feedback,
+                    call_options const& call = {}) requires HomomorphicSum<C> {
+    values_of<F> values(work_, x.data(), feedback);
     auto const figures = engine_.all_reduce(arguments(x, feedback), values, call);
     feedback.commit();
     return figures;
@@ -118,14 +150,16 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// of x keeps its values. What a sharded optimizer needs. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    return reduce_scatter(x, nothing, call);
+    values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
+    return engine_.reduce_scatter(arguments(x, nothing), values, call);
   }
 
   /// The same with compensation that does not have to see all of the sum, such as error_feedback.
   template <Feedback<value_type> F>
-  report reduce_scatter(std::span<value_type> x, F& feedback,
-                        call_options const& call = {}) requires(F::is_of_own_encoding) {
-    detail::codec_values<C, E, F> values(work_, x.data(), feedback);
+  report reduce_scatter(
+      std::span<value_type> x, F& feedback,
+      call_options const& call = {}) requires(HomomorphicSum<C>&& F::is_of_own_encoding) {
+    values_of<F> values(work_, x.data(), feedback);
     auto const figures = engine_.reduce_scatter(arguments(x, feedback), values, call);
     feedback.commit();
     return figures;
@@ -135,27 +169,27 @@ template <HomomorphicSum C, Transport T, Executor E> class plan {
   /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    detail::codec_values<C, E, no_feedback<value_type>> values(work_, x.data(), nothing);
+    values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_.all_gather(arguments(x, nothing), values, call);
   }
 
  private:
+  using parts = detail::plan_parts<C, E>;
+  template <class F> using values_of = typename parts::template values<F>;
+
   code_layout const& layout() const { return work_.layout(); }
-  static detail::codec_terms terms(C const& codec) {
-    return detail::terms_of(codec, sizeof(value_type), codec.max_summands());
-  }
   template <class F>
   detail::call_arguments arguments(std::span<value_type> x, F const& feedback) const {
     return detail::arguments_of(&work_.executor(), x, feedback);
   }
 
   detail::erased_transport<T> transport_;
-  detail::codec_work<C, E> work_;
-  detail::block_engine engine_;
+  typename parts::work work_;
+  typename parts::engine engine_;
 };
 
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.
-template <HomomorphicSum C, Transport T, Executor E>
+template <Summable C, Transport T, Executor E>
 report all_reduce(std::span<typename C::value_type> x, C const& codec, T& transport, E& executor,
                   call_options const& call = {}, plan_options const& options = {}) {
   return plan<C, T, E>(x.size(), codec, transport, executor, options).all_reduce(x, call);

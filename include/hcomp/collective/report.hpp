@@ -18,9 +18,9 @@ struct report {
   message_memory messages = message_memory::host;
   int hops = 0;              ///< steps in which this rank sent something
   std::uint64_t weight = 0;  ///< summed in the result; the number of ranks if all weights are 1
-  /// What encoding has changed any value of the sum at most, if the codec says: see
-  /// variable_rate_plan; of a reduce_scatter, of this rank's part. The last rounding to float is
-  /// not in it.
+  /// What encoding has changed any value of the sum at most, if the codec says (a
+  /// BoundedVariableRate); of a reduce_scatter, of this rank's part. The last rounding to float is
+  /// not in it. 0 with algorithm aggregator.
   double error = 0;
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages

@@ -129,6 +129,21 @@ inline schedule doubling_schedule(int rank, int size) {
   return s;
 }
 
+/// Rank 0 receives the vectors of all others, adds them up in the order of the ranks, and answers.
+inline schedule aggregator_schedule(int rank, int size) {
+  block_range const all{0, 1}, nothing{};
+  schedule s{rank, size, 1, {}, {}, rank == 0 ? all : nothing};
+  if (rank > 0) {
+    s.reduce.push_back({0, 0, all, nothing});
+    s.gather.push_back({0, 0, nothing, all, size});
+  }
+  for (int other = 1; rank == 0 && other < size; ++other) {
+    s.reduce.push_back({other, other, nothing, all});
+    s.gather.push_back({other, other, all, nothing, size});
+  }
+  return s;
+}
+
 }  // namespace detail
 
 /// The schedule of one rank.
@@ -143,6 +158,7 @@ inline schedule make_schedule(algorithm const& how, int rank, int size) {
       auto const shape = how.fitted(size);
       return detail::torus_schedule(rank, shape.rows, shape.columns);
     }
+    case algorithm_kind::aggregator: return detail::aggregator_schedule(rank, size);
     case algorithm_kind::owner: break;
   }
   throw std::invalid_argument("make_schedule: algorithm '" + how.name() +

@@ -10,6 +10,12 @@
 
 namespace hcomp {
 
+/// Values of a vector, by their places.
+struct value_range {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
 /// Consecutive blocks of a code.
 struct block_range {
   std::size_t first = 0;
@@ -52,6 +58,13 @@ struct code_layout {
   }
   /// Bytes of the whole code.
   constexpr std::size_t bytes() const { return bytes(all()); }
+  /// The values of a range of blocks.
+  constexpr value_range values_of(block_range range) const {
+    auto const at = [&](std::size_t b) {
+      return b * block_values < values ? b * block_values : values;
+    };
+    return {at(range.first), at(range.end()) - at(range.first)};
+  }
 };
 
 /// Blocks as a codec would have them.

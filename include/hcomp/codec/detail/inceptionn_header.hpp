@@ -46,8 +46,10 @@ struct inceptionn_header {
   std::uint32_t chunks, zeros;
 
   inceptionn_options options() const {
-    return {bound_exponent, prescale, static_cast<inceptionn_variant>(variant),
-            static_cast<inceptionn_rounding>(rounding)};
+    return {.bound_exponent = bound_exponent,
+            .prescale = prescale,
+            .variant = static_cast<inceptionn_variant>(variant),
+            .rounding = static_cast<inceptionn_rounding>(rounding)};
   }
 
   /// Where the first chunk begins.
@@ -112,7 +114,8 @@ struct inceptionn_header {
     return header;
   }
   /// @throws wire_error  it is not of so many values with these options
-  void require(inceptionn_options const& here, std::size_t expected) const {
+  void require(inceptionn_options here, std::size_t expected) const {
+    here.fitted = false;  // says nothing of a stream
     if (!(options() == here))
       inceptionn_damaged(text_of(options()) + "; here it is " + text_of(here));
     if (values != expected)

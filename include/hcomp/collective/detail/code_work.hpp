@@ -18,6 +18,7 @@ namespace hcomp::detail {
 /// Memory of some executor, freed with the object.
 class any_buffer {
  public:
+  any_buffer() = default;
   /// @tparam Buffer  of an executor
   template <class Buffer>
   any_buffer(std::in_place_type_t<Buffer>, std::size_t bytes)
@@ -32,7 +33,7 @@ class any_buffer {
   explicit any_buffer(std::shared_ptr<Buffer> memory)
       : bytes_(memory->data()), memory_(std::move(memory)) {}
 
-  std::byte* bytes_;
+  std::byte* bytes_ = nullptr;
   std::shared_ptr<void> memory_;
 };
 

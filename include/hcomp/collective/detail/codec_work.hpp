@@ -7,15 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/narrow_code.hpp>
+#include <hcomp/collective/options.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -57,19 +62,37 @@ template <Executor E> class executor_work : public code_work {
 /// What needs the codec besides.
 template <HomomorphicSum C, Executor E> class codec_work final : public executor_work<E> {
  public:
-  /// @param narrow  blocks travel narrow, if the codec is Narrowable, segment by segment
-  codec_work(C const& codec, code_layout const& layout, E& executor, std::size_t segment_bytes,
-             bool narrow)
-      : executor_work<E>(C::tag, layout, executor),
+  /// @param values  of the vectors
+  codec_work(C const& codec, std::size_t values, int ranks, E& executor,
+             plan_options const& options)
+      : executor_work<E>(C::tag, layout_of(codec, values, ranks), executor),
+        ranks_(ranks),
         codec_(codec),
-        is_narrow_(Narrowable<C> && narrow),
-        narrow_(layout,
-                is_narrow_ ? std::min(layout.blocks_per(segment_bytes), layout.blocks()) : 0) {}
+        is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
+        narrow_(this->layout(), is_narrow_
+                                    ? std::min(this->layout().blocks_per(options.segment_bytes),
+                                               this->layout().blocks())
+                                    : 0) {}
 
-  bool is_narrow() const { return is_narrow_; }
+  block_engine_settings settings() const {
+    return {terms(codec_), this->layout(), is_narrow_, statistics_words(codec_, this->layout()),
+            E::space};
+  }
+  codec_terms terms(C const& codec) const {
+    return terms_of(codec, sizeof(typename C::value_type), codec.max_summands());
+  }
   C const& codec() const { return codec_; }
-  /// Of blocks of the same size.
-  void set_codec(C const& codec) { codec_ = codec; }
+  /// @throws std::invalid_argument  blocks of another size
+  void set_codec(C const& codec) {
+    auto const& layout = this->layout();
+    auto const wanted = layout_of(codec, layout.values, ranks_);
+    if (wanted.block_bytes != layout.block_bytes || wanted.block_values != layout.block_values)
+      throw std::invalid_argument(
+          "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
+          std::to_string(wanted.block_bytes) + " bytes, the plan was made for " +
+          std::to_string(layout.block_values) + " in " + std::to_string(layout.block_bytes));
+    codec_ = codec;
+  }
 
   void merge(block_range blocks, std::byte* acc, std::byte const* in) override {
     this->executor().for_each_block(blocks.count,
@@ -87,6 +110,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
  private:
+  int ranks_;
   C codec_;
   bool is_narrow_;
   narrow_code<C, E> narrow_;

@@ -107,21 +107,6 @@ struct decode_inceptionn_chunks {
   }
 };
 
-/// Divides values, 1024 by 1024.
-struct divide_chunks {
-  std::size_t values;
-  float by;
-  float* x;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    std::size_t const n = inceptionn_values_of(i, values);
-    inceptionn_lane<Group> mine;
-    mine.read(group, x + i * inceptionn_chunk_values, n);
-    mine.divide(by);
-    mine.write(group, x + i * inceptionn_chunk_values, n);
-  }
-};
-
 /// For every chunk of a sound stream the 64 values, a bit for each, among which there is NaN or
 /// infinity.
 struct find_nonfinite_chunks {

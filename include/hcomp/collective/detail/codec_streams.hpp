@@ -1,32 +1,34 @@
 #pragma once
 /// @file
-/// Who makes codes of variable rate, and reads them: the calling thread, or a device.
+/// stream_work and stream_values of a codec and an executor.
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/codec/variable_rate.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
+#include <hcomp/collective/detail/stream_engine.hpp>
+#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/streams_on_device.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/op/detail/error_bounded_work.hpp>
-#include <hcomp/op/detail/inceptionn_work.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/divide_values.hpp>
+#include <limits>
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
-
-/// In the place of an executor: all is done at once, on host memory.
-struct calling_thread {};
-template <class E>
-concept CallingThreadOrDevice = std::same_as<E, calling_thread> || DeviceExecutor<E>;
 
 /// Calls f(i) for every i for which value(64 i), value(64 i + 1), ... has NaN or infinity.
 template <class Value, class F>
@@ -40,19 +42,16 @@ void for_each_nonfinite_of(std::size_t count, Value const& value, F const& f) {
   }
 }
 
-/// What is done with values, which are in the executor's memory. Codes are in the host's, in
-/// `memory`: there their lengths are known, and their headers are read. Functions that read a code
-/// throw wire_error, and change nothing, if it is not sound.
-template <VariableRate C, CallingThreadOrDevice E> class stream_coder {
-  static_assert(sizeof(C) == 0,
-                "of codecs of variable rate, devices know error_bounded_stream and inceptionn");
-};
+/// What codec_streams does with values, which are in the executor's memory. Codes are in `memory`,
+/// which is the host's. Functions that read a code throw wire_error, and change nothing, if it is
+/// not sound.
+template <VariableRate C, Executor E> class stream_coder {
+  static_assert(!DeviceExecutor<E>, "no header with this codec's streams on devices is included");
 
-template <VariableRate C> class stream_coder<C, calling_thread> {
  public:
   using memory = std::vector<std::byte>;
 
-  explicit stream_coder(calling_thread*) {}
+  explicit stream_coder(E&) {}
 
   /// @param longest  values of a code
   /// @param sums     values of sums()
@@ -117,36 +116,7 @@ template <VariableRate C> class stream_coder<C, calling_thread> {
   std::vector<std::byte> merged_;
 };
 
-/// A codec's streams on a device.
-template <class C, DeviceExecutor E> struct streams_on_device {};
-template <DeviceExecutor E> struct streams_on_device<inceptionn, E> {
-  using streams = inceptionn_streams<E>;
-  static constexpr std::size_t values_per_word = 1024;  ///< of find_nonfinite
-
-  /// What work says of the stream that it has made.
-  using outcome = std::uint64_t;
-  static outcome const* outcome_there(streams const& made) { return made.bytes_there(); }
-  static std::size_t bytes_of(inceptionn const&, outcome bytes) {
-    return static_cast<std::size_t>(bytes);
-  }
-};
-template <DeviceExecutor E> struct streams_on_device<error_bounded_stream, E> {
-  using streams = error_bounded_streams<E>;
-  static constexpr std::size_t values_per_word = 4096;
-
-  using outcome = error_bounded_outcome;
-  static outcome const* outcome_there(streams const& made) { return made.outcome_there(); }
-  /// @throws wire_error  there is none
-  static std::size_t bytes_of(error_bounded_stream const& codec, outcome const& made) {
-    return streams::bytes_of(codec, made);
-  }
-};
-template <class C, class E>
-concept HasStreamsOn = requires {
-  typename streams_on_device<C, E>::streams;
-};
-
-/// On a device. Codes are checked by the host before the device sees them, and copied there and
+/// On a device: codes are checked by the host before the device sees them, and copied there and
 /// back in the order of its work. Decoding is not waited for; encoding is, once or, if a code is
 /// longer than the one before, twice.
 template <VariableRate C, DeviceExecutor E>
@@ -155,7 +125,7 @@ class stream_coder<C, E> {
  public:
   using memory = typename E::staging;
 
-  explicit stream_coder(E* executor) : executor_(executor) {}
+  explicit stream_coder(E& executor) : executor_(&executor) {}
 
   void allocate(C const& codec, std::size_t longest, std::size_t sums, bool merges) {
     there_ = std::make_unique<device_memory>(*executor_, codec, longest, sums, merges);
@@ -202,9 +172,8 @@ class stream_coder<C, E> {
               int parts = 0) {
     uncompressed_stream::check(in, x.size());
     copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data()), in.data(), in.size());
-    if (parts > 0)
-      executor_->for_each_block(inceptionn_chunks(x.size()),
-                                divide_chunks{x.size(), static_cast<float>(parts), x.data()});
+    divide_values const work{x.size(), static_cast<float>(parts), x.data()};
+    if (parts > 0) executor_->for_each_block(work.runs(), work);
   }
   template <class F>
   void for_each_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t count,
@@ -271,6 +240,161 @@ class stream_coder<C, E> {
   std::unique_ptr<device_memory> there_;
   typename E::mark copied_{};  ///< the last code, to the device
   std::size_t likely_ = 0;     ///< length of the next code
+};
+
+/// What an engine needs a codec and an executor for.
+template <VariableRate C, Executor E> class codec_streams final : public stream_work {
+ public:
+  /// @throws std::invalid_argument  more ranks than can share the codec's bound
+  codec_streams(C const& codec, std::size_t values, int ranks, E& executor, plan_options const&)
+      : ranks_(ranks),
+        given_(for_ranks(codec, ranks)),
+        codec_(given_),
+        layout_(layout_of_floats(values)),
+        executor_(&executor),
+        coder_(executor) {}
+
+  E& executor() const { return *executor_; }
+  code_layout const& layout() const { return layout_; }
+  /// Of the last call: as it was given, or fitted.
+  C const& codec() const { return codec_; }
+  stream_engine_settings settings() const {
+    return {terms(given_),
+            layout_,
+            uncompressed_stream::tag,
+            MergingVariableRate<C>,
+            fits_calls(given_),
+            DeviceExecutor<E> ? message_memory::staged : message_memory::host};
+  }
+  /// @throws std::invalid_argument  as the constructor, or its codes can be longer
+  void set_codec(C const& codec) {
+    auto const wanted = for_ranks(codec, ranks_);
+    if (wanted.capacity(layout_.values) > given_.capacity(layout_.values) ||
+        fits_calls(wanted) != fits_calls(given_))
+      throw std::invalid_argument(
+          "set_codec: codes of up to " + std::to_string(wanted.capacity(layout_.values)) +
+          " bytes, the plan was made for " + std::to_string(given_.capacity(layout_.values)));
+    given_ = codec_ = wanted;
+  }
+  codec_terms terms(C const& codec) const {
+    return terms_of(for_ranks(codec, ranks_), sizeof(float),
+                    std::numeric_limits<std::uint32_t>::max());
+  }
+  stream_coder<C, E>& coder() { return coder_; }
+
+  any_buffer allocate(std::size_t bytes) override {
+    return {std::in_place_type<typename stream_coder<C, E>::memory>, bytes};
+  }
+  std::size_t capacity(std::size_t values) const override {
+    return std::max(given_.capacity(values), uncompressed_stream::capacity(values));
+  }
+  void reserve(std::size_t longest, std::size_t sums, bool merges) override {
+    coder_.allocate(given_, longest, sums, merges);
+  }
+  void start() override { coder_.start(); }
+  void fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
+    if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
+  }
+  std::size_t merge([[maybe_unused]] std::span<std::byte const> a,
+                    [[maybe_unused]] std::span<std::byte const> b,
+                    [[maybe_unused]] std::size_t values,
+                    [[maybe_unused]] std::span<std::byte> out) override {
+    if constexpr (MergingVariableRate<C>) return coder_.merge(codec_, a, b, values, out);
+    return 0;
+  }
+  void check(std::span<std::byte const> in, std::size_t values, bool plain) const override {
+    if (plain)
+      uncompressed_stream::check(in, values);
+    else
+      codec_.check(in, values);
+  }
+  double error_of([[maybe_unused]] std::span<std::byte const> in) const override {
+    if constexpr (BoundedVariableRate<C>) return C::error_of(in);
+    return 0;
+  }
+  void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,
+                      std::size_t first_block, code_findings& found) override {
+    auto const note = [&](std::size_t i) {
+      found.nonfinite = std::min<std::uint64_t>(found.nonfinite, first_block + i);
+      ++found.nonfinite_blocks;
+    };
+    if (plain)
+      coder_.for_each_nonfinite(uncompressed_stream{}, in, values, note);
+    else
+      coder_.for_each_nonfinite(codec_, in, values, note);
+  }
+
+ private:
+  static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
+    if constexpr (BoundedVariableRate<C>)
+      return codec.fitted(static_cast<std::uint32_t>(ranks));
+    else
+      return codec;
+  }
+  static bool fits_calls([[maybe_unused]] C const& codec) {
+    if constexpr (FittedVariableRate<C>) return codec.fits_calls();
+    return false;
+  }
+  /// Chunks are cut between cache lines.
+  static code_layout layout_of_floats(std::size_t values) {
+    constexpr std::size_t block = 64;
+    std::size_t const last = values == 0 ? 0 : (values - 1) % block + 1;
+    return {values, block, block * sizeof(float), last * sizeof(float)};
+  }
+
+  int ranks_;
+  C given_, codec_;
+  code_layout layout_;
+  E* executor_;
+  stream_coder<C, E> coder_;
+};
+
+/// The values of one call.
+template <VariableRate C, Executor E> class codec_stream_values final : public stream_values {
+ public:
+  /// @param x  of the whole vector
+  codec_stream_values(codec_streams<C, E>& work, float* x, no_feedback<float>&)
+      : work_(&work), x_(x) {}
+
+  std::uint32_t measure() override {
+    if constexpr (FittedVariableRate<C>)
+      return coder().measure(std::span<float const>(x_, work_->layout().values));
+    return 0;
+  }
+  std::size_t encode(value_range part, bool of_sums, bool plain,
+                     std::span<std::byte> out) override {
+    return plain ? coder().encode(uncompressed_stream{}, values(part, of_sums), out)
+                 : coder().encode(work_->codec(), values(part, of_sums), out);
+  }
+  std::size_t add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
+                             std::span<std::byte> out) override {
+    return coder().decode_add_encode(work_->codec(), in, values(part, of_sums), out);
+  }
+  void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) override {
+    coder().decode_add(work_->codec(), in, values(part, of_sums), sums(part));
+  }
+  void decode_to_sums(value_range part, std::span<std::byte const> in) override {
+    coder().decode(work_->codec(), in, sums(part));
+  }
+  void decode(value_range part, std::span<std::byte const> in, bool plain, int parts) override {
+    std::span const out(x_ + part.first, part.count);
+    if (plain)
+      coder().decode(uncompressed_stream{}, in, out, parts);
+    else
+      coder().decode(work_->codec(), in, out, parts);
+  }
+
+ private:
+  stream_coder<C, E>& coder() const { return work_->coder(); }
+  std::span<float> sums(value_range part) const {
+    return {coder().sums() + part.first, part.count};
+  }
+  std::span<float const> values(value_range part, bool of_sums) const {
+    return {(of_sums ? coder().sums() : x_) + part.first, part.count};
+  }
+
+  codec_streams<C, E>* work_;
+  float* x_;
 };
 
 }  // namespace hcomp::detail

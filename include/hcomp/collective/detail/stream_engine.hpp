@@ -1,0 +1,513 @@
+#pragma once
+/// @file
+/// Runs a schedule on codes whose length depends on the data: agree, encode, reduce-scatter,
+/// all-gather, decode. Written once for all codecs, executors and transports.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
+#include <hcomp/collective/detail/hop_pipeline.hpp>
+#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// What a stream_engine is made for.
+struct stream_engine_settings {
+  codec_terms codec;
+  code_layout layout;          ///< of blocks as short as chunks can be
+  std::uint8_t plain_tag = 0;  ///< of codes that are values as they are
+  bool merges_codes = false;   ///< codes are added as they are
+  bool fits_calls = false;     ///< every call fits the codec to the values of all ranks
+  message_memory messages = message_memory::host;
+};
+
+/// Sums vectors of one size over one transport. See `plan`, whose promises these are.
+///
+/// Chunks are cut into segments, each of them a message: a header like a block's and the segment's
+/// code, received into room for the longest there can be. So coding one segment overlaps the
+/// transfer of others, and a segment that the next hop passes on leaves as soon as something is
+/// added to it. What an all-gather passes on stays as it came. If codes are not added as they are
+/// and several are added to a segment in one place, they are added as values until the last of
+/// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
+/// the first call nothing is allocated.
+class stream_engine {
+ public:
+  /// @param work  must outlive the engine, as must the transport
+  /// @throws std::invalid_argument  an algorithm that does not exist for such codes, or does not fit
+  ///                                the ranks; a transport that cannot reach host memory
+  stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
+                plan_options const& options)
+      : session_(made_for.codec, made_for.layout.values, transport, options, memory_space::host),
+        made_for_(made_for),
+        layout_(made_for.layout),
+        work_(&work),
+        schedule_(make_schedule(checked(options.how, made_for.codec), transport.rank(),
+                                transport.size())),
+        answers_plain_(options.how.kind == algorithm_kind::aggregator),
+        begins_(cut_chunks()),
+        reduce_(
+            schedule_.reduce, transport, options.tag, [this](auto c) { return cut(c); }, true),
+        gather_(
+            schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
+  stream_engine(stream_engine const&) = delete;
+  stream_engine& operator=(stream_engine const&) = delete;
+
+  code_layout const& layout() const { return layout_; }
+  plan_options const& options() const { return session_.options(); }
+  void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
+
+  /// The blocks of which this rank holds the sum after `reduce_scatter`.
+  block_range owned_blocks() const {
+    return schedule_.blocks_of(schedule_.owned, layout_.blocks());
+  }
+
+  report all_reduce(call_arguments const& given, stream_values& values, call_options const& call) {
+    auto figures = session_.start(operation::all_reduce, given, call);
+    one_call const it{values, figures};
+    start(it);
+    reduce(it);
+    spread(it, call.result, ranks());
+    return session_.done(figures);
+  }
+
+  report reduce_scatter(call_arguments const& given, stream_values& values,
+                        call_options const& call) {
+    auto figures = session_.start(operation::reduce_scatter, given, call);
+    one_call const it{values, figures};
+    start(it);
+    reduce(it);
+    finish_owned(it);
+    finish(ranks(), figures);
+    stopwatch watch;
+    for_each_owned([&](std::size_t s) { decode(it, s, call.result); });
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+  report all_gather(call_arguments const& given, stream_values& values, call_options const& call) {
+    auto figures = session_.start(operation::all_gather, given, call);
+    one_call const it{values, figures};
+    start(it);
+    spread(it, reduction::sum, 1);
+    return session_.done(figures);
+  }
+
+ private:
+  struct one_call {
+    stream_values& values;
+    report& figures;
+  };
+
+  static constexpr std::size_t never = static_cast<std::size_t>(-1);
+
+  struct segment {
+    value_range values;
+    std::size_t encoded_at = never;  ///< hop of the reduction that adds to it last
+    std::size_t bytes = 0;           ///< of its message; 0: not made yet
+    std::uint32_t weight = 1;        ///< what this rank has here sums so many ranks
+    bool is_summed = false;          ///< as values
+    block_fault fault = block_fault::none;
+  };
+
+  // ---- what is agreed on --------------------------------------------------------------------
+  static algorithm const& checked(algorithm const& how, codec_terms const& codec) {
+    if (how.kind == algorithm_kind::doubling || how.kind == algorithm_kind::owner)
+      throw std::invalid_argument("plan: codec '" + std::string(codec.name) +
+                                  "' has no algorithm '" + how.name() +
+                                  "'; it has: ring, torus, direct, aggregator");
+    return how;
+  }
+  any_transport& transport() const { return session_.transport(); }
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
+
+  /// After the arguments of all ranks were found to be good.
+  void start(one_call const& it) {
+    it.figures.messages = made_for_.messages;
+    for (int r = 0; r < schedule_.size; ++r)
+      if (auto const weight = session_.weight_of(r); weight != 1)
+        throw std::invalid_argument("plan: rank " + std::to_string(r) + " has weight " +
+                                    std::to_string(weight) + ", codec '" +
+                                    std::string(session_.codec().name) + "' knows only 1");
+    if (places_.empty()) allocate();
+    work_->start();
+    for (auto& one : segments_) {
+      one.bytes = 0;
+      one.weight = 1;
+      one.is_summed = false;
+      one.fault = block_fault::none;
+    }
+    found_ = {};
+    if (made_for_.fits_calls) fit(it);
+  }
+  void fit(one_call const& it) {
+    stopwatch watch;
+    std::uint32_t largest = it.values.measure();
+    watch.add_to(it.figures.seconds_encode);
+    unite_records(transport(), options().tag, largest,
+                  [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
+    watch.add_to(it.figures.seconds_communicate);
+    work_->fit(largest, schedule_.size);
+  }
+  void finish(std::uint32_t weight, report& figures) {
+    found_.weight = weight;
+    session_.finish(found_, findings::of_parts, layout_, figures);
+  }
+
+  // ---- where things lie ---------------------------------------------------------------------
+  /// Cuts chunks into segments; returns the first segment of every chunk, and behind the last.
+  std::vector<std::size_t> cut_chunks() {
+    std::vector<std::size_t> begins;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
+      begins.push_back(blocks_.size());
+      auto const chunk = schedule_.blocks_of({c, 1}, layout_.blocks());
+      for (std::size_t b = chunk.first; b < chunk.end(); b += segment_blocks())
+        blocks_.push_back({b, std::min(segment_blocks(), chunk.end() - b)});
+    }
+    begins.push_back(blocks_.size());
+    return begins;
+  }
+  /// Codecs have runs of 1024 values or less, which are not cut.
+  std::size_t segment_blocks() const {
+    std::size_t const run = 1024 / layout_.block_values;
+    return std::max(layout_.blocks_per(options().segment_bytes) / run, std::size_t{1}) * run;
+  }
+  std::vector<block_range> cut(block_range chunks) const {
+    auto const at = [&](std::size_t chunk) {
+      return blocks_.begin() + static_cast<std::ptrdiff_t>(begins_[chunk]);
+    };
+    return {at(chunks.first), at(chunks.end())};
+  }
+  /// The number of a segment.
+  std::size_t index_of(block_range blocks) const {
+    auto const found = std::lower_bound(
+        blocks_.begin(), blocks_.end(), blocks,
+        [](block_range const& a, block_range const& b) { return a.first < b.first; });
+    return static_cast<std::size_t>(found - blocks_.begin());
+  }
+
+  void allocate() {
+    std::size_t place = 0, longest = 0;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
+      std::size_t const last = last_hop_adding_to(c);
+      for (std::size_t s = begins_[c]; s < begins_[c + 1]; ++s) {
+        segment one;
+        one.values = layout_.values_of(blocks_[s]);
+        one.encoded_at = last;
+        segments_.push_back(one);
+        places_.push_back(place);
+        std::size_t const bytes = block_header_bytes + work_->capacity(one.values.count);
+        place += (bytes + 63) / 64 * 64;
+        longest = std::max(longest, one.values.count);
+      }
+    }
+    places_.push_back(place);
+    messages_ = work_->allocate(place);
+    for (hop const& h : schedule_.reduce)
+      incoming_bytes_ = std::max(
+          incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
+    incoming_ = work_->allocate(2 * incoming_bytes_);
+    work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0,
+                   made_for_.merges_codes && merges_);
+  }
+  /// Encoded in passing there.
+  std::size_t last_hop_adding_to(std::size_t chunk) {
+    std::size_t last = never;
+    for (std::size_t h = 0; h < schedule_.reduce.size(); ++h) {
+      auto const& received = schedule_.reduce[h].receive;
+      if (chunk < received.first || chunk >= received.end()) continue;
+      merges_ |= last != never;
+      adds_before_it_encodes_ |= answers_plain_ || (last != never && !made_for_.merges_codes);
+      last = h;
+    }
+    return answers_plain_ ? never : last;
+  }
+
+  template <class F> void for_each_segment(block_range chunks, F const& f) const {
+    for (std::size_t s = begins_[chunks.first]; s < begins_[chunks.end()]; ++s) f(s);
+  }
+  /// Calls f(segment) for the segments of this rank's chunks, or of all.
+  template <class F> void for_each_owned(F const& f) const { for_each_segment(schedule_.owned, f); }
+  template <class F> void for_each(F const& f) const {
+    for (std::size_t s = 0; s < segments_.size(); ++s) f(s);
+  }
+  std::span<std::byte> slot(std::size_t s) const {
+    return {messages_.data() + places_[s], places_[s + 1] - places_[s]};
+  }
+  std::span<std::byte const> message(std::size_t s) const {
+    return slot(s).first(segments_[s].bytes);
+  }
+  /// Where segment s of hop h is received.
+  std::span<std::byte> incoming(std::size_t h, std::size_t s) const {
+    std::size_t const first = begins_[schedule_.reduce[h].receive.first];
+    return {incoming_.data() + h % 2 * incoming_bytes_ + places_[s] - places_[first],
+            places_[s + 1] - places_[s]};
+  }
+  static std::span<std::byte const> payload(std::span<std::byte const> message) {
+    return message.subspan(block_header_bytes);
+  }
+
+  // ---- messages -----------------------------------------------------------------------------
+  block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
+    return make_header(plain ? made_for_.plain_tag : made_for_.codec.tag,
+                       static_cast<int>(segments_[s].values.count & 0xffff), false,
+                       {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
+  }
+  block_fault fault_of(std::span<std::byte const> message, block_header const& expected) const {
+    if (message.size() < block_header_bytes) return block_fault::length;
+    auto const header = load<block_header>(message.data());
+    if (auto const fault = mismatch(header, expected); fault != block_fault::none) return fault;
+    if (header.lowest_rank != expected.lowest_rank) return block_fault::ranks;
+    if (header.weight != expected.weight) return block_fault::weight;
+    if (options().checksum && !(header.flags & block_has_checksum)) return block_fault::checksum;
+    if (!is_intact(serial_group{}, message.data(), message.size())) return block_fault::checksum;
+    if (!(header.flags & block_is_damaged)) return block_fault::none;
+    return header.fault != block_fault::none ? header.fault : block_fault::format;
+  }
+  void note(std::size_t s, block_fault fault) {
+    if (fault == block_fault::none) return;
+    segments_[s].fault = fault;
+    code_findings one;
+    one.damaged = blocks_[s].first;
+    one.fault = static_cast<std::uint64_t>(fault);
+    found_.merge(one);
+  }
+  /// The message of a segment; a header alone, that says why, if it is damaged.
+  /// @param write  (out) returns how many bytes its code took
+  template <class Write> void make(std::size_t s, bool plain, Write const& write) {
+    auto& one = segments_[s];
+    auto const out = slot(s);
+    std::size_t bytes = 0;
+    if (one.fault == block_fault::none) bytes = write(out.subspan(block_header_bytes));
+    auto header = header_of(s, plain, one.weight);
+    if (one.fault != block_fault::none) {
+      header.flags = block_is_damaged;
+      header.fault = one.fault;
+    }
+    one.bytes = block_header_bytes + bytes;
+    store(out.data(), 0, header);
+    if (options().checksum) seal(serial_group{}, out.data(), one.bytes);
+  }
+
+  // ---- what is done with segments -----------------------------------------------------------
+  /// What this rank has of a segment.
+  void encode(one_call const& it, std::size_t s, bool plain) {
+    stopwatch watch;
+    auto const& one = segments_[s];
+    make(s, plain, [&](std::span<std::byte> out) {
+      return it.values.encode(one.values, one.is_summed, plain, out);
+    });
+    watch.add_to(it.figures.seconds_encode);
+  }
+
+  /// What came with hop h of the reduction.
+  void add(one_call const& it, std::size_t h, std::size_t s, std::span<std::byte const> message) {
+    stopwatch watch;
+    auto& one = segments_[s];
+    auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
+    note(s, fault_of(message, header_of(s, false, ranks)));
+    one.weight += ranks;
+    bool const is_last = made_for_.merges_codes || h == one.encoded_at;
+    auto const make_sum = [&] {
+      make(s, false, [&](std::span<std::byte> out) {
+        if (made_for_.merges_codes && one.bytes > 0)  // it is a code already
+          return work_->merge(payload(this->message(s)), payload(message), one.values.count, out);
+        return it.values.add_and_encode(one.values, one.is_summed, payload(message), out);
+      });
+    };
+    try {
+      if (is_last)
+        make_sum();
+      else if (one.fault == block_fault::none)
+        add_to_sums(it, one, payload(message));
+    } catch (wire_error const&) {
+      note(s, block_fault::format);
+      if (is_last) make_sum();  // says that it is damaged
+    }
+    watch.add_to(it.figures.seconds_merge);
+  }
+  void add_to_sums(one_call const& it, segment& one, std::span<std::byte const> code) {
+    bool const is_summed = one.is_summed;
+    one.is_summed = true;
+    it.values.add_to_sums(one.values, is_summed, code);
+  }
+
+  /// A sum that is a code to values.
+  void decode_to_sums(one_call const& it, std::size_t s) {
+    stopwatch watch;
+    auto& one = segments_[s];
+    if (one.fault == block_fault::none) it.values.decode_to_sums(one.values, payload(message(s)));
+    one.is_summed = true;
+    watch.add_to(it.figures.seconds_decode);
+  }
+
+  void find_nonfinite(one_call const& it, std::size_t s) {
+    stopwatch watch;
+    work_->find_nonfinite(payload(message(s)), segments_[s].values.count, answers_plain_,
+                          blocks_[s].first, found_);
+    watch.add_to(it.figures.seconds_decode);
+  }
+
+  /// A finished segment to its place in x.
+  /// @throws wire_error  it is damaged; x is unchanged
+  void decode(one_call const& it, std::size_t s, reduction result) {
+    auto const code = payload(message(s));
+    int const parts = result == reduction::mean ? schedule_.size : 0;
+    it.values.decode(segments_[s].values, code, answers_plain_, parts);
+    if (!answers_plain_)
+      it.figures.error =
+          std::max(it.figures.error, work_->error_of(code) / (parts == 0 ? 1 : parts));
+  }
+
+  // ---- the two walks ------------------------------------------------------------------------
+  /// What comes is added to what this rank has.
+  struct reduction_walk final : segment_handler {
+    stream_engine& engine;
+    one_call const& it;
+
+    reduction_walk(stream_engine& engine, one_call const& it) : engine(engine), it(it) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range blocks) override {
+      std::size_t const s = engine.index_of(blocks);
+      if (engine.segments_[s].bytes == 0) engine.encode(it, s, false);
+      return engine.message(s);
+    }
+    std::span<std::byte> inbox(std::size_t h, block_range blocks) override {
+      return engine.incoming(h, engine.index_of(blocks));
+    }
+    void arrive(std::size_t h, block_range blocks, std::size_t bytes) override {
+      std::size_t const s = engine.index_of(blocks);
+      engine.add(it, h, s, engine.incoming(h, s).first(bytes));
+    }
+  };
+
+  /// What comes is finished. `use` is called for every segment with a sound header, while others
+  /// are on their way; it may throw wire_error.
+  template <class Use> struct spreading_walk final : segment_handler {
+    stream_engine& engine;
+    one_call const& it;
+    std::uint32_t weight;
+    Use const& use;
+    bool uses_owned = true;
+
+    spreading_walk(stream_engine& engine, one_call const& it, std::uint32_t weight, Use const& use)
+        : engine(engine), it(it), weight(weight), use(use) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range blocks) override {
+      return engine.message(engine.index_of(blocks));
+    }
+    std::span<std::byte> inbox(std::size_t, block_range blocks) override {
+      return engine.slot(engine.index_of(blocks));
+    }
+    void arrive(std::size_t, block_range blocks, std::size_t bytes) override {
+      std::size_t const s = engine.index_of(blocks);
+      engine.segments_[s].bytes = bytes;
+      engine.note(s, engine.fault_of(engine.message(s),
+                                     engine.header_of(s, engine.answers_plain_, weight)));
+    }
+    void passed_on(block_range blocks) override {
+      use_owned();
+      use_sound(engine.index_of(blocks));
+    }
+
+    /// Once, while others' segments are on their way here.
+    void use_owned() {
+      if (uses_owned) engine.for_each_owned([&](std::size_t s) { use_sound(s); });
+      uses_owned = false;
+    }
+    void use_sound(std::size_t s) {
+      if (engine.segments_[s].fault != block_fault::none) return;
+      stopwatch watch;
+      try {
+        use(s);
+      } catch (wire_error const&) {
+        engine.note(s, block_fault::format);
+      }
+      watch.add_to(it.figures.seconds_decode);
+    }
+  };
+
+  /// Adds up; afterwards this rank has the sums of its chunks.
+  void reduce(one_call const& it) {
+    reduction_walk walk(*this, it);
+    reduce_.walk(walk, it.figures);
+  }
+
+  /// Encodes of this rank's chunks what was not encoded in passing, and looks for NaN and infinity
+  /// there; all of x there after `start` alone.
+  void finish_owned(one_call const& it) {
+    for_each_owned([&](std::size_t s) {
+      if (answers_plain_) {
+        if (segments_[s].bytes > 0) decode_to_sums(it, s);
+        encode(it, s, true);
+      } else if (segments_[s].bytes == 0) {
+        encode(it, s, false);
+      }
+      if (options().nonfinite == nonfinite_policy::throw_error &&
+          segments_[s].fault == block_fault::none)
+        find_nonfinite(it, s);
+    });
+  }
+
+  /// This rank's chunks to all ranks, and then to x; or, of a long x, while others arrive. That
+  /// what was added up is sound is known before.
+  void spread(one_call const& it, reduction result, std::uint32_t weight) {
+    finish_owned(it);
+    bool const on_arrival = !options().checksum && schedule_.size > 1 &&
+                            layout_.bytes() >= options().decode_on_arrival_bytes;
+    if (on_arrival) finish(weight, it.figures);
+    auto const use = [&](std::size_t s) {
+      if (on_arrival)
+        decode(it, s, result);
+      else
+        work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
+    };
+    spreading_walk walk(*this, it, weight, use);
+    gather_.walk(walk, it.figures);
+    walk.use_owned();
+    finish(weight, it.figures);
+    if (on_arrival) return;
+    stopwatch watch;
+    for_each([&](std::size_t s) { decode(it, s, result); });
+    watch.add_to(it.figures.seconds_decode);
+  }
+
+  call_session session_;
+  stream_engine_settings made_for_;
+  code_layout layout_;
+  stream_work* work_;
+  schedule schedule_;
+  bool answers_plain_;  ///< finished sums travel as they are, uncompressed
+  bool merges_ = false, adds_before_it_encodes_ = false;
+
+  std::vector<block_range> blocks_;  ///< of the segments
+  std::vector<std::size_t> begins_;  ///< first segment of every chunk, and behind the last
+  hop_pipeline reduce_, gather_;
+  std::vector<segment> segments_;
+  std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
+  std::size_t incoming_bytes_ = 0;
+  any_buffer messages_, incoming_;
+  code_findings found_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,75 @@
+#pragma once
+/// @file
+/// The arithmetic of a sum with a codec of variable rate as an engine sees it: what code_work and
+/// value_work are for blocks.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <span>
+
+namespace hcomp::detail {
+
+/// Work on codes of variable rate, of one codec and executor. Codes are in memory of `allocate`,
+/// which is the host's: their lengths and headers are read there. Functions that read a code throw
+/// wire_error, and change nothing, if it is not sound.
+///
+/// `plain`: the code is the values as they are, uncompressed.
+class stream_work {
+ public:
+  virtual ~stream_work() = default;
+
+  virtual any_buffer allocate(std::size_t bytes) = 0;
+  /// Most bytes of the code of so many values, plain or not.
+  virtual std::size_t capacity(std::size_t values) const = 0;
+  /// Called once, before all other work.
+  /// @param longest  values of one code
+  /// @param sums     values that are added up as such: of the vector, or 0
+  /// @param merges   `merge` will be called
+  virtual void reserve(std::size_t longest, std::size_t sums, bool merges) = 0;
+  /// Called when the codes of the last call are needed no more.
+  virtual void start() = 0;
+  /// Makes the codec suit the largest of all ranks' measures; see FittedVariableRate.
+  virtual void fit(std::uint32_t largest, int ranks) = 0;
+
+  /// The sum of two codes of as many values; `out` may be one of them. Returns its length. Only of
+  /// codecs that are MergingVariableRate.
+  virtual std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
+                            std::size_t values, std::span<std::byte> out) = 0;
+  virtual void check(std::span<std::byte const> in, std::size_t values, bool plain) const = 0;
+  /// How far off the values of a code are at most, if it says so; otherwise 0.
+  virtual double error_of(std::span<std::byte const> in) const = 0;
+  /// Notes which runs of 64 values of a code have NaN or infinity.
+  /// @param first_block  the number of the first run
+  virtual void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,
+                              std::size_t first_block, code_findings& found) = 0;
+};
+
+/// Work between the vector x of one call, of which one stream_work makes codes, sums that are added
+/// up as values, and codes. Values are in the executor's memory.
+class stream_values {
+ public:
+  /// What FittedVariableRate codecs measure, of all of x.
+  virtual std::uint32_t measure() = 0;
+  /// Functions that write a code return its length.
+  /// @param of_sums  the code is of the sums; otherwise of x
+  virtual std::size_t encode(value_range part, bool of_sums, bool plain,
+                             std::span<std::byte> out) = 0;
+  /// out = x and what `in` holds, encoded; or with the sums for x.
+  virtual std::size_t add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
+                                     std::span<std::byte> out) = 0;
+  /// sums = x and what `in` holds; or with the sums for x.
+  virtual void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) = 0;
+  /// sums = what `in` holds
+  virtual void decode_to_sums(value_range part, std::span<std::byte const> in) = 0;
+  /// x = what `in` holds
+  /// @param parts  that the values are divided by; 0: they are not
+  virtual void decode(value_range part, std::span<std::byte const> in, bool plain, int parts) = 0;
+
+ protected:
+  ~stream_values() = default;
+};
+
+}  // namespace hcomp::detail

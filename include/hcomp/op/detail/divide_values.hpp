@@ -1,0 +1,27 @@
+#pragma once
+/// @file
+/// Division of a vector of floats where it lies.
+
+#include <cstddef>
+#include <hcomp/codec/detail/divided.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+/// x[i] /= by for all values, run by run: work for an executor. The same bits on CPUs and GPUs.
+struct divide_values {
+  static constexpr std::size_t run = 1024;
+
+  std::size_t values;
+  float by;
+  float* x;
+
+  constexpr std::size_t runs() const { return (values + run - 1) / run; }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const end = (i + 1) * run < values ? (i + 1) * run : values;
+    for (auto k = i * run + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes)
+      x[k] = divided(x[k], by);
+  }
+};
+
+}  // namespace hcomp::detail
