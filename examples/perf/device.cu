@@ -6,7 +6,6 @@
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/error_bounded_streams.hpp>
 #include <hcomp/collective/inceptionn_streams.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -50,8 +49,7 @@ class device_contender : public contender<float> {
 
 using staged = hcomp::staged<any_transport, stream_executor>;
 
-/// @tparam Sum  a plan or an owner_selection
-template <class Sum, class C> class device_plan final : public device_contender {
+template <class C> class device_plan final : public device_contender {
  public:
   device_plan(way as, std::size_t values, C const& codec, any_transport& transport,
               hcomp::plan_options const& options)
@@ -75,7 +73,7 @@ template <class Sum, class C> class device_plan final : public device_contender 
 
  private:
   staged over_;
-  Sum sum_;
+  hcomp::plan<C, staged, stream_executor> sum_;
 };
 
 /// @tparam Sum  a stream_sum or a sparse_plan_sum
@@ -176,15 +174,8 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
       hcomp::plan_options options;
       options.how = how;
       way const as{codec, how.name(), transport_name};
-      if (how.kind != hcomp::algorithm_kind::owner) {
-        using plan = hcomp::plan<C, staged, stream_executor>;
-        list.push_back(
-            std::make_unique<device_plan<plan, C>>(as, it.values, chosen, transport, options));
-      } else if constexpr (std::is_same_v<C, hcomp::sign<>>) {
-        using selection = hcomp::owner_selection<float, staged, stream_executor>;
-        list.push_back(
-            std::make_unique<device_plan<selection, C>>(as, it.values, chosen, transport, options));
-      }
+      if (how.kind != hcomp::algorithm_kind::owner || hcomp::OneRanksBit<C>)
+        list.push_back(std::make_unique<device_plan<C>>(as, it.values, chosen, transport, options));
     }
   });
 }

@@ -13,8 +13,8 @@
 
 namespace perf {
 
-/// hcomp's own collectives: Collective is a plan or an owner_selection.
-template <class Collective, class C, class T> class plan_contender final : public contender<T> {
+/// hcomp's own collectives.
+template <class C, class T> class plan_contender final : public contender<T> {
  public:
   plan_contender(way name, std::size_t values, C const& codec, hcomp::any_transport& transport,
                  hcomp::algorithm const& how, int threads)
@@ -38,7 +38,7 @@ template <class Collective, class C, class T> class plan_contender final : publi
     return options;
   }
   hcomp::host_executor executor_;
-  Collective plan_;
+  hcomp::plan<C, hcomp::any_transport, hcomp::host_executor> plan_;
 };
 
 /// Whatever the cost model takes to be quickest.
@@ -77,20 +77,11 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
     auto const& link = it.by.costs.link(transport_name, transport);
     auto const& cost = it.by.costs.codec(registry_name(name), codec, it.values, transport);
     for (auto const& how : it.o.algorithms) {
-      std::size_t const known = list.size();
-      way const as{name, how.name(), transport_name};
-      if (how.kind != hcomp::algorithm_kind::owner) {
-        using plan = hcomp::plan<C, hcomp::any_transport, hcomp::host_executor>;
-        list.push_back(std::make_unique<plan_contender<plan, C, T>>(as, it.values, codec, transport,
-                                                                    how, it.o.threads));
-      } else if constexpr (std::is_same_v<C, hcomp::sign<T>>) {
-        using selection = hcomp::owner_selection<T, hcomp::any_transport, hcomp::host_executor>;
-        list.push_back(std::make_unique<plan_contender<selection, C, T>>(
-            as, it.values, codec, transport, how, it.o.threads));
-      }
-      if (list.size() > known)
-        list.back()->predicted_seconds =
-            hcomp::predicted_seconds(how, transport.size(), it.values, cost, link);
+      if (how.kind == hcomp::algorithm_kind::owner && !hcomp::OneRanksBit<C>) continue;
+      list.push_back(std::make_unique<plan_contender<C, T>>(
+          way{name, how.name(), transport_name}, it.values, codec, transport, how, it.o.threads));
+      list.back()->predicted_seconds =
+          hcomp::predicted_seconds(how, transport.size(), it.values, cost, link);
     }
   });
 }

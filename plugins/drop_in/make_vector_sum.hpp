@@ -11,7 +11,6 @@
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/core/half.hpp>
@@ -27,14 +26,10 @@ namespace hcomp::drop_in {
 
 namespace detail {
 
-/// Values between which a plan cuts vectors into the parts of ranks; 0: it does not.
-template <class Plan> inline constexpr std::size_t unit_of_parts = 0;
+/// Values between which a plan cuts vectors into the parts of ranks.
+template <class Plan> inline constexpr std::size_t unit_of_parts = 64;
 template <HomomorphicSum C, class T, class E>
 inline constexpr std::size_t unit_of_parts<plan<C, T, E>> = C::block_values;
-template <VariableRate C, class T, class E>
-inline constexpr std::size_t unit_of_parts<plan<C, T, E>> = 64;
-template <class Lane, class T, class E>
-inline constexpr std::size_t unit_of_parts<sparse_plan<Lane, T, E>> = 64;
 
 /// A plan of whatever kind, which sums as it is.
 template <class Plan> class some_sum : public vector_sum<typename Plan::value_type> {
@@ -48,34 +43,27 @@ template <class Plan> class some_sum : public vector_sum<typename Plan::value_ty
     return plan_.all_reduce(x, call);
   }
   report reduce_scatter(std::span<V> x, error_feedback<V>*, call_options const& call) override {
-    return if_it_can([&](auto& plan) { return plan.reduce_scatter(x, call); });
+    return plan_.reduce_scatter(x, call);
   }
   report all_gather(std::span<V> x, call_options const& call) override {
-    return if_it_can([&](auto& plan) { return plan.all_gather(x, call); });
+    return plan_.all_gather(x, call);
   }
   value_range owned() const override {
     if constexpr (requires { plan_.owned(); })
       return plan_.owned();
-    else if constexpr (requires { plan_.shard(); })
-      return plan_.shard();
     else
-      return {0, plan_.values()};
+      return plan_.shard();
   }
-  std::size_t unit_of_parts() const override { return detail::unit_of_parts<Plan>; }
+  std::size_t unit_of_parts() const override {
+    if constexpr (requires { plan_.options().how; })
+      if (plan_.options().how.kind == algorithm_kind::owner) return 0;
+    return detail::unit_of_parts<Plan>;
+  }
 
  protected:
   Plan& plan() { return plan_; }
 
  private:
-  template <class F> report if_it_can(F const& f) {
-    if constexpr (requires(Plan & plan, std::span<V> x, call_options call) {
-                    plan.reduce_scatter(x, call);
-                  })
-      return f(plan_);
-    else
-      throw std::invalid_argument("algorithm owner has no reduce_scatter and no all_gather");
-  }
-
   Plan plan_;
 };
 
@@ -100,9 +88,7 @@ template <class Plan> class lossy_sum final : public some_sum<Plan> {
   report reduce_scatter(std::span<V> x, error_feedback<V>* residual,
                         call_options const& call) override {
     set_magnitude(x, residual);
-    if constexpr (detail::unit_of_parts < Plan >> 0) {
-      if (residual) return this->plan().reduce_scatter(x, *residual, call);
-    }
+    if (residual) return this->plan().reduce_scatter(x, *residual, call);
     return some_sum<Plan>::reduce_scatter(x, nullptr, call);
   }
   report all_gather(std::span<V> x, call_options const& call) override {
@@ -159,12 +145,7 @@ std::unique_ptr<vector_sum<V>> make_vector_sum(method const& how, std::size_t va
   if (how.codec == "fp16") return some(float_cast<float16, V>{});
   if (how.codec == "bf16") return some(float_cast<bfloat16, V>{});
   if (how.codec == "thc") return lossy(thc<V>({.bits = how.bits}));
-  if (how.codec == "sign") {
-    if (how.how.kind != algorithm_kind::owner) return lossy(sign<V>{});
-    using selection = owner_selection<V, any_transport, host_executor>;
-    return std::make_unique<detail::lossy_sum<selection>>(values, sign<V>{}, transport, executor,
-                                                          options);
-  }
+  if (how.codec == "sign") return lossy(sign<V>{});
   options.nonfinite = nonfinite_policy::ignore;  // the others carry it
   if (how.codec == "identity") return some(identity<V>{});
   if constexpr (std::is_same_v<V, float>) {

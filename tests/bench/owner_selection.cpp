@@ -4,7 +4,8 @@
 //
 //   bench_owner_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
 
-#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/detail/owned_bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>

@@ -7,7 +7,6 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/automatic.hpp>
 #include <hcomp/collective/digest.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -44,7 +43,7 @@ std::vector<std::vector<float>> inputs(int ranks) {
   return x;
 }
 
-/// What the plan, or the selection, that one would write oneself gives.
+/// What the plan that one would write oneself gives.
 std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algorithm const& how,
                                         float magnitude, call_options const& call) {
   return on_ranks(inputs(ranks), [&](loopback& transport, auto& x) {
@@ -52,12 +51,6 @@ std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algo
     builtin_codecs<float>::with(name, [&]<class C>() {
       auto codec = fit(C{}, static_cast<unsigned>(ranks));
       if constexpr (requires { codec.magnitude; }) codec.magnitude = magnitude;
-      if constexpr (C::tag == sign<>::tag)
-        if (how.kind == algorithm_kind::owner) {
-          owner_selection<float, loopback, host_executor>(many, codec, transport, executor)
-              .all_reduce(x, call);
-          return;
-        }
       all_reduce(std::span(x), codec, transport, executor, call, {.how = how});
     });
   });

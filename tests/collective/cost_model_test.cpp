@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -89,15 +88,7 @@ double played(algorithm const& how, int ranks, std::size_t values, C const& code
                                .check = check,
                                .segment_bytes = segment_bytes,
                                .decode_on_arrival_bytes = decode_on_arrival_bytes};
-    if (how.kind == algorithm_kind::owner) {
-      if constexpr (requires { codec.magnitude; } && !C::sum_is_exact)
-        owner_selection<typename C::value_type, virtual_transport, virtual_executor>(values, codec,
-                                                                                     t, e, options)
-            .all_reduce(std::span(x));
-    } else {
-      plan<C, virtual_transport, virtual_executor>(values, codec, t, e, options)
-          .all_reduce(std::span(x));
-    }
+    plan(values, codec, t, e, options).all_reduce(std::span(x));
   });
 }
 
@@ -180,9 +171,8 @@ TEST_CASE("cost model: owner selection's bytes are within its draws' deviation o
     run_ranks(ranks, [&](loopback& transport) {
       host_executor executor;
       std::vector<float> x(values);
-      owner_selection<float, loopback, host_executor> select(values, sign<>{}, transport, executor,
-                                                             {.check = false});
-      sent[static_cast<std::size_t>(transport.rank())] = select.all_reduce(x).bytes_sent;
+      plan sum(values, sign<>{}, transport, executor, {.how = owner_way, .check = false});
+      sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(x).bytes_sent;
     });
     auto const layout = layout_of(sign<>{}, values);
     // bits of a rank: binomial; their rounding to bytes adds at most 7 bits per block

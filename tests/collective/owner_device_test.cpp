@@ -13,7 +13,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
@@ -53,7 +53,7 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
     for (float& value : other) value = -value;
     auto const sum_all = [&](auto& over, auto& executor, std::span<float> first,
                              std::span<float> second) {
-      owner_selection sum(mine.size(), sign<>{0.5f}, over, executor, options);
+      plan sum(mine.size(), sign<>{0.5f}, over, executor, options);
       sum.all_reduce(first, my_call);
       auto const before = buffers_made;
       my_call.step += 1;
@@ -79,14 +79,15 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
 
 }  // namespace
 
-TEST_CASE("owner_selection on devices: the bits and the bytes of hosts") {
+TEST_CASE("owner on devices: the bits and the bytes of hosts") {
   for (int const ranks : {1, 3, 4})
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
       for (bool const flag : {false, true}) {
         CAPTURE(ranks);
         CAPTURE(n);
         CAPTURE(flag);
-        plan_options const options{.checksum = flag,
+        plan_options const options{.how = {algorithm_kind::owner},
+                                   .checksum = flag,
                                    .segment_bytes = flag ? std::size_t{1} : 2 * (block / 8 + 32)};
         call_options const call{.seed = 8, .result = flag ? reduction::mean : reduction::sum};
         auto const x = values_of(ranks, n);
@@ -103,7 +104,7 @@ TEST_CASE("owner_selection on devices: the bits and the bytes of hosts") {
       }
 }
 
-TEST_CASE("owner_selection on devices: NaN is refused on all ranks alike, or makes all NaN") {
+TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN") {
   auto x = values_of(3, 2 * block + 5);
   x[1][block + 3] = std::numeric_limits<float>::quiet_NaN();
   for (bool const is_refused : {true, false}) {
@@ -114,9 +115,9 @@ TEST_CASE("owner_selection on devices: NaN is refused on all ranks alike, or mak
       guarded_executor executor;
       staged over(transport, executor);
       device_vector<float> const values(x[rank], executor);
-      plan_options options{.segment_bytes = 1};
+      plan_options options{.how = {algorithm_kind::owner}, .segment_bytes = 1};
       if (!is_refused) options.nonfinite = nonfinite_policy::propagate;
-      owner_selection sum(x[rank].size(), sign<>{}, over, executor, options);
+      plan sum(x[rank].size(), sign<>{}, over, executor, options);
       auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
       after[rank] = values.host();
       if (outcome.what == "nonfinite_error") throw nonfinite_error(outcome.text);
@@ -134,7 +135,7 @@ TEST_CASE("owner_selection on devices: NaN is refused on all ranks alike, or mak
   }
 }
 
-TEST_CASE("owner_selection on devices: a damaged message is told as on hosts") {
+TEST_CASE("owner on devices: a damaged message is told as on hosts") {
   constexpr std::size_t n = 2 * block + 5;
   auto const x = values_of(3, n);
   auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {
@@ -146,15 +147,15 @@ TEST_CASE("owner_selection on devices: a damaged message is told as on hosts") {
         if (has_header && !std::exchange(done, true)) bytes[byte % bytes.size()] ^= std::byte{4};
       });
       auto mine = x[static_cast<std::size_t>(inner.rank())];
-      plan_options const options{.checksum = checksum};
+      plan_options const options{.how = {algorithm_kind::owner}, .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
         staged over(transport, executor);
         device_vector<float> const there(mine, executor);
-        owner_selection(n, sign<>{}, over, executor, options).all_reduce(there.span());
+        plan(n, sign<>{}, over, executor, options).all_reduce(there.span());
       } else {
         host_executor executor;
-        owner_selection(n, sign<>{}, transport, executor, options).all_reduce(std::span(mine));
+        plan(n, sign<>{}, transport, executor, options).all_reduce(std::span(mine));
       }
     });
   };
@@ -171,13 +172,13 @@ TEST_CASE("owner_selection on devices: a damaged message is told as on hosts") {
   CHECK(complaints == 11);  // of rank 0 only with checksums: it does not get that message
 }
 
-TEST_CASE("owner_selection on devices: values of one rank in host memory are refused on all") {
+TEST_CASE("owner on devices: values of one rank in host memory are refused on all") {
   check_host_memory_is_refused(5000, [](auto& transport, auto& executor, std::span<float> x) {
-    owner_selection(x.size(), sign<>{}, transport, executor).all_reduce(x);
+    plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}}).all_reduce(x);
   });
 }
 
-TEST_CASE("owner_selection: lanes in warps keep and put back the bits that one lane does") {
+TEST_CASE("owner: lanes in warps keep and put back the bits that one lane does") {
   constexpr std::size_t n = block + 70 * 64 + 5;
   for (std::size_t const ranks :
        {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{19}}) {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>
@@ -177,10 +176,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all ranks") {
-  using selection = owner_selection<float, tampered_transport, host_executor>;
-  plan_options const options{.checksum = true};
-  auto const whole = run_with_flip<sign<>, selection>(3, 50, options, -1, 0);
+TEST_CASE("algorithm owner with checksum: any flipped bit is a wire_error on all ranks") {
+  plan_options const options{.how = {algorithm_kind::owner}, .checksum = true};
+  auto const whole = run_with_flip<sign<>>(3, 50, options, -1, 0);
   REQUIRE(all_ended_alike(whole.outcomes, "returned"));
   constexpr std::size_t bits = 8 * 34,
                         step = few_cases ? 8 + 9 : 1;  // a header and at least 9 bits
@@ -189,20 +187,20 @@ TEST_CASE("owner_selection with checksum: any flipped bit is a wire_error on all
     for (std::size_t bit = 0; bit < bits; bit += step) {
       CAPTURE(message);
       CAPTURE(bit);
-      auto const run = run_with_flip<sign<>, selection>(3, 50, options, message, bit);
+      auto const run = run_with_flip<sign<>>(3, 50, options, message, bit);
       applied += run.applied;
       if (run.applied) check_noticed(run, whole, run.bit == 8 * flags_byte + 2);
     }
   CHECK(applied == 2 * bits / step);
 }
 
-TEST_CASE("owner_selection without checksum: a header that is not its sender's is a wire_error") {
-  using selection = owner_selection<float, tampered_transport, host_executor>;
+TEST_CASE("algorithm owner without checksum: a header that is not its sender's is a wire_error") {
   for (std::size_t const byte :
        {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
         offsetof(block_header, index), offsetof(block_header, stream)}) {
     CAPTURE(byte);
-    auto const run = run_with_flip<sign<>, selection>(2, 100, {}, 0, 8 * byte + 1);
+    auto const run =
+        run_with_flip<sign<>>(2, 100, {.how = {algorithm_kind::owner}}, 0, 8 * byte + 1);
     REQUIRE(run.applied);
     CAPTURE(to_text(run.outcomes));
     CHECK(run.outcomes[1].what == "wire_error");

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/marsit.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -132,7 +131,7 @@ TEST_CASE("the allocation counter of this program counts") {
 TEST_CASE("plan: after the first call nothing is allocated, with every codec and algorithm") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 2, 4, 5})
-      for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
+      for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"}) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);
@@ -177,12 +176,12 @@ TEST_CASE("plan: error feedback allocates nothing after the first call") {
   });
 }
 
-TEST_CASE("owner_selection: after the first call nothing is allocated") {
+TEST_CASE("algorithm owner: after the first call nothing is allocated") {
   for (int const ranks : {1, 2, 5}) {
     CAPTURE(ranks);
     auto const values = values_of(ranks, sign<>::block_values);
     CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
-            owner_selection sum(values, sign<>{}, transport, executor);
+            plan sum(values, sign<>{}, transport, executor, {.how = {algorithm_kind::owner}});
             std::vector<float> x(values, 1);
             measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
           }) == 0);

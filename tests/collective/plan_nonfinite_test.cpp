@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -47,7 +46,7 @@ result summed(C const& codec, std::size_t values, std::size_t at, float special,
 }
 
 template <class C> using plan_of = plan<C, loopback, host_executor>;
-using selection = owner_selection<float, loopback, host_executor>;
+algorithm const owner{algorithm_kind::owner};
 
 bool same_on_all(result const& run) {
   for (auto const& x : run.x)
@@ -71,7 +70,7 @@ void check_thrown(result const& run, std::size_t at, float special, std::string 
 
 TEST_CASE(
     "nonfinite throw_error: NaN or infinity on one rank throws the same on all, x unchanged") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling"})
+  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
     builtin_codecs<float>::for_each([&]<class C>() {
       constexpr std::size_t values = 4 * C::block_values + 1;
       std::size_t const block = layout_of(C{}, values, ranks).block_values;
@@ -91,8 +90,9 @@ TEST_CASE(
         }
     });
   for (float const special : specials)
-    check_thrown(summed<selection>(sign<>{}, 40000, 39999, special, nonfinite_policy::throw_error),
-                 39999, special, "owner_selection: NaN or infinity on some rank");
+    check_thrown(summed<plan_of<sign<>>>(sign<>{}, 40000, 39999, special,
+                                         nonfinite_policy::throw_error, owner),
+                 39999, special, "all_reduce: NaN or infinity on some rank");
 }
 
 TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on those without it") {
@@ -166,9 +166,10 @@ TEST_CASE(
   check(sign_count<>{});
 }
 
-TEST_CASE("nonfinite propagate: owner_selection makes the whole result NaN") {
+TEST_CASE("nonfinite propagate: algorithm owner makes the whole result NaN") {
   for (float const special : specials) {
-    auto const run = summed<selection>(sign<>{}, 40000, 3, special, nonfinite_policy::propagate);
+    auto const run =
+        summed<plan_of<sign<>>>(sign<>{}, 40000, 3, special, nonfinite_policy::propagate, owner);
     CHECK(all_ended_alike(run.outcomes, "returned"));
     for (auto const& x : run.x)
       for (float const value : x) REQUIRE(std::isnan(value));
@@ -193,12 +194,14 @@ TEST_CASE("nonfinite ignore: NaN and -infinity count as negative, infinity as po
   check([&](float special) {
     return summed<plan_of<sign_count<>>>(sign_count<>{}, 9000, 8999, special, ignore);
   });
-  check([&](float special) { return summed<selection>(sign<>{}, 40000, 77, special, ignore); });
+  check([&](float special) {
+    return summed<plan_of<sign<>>>(sign<>{}, 40000, 77, special, ignore, owner);
+  });
 }
 
 TEST_CASE(
     "nonfinite: a sum that overflows fp16 on the way is noticed though every input is finite") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling"}) {
+  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"}) {
     CAPTURE(how);
     std::vector<std::vector<float>> x(4, std::vector<float>(10000, 1.f));
     for (auto& of_rank : x) of_rank[9000] = 20000.f;  // 4 x 20000 > 65504

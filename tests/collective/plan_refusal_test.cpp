@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -101,7 +100,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plan: reduce_scatter, all_gather and owner_selection refuse the same, by their names") {
+TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same, by their names") {
   for (auto const& one : differences()) {
     CAPTURE(one.text);
     auto const options_of = [&](loopback const& transport, plan_options& options,
@@ -122,14 +121,17 @@ TEST_CASE("plan: reduce_scatter, all_gather and owner_selection refuse the same,
                     plan(x.size(), sign<>{}, transport, executor, options).all_gather(x, call);
                   }),
                   "disagreement_error", "all_gather: ranks disagree on " + one.text);
-    check_refused(
-        refused([&](loopback& transport, host_executor& executor, auto x) {
-          plan_options options;
-          call_options call;
-          options_of(transport, options, call);
-          owner_selection(x.size(), sign<>{}, transport, executor, options).all_reduce(x, call);
-        }),
-        "disagreement_error", "owner_selection: ranks disagree on " + one.text);
+    auto by_owner = one.text;
+    if (auto const at = by_owner.find("rank 0 has ring"); at != std::string::npos)
+      by_owner.replace(at, 15, "rank 0 has owner");
+    check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
+                    plan_options options;
+                    call_options call;
+                    options.how = {algorithm_kind::owner};
+                    options_of(transport, options, call);
+                    plan(x.size(), sign<>{}, transport, executor, options).all_reduce(x, call);
+                  }),
+                  "disagreement_error", "all_reduce: ranks disagree on " + by_owner);
   }
 }
 
@@ -187,15 +189,36 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
                 "reduce_scatter");
   check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
-                  owner_selection select(x.size(), sign<>{}, transport, executor);
+                  plan select(x.size(), sign<>{}, transport, executor,
+                              {.how = {algorithm_kind::owner}});
                   if (is_odd(transport))
                     sum.all_gather(x);
                   else
                     select.all_reduce(x);
                 }),
                 "disagreement_error",
-                "owner_selection: ranks disagree on the collective: rank 0 has owner_selection, "
-                "rank 2 has all_gather");
+                "all_reduce: ranks disagree on the collective: rank 0 has all_reduce, rank 2 has "
+                "all_gather");
+  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+                  plan sum(x.size(), sign<>{}, transport, executor,
+                           {.how = algorithm::from(is_odd(transport) ? "owner" : "ring")});
+                  sum.all_reduce(x);
+                }),
+                "disagreement_error",
+                "all_reduce: ranks disagree on the algorithm: rank 0 has ring, rank 2 has owner");
+}
+
+TEST_CASE("plan: algorithm owner refuses reduce_scatter and all_gather on all ranks") {
+  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
+                      .reduce_scatter(x);
+                }),
+                "invalid_argument", "reduce_scatter: algorithm 'owner' knows only all_reduce");
+  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
+                      .all_gather(x);
+                }),
+                "invalid_argument", "all_gather: algorithm 'owner' knows only all_reduce");
 }
 
 TEST_CASE("plan: after a refusal the same plan and transport work") {
@@ -295,13 +318,16 @@ TEST_CASE(
                 "4294967296; fit it: fit(codec, 4294967296)");
 }
 
-TEST_CASE("plan: cannot be made with algorithm owner, a torus that does not fit, or a NaN") {
+TEST_CASE(
+    "plan: cannot be made with an algorithm of other codecs, a torus that does not fit, or a NaN") {
   loopback_world world(6);
   loopback transport(world, 0);
   host_executor executor;
-  CHECK_THROWS_WITH_AS(plan(10, sign<>{}, transport, executor, {.how = algorithm::from("owner")}),
-                       "make_schedule: algorithm 'owner' merges nothing and has no schedule",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("owner")}),
+      "plan: codec 'sign_count' has no algorithm 'owner'; it has: ring, torus, direct, doubling, "
+      "aggregator",
+      std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       plan(10, sign<>{}, transport, executor, {.how = algorithm::from("torus:2x4")}),
       "torus: 2 rows of 4 are 8 places, the transport has 6 ranks", std::invalid_argument);
@@ -314,7 +340,7 @@ TEST_CASE("plan: cannot be made with algorithm owner, a torus that does not fit,
 }
 
 TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all ranks") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling"})
+  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
     for (bool const other_seed : {false, true})
       builtin_codecs<float>::for_each([&]<class C>() {
         CAPTURE(how);
@@ -355,7 +381,7 @@ TEST_CASE("plan without checks: another codec of the same size ends in a wire_er
 }
 
 TEST_CASE("plan: a rank that dies between two calls is named on all others, which do not wait") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling"})
+  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
     for (int dying = 0; dying < ranks; ++dying) {
       CAPTURE(how);
       CAPTURE(dying);

@@ -49,11 +49,9 @@ template <class C> auto all_reduced(sum_case<C> const& work) {
 
 /// Algorithms for `ranks` ranks: torus in its own, in one-row and in one-column shape.
 std::vector<algorithm> algorithms_for(int ranks) {
-  return {algorithm::from("ring"),
-          algorithm::from("direct"),
-          algorithm::from("torus"),
-          {algorithm_kind::torus, 1, ranks},
-          {algorithm_kind::torus, ranks, 1}};
+  return {algorithm::from("ring"),           algorithm::from("direct"),
+          algorithm::from("aggregator"),     algorithm::from("torus"),
+          {algorithm_kind::torus, 1, ranks}, {algorithm_kind::torus, ranks, 1}};
 }
 
 /// Empty, one, around words, around the blocks of a codec, a few blocks, around a block per rank.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -41,7 +40,6 @@ std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
 }
 
 template <class C> using plan_of = plan<C, loopback, host_executor>;
-using selection = owner_selection<float, loopback, host_executor>;
 
 double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
   return static_cast<double>(bytes) * 8 / many / hops;
@@ -63,10 +61,10 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("traffic: owner_selection moves half of what the ring moves") {
+TEST_CASE("traffic: algorithm owner moves half of what the ring moves") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
-    auto const bytes = bytes_of<selection>(sign<>{}, ranks, {});
+    auto const bytes = bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = {algorithm_kind::owner}});
     double const bits = bits_per_value_and_hop(bytes, ranks - 1);
     CHECK(bits >= 1);
     CHECK(bits <= 1.02);

@@ -3,7 +3,6 @@
 // CASE_NO_PARAMETERS: c\.parameters\(\)
 // CASE_NO_MERGE: c\.merge_block\(g, acc, in\)
 // CASE_PLAN_WITHOUT_MERGE: HomomorphicSum
-// CASE_OWNER_OF_OTHER_CODEC: no match|no matching|cannot convert|could not convert|no viable
 
 #include <array>
 #include <hcomp/hcomp.hpp>
@@ -36,11 +35,5 @@ static_assert(hcomp::HomomorphicSum<stub_codec>);
 #endif
 
 void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
-#if defined(CASE_OWNER_OF_OTHER_CODEC)
-  hcomp::owner_selection<float, hcomp::loopback, hcomp::host_executor> sum(
-      10, hcomp::identity<float>{}, transport, executor);
-#else
-  hcomp::owner_selection<float, hcomp::loopback, hcomp::host_executor> sum(10, hcomp::sign<>{},
-                                                                           transport, executor);
-#endif
+  hcomp::plan sum(10, hcomp::sign<>{}, transport, executor);
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <feedback/saved_states.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -160,20 +159,19 @@ TEST_CASE("error feedback: the residual is one rounding of the codec, not fifty"
   CHECK(feedback_history(float_cast<bfloat16>{}, 5000, 50, {1}).largest_residual > 0x1p-10);
 }
 
-TEST_CASE("error feedback: every rank's residual is its own loss, also under owner_selection") {
+TEST_CASE("error feedback: every rank's residual is its own loss, also with algorithm owner") {
   // the residual does not depend on what the other ranks did: alone and in company it is the same
   auto const residual = [](int ranks, bool owner) {
     std::vector<float> of_rank_0;
     run_ranks(ranks, [&](loopback& transport) {
       host_executor executor;
       sign<> const codec{0.25f};
-      plan sum(40000, codec, transport, executor);
-      owner_selection selection(40000, codec, transport, executor);
+      plan sum(40000, codec, transport, executor,
+               {.how = algorithm::from(owner ? "owner" : "ring")});
       error_feedback<float> feedback(40000);
       for (std::uint64_t step = 0; step < 5; ++step) {
         auto x = uniform_values(40000, step, transport.rank());
-        owner ? selection.all_reduce(std::span(x), feedback, {.step = step})
-              : sum.all_reduce(std::span(x), feedback, {.step = step});
+        sum.all_reduce(std::span(x), feedback, {.step = step});
       }
       if (transport.rank() == 0)
         of_rank_0.assign(feedback.residual().begin(), feedback.residual().end());

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -91,8 +90,9 @@ TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of host
         CAPTURE(values);
         CAPTURE(checksum);
         compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
-          return owner_selection(n, sign<>{}, transport, executor,
-                                 {.checksum = checksum, .segment_bytes = 10'000});
+          return plan(
+              n, sign<>{}, transport, executor,
+              {.how = {algorithm_kind::owner}, .checksum = checksum, .segment_bytes = 10'000});
         });
       }
 }

@@ -77,7 +77,8 @@ TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
   host_executor executor;
   std::size_t const values = 150001;
   auto x = data::whole_numbers(values, transport.rank()), y = x;
-  owner_selection(values, sign{}, transport, executor).all_reduce(x, {.seed = 5});
+  plan(values, sign{}, transport, executor, {.how = {algorithm_kind::owner}})
+      .all_reduce(x, {.seed = 5});
   sign_by_owner<> const native{
       static_cast<std::uint32_t>(transport.rank()),
       std::vector<std::uint32_t>(static_cast<std::size_t>(transport.size()), 1), 1};
@@ -124,8 +125,8 @@ TEST_CASE("mpi transport: disagreement is one error on every rank") {
         "all_reduce: ranks disagree on the number of values: rank 0 has 1000, rank 1 has 1001");
 }
 
-#ifdef OPEN_MPI  // MPICH 4.0 aborts the job: it asks no communicator for its error handler in
-                 // MPI_Test
+// MPICH 4.0 aborts the job: it asks no communicator for its error handler in MPI_Test.
+#ifdef OPEN_MPI
 TEST_CASE("mpi transport: a message longer than the receive is a transport_error naming the peer") {
   mpi::transport transport(MPI_COMM_WORLD);
   if (transport.size() == 1) return;

@@ -81,26 +81,19 @@ class experiment {
     for (std::size_t i = 0; i < x.size(); ++i) exact_[i] += x[i];
     for (auto& result : outcomes_)
       if (result.codec == "identity")
-        sum<planned>(hcomp::identity<>{}, transport, x, result);
-      else if (result.algorithm == "owner")
-        sum<selected>(hcomp::sign<>{}, transport, x, result);
+        sum(hcomp::identity<>{}, transport, x, result);
       else
-        sum<planned>(hcomp::sign<>{}, transport, x, result);
+        sum(hcomp::sign<>{}, transport, x, result);
   }
 
  private:
-  template <class C> using planned = hcomp::plan<C, hcomp::mpi::transport, simulated_executor>;
   template <class C>
-  using selected =
-      hcomp::owner_selection<typename C::value_type, hcomp::mpi::transport, simulated_executor>;
-
-  template <template <class> class Sum, class C>
   void sum(C const& codec, hcomp::mpi::transport& transport, vector& x, outcome& result) {
     int const rank = transport.rank(), ranks = transport.size();
     auto const how = hcomp::algorithm::from(result.algorithm);
     auto const& cost = costs_.of(result.codec);
     simulated_executor executor(cost);
-    Sum<C> all(options_.values, codec, transport, executor, {.how = how});
+    hcomp::plan all(options_.values, codec, transport, executor, {.how = how});
     draw(x, rank);
 
     cluster_.line_up();

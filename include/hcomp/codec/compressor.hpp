@@ -58,6 +58,11 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
+/// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability of
+/// its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
+template <class C>
+concept OneRanksBit = HomomorphicSum<C> && C::takes_one_ranks_bit;
+
 /// A codec that encodes in units which all ranks agree on first, such as a norm.
 ///
 /// `measure_block` writes `statistics_in(n)` words about one block of n values; the largest of all

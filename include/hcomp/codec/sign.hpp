@@ -33,6 +33,7 @@ template <class T = float> struct sign {
   static constexpr int block_values = 32768;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
+  static constexpr bool takes_one_ranks_bit = true;
 
   accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
 

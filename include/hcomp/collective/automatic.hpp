@@ -16,7 +16,6 @@
 #include <hcomp/collective/detail/automatic_agreement.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
@@ -71,12 +70,6 @@ template <class V, Transport T, Executor E> class automatic_plan {
     plan.how = chosen().how;
     builtin_codecs<V>::with(chosen().codec, [&]<class C>() {
       C const codec = detail::with_magnitude(fit(C{}, total_weight), options.magnitude);
-      if constexpr (std::is_same_v<C, sign<V>> && E::space == memory_space::host)
-        if (plan.how.kind == algorithm_kind::owner) {
-          sum_ = std::make_unique<detail::some_sum<owner_selection<V, T, E>>>(
-              values, codec, transport, executor, plan);
-          return;
-        }
       sum_ = std::make_unique<detail::some_sum<hcomp::plan<C, T, E>>>(values, codec, transport,
                                                                       executor, plan);
     });

@@ -154,7 +154,7 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 
 /// How long an all-reduce of `values` values takes, if all ranks and links are alike.
 ///
-/// Follows segment by segment what plan::all_reduce and owner_selection do: a link carries one
+/// Follows segment by segment what plan::all_reduce does: a link carries one
 /// message at a time, a rank encodes what it needs next and merges one segment while others
 /// travel, and a ring passes a segment on as soon as it is merged. With P ranks, a chunk of c bytes
 /// (the largest one), segments of s bytes that take m to encode and merge, and alpha and beta of

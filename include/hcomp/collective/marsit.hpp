@@ -10,7 +10,6 @@
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/options.hpp>
-#include <hcomp/collective/owner_selection.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -18,7 +17,6 @@
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -59,13 +57,10 @@ template <class V, Transport T, Executor E> class marsit {
   marsit(std::size_t values, marsit_options const& options, T& transport, E& executor)
       : options_(options),
         compensation_(values),
-        exact_(values, {}, transport, executor, exact_options(options.plan)) {
-    sign<V> const codec{checked("sign_step", options.sign_step)};
+        exact_(values, {}, transport, executor, exact_options(options.plan)),
+        signs_(values, sign<V>{checked("sign_step", options.sign_step)}, transport, executor,
+               options.plan) {
     checked("flush_limit", options.flush_limit);
-    if (options.plan.how.kind == algorithm_kind::owner)
-      owner_.emplace(values, codec, transport, executor, options.plan);
-    else
-      signs_.emplace(values, codec, transport, executor, options.plan);
   }
 
   /// One round: on return `update` holds the common update g, the same bits on all ranks.
@@ -79,8 +74,7 @@ template <class V, Transport T, Executor E> class marsit {
       auto flush = compensation_.flushed(static_cast<number>(options_.flush_limit));
       return exact_.all_reduce(update, flush, call);
     }
-    return owner_ ? owner_->all_reduce(update, compensation_, call)
-                  : signs_->all_reduce(update, compensation_, call);
+    return signs_.all_reduce(update, compensation_, call);
   }
 
   /// Whether the next round is made in full precision.
@@ -91,9 +85,7 @@ template <class V, Transport T, Executor E> class marsit {
 
   /// Another sign step from the next round on, when the learning rate changes.
   void set_sign_step(double sign_step) {
-    sign<V> const codec{checked("sign_step", sign_step)};
-    if (owner_) owner_->set_codec(codec);
-    if (signs_) signs_->set_codec(codec);
+    signs_.set_codec(sign<V>{checked("sign_step", sign_step)});
     options_.sign_step = sign_step;
   }
 
@@ -129,8 +121,7 @@ template <class V, Transport T, Executor E> class marsit {
   marsit_options options_;
   global_compensation<V, detail::arrays_of<E>::template array> compensation_;
   plan<identity<V>, T, E> exact_;
-  std::optional<plan<sign<V>, T, E>> signs_;
-  std::optional<owner_selection<V, T, E>> owner_;
+  plan<sign<V>, T, E> signs_;
 };
 
 }  // namespace hcomp

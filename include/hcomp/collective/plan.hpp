@@ -9,7 +9,9 @@
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/codec_streams.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
+#include <hcomp/collective/detail/owner_engine.hpp>
 #include <hcomp/collective/detail/stream_engine.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -17,7 +19,10 @@
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
 
 namespace hcomp {
 
@@ -32,13 +37,30 @@ namespace detail {
 template <class C, class E> struct plan_parts;
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using work = codec_work<C, E>;
-  using engine = block_engine;
+  using engine = sum_engine;
   template <class F> using values = codec_values<C, E, F>;
+
+  /// @throws std::invalid_argument  no such algorithm for this codec
+  static std::unique_ptr<engine> make(work& of, any_transport& transport,
+                                      plan_options const& options) {
+    if (options.how.kind != algorithm_kind::owner)
+      return std::make_unique<block_engine>(of.settings(), of, transport, options);
+    if constexpr (OneRanksBit<C>)
+      return std::make_unique<owner_engine<E>>(of.settings(), transport, of.executor(), options);
+    throw std::invalid_argument("plan: codec '" + std::string(C::name) +
+                                "' has no algorithm 'owner'; it has: ring, torus, direct, "
+                                "doubling, aggregator");
+  }
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {
   using work = codec_streams<C, E>;
   using engine = stream_engine;
   template <class F> using values = codec_stream_values<C, E>;
+
+  static std::unique_ptr<engine> make(work& of, any_transport& transport,
+                                      plan_options const& options) {
+    return std::make_unique<stream_engine>(of.settings(), of, transport, options);
+  }
 };
 
 }  // namespace detail
@@ -75,20 +97,22 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///   added to codes.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 template <Summable C, Transport T, Executor E> class plan {
+  using parts = detail::plan_parts<C, E>;
+  template <class F> using values_of = typename parts::template values<F>;
+
  public:
   using value_type = typename C::value_type;
 
   /// @param values  of every vector to be summed, >= 0
-  /// @throws std::invalid_argument  a torus that does not fit the ranks, algorithm `owner` (see
-  ///                                owner_selection) or another that does not go with the codec, a
-  ///                                codec parameter that is not finite, more ranks than can share
+  /// @throws std::invalid_argument  a torus that does not fit the ranks, an algorithm that does
+  ///                                not go with the codec, a codec parameter that is not finite, more ranks than can share
   ///                                the codec's bound, or a transport that cannot reach the memory
   ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
       : transport_(transport),
         work_(codec, values, transport.size(), executor, options),
-        engine_(work_.settings(), work_, transport_, options) {}
+        engine_(parts::make(work_, transport_, options)) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
@@ -101,12 +125,12 @@ template <Summable C, Transport T, Executor E> class plan {
   void set_codec(C const& codec) {
     auto const terms = work_.terms(codec);
     work_.set_codec(codec);
-    engine_.set_codec(terms);
+    engine_->set_codec(terms);
   }
-  plan_options const& options() const { return engine_.options(); }
+  plan_options const& options() const { return engine_->options(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
-  value_range owned() const { return layout().values_of(engine_.owned_blocks()); }
+  value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
   /// Sum `x` over all ranks, in place.
   ///
@@ -130,7 +154,7 @@ template <Summable C, Transport T, Executor E> class plan {
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
-    return engine_.all_reduce(arguments(x, nothing), values, call);
+    return engine_->all_reduce(arguments(x, nothing), values, call);
   }
 
   /// The same with compensation: what is summed is x and what `feedback` adds to it.
@@ -141,7 +165,7 @@ template <Summable C, Transport T, Executor E> class plan {
   report all_reduce(std::span<value_type> x, F& feedback,
                     call_options const& call = {}) requires HomomorphicSum<C> {
     values_of<F> values(work_, x.data(), feedback);
-    auto const figures = engine_.all_reduce(arguments(x, feedback), values, call);
+    auto const figures = engine_->all_reduce(arguments(x, feedback), values, call);
     feedback.commit();
     return figures;
   }
@@ -151,7 +175,7 @@ template <Summable C, Transport T, Executor E> class plan {
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
-    return engine_.reduce_scatter(arguments(x, nothing), values, call);
+    return engine_->reduce_scatter(arguments(x, nothing), values, call);
   }
 
   /// The same with compensation that does not have to see all of the sum, such as error_feedback.
@@ -160,7 +184,7 @@ template <Summable C, Transport T, Executor E> class plan {
       std::span<value_type> x, F& feedback,
       call_options const& call = {}) requires(HomomorphicSum<C>&& F::is_of_own_encoding) {
     values_of<F> values(work_, x.data(), feedback);
-    auto const figures = engine_.reduce_scatter(arguments(x, feedback), values, call);
+    auto const figures = engine_->reduce_scatter(arguments(x, feedback), values, call);
     feedback.commit();
     return figures;
   }
@@ -170,13 +194,10 @@ template <Summable C, Transport T, Executor E> class plan {
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
-    return engine_.all_gather(arguments(x, nothing), values, call);
+    return engine_->all_gather(arguments(x, nothing), values, call);
   }
 
  private:
-  using parts = detail::plan_parts<C, E>;
-  template <class F> using values_of = typename parts::template values<F>;
-
   code_layout const& layout() const { return work_.layout(); }
   template <class F>
   detail::call_arguments arguments(std::span<value_type> x, F const& feedback) const {
@@ -185,7 +206,7 @@ template <Summable C, Transport T, Executor E> class plan {
 
   detail::erased_transport<T> transport_;
   typename parts::work work_;
-  typename parts::engine engine_;
+  std::unique_ptr<typename parts::engine> engine_;
 };
 
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.

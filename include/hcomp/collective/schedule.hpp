@@ -148,7 +148,7 @@ inline schedule aggregator_schedule(int rank, int size) {
 
 /// The schedule of one rank.
 /// @throws std::invalid_argument  a torus that does not have `size` places, or `owner`, which is no
-///                                schedule of merges (see owner_selection.hpp)
+///                                schedule of merges
 inline schedule make_schedule(algorithm const& how, int rank, int size) {
   switch (how.kind) {
     case algorithm_kind::ring: return detail::ring_schedule(rank, size);

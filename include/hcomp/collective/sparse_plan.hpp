@@ -127,7 +127,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
         transport_(transport),
         session_(detail::terms_of(detail::sparse_terms<Lane>{options.ways, options.sketch},
                                   sizeof(float), std::numeric_limits<std::uint32_t>::max()),
-                 checked(values), transport_, options.plan, E::space),
+                 checked(values, options), transport_, options.plan, E::space),
         phases_(values, options_for(reduction::sum), options.ways, options.sketch, executor),
         index_(sparse_index::words(values), {}, transport_, executor, inner_options()),
         layout_{values, 64, 0, 0},
@@ -228,11 +228,15 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
  private:
   static constexpr char const* name = "sparse_plan";
 
-  static std::size_t checked(std::size_t values) {
+  static std::size_t checked(std::size_t values, sparse_plan_options const& options) {
     constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
     if (values > most)
       throw std::invalid_argument("sparse_plan: " + std::to_string(values) +
                                   " values, there is room for " + std::to_string(most));
+    if (options.plan.how.kind == algorithm_kind::owner)
+      throw std::invalid_argument(std::string(name) +
+                                  " has no algorithm 'owner'; it has: ring, "
+                                  "torus, direct, doubling, aggregator");
     return values;
   }
   sparse_options options_for(reduction result) const {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A plan or an owner selection of whichever codec: what was chosen at run time, asked once a call.
+/// A plan of whichever codec: what was chosen at run time, asked once a call.
 
 #include <cstddef>
 #include <hcomp/collective/options.hpp>
@@ -35,7 +35,7 @@ template <class V> class any_sum {
   virtual void set_magnitude(double magnitude) = 0;
 };
 
-/// @tparam Sum  a plan or an owner_selection
+/// @tparam Sum  a plan
 template <class Sum> class some_sum final : public any_sum<typename Sum::value_type> {
  public:
   using V = typename Sum::value_type;

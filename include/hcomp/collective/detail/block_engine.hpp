@@ -12,6 +12,7 @@
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/hop_pipeline.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -25,29 +26,19 @@
 
 namespace hcomp::detail {
 
-/// What a block_engine is made for.
-struct block_engine_settings {
-  codec_terms codec;
-  code_layout layout;
-  bool is_narrow = false;            ///< blocks travel in fewer bytes than they have in memory
-  std::size_t statistics_words = 0;  ///< that ranks agree on before they encode
-  memory_space space = memory_space::host;
-};
-
 /// Sums codes of one layout over one transport. See `plan`, whose promises these are.
 ///
 /// Blocks are encoded when they are first needed, while others are on their way. Blocks that travel
 /// narrow lie one behind the other in their messages; what an all-gather passes on stays as it
 /// came. After the first call nothing is allocated.
-class block_engine {
+class block_engine final : public sum_engine {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach the executor's memory
-  block_engine(block_engine_settings const& made_for, code_work& work, any_transport& transport,
+  block_engine(sum_engine_settings const& made_for, code_work& work, any_transport& transport,
                plan_options const& options)
-      : session_(made_for.codec, made_for.layout.values, transport, options, made_for.space),
-        layout_(made_for.layout),
+      : sum_engine(made_for, transport, options),
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),
@@ -59,17 +50,11 @@ class block_engine {
         memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
     if (is_narrow_) narrow_messages_.resize(layout_.blocks());
   }
-  block_engine(block_engine const&) = delete;
-  block_engine& operator=(block_engine const&) = delete;
 
-  code_layout const& layout() const { return layout_; }
-  plan_options const& options() const { return session_.options(); }
-  void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
+  block_range owned_blocks() const override { return blocks(schedule_.owned); }
 
-  /// The blocks of which this rank holds the sum after `reduce_scatter`.
-  block_range owned_blocks() const { return blocks(schedule_.owned); }
-
-  report all_reduce(call_arguments const& given, value_work& values, call_options const& call) {
+  report all_reduce(call_arguments const& given, value_work& values,
+                    call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, given, call);
     agree_on_statistics(values, figures);
     one_call const it{values, call, figures};
@@ -84,7 +69,8 @@ class block_engine {
     return session_.done(figures);
   }
 
-  report reduce_scatter(call_arguments const& given, value_work& values, call_options const& call) {
+  report reduce_scatter(call_arguments const& given, value_work& values,
+                        call_options const& call) override {
     auto figures = session_.start(operation::reduce_scatter, given, call);
     agree_on_statistics(values, figures);
     one_call const it{values, call, figures};
@@ -94,7 +80,8 @@ class block_engine {
     return session_.done(figures);
   }
 
-  report all_gather(call_arguments const& given, value_work& values, call_options const& call) {
+  report all_gather(call_arguments const& given, value_work& values,
+                    call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
     one_call const it{values, call, figures};
     encode(owned_blocks(), it, nullptr);  // in a unit of its own
@@ -115,8 +102,6 @@ class block_engine {
     std::size_t blocks = 0;
     std::size_t bytes = 0;
   };
-
-  any_transport& transport() const { return session_.transport(); }
 
   // ---- where things lie ---------------------------------------------------------------------
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -365,8 +350,6 @@ class block_engine {
     session_.finish(found, findings::of_all, layout_, it.figures);
   }
 
-  call_session session_;
-  code_layout layout_;
   bool is_narrow_;
   std::size_t statistics_words_;
   code_work* work_;

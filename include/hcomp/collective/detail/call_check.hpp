@@ -26,7 +26,8 @@
 
 namespace hcomp::detail {
 
-/// Which collective; part of the agreement, since mixing them would hang.
+/// Which collective; part of the agreement, since mixing them would hang. owner_select is all_reduce
+/// with algorithm owner.
 enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
 
 inline char const* to_text(operation what) {
@@ -34,7 +35,7 @@ inline char const* to_text(operation what) {
     case operation::all_reduce: return "all_reduce";
     case operation::reduce_scatter: return "reduce_scatter";
     case operation::all_gather: return "all_gather";
-    case operation::owner_select: return "owner_selection";
+    case operation::owner_select: return "all_reduce";
   }
   return "another collective";
 }
@@ -213,7 +214,9 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
   auto const parameter = [&](int i) {
     return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // of two zeros one
   };
-  return {static_cast<std::uint64_t>(r.what),
+  // the algorithm is told by itself
+  auto const what = r.what == operation::owner_select ? operation::all_reduce : r.what;
+  return {static_cast<std::uint64_t>(what),
           r.values,
           r.codec,
           r.value_bytes,

@@ -163,7 +163,7 @@ template <HomomorphicSum C, Executor E> class codec_probe {
                               decode_with_feedback<C, view>{work, view{decoded()}});
   }
 
-  /// What owner_selection does besides, per rank.
+  /// What algorithm owner does besides, per rank.
   template <class F> void measure_selection(F const& line_up, codec_cost& cost) {
     auto const tree = owner_tree(std::vector<std::uint32_t>(ranks_, 1));
     std::vector<std::uint32_t> counts(layout_.blocks() * ranks_);

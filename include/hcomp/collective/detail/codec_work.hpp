@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/narrow_code.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -65,8 +65,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   /// @param values  of the vectors
   codec_work(C const& codec, std::size_t values, int ranks, E& executor,
              plan_options const& options)
-      : executor_work<E>(C::tag, layout_of(codec, values, ranks), executor),
-        ranks_(ranks),
+      : executor_work<E>(C::tag, layout_of(codec, values, options.how.sharers(ranks)), executor),
+        sharers_(options.how.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
         narrow_(this->layout(), is_narrow_
@@ -74,7 +74,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
                                                this->layout().blocks())
                                     : 0) {}
 
-  block_engine_settings settings() const {
+  sum_engine_settings settings() const {
     return {terms(codec_), this->layout(), is_narrow_, statistics_words(codec_, this->layout()),
             E::space};
   }
@@ -85,7 +85,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   /// @throws std::invalid_argument  blocks of another size
   void set_codec(C const& codec) {
     auto const& layout = this->layout();
-    auto const wanted = layout_of(codec, layout.values, ranks_);
+    auto const wanted = layout_of(codec, layout.values, sharers_);
     if (wanted.block_bytes != layout.block_bytes || wanted.block_values != layout.block_values)
       throw std::invalid_argument(
           "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
@@ -110,7 +110,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
  private:
-  int ranks_;
+  int sharers_;  ///< ranks that share the blocks out
   C codec_;
   bool is_narrow_;
   narrow_code<C, E> narrow_;

@@ -12,7 +12,6 @@
 #include <hcomp/codec/detail/bit_streams.hpp>
 #include <hcomp/codec/detail/lhc_lanes.hpp>
 #include <hcomp/codec/detail/owner_tree.hpp>
-#include <hcomp/codec/sign.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -30,14 +29,19 @@ struct owners {
 
   std::span<owner_node const> nodes() const { return {tree, ranks - 1}; }
 
+  HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
+  /// Number of a block's first word in the whole vector: the place its draws belong to.
+  HCOMP_HD static constexpr std::uint64_t first_word(code_layout const& layout, std::size_t b) {
+    return b * (layout.block_values / 64);
+  }
+
   /// f(word, ranks' masks) as for_owners_of_word, for the words of a block with n values that this
   /// lane has in its turn; all lanes come equally often, some with no bits at the end. Padding has
   /// no owner.
   template <class Group, class Begin, class F, class End>
-  HCOMP_HD void for_each_word(Group group, std::size_t b, int n, Begin const& begin, F const& f,
-                              End const& end) const {
-    std::uint64_t const first_word = sign<>::first_word(static_cast<std::uint32_t>(b));
-    for (int word = group.lane(); word - group.lane() < sign<>::words_of(n); word += Group::lanes) {
+  HCOMP_HD void for_each_word(Group group, std::uint64_t first_word, int n, Begin const& begin,
+                              F const& f, End const& end) const {
+    for (int word = group.lane(); word - group.lane() < words_of(n); word += Group::lanes) {
       int const values = n - word * 64;
       std::uint64_t const all = ~std::uint64_t{0};
       begin();
@@ -57,12 +61,12 @@ struct pack_owned_bits {
   code_layout layout;
   owners whose;
   std::size_t rank;
-  std::byte* code;        ///< signs of this rank, encoded by `sign`
+  std::byte* code;        ///< of this rank, a bit per value
   std::uint32_t* counts;  ///< [block][rank]: bits that belong to the rank
 
   /// Of the packed bits, and a count per rank.
   HCOMP_HD std::size_t scratch_bytes() const {
-    return sign<>::block_values / 8 + whose.ranks * sizeof(std::uint32_t);
+    return layout.block_values / 8 + whose.ranks * sizeof(std::uint32_t);
   }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
@@ -80,9 +84,8 @@ struct pack_owned_bits {
     std::fill_n(count_of, whose.ranks, 0u);
     bit_writer out{bits};
     for_owner_tiles(
-        group, whose.nodes(), whose.ranks, sign<>::words_of(n),
-        sign<>::first_word(static_cast<std::uint32_t>(b)), whose.stream,
-        [&](int word, int tile, auto const& mask_of) {
+        group, whose.nodes(), whose.ranks, owners::words_of(n), owners::first_word(layout, b),
+        whose.stream, [&](int word, int tile, auto const& mask_of) {
           if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
             for (std::size_t r = 0; r < whose.ranks; ++r) {
               auto const last = load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(tile - 1));
@@ -98,15 +101,15 @@ struct pack_owned_bits {
   template <class Group>
   HCOMP_HD void by_lanes(Group group, std::size_t b, int n, std::byte* bits) const {
     auto const lane = static_cast<std::size_t>(group.lane());
-    auto const words = static_cast<std::size_t>(sign<>::words_of(n));
+    auto const words = static_cast<std::size_t>(owners::words_of(n));
     auto* const packed = reinterpret_cast<std::uint64_t*>(group.scratch());
-    auto* const count_of = reinterpret_cast<std::uint32_t*>(packed + sign<>::block_values / 64);
+    auto* const count_of = reinterpret_cast<std::uint32_t*>(packed + layout.block_values / 64);
     for (std::size_t w = lane; w < words; w += Group::lanes) packed[w] = 0;
     for (std::size_t r = lane; r < whose.ranks; r += Group::lanes) count_of[r] = 0;
     group.sync();
     std::uint64_t mine = 0, before = 0;
     whose.for_each_word(
-        group, b, n, [] {},
+        group, owners::first_word(layout, b), n, [] {},
         [&](std::size_t r, std::uint64_t mask) {
           if (mask != 0) fetch_add(group, count_of + r, static_cast<std::uint32_t>(ones(mask)));
           if (r == rank) mine = mask;
@@ -228,13 +231,13 @@ struct unpack_owned_bits {
 
  private:
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
-    int const words = sign<>::words_of(n);
+    int const words = owners::words_of(n);
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);
     std::array<std::uint32_t, max_owner_ranks> at;
     std::fill_n(at.begin(), whose.ranks, 0u);
     for_owner_tiles(
-        group, whose.nodes(), whose.ranks, words, sign<>::first_word(static_cast<std::uint32_t>(b)),
-        whose.stream, [&](int word, int tile, auto const& mask_of) {
+        group, whose.nodes(), whose.ranks, words, owners::first_word(layout, b), whose.stream,
+        [&](int word, int tile, auto const& mask_of) {
           for (std::size_t r = 0; r < whose.ranks; ++r)
             at[r] = static_cast<std::uint32_t>(scatter_bits(
                 messages + starts[b * whose.ranks + r], at[r], mask_of(r), tile, bits + word * 8));
@@ -253,7 +256,7 @@ struct unpack_owned_bits {
     group.sync();
     std::uint64_t merged = 0;
     whose.for_each_word(
-        group, b, n, [&] { merged = 0; },
+        group, owners::first_word(layout, b), n, [&] { merged = 0; },
         [&](std::size_t r, std::uint64_t mask) {
           std::uint32_t const before = at[r];
           auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mask)));

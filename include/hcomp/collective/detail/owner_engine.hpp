@@ -5,32 +5,31 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/owner_tree.hpp>
-#include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
-#include <hcomp/collective/detail/codec_terms.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/detail/ready_to_move.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
-#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/transport.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace hcomp {
+namespace hcomp::detail {
 
-/// The all-reduce of signs in one all-gather: the bits drawn from each rank, and nothing else.
+/// Algorithm `owner`: the all-reduce of signs in one all-gather.
 ///
 /// The merged bit of a value is the bit of one rank drawn at random; with a shared seed every rank
 /// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
@@ -38,67 +37,41 @@ namespace hcomp {
 /// the distribution of any merge tree of codec `sign`, and the bits of its balanced tree.
 /// The vector is cut into groups of blocks of about options.segment_bytes; while the messages of
 /// one travel, the next is selected, and then those that have arrived are put back.
-/// With nonfinite_policy::propagate, NaN anywhere makes the whole result NaN.
-/// At most 1024 ranks. Interface and errors as for `plan`. Where x is on a device, the host waits
-/// twice for each group: for the lengths of its messages, and for their headers.
+/// Where x is on a device, the host waits twice for each group: for the lengths of its messages,
+/// and for their headers.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
-template <class V, Transport T, Executor E> class owner_selection {
+template <Executor E> class owner_engine final : public sum_engine {
  public:
-  using value_type = V;
-
-  /// @throws std::invalid_argument  more than 1024 ranks, or as plan
-  owner_selection(std::size_t values, sign<V> const& codec, T& transport, E& executor,
-                  plan_options const& options = {})
-      : transport_(transport),
-        codec_(codec),
-        session_(terms(codec), values, transport_, options, E::space),
-        layout_(layout_of(codec, values)),
+  /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
+  owner_engine(sum_engine_settings const& made_for, any_transport& transport, E& executor,
+               plan_options const& options)
+      : sum_engine(made_for, transport, options),
         executor_(&executor),
-        ranks_(static_cast<std::size_t>(transport.size())),
+        ranks_(checked(static_cast<std::size_t>(transport.size()))),
         group_blocks_(layout_.blocks_per(options.segment_bytes)),
         code_(layout_.bytes()),
         messages_(groups() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
                   ranks_ * layout_.blocks()),
-        tree_(checked(ranks_) - 1),
+        tree_(ranks_ - 1),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
         places_(groups() * ranks_),
         inspected_(groups() * ranks_) {}
-  owner_selection(owner_selection const&) = delete;
-  owner_selection& operator=(owner_selection const&) = delete;
 
-  std::size_t values() const { return layout_.values; }
-  sign<V> const& codec() const { return codec_; }
-  /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
-  /// @throws std::invalid_argument  blocks of another size, or a parameter that is not finite
-  void set_codec(sign<V> const& codec) {
-    if (codec.block_bytes(sign<V>::block_values) != layout_.block_bytes)
-      throw std::invalid_argument(
-          "set_codec: blocks of " + std::to_string(codec.block_bytes(sign<V>::block_values)) +
-          " bytes, the plan was made for " + std::to_string(layout_.block_bytes));
-    session_.set_codec(terms(codec));
-    codec_ = codec;
-  }
-  plan_options const& options() const { return session_.options(); }
+  block_range owned_blocks() const override { return layout_.all(); }
 
-  /// See plan::all_reduce.
-  report all_reduce(std::span<V> x, call_options const& call = {}) {
-    no_feedback<V> nothing(x.size());
-    return all_reduce(x, nothing, call);
-  }
-  template <Feedback<V> F>
-  report all_reduce(std::span<V> x, F& feedback, call_options const& call = {}) {
-    auto figures = session_.start(detail::operation::owner_select,
-                                  detail::arguments_of(executor_, x, feedback), call);
+  report all_reduce(call_arguments const& given, value_work& values,
+                    call_options const& call) override {
+    auto figures = session_.start(operation::owner_select, given, call);
     draw_owners();
     sends_.clear();
     receives_.clear();
     for (std::size_t g = 0; g < groups(); ++g) {
-      pack(g, x, feedback, call, figures);
+      pack(g, values, call, figures);
       exchange(g, figures);
     }
-    detail::code_findings found;
-    auto merged = make_header(sign<V>::tag, 0, false, {session_.stream(), 0, 0, 0});
+    code_findings found;
+    auto merged = make_header(session_.codec().tag, 0, false, {session_.stream(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
     if (groups() > 0) found.weight = merged.weight;
     for (std::size_t g = 0; g < groups(); ++g) {
@@ -107,19 +80,26 @@ template <class V, Transport T, Executor E> class owner_selection {
       unpack(g, merged, figures);
     }
     await_sends(figures);
-    session_.finish(
-        found, options().checksum ? detail::findings::of_all_to_compare : detail::findings::of_all,
-        layout_, figures);
-    decode(x, feedback, call, (merged.flags & block_has_nonfinite) != 0, figures);
-    feedback.commit();
+    session_.finish(found, options().checksum ? findings::of_all_to_compare : findings::of_all,
+                    layout_, figures);
+    decode(values, call, (merged.flags & block_has_nonfinite) != 0, figures);
     return session_.done(figures);
+  }
+  report reduce_scatter(call_arguments const& given, value_work&,
+                        call_options const& call) override {
+    return refuse(operation::reduce_scatter, given, call);
+  }
+  report all_gather(call_arguments const& given, value_work&, call_options const& call) override {
+    return refuse(operation::all_gather, given, call);
   }
 
  private:
-  static detail::codec_terms terms(sign<V> const& codec) {
-    return detail::terms_of(codec, sizeof(V), codec.max_summands());
+  /// @throws std::invalid_argument  on all ranks alike
+  report refuse(operation what, call_arguments const& given, call_options const& call) {
+    session_.start(what, given, call);
+    throw std::invalid_argument(std::string(to_text(what)) +
+                                ": algorithm 'owner' knows only all_reduce");
   }
-  any_transport& transport() const { return session_.transport(); }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
   /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
   std::size_t to(std::size_t h) const { return (rank() + h) % ranks_; }
@@ -131,7 +111,7 @@ template <class V, Transport T, Executor E> class owner_selection {
     return {first, std::min(group_blocks_, layout_.blocks() - first)};
   }
   /// What rank r sends of a group.
-  detail::owner_message& place(std::size_t group, std::size_t r) const {
+  owner_message& place(std::size_t group, std::size_t r) const {
     return places_.here()[group * ranks_ + r];
   }
   std::span<std::byte> message(std::size_t group, std::size_t r) const {
@@ -148,7 +128,7 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   static std::size_t checked(std::size_t ranks) {
-    detail::require_owner_ranks("owner_selection", ranks);
+    require_owner_ranks("plan", ranks);
     return ranks;
   }
   detail::owners owners() const { return {tree_.there(), ranks_, session_.stream()}; }
@@ -157,7 +137,7 @@ template <class V, Transport T, Executor E> class owner_selection {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (groups() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
-      auto const tree = detail::owner_tree(weights_);
+      auto const tree = owner_tree(weights_);
       std::copy(tree.begin(), tree.end(), tree_.here());
       tree_.send(*executor_, tree.size());
       tree_weights_ = weights_;
@@ -165,30 +145,24 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
-  template <class F>
-  void pack(std::size_t group, std::span<V const> x, F& feedback, call_options const& call,
-            report& figures) {
-    detail::stopwatch watch;
+  void pack(std::size_t group, value_work& values, call_options const& call, report& figures) {
+    stopwatch watch;
     block_range const blocks = blocks_of(group);
-    block_origin const origin{session_.stream(), static_cast<std::uint32_t>(rank()), call.weight,
-                              0};
-    auto const view = feedback.view(x.data());
-    for_each_block(blocks, encode_with_feedback<sign<V>, decltype(view)>{
-                               codec(), layout_, view, code_.data(), origin, false});
-    for_each_block(
-        blocks, detail::pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.there()});
+    values.encode(blocks, code_.data(),
+                  {session_.stream(), static_cast<std::uint32_t>(rank()), call.weight, 0}, false);
+    for_each_block(blocks,
+                   pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.there()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     lay_out(group);
     starts_.send(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     places_.send(*executor_, ranks_, group * ranks_);
-    for_each_block(blocks,
-                   detail::write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.there(),
+    for_each_block(blocks, write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.there(),
                                             starts_.there(), messages_.data()});
     executor_->for_each_block(
-        1, detail::close_owner_message{layout_, blocks, code_.data(), place(group, rank()),
-                                       messages_.data(), header_of(group, rank(), false),
-                                       options().checksum});
-    detail::ready_to_move(transport(), *executor_);
+        1,
+        close_owner_message{layout_, blocks, code_.data(), place(group, rank()), messages_.data(),
+                            header_of(group, rank(), false), options().checksum});
+    if (!transport().waits_for_work()) executor_->synchronize();
     watch.add_to(figures.seconds_encode);
   }
 
@@ -212,7 +186,7 @@ template <class V, Transport T, Executor E> class owner_selection {
 
   /// Every rank's message of a group to every rank.
   void exchange(std::size_t group, report& figures) {
-    detail::stopwatch watch;
+    stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h)
       receives_.push_back(
           transport().irecv(static_cast<int>(from(h)), options().tag, message(group, from(h))));
@@ -223,29 +197,29 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   void await(std::size_t group, report& figures) {
-    detail::stopwatch watch;
+    stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h) {
       std::size_t const sender = from(h), expected = message(group, sender).size();
       std::size_t const came = transport().wait(receives_[group * (ranks_ - 1) + h - 1]);
       if (came != expected)
-        throw wire_error("owner_selection: rank " + std::to_string(sender) + " sent " +
+        throw wire_error("all_reduce: rank " + std::to_string(sender) + " sent " +
                          std::to_string(came) + " bytes, " + std::to_string(expected) +
                          " were expected");
     }
     watch.add_to(figures.seconds_communicate);
   }
   void await_sends(report& figures) {
-    detail::stopwatch watch;
+    stopwatch watch;
     for (auto& request : sends_) transport().wait(request);
     if (groups() > 0) figures.hops += static_cast<int>(ranks_) - 1;
     watch.add_to(figures.seconds_communicate);
   }
 
   /// What the headers of a group's messages say. `merged` gets the flags of all.
-  void check(std::size_t group, detail::code_findings& found, block_header& merged) {
+  void check(std::size_t group, code_findings& found, block_header& merged) {
     executor_->for_each_block(
-        ranks_, shifted<detail::inspect_messages>{
-                    {places_.there(), messages_.data(), inspected_.there()}, group * ranks_});
+        ranks_, shifted<inspect_messages>{{places_.there(), messages_.data(), inspected_.there()},
+                                          group * ranks_});
     inspected_.fetch(*executor_, ranks_, group * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
       auto const& [header, is_intact] = inspected_.here()[group * ranks_ + r];
@@ -253,7 +227,7 @@ template <class V, Transport T, Executor E> class owner_selection {
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
       if (fault == block_fault::none && !is_intact) fault = block_fault::checksum;
-      if (fault != block_fault::none && found.damaged == detail::code_findings::nowhere) {
+      if (fault != block_fault::none && found.damaged == code_findings::nowhere) {
         found.damaged = blocks_of(group).first;
         found.fault = static_cast<std::uint64_t>(fault);
       }
@@ -266,25 +240,17 @@ template <class V, Transport T, Executor E> class owner_selection {
   }
 
   void unpack(std::size_t group, block_header const& merged, report& figures) {
-    detail::stopwatch watch;
-    for_each_block(blocks_of(group),
-                   detail::unpack_owned_bits{layout_, owners(), merged, messages_.data(),
-                                             starts_.there(), code_.data()});
+    stopwatch watch;
+    for_each_block(blocks_of(group), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
+                                                       starts_.there(), code_.data()});
     watch.add_to(figures.seconds_decode);
   }
 
-  template <class F>
-  void decode(std::span<V> x, F& feedback, call_options const& call, bool nonfinite,
-              report& figures) {
-    detail::stopwatch watch;
-    auto const view = feedback.view(x.data());
+  void decode(value_work& values, call_options const& call, bool nonfinite, report& figures) {
+    stopwatch watch;
     bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
-    if (spread)
-      executor_->for_each_block(layout_.blocks(), detail::mark_nonfinite{layout_, code_.data()});
-    decode_blocks<sign<V>> const work{codec(),  layout_,     0,     code_.data(),
-                                      x.data(), call.result, spread};
-    executor_->for_each_block(layout_.blocks(),
-                              decode_with_feedback<sign<V>, decltype(view)>{work, view});
+    if (spread) executor_->for_each_block(layout_.blocks(), mark_nonfinite{layout_, code_.data()});
+    values.decode(layout_.all(), code_.data(), call.result, spread);
     watch.add_to(figures.seconds_decode);
   }
 
@@ -293,22 +259,18 @@ template <class V, Transport T, Executor E> class owner_selection {
   /// back reads whole words, while others still arrive.
   static constexpr std::size_t gap = 24;
 
-  detail::erased_transport<T> transport_;
-  sign<V> codec_;
-  detail::call_session session_;
-  code_layout layout_;
   E* executor_;
   std::size_t ranks_;
   std::size_t group_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  detail::mirror<detail::owner_node, E> tree_;
-  detail::mirror<std::uint32_t, E> counts_;
-  detail::mirror<std::size_t, E> starts_;
-  detail::mirror<detail::owner_message, E> places_;
-  detail::mirror<detail::inspected_message, E> inspected_;
+  mirror<owner_node, E> tree_;
+  mirror<std::uint32_t, E> counts_;
+  mirror<std::size_t, E> starts_;
+  mirror<owner_message, E> places_;
+  mirror<inspected_message, E> inspected_;
   std::vector<std::uint32_t> weights_, tree_weights_;
   std::vector<any_transport::request> sends_, receives_;
 };
 
-}  // namespace hcomp
+}  // namespace hcomp::detail

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_by_owner.hpp>
-#include <hcomp/collective/owner_selection.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
 #include <stdexcept>
@@ -20,6 +20,7 @@ using namespace hcomp::testing;
 namespace {
 
 constexpr std::size_t block = sign<>::block_values;
+algorithm const owner{algorithm_kind::owner};
 
 template <class V>
 std::vector<std::vector<V>> signs(std::size_t values, int ranks, std::uint64_t seed) {
@@ -42,7 +43,9 @@ struct selected_run {
       host_executor executor(threads);
       auto my_call = call;
       if (!weights.empty()) my_call.weight = weights[rank];
-      owner_selection selection(mine.size(), sign<V>{0.5f}, transport, executor, options);
+      auto by_owner = options;
+      by_owner.how = owner;
+      plan selection(mine.size(), sign<V>{0.5f}, transport, executor, by_owner);
       reports[rank] = selection.all_reduce(std::span(mine), my_call);
     });
   }
@@ -50,7 +53,7 @@ struct selected_run {
 
 }  // namespace
 
-TEST_CASE("owner_selection: gives the bits of sign merged along the balanced tree") {
+TEST_CASE("owner: gives the bits of sign merged along the balanced tree") {
   for (int const ranks : up_to_8_ranks())
     for (bool const weighted : {false, true})
       for (auto const result : {reduction::sum, reduction::mean}) {
@@ -67,8 +70,7 @@ TEST_CASE("owner_selection: gives the bits of sign merged along the balanced tre
             total += run.weights.back();
           }
           auto const x = signs<float>(values, ranks, 2);
-          auto const expected =
-              oracle<sign<>>({0.5f}, x, run.call, run.weights).sum({.kind = algorithm_kind::owner});
+          auto const expected = oracle<sign<>>({0.5f}, x, run.call, run.weights).sum(owner);
           auto const got = run(x);
           std::size_t wrong = 0;
           for (auto const& one : got) wrong += first_difference(one, expected) != nowhere;
@@ -78,11 +80,11 @@ TEST_CASE("owner_selection: gives the bits of sign merged along the balanced tre
       }
 }
 
-TEST_CASE("owner_selection: the same for double, float16 and bfloat16 values") {
+TEST_CASE("owner: the same for double, float16 and bfloat16 values") {
   auto const check = []<class V>(V) {
     auto const x = signs<V>(40000, 5, 3);
     selected_run run{.reports = {}, .call = {.seed = 4}};
-    auto const expected = oracle<sign<V>>({0.5f}, x, run.call).sum({.kind = algorithm_kind::owner});
+    auto const expected = oracle<sign<V>>({0.5f}, x, run.call).sum(owner);
     for (auto const& one : run(x)) CHECK(first_difference(one, expected) == nowhere);
   };
   check(double{});
@@ -90,7 +92,7 @@ TEST_CASE("owner_selection: the same for double, float16 and bfloat16 values") {
   check(bfloat16{});
 }
 
-TEST_CASE("owner_selection: sign_by_owner, ORed by hand, gives the same signs") {
+TEST_CASE("owner: sign_by_owner, ORed by hand, gives the same signs") {
   for (int const ranks : {1, 3, 8}) {
     CAPTURE(ranks);
     auto const x = signs<float>(70001, ranks, 5);
@@ -109,7 +111,7 @@ TEST_CASE("owner_selection: sign_by_owner, ORed by hand, gives the same signs") 
   }
 }
 
-TEST_CASE("owner_selection: draws each rank with the probability of its weight") {
+TEST_CASE("owner: draws each rank with the probability of its weight") {
   // Rank r alone has +: the share of + among n values is Binomial(n, w_r / W) / n.
   constexpr std::size_t values = 200000;
   constexpr int ranks = 5;
@@ -128,7 +130,7 @@ TEST_CASE("owner_selection: draws each rank with the probability of its weight")
   }
 }
 
-TEST_CASE("owner_selection: threads, checksums, missing checks and segments change no bit") {
+TEST_CASE("owner: threads, checksums, missing checks and segments change no bit") {
   auto const x = signs<float>(5 * block + 3, 4, 8);
   selected_run run{.reports = {}, .call = {.seed = 9}};
   auto const plain = run(x);
@@ -143,20 +145,19 @@ TEST_CASE("owner_selection: threads, checksums, missing checks and segments chan
         }
 }
 
-TEST_CASE(
-    "owner_selection: one object, changing weights and magnitudes, as many objects would do") {
+TEST_CASE("owner: one object, changing weights and magnitudes, as many objects would do") {
   auto const x = signs<float>(3000, 3, 10);
   auto const steps = [&](bool one_object) {
     return on_ranks(x, [&](loopback& transport, auto& mine) {
       host_executor executor;
-      owner_selection kept(mine.size(), sign<>{1.f}, transport, executor);
+      plan kept(mine.size(), sign<>{1.f}, transport, executor, {.how = owner});
       for (std::uint64_t step = 0; step < 20; ++step) {
         call_options const call{
             .step = step,
             .weight = 1 + static_cast<std::uint32_t>(
                               (step / 4 + static_cast<std::uint64_t>(transport.rank())) % 3)};
         sign<> const codec{1.f + static_cast<float>(step)};
-        owner_selection fresh(mine.size(), codec, transport, executor);
+        plan fresh(mine.size(), codec, transport, executor, {.how = owner});
         kept.set_codec(codec);
         (one_object ? kept : fresh).all_reduce(std::span(mine), call);
         mine[step] -= static_cast<float>(transport.rank()) * 1000;
@@ -166,7 +167,7 @@ TEST_CASE(
   CHECK(steps(true) == steps(false));
 }
 
-TEST_CASE("owner_selection: more than 1024 ranks are refused") {
+TEST_CASE("owner: more than 1024 ranks are refused") {
   struct large_world : loopback {
     using loopback::loopback;
     int size() const { return 1025; }
@@ -174,7 +175,6 @@ TEST_CASE("owner_selection: more than 1024 ranks are refused") {
   loopback_world world(1);
   large_world transport(world, 0);
   host_executor executor;
-  CHECK_THROWS_WITH_AS(owner_selection(1, sign<>{}, transport, executor),
-                       "owner_selection: 1025 ranks, it can choose among 1 to 1024",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = owner}),
+                       "plan: 1025 ranks, it can choose among 1 to 1024", std::invalid_argument);
 }
