@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     // in fixed point: exact, in whatever order the ranks come
     hcomp::sparse_plan<std::uint32_t, hcomp::mpi::transport, hcomp::host_executor> plan(
         parameters.size(), transport, executor);
-    auto const shard = plan.shard();
+    auto const shard = plan.owned();
     std::vector<float> squares(shard.count);  // what Adagrad remembers
 
     hcomp::report scattered, gathered;

@@ -48,12 +48,7 @@ template <class Plan> class some_sum : public vector_sum<typename Plan::value_ty
   report all_gather(std::span<V> x, call_options const& call) override {
     return plan_.all_gather(x, call);
   }
-  value_range owned() const override {
-    if constexpr (requires { plan_.owned(); })
-      return plan_.owned();
-    else
-      return plan_.shard();
-  }
+  value_range owned() const override { return plan_.owned(); }
   std::size_t unit_of_parts() const override {
     if constexpr (requires { plan_.options().how; })
       if (plan_.options().how.kind == algorithm_kind::owner) return 0;

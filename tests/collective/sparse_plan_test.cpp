@@ -154,7 +154,7 @@ TEST_CASE("sparse plan: sums are the same without checks, in small segments, by 
     sum.all_reduce(std::span(mine));
     auto& other = shards[static_cast<std::size_t>(transport.rank())];
     sum.reduce_scatter(std::span(other));
-    auto const shard = sum.shard();
+    auto const shard = sum.owned();
     for (std::size_t i = shard.first; i < shard.first + shard.count; ++i)
       if (other[i] != expected[i]) FAIL("value " << i << " of rank " << transport.rank());
   });
@@ -172,7 +172,7 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     plan_of<std::uint32_t> sum(3000, transport, executor);
-    owned[rank] = sum.shard();
+    owned[rank] = sum.owned();
     for (std::size_t s = 0; s < steps.size(); ++s) {
       sum.all_reduce(std::span(results[s][rank]), {.step = s});
       texts[rank].push_back(sum.choice().text());
@@ -203,7 +203,7 @@ TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left ov
       run_ranks(ranks, [&](loopback& transport) {
         host_executor executor;
         plan_of<float> const sum(n, transport, executor);
-        shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
+        shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
       });
       std::size_t next = 0, least = n, most = 0;
       for (auto const& shard : shards) {
@@ -241,7 +241,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
             auto const fixed = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
               host_executor executor;
               plan_of<std::uint32_t> sum(n, transport, executor, options);
-              shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
+              shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
               sum.reduce_scatter(std::span(mine), {.seed = 3, .result = result});
             });
             auto const floats = on_plans<float>(x, options, [&](auto& sum, auto mine) {
@@ -309,7 +309,7 @@ TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
           plan_of<std::uint32_t> sum(
               n, transport, executor,
               {.plan = {.nonfinite = nonfinite_policy::propagate, .checksum = checksum}});
-          shards[rank] = sum.shard();
+          shards[rank] = sum.owned();
           auto const report = sum.all_gather(std::span(mine), {.step = 4});
           bool const sends = ranks > 1 && shards[rank].count > 0;
           CHECK(report.hops == (sends ? ranks - 1 : 0));

@@ -40,10 +40,13 @@ using hcomp::reduction;
 // ---- What the codecs state
 
 /// The documentation of codec C in numbers:
-///   value(codec, x)      what x becomes when nothing is lost beside what the codec drops on
-///   purpose rounding(y)          largest error of encoding or merging to y, beside that drawn
-///   merging draws at random; the mean is that of the exact sum zero_is_neutral      adding an
-///   encoded 0 changes no value overflows(x)         a finite x that becomes infinite
+///
+///   value(codec, x)   what x becomes when nothing is lost beside what the codec drops on purpose
+///   rounding(y)       largest error of encoding or merging to y, beside that
+///   drawn             merging draws at random; the mean is that of the exact sum
+///   zero_is_neutral   adding an encoded 0 changes no value
+///   overflows(x)      a finite x becomes infinite
+///   rotated           values are rotated before they are rounded; see stated_rotation
 template <class C> struct stated;
 
 template <class Wire, class T> struct stated<hcomp::float_cast<Wire, T>> {

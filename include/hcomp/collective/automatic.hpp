@@ -12,7 +12,7 @@
 #include <hcomp/collective/automatic_options.hpp>
 #include <hcomp/collective/choose.hpp>
 #include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/detail/any_sum.hpp>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/detail/automatic_agreement.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
@@ -70,8 +70,8 @@ template <class V, Transport T, Executor E> class automatic_plan {
     plan.how = chosen().how;
     builtin_codecs<V>::with(chosen().codec, [&]<class C>() {
       C const codec = detail::with_magnitude(fit(C{}, total_weight), options.magnitude);
-      sum_ = std::make_unique<detail::some_sum<hcomp::plan<C, T, E>>>(values, codec, transport,
-                                                                      executor, plan);
+      sum_ = std::make_unique<detail::some_plan<hcomp::plan<C, T, E>>>(values, codec, transport,
+                                                                       executor, plan);
     });
   }
   automatic_plan(automatic_plan const&) = delete;
@@ -124,7 +124,7 @@ template <class V, Transport T, Executor E> class automatic_plan {
 
   cost_table costs_;
   std::vector<choice> choices_;
-  std::unique_ptr<detail::any_sum<V>> sum_;
+  std::unique_ptr<detail::plan_body<V>> sum_;
 };
 
 }  // namespace hcomp

@@ -83,7 +83,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// values are encoded once by each rank but their owner, and then their sum. Means are sums divided
 /// at the end. The bound of a BoundedVariableRate is that of the sum: the plan divides it by its
 /// ranks, codes are added as they are, and report::error says how much of the bound was used.
-/// - Weights must be 1, values are floats, there is no feedback, and no algorithm doubling or owner;
+/// - Weights must be 1, values are floats, and there is no feedback and no algorithm doubling or owner;
 ///   options.narrow means nothing.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
 ///   would be. With uncompressed_stream it is the baseline WA of the paper, with inceptionn WA+C;
@@ -160,14 +160,19 @@ template <Summable C, Transport T, Executor E> class plan {
   /// The same with compensation: what is summed is x and what `feedback` adds to it.
   ///
   /// @param feedback  of values() values; unchanged if anything is thrown
-  /// @throws std::invalid_argument  also if x and the feedback's memory overlap
+  /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec is
+  ///                                VariableRate, which takes no feedback
   template <Feedback<value_type> F>
-  report all_reduce(std::span<value_type> x, F& feedback,
-                    call_options const& call = {}) requires HomomorphicSum<C> {
-    values_of<F> values(work_, x.data(), feedback);
-    auto const figures = engine_->all_reduce(arguments(x, feedback), values, call);
-    feedback.commit();
-    return figures;
+  report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
+    auto const given = arguments(x, feedback);
+    if constexpr (VariableRate<C>) {
+      return engine_->refuse_feedback(detail::operation::all_reduce, given, call);
+    } else {
+      values_of<F> values(work_, x.data(), feedback);
+      auto const figures = engine_->all_reduce(given, values, call);
+      feedback.commit();
+      return figures;
+    }
   }
 
   /// Sum over all ranks, but leave each rank only its `owned()` part of the result in x; the rest
@@ -180,13 +185,17 @@ template <Summable C, Transport T, Executor E> class plan {
 
   /// The same with compensation that does not have to see all of the sum, such as error_feedback.
   template <Feedback<value_type> F>
-  report reduce_scatter(
-      std::span<value_type> x, F& feedback,
-      call_options const& call = {}) requires(HomomorphicSum<C>&& F::is_of_own_encoding) {
-    values_of<F> values(work_, x.data(), feedback);
-    auto const figures = engine_->reduce_scatter(arguments(x, feedback), values, call);
-    feedback.commit();
-    return figures;
+  report reduce_scatter(std::span<value_type> x, F& feedback,
+                        call_options const& call = {}) requires(F::is_of_own_encoding) {
+    auto const given = arguments(x, feedback);
+    if constexpr (VariableRate<C>) {
+      return engine_->refuse_feedback(detail::operation::reduce_scatter, given, call);
+    } else {
+      values_of<F> values(work_, x.data(), feedback);
+      auto const figures = engine_->reduce_scatter(given, values, call);
+      feedback.commit();
+      return figures;
+    }
   }
 
   /// Give every rank all ranks' `owned()` parts of x, encoded once and decoded everywhere, here

@@ -85,7 +85,7 @@ struct union_summary {
 ///     hcomp::sparse_plan<std::uint32_t, hcomp::loopback, hcomp::host_executor> sum(
 ///         gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient);   // and sum.choice().text() tells how
-///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's,
+///     sum.reduce_scatter(other);  // of which sum.owned() is this rank's,
 ///     sum.all_gather(other);      // until all ranks have all shards
 ///
 /// Algorithm direct: ranks send the owner of every shard what they have of it, and owners send the
@@ -142,7 +142,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
 
   /// The values of which this rank holds the sum after `reduce_scatter`, and that it gives in
   /// `all_gather`: as many as others have, in whole words of 64.
-  value_range shard() const {
+  value_range owned() const {
     auto const mine = shards_.shard();
     return {mine.first, mine.count};
   }
@@ -188,7 +188,20 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     return session_.done(figures);
   }
 
-  /// Sum over all ranks, but leave each rank only the sum of its `shard()` in x; the rest of x
+  /// Sums of sparse vectors lose nothing that could be fed back.
+  /// @throws std::invalid_argument  always, on all ranks alike, unless an argument is wrong besides
+  template <Feedback<float> F>
+  report all_reduce(std::span<float> x, F& feedback, call_options const& call = {}) {
+    return session_.refuse_feedback(detail::operation::all_reduce,
+                                    detail::arguments_of(executor_, x, feedback), call);
+  }
+  template <Feedback<float> F>
+  report reduce_scatter(std::span<float> x, F& feedback, call_options const& call = {}) {
+    return session_.refuse_feedback(detail::operation::reduce_scatter,
+                                    detail::arguments_of(executor_, x, feedback), call);
+  }
+
+  /// Sum over all ranks, but leave each rank only the sum of its `owned()` in x; the rest of x
   /// keeps its values. What a sharded optimizer needs.
   ///
   /// Every rank sends every owner what it has of the owner's shard: a bit per value and the values
@@ -208,7 +221,7 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     return session_.done(figures);
   }
 
-  /// Give every rank all ranks' `shard()` of x, as they are, bit for bit: what an optimizer made of
+  /// Give every rank all ranks' `owned()` of x, as they are, bit for bit: what an optimizer made of
   /// the sums of reduce_scatter. Zeros travel too, since parameters are not sparse.
   ///
   /// Errors as for reduce_scatter; but NaN and infinity are refused only if

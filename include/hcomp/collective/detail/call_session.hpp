@@ -86,6 +86,14 @@ class call_session {
     figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
   }
 
+  /// Feedback that this codec has no use for. On all ranks alike.
+  /// @throws std::invalid_argument  always, unless start throws something else
+  report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
+    start(what, given, call);
+    throw std::invalid_argument(std::string(to_text(what)) + ": codec '" +
+                                std::string(codec_.name) + "' takes no feedback");
+  }
+
   report done(report figures) const {
     figures.bytes_sent = transport_->bytes_sent() - bytes_before_;
     return figures;

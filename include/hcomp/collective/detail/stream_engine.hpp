@@ -77,6 +77,11 @@ class stream_engine {
   plan_options const& options() const { return session_.options(); }
   void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
 
+  /// See call_session.
+  report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
+    return session_.refuse_feedback(what, given, call);
+  }
+
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
   block_range owned_blocks() const {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());

@@ -1,0 +1,148 @@
+#pragma once
+/// @file
+/// Codecs as data: what they are called, which settings they take, what they promise.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <hcomp/collective/algorithm.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// One setting of a codec that can be given by name, such as bits=4.
+struct codec_key {
+  enum class kind { whole, real, yes_no };
+
+  std::string name;
+  kind is = kind::whole;
+  double least = 0, most = 1;
+  std::optional<double> usual = {};  ///< none: it must be given
+  std::string about = {};            ///< in a few words
+
+  /// @throws std::invalid_argument  not such a value
+  double read(std::string_view value) const {
+    if (is == kind::yes_no) {
+      if (value != "yes" && value != "no") refuse(value);
+      return value == "yes" ? 1 : 0;
+    }
+    double number = 0;
+    char const* const end = value.data() + value.size();
+    auto const [at, error] = std::from_chars(value.data(), end, number);
+    bool const is_number = error == std::errc{} && at == end && number >= least && number <= most;
+    if (!is_number || (is == kind::whole && std::floor(number) != number)) refuse(value);
+    return number;
+  }
+  /// As it would be given.
+  std::string text(double value) const {
+    if (is == kind::yes_no) return value != 0 ? "yes" : "no";
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
+  }
+  /// "yes or no", "a whole number from 1 to 8".
+  std::string range() const {
+    if (is == kind::yes_no) return "yes or no";
+    return std::string(is == kind::whole ? "a whole number" : "a number") + " from " + text(least) +
+           " to " + text(most);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view value) const {
+    throw std::invalid_argument("'" + name + "=" + std::string(value) + "': " + name + " is " +
+                                range());
+  }
+};
+
+/// What a codec promises of a sum.
+enum class sum_promise {
+  exact,    ///< the bits of some uncompressed sum
+  rounded,  ///< every encoding and every addition rounds to the precision of the code
+  bounded,  ///< no value of the sum is off by more than the codec says
+  on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
+};
+
+constexpr std::string_view to_text(sum_promise promise) {
+  switch (promise) {
+    case sum_promise::exact: return "exact";
+    case sum_promise::rounded: return "rounded";
+    case sum_promise::bounded: return "bounded";
+    case sum_promise::on_average: return "on average";
+  }
+  return "";
+}
+
+/// What there is to know of a codec without its type.
+struct codec_facts {
+  std::string name;
+  std::string about = {};            ///< what it does and costs, in a line
+  std::vector<codec_key> keys = {};  ///< the first may be given without its name
+  std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
+  sum_promise promise = sum_promise::rounded;
+  bool takes_feedback = true;    ///< error_feedback and global_compensation
+  bool wants_feedback = false;   ///< so much is lost that a residual is worth its memory
+  /// NaN and infinity come out where they went in, and nothing else becomes one of them.
+  bool carries_nonfinite = false;
+  std::vector<std::string> also = {};  ///< other names
+
+  bool is_called(std::string_view text) const {
+    return name == text || std::ranges::find(also, text) != also.end();
+  }
+};
+
+/// The settings of one codec.
+class codec_settings {
+ public:
+  /// All as usual, as far as they have a usual value.
+  explicit codec_settings(codec_facts const& codec) {
+    for (auto const& key : codec.keys) values_.emplace_back(key, key.usual);
+  }
+
+  /// @throws std::invalid_argument  no such key, or not such a value; what there is is in the text
+  void set(std::string_view key, std::string_view value) {
+    auto& one = find(key);
+    one.second = one.first.read(value);
+  }
+  /// @throws std::invalid_argument  no such key, or it has no value
+  double operator[](std::string_view key) const {
+    auto const& one = const_cast<codec_settings*>(this)->find(key);
+    if (!one.second)
+      throw std::invalid_argument("it needs " + one.first.name + ", " + one.first.about + ": " +
+                                  one.first.range());
+    return *one.second;
+  }
+  int whole(std::string_view key) const { return static_cast<int>((*this)[key]); }
+  bool yes(std::string_view key) const { return (*this)[key] != 0; }
+
+  /// @throws std::invalid_argument  a key that must be given is not
+  void require_all() const {
+    for (auto const& one : values_) (*this)[one.first.name];
+  }
+  /// What is not as usual: "bits=4,unbiased=yes"; empty if all is.
+  std::string text() const {
+    std::string text;
+    for (auto const& [key, value] : values_)
+      if (value && value != key.usual)
+        text += (text.empty() ? "" : ",") + key.name + "=" + key.text(*value);
+    return text;
+  }
+
+ private:
+  std::pair<codec_key, std::optional<double>>& find(std::string_view key) {
+    for (auto& one : values_)
+      if (one.first.name == key) return one;
+    std::string known;
+    for (auto const& one : values_) known += (known.empty() ? "" : ", ") + one.first.name;
+    throw std::invalid_argument("it has no key '" + std::string(key) + "'; " +
+                                (known.empty() ? "it has none" : "it has: " + known));
+  }
+
+  std::vector<std::pair<codec_key, std::optional<double>>> values_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,151 @@
+#pragma once
+/// @file
+/// The codecs that can be chosen by name at run time, a row each.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// What a plan by name is made for.
+struct plan_request {
+  codec_settings const& settings;
+  std::size_t values;
+  any_transport& transport;
+  host_executor& executor;
+  plan_options options;
+  std::uint32_t total_weight;  ///< largest of a sum; the ranks if all weights are 1
+};
+
+/// A codec for values of type V, and how a plan of it is made.
+template <class V> struct codec_row : codec_facts {
+  std::function<std::unique_ptr<detail::plan_body<V>>(plan_request const&)> make;
+};
+
+/// A row of codec C.
+/// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
+/// @param codec_of   (codec_settings const&) -> C; may throw std::invalid_argument
+template <Summable C, class CodecOf>
+codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf const& codec_of) {
+  using enum algorithm_kind;
+  if (VariableRate<C>) facts.takes_feedback = false;
+  if (facts.algorithms.empty()) {
+    facts.algorithms = {ring, torus, direct};
+    if (!VariableRate<C>) facts.algorithms.push_back(doubling);
+    if constexpr (HomomorphicSum<C>)
+      if (OneRanksBit<C>) facts.algorithms.push_back(owner);
+    facts.algorithms.push_back(aggregator);
+  }
+  codec_row<typename C::value_type> row{std::move(facts), {}};
+  row.make = [codec_of](plan_request const& asked) {
+    C codec = codec_of(asked.settings);
+    if constexpr (HomomorphicSum<C>) codec = fit(codec, asked.total_weight);
+    using plan_of = plan<C, any_transport, host_executor>;
+    return std::make_unique<detail::some_plan<plan_of>>(asked.values, codec, asked.transport,
+                                                        asked.executor, asked.options);
+  };
+  return row;
+}
+
+/// Rows of codecs for values of one type.
+template <class V> class codec_table {
+ public:
+  explicit codec_table(std::vector<codec_row<V>> rows) {
+    for (auto& row : rows) add(std::move(row));
+  }
+
+  /// @throws std::invalid_argument  a name of it is taken
+  void add(codec_row<V> row) {
+    auto names = row.also;
+    names.push_back(row.name);
+    for (auto const& name : names)
+      if (find(name))
+        throw std::invalid_argument("codec_table: there is a codec '" + name + "' already");
+    rows_.push_back(std::make_unique<codec_row<V>>(std::move(row)));
+  }
+  /// None if no codec is called so.
+  codec_row<V> const* find(std::string_view name) const {
+    for (auto const& row : rows_)
+      if (row->is_called(name)) return row.get();
+    return nullptr;
+  }
+  /// @throws std::invalid_argument  no codec is called so; the text lists those that exist
+  codec_row<V> const& at(std::string_view name) const {
+    if (auto const* const row = find(name)) return *row;
+    throw std::invalid_argument("no codec is called '" + std::string(name) +
+                                "'; hcomp has: " + names());
+  }
+  std::string names() const {
+    std::string all;
+    for (auto const& row : rows_) all += (all.empty() ? "" : ", ") + row->name;
+    return all;
+  }
+  /// f(row) for every row.
+  template <class F> void for_each(F const& f) const {
+    for (auto const& row : rows_) f(*row);
+  }
+
+ private:
+  std::vector<std::unique_ptr<codec_row<V>>> rows_;  // rows stay where they are
+};
+
+/// A codec with its settings, read from text.
+template <class V> struct named_codec {
+  codec_row<V> const* row;
+  codec_settings settings;
+
+  /// "thc:bits=4"; names(text()) is the same again.
+  std::string text() const {
+    auto const values = settings.text();
+    return values.empty() ? row->name : row->name + ":" + values;
+  }
+};
+
+/// Reads `name`, `name:value` or `name:key=value,key=value`, such as "fp16", "error_bounded:1e-4" or
+/// "thc:bits=4,unbiased=yes"; the key of a lone value is the codec's first.
+/// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
+///                                the text says what there is
+template <class V>
+named_codec<V> codec_from(codec_table<V> const& table, std::string_view text) {
+  auto const colon = table.find(text) ? text.npos : text.find(':');
+  auto const& row = table.at(text.substr(0, colon));
+  named_codec<V> found{&row, codec_settings(row)};
+  try {
+    auto rest = colon == text.npos ? std::string_view() : text.substr(colon + 1);
+    if (colon != text.npos && rest.empty())
+      throw std::invalid_argument("nothing follows the ':'");
+    for (bool is_first = true; !rest.empty(); is_first = false) {
+      auto const word = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+      auto const equals = word.find('=');
+      if (equals != word.npos)
+        found.settings.set(word.substr(0, equals), word.substr(equals + 1));
+      else if (is_first && !row.keys.empty())
+        found.settings.set(row.keys.front().name, word);
+      else
+        throw std::invalid_argument("'" + std::string(word) + "' is no key=value");
+    }
+    found.settings.require_all();
+  } catch (std::invalid_argument const& why) {
+    throw std::invalid_argument("codec '" + std::string(text) + "': " + why.what());
+  }
+  return found;
+}
+
+}  // namespace hcomp

@@ -1,0 +1,227 @@
+#pragma once
+/// @file
+/// Plans by the name of their codec.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+namespace detail {
+
+using enum codec_key::kind;
+
+inline codec_key magnitude_key() {
+  return {"magnitude", real, std::numeric_limits<float>::min(), std::numeric_limits<float>::max(),
+          1,           "what a sign is worth"};
+}
+inline std::vector<codec_key> thc_keys() {
+  thc_options const usual;
+  return {{"bits", whole, 1, 8, usual.bits, "of one rank's value"},
+          {"granularity", whole, 0, 255, usual.granularity,
+           "steps between the lowest and the highest level; 0: as the ranks allow"},
+          {"truncation", real, 1e-9, 0.5, usual.truncation, "share of values beyond the levels"},
+          {"transform", whole, 64, 16384, usual.transform, "values that are rotated together"},
+          {"unbiased", yes_no, 0, 1, usual.unbiased ? 1.0 : 0.0,
+           "divided by what truncation leaves"}};
+}
+inline thc_options thc_options_of(codec_settings const& s) {
+  return {.bits = s.whole("bits"),
+          .granularity = s.whole("granularity"),
+          .truncation = s["truncation"],
+          .transform = s.whole("transform"),
+          .unbiased = s.yes("unbiased")};
+}
+
+inline codec_row<float> inceptionn_row() {
+  inceptionn_options const usual;
+  return row_of<inceptionn>(
+      {.name = "inceptionn",
+       .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
+       .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},
+                {"fitted", yes_no, 0, 1, 1, "scaled by the largest value of every call"},
+                {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
+                {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
+       .promise = sum_promise::bounded,
+       .carries_nonfinite = true},
+      [](codec_settings const& s) {
+        return inceptionn({.bound_exponent = s.whole("E"),
+                           .prescale = s.whole("prescale"),
+                           .rounding = s.yes("nearest") ? inceptionn_rounding::nearest
+                                                        : inceptionn_rounding::truncate,
+                           .fitted = s.yes("fitted")});
+      });
+}
+inline codec_row<float> error_bounded_row() {
+  return row_of<error_bounded_stream>(
+      {.name = "error_bounded",
+       .about = "bytes by content; no value of a sum is off by more than the bound",
+       .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
+                {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
+                 "values up to 2^magnitude_bits steps are integers"}},
+       .promise = sum_promise::bounded,
+       .carries_nonfinite = true},
+      [](codec_settings const& s) {
+        return error_bounded_stream(
+            {.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+      });
+}
+
+inline codec_row<float> sparse_row() {
+  using enum algorithm_kind;
+  codec_row<float> row{{.name = "sparse",
+                        .about = "the bits of an uncompressed sum; common zeros are not sent",
+                        .keys = {{"fixed", whole, 0, 64, 0,
+                                  "bits of fixed point, 32 or 64, exact in any order; 0: floats"},
+                                 {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
+                                 {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
+                                 {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
+                        .algorithms = {direct, ring, torus, doubling, aggregator},
+                        .promise = sum_promise::exact,
+                        .takes_feedback = false,
+                        .carries_nonfinite = true,
+                        .also = {"lossless"}},
+                       {}};
+  row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
+    auto const& s = asked.settings;
+    sparse_plan_options const options{.ways = {.dense = s.yes("dense"),
+                                               .packed = s.yes("packed"),
+                                               .sketched = s.yes("sketched")},
+                                      .plan = asked.options};
+    auto const of = [&]<class Lane>(Lane) -> std::unique_ptr<plan_body<float>> {
+      using plan_of = sparse_plan<Lane, any_transport, host_executor>;
+      return std::make_unique<some_plan<plan_of>>(asked.values, asked.transport, asked.executor,
+                                                  options);
+    };
+    switch (s.whole("fixed")) {
+      case 0: return of(float{});
+      case 32: return of(std::uint32_t{});
+      case 64: return of(std::uint64_t{});
+    }
+    throw std::invalid_argument("codec 'sparse': fixed is 0, 32 or 64, not " +
+                                std::to_string(s.whole("fixed")));
+  };
+  return row;
+}
+
+template <class V> std::vector<codec_row<V>> builtin_rows() {
+  std::vector<codec_row<V>> rows;
+  rows.push_back(row_of<identity<V>>({.name = "identity",
+                                      .about = "uncompressed values, to compare with",
+                                      .promise = sum_promise::rounded,
+                                      .carries_nonfinite = true},
+                                     [](codec_settings const&) { return identity<V>{}; }));
+  rows.push_back(
+      row_of<float_cast<float16, V>>({.name = "fp16",
+                                      .about = "2 bytes a value; error 2^-11 of it a rounding, up "
+                                               "to 65504",
+                                      .promise = sum_promise::rounded,
+                                      .also = {"float_cast:fp16"}},
+                                     [](codec_settings const&) { return float_cast<float16, V>{}; }));
+  rows.push_back(row_of<float_cast<bfloat16, V>>(
+      {.name = "bf16",
+       .about = "2 bytes a value; error 2^-8 of it a rounding",
+       .promise = sum_promise::rounded,
+       .also = {"float_cast:bf16"}},
+      [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
+  rows.push_back(row_of<sign<V>>(
+      {.name = "sign",
+       .about = "1 bit a value, the sign of a rank drawn at random; for training",
+       .keys = {magnitude_key()},
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) {
+        return sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+      }));
+  rows.push_back(row_of<sign_count<V>>(
+      {.name = "sign_count",
+       .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
+       .keys = {magnitude_key()},
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) {
+        return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+      }));
+  rows.push_back(row_of<thc<V>>(
+      {.name = "thc",
+       .about = "1 to 8 bits a value of a rank, more of a sum; for training",
+       .keys = thc_keys(),
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) { return thc<V>(thc_options_of(s)); }));
+  rows.push_back(row_of<uniform_thc<V>>(
+      {.name = "uniform_thc",
+       .about = "thc with equidistant levels, for which nothing is looked up",
+       .keys = thc_keys(),
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
+  if constexpr (std::is_same_v<V, float>) {
+    rows.push_back(sparse_row());
+    rows.push_back(inceptionn_row());
+    rows.push_back(error_bounded_row());
+  }
+  return rows;
+}
+
+}  // namespace detail
+
+/// All codecs for values of type V that can be chosen by name: hcomp's, and those that were added.
+/// One per program or library; add to it before threads read it.
+template <class V> codec_table<V>& codec_rows() {
+  static codec_table<V> rows(detail::builtin_rows<V>());
+  return rows;
+}
+
+/// A plan by the name of its codec:
+///
+///     auto sum = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
+///     sum.all_reduce(gradient, feedback, {.step = step, .result = hcomp::reduction::mean});
+///
+/// Names and settings: `codec_rows<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
+/// Transport and executor are used, not owned, and must outlive the plan.
+/// @param total_weight  largest of a sum; 0: weights are 1
+/// @throws std::invalid_argument  no such codec or setting; otherwise as plan
+/// Cost: its user compiles plans of all codecs, once per type of values.
+template <class V, Transport T>
+any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
+                      host_executor& executor, plan_options const& options = {},
+                      std::uint32_t total_weight = 0) {
+  auto const named = codec_from(codec_rows<V>(), codec);
+  std::unique_ptr<any_transport> kept;
+  any_transport* over;
+  if constexpr (std::is_same_v<T, any_transport>) {
+    over = &transport;
+  } else {
+    kept = std::make_unique<any_transport>(transport);
+    over = kept.get();
+  }
+  auto const ranks = static_cast<std::uint32_t>(transport.size());
+  auto body = named.row->make({named.settings, values, *over, executor, options,
+                               total_weight > 0 ? total_weight : ranks});
+  return {named.text(), std::move(kept), std::move(body)};
+}
+
+}  // namespace hcomp

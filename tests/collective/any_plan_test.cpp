@@ -1,0 +1,179 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr int ranks = 3;
+constexpr std::size_t many = 5000;
+
+std::vector<std::vector<float>> inputs() {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(many, 4, rank));
+  return x;
+}
+/// A name with all that must be given.
+std::string named(codec_facts const& codec) {
+  return codec.name == "error_bounded" ? "error_bounded:1e-3" : codec.name;
+}
+std::string text_of(std::string const& name) {
+  return outcome_of([&] { codec_from(codec_rows<float>(), name); }).text;
+}
+
+}  // namespace
+
+TEST_CASE("codec rows: names are different, and every row says what it is") {
+  std::set<std::string> names;
+  codec_rows<float>().for_each([&](codec_row<float> const& row) {
+    CAPTURE(row.name);
+    CHECK(names.insert(row.name).second);
+    for (auto const& other : row.also) CHECK(names.insert(other).second);
+    CHECK_FALSE(row.about.empty());
+    CHECK_FALSE(row.algorithms.empty());
+    CHECK_FALSE((row.wants_feedback && !row.takes_feedback));
+    for (auto const& key : row.keys) {
+      CAPTURE(key.name);
+      CHECK_FALSE(key.about.empty());
+      CHECK(key.least < key.most);
+      if (key.usual) CHECK(key.read(key.text(*key.usual)) == *key.usual);
+    }
+    // what is read is written so that it can be read again
+    auto const once = codec_from(codec_rows<float>(), named(row));
+    CHECK(codec_from(codec_rows<float>(), once.text()).text() == once.text());
+  });
+  CHECK(codec_rows<double>().find("thc"));
+  CHECK_FALSE(codec_rows<double>().find("inceptionn"));
+}
+
+TEST_CASE("codec names: settings by key or, the first of them, by place") {
+  auto const read = [](std::string const& text) {
+    return codec_from(codec_rows<float>(), text).text();
+  };
+  CHECK(read("thc") == "thc");
+  CHECK(read("thc:bits=4") == "thc");  // as usual
+  CHECK(read("thc:2") == "thc:bits=2");
+  CHECK(read("thc:unbiased=yes,bits=8") == "thc:bits=8,unbiased=yes");
+  CHECK(read("float_cast:bf16") == "bf16");
+  CHECK(read("lossless") == "sparse");
+  CHECK(read("error_bounded:2.5e-3") == "error_bounded:bound=0.0025");
+  CHECK(read("inceptionn:6,fitted=no") == "inceptionn:E=6,fitted=no");
+}
+
+TEST_CASE("codec names: what cannot be meant is refused, and the text says what there is") {
+  CHECK(text_of("gzip").starts_with("no codec is called 'gzip'; hcomp has: identity, fp16, "));
+  CHECK(text_of("").starts_with("no codec is called ''; "));
+  CHECK(text_of("thc:bits=9") ==
+        "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");
+  CHECK(text_of("thc:bits=2.5") ==
+        "codec 'thc:bits=2.5': 'bits=2.5': bits is a whole number from 1 to 8");
+  CHECK(text_of("thc:unbiased=1") ==
+        "codec 'thc:unbiased=1': 'unbiased=1': unbiased is yes or no");
+  CHECK(text_of("thc:level=3") ==
+        "codec 'thc:level=3': it has no key 'level'; it has: bits, granularity, truncation, "
+        "transform, unbiased");
+  CHECK(text_of("thc:") == "codec 'thc:': nothing follows the ':'");
+  CHECK(text_of("thc:2,3") == "codec 'thc:2,3': '3' is no key=value");
+  CHECK(text_of("identity:4") == "codec 'identity:4': '4' is no key=value");
+  CHECK(text_of("fp16:bits=4") == "codec 'fp16:bits=4': it has no key 'bits'; it has none");
+  CHECK(text_of("error_bounded")
+            .starts_with("codec 'error_bounded': it needs bound, most that a value of the sum may "
+                         "be off: a number from "));
+  CHECK(text_of("sparse:fixed=16") == "");  // read, but
+  loopback_world world(1);
+  loopback transport(world, 0);
+  host_executor executor;
+  CHECK_THROWS_WITH_AS(make_plan<float>("sparse:fixed=16", 10, transport, executor),
+                       "codec 'sparse': fixed is 0, 32 or 64, not 16", std::invalid_argument);
+}
+
+TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks the same bits") {
+  codec_rows<float>().for_each([](codec_row<float> const& row) {
+    for (auto const kind : row.algorithms) {
+      algorithm const how{kind};
+      CAPTURE(row.name);
+      CAPTURE(how.name());
+      auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+        host_executor executor;
+        auto sum =
+            make_plan<float>(named(row), many, transport, executor, {.how = how});
+        auto moved = std::move(sum);
+        CHECK(moved.values() == many);
+        moved.set_magnitude(0.5);
+        CHECK(moved.all_reduce(mine).weight == ranks);
+      });
+      for (auto const& one : found) CHECK(first_difference(one, found[0]) == nowhere);
+      CHECK(first_difference(found[0], inputs()[0]) != nowhere);
+    }
+  });
+}
+
+TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {
+  auto const summed = [](bool by_name, bool over_any) {
+    return on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+      host_executor executor(2);
+      any_transport over(transport);
+      error_feedback<float> feedback(many);
+      auto const run = [&](auto& sum) {
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          sum.all_reduce(mine, feedback, {.step = step, .result = reduction::mean});
+          sum.reduce_scatter(mine, feedback, {.step = step});
+          sum.all_gather(mine, {.step = step});
+          mine[sum.owned().first] += 1;
+        }
+      };
+      if (by_name) {
+        auto sum = over_any ? make_plan<float>("thc:bits=2", many, over, executor)
+                            : make_plan<float>("thc:bits=2", many, transport, executor);
+        CHECK(sum.codec() == "thc:bits=2");
+        run(sum);
+      } else {
+        plan sum(many, fit(thc<float>({.bits = 2}), ranks), transport, executor);
+        run(sum);
+      }
+    });
+  };
+  auto const by_type = summed(false, false);
+  CHECK(summed(true, false) == by_type);
+  CHECK(summed(true, true) == by_type);
+}
+
+TEST_CASE("any_plan: feedback that a codec has no use for is refused on all ranks, nobody waits") {
+  for (bool const scatters : {false, true})
+    for (std::string const name : {"inceptionn", "error_bounded:1e-3", "sparse"}) {
+      CAPTURE(name);
+      auto const outcomes = [&](std::string const& of_rank_1) {
+        return outcomes_on(ranks, [&](loopback& transport) {
+          host_executor executor;
+          std::vector<float> x(many);
+          error_feedback<float> feedback(many);
+          auto sum = make_plan<float>(transport.rank() == 1 ? of_rank_1 : name, many, transport,
+                                      executor, {.how = {algorithm_kind::ring}});
+          scatters ? sum.reduce_scatter(x, feedback) : sum.all_reduce(x, feedback);
+        });
+      };
+      auto const alike = outcomes(name);
+      CAPTURE(to_text(alike));
+      CHECK(all_ended_alike(alike, "invalid_argument"));
+      CHECK(alike[0].text.find("takes no feedback") != std::string::npos);
+      CHECK(all_ended_alike(outcomes("thc"), "disagreement_error"));
+    }
+}
