@@ -198,7 +198,7 @@ template <class V> struct sum_of {
 
   sum_of(method const& how, std::size_t values, hcomp::any_transport& transport,
          hcomp::host_executor& executor)
-      : plan(hcomp::drop_in::make_vector_sum<V>(how, values, transport, executor)) {
+      : plan(std::make_unique<hcomp::drop_in::vector_sum<V>>(how, values, transport, executor)) {
     if (how.feedback) residual.emplace(values);
   }
 };

@@ -5,10 +5,13 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <type_traits>
 #include <utility>
+
+#include "rows.hpp"
 
 namespace hcomp::drop_in {
 
@@ -19,67 +22,57 @@ constexpr int most_int = std::numeric_limits<int>::max();
 
 // ---- What there is
 
-struct codec_facts {
-  std::string_view name;
-  bool float_only;
-  std::vector<algorithm_kind> ways;  ///< the first unless asked otherwise
-  std::string_view about;
+/// What a rule can say of a codec; none: there is no such codec.
+struct choice_of_codec {
+  std::string_view name, about;
+  hcomp::codec_facts const* row;  ///< none: MPI's own sum
+
+  bool float_only() const { return row && !codec_rows<double>().find(name); }
+  bool wants_feedback() const { return row && row->wants_feedback; }
+  /// Those that are not set in every call.
+  std::vector<codec_key> keys() const {
+    std::vector<codec_key> keys;
+    if (row) keys = row->keys;
+    std::erase_if(keys, [](codec_key const& one) { return one.name == "magnitude"; });
+    return keys;
+  }
+  std::vector<algorithm_kind> ways() const {
+    return row ? row->algorithms : std::vector<algorithm_kind>{};
+  }
 };
 
-std::vector<codec_facts> const& codecs() {
+std::vector<choice_of_codec> const& codecs() {
   static auto const all = [] {
-    using enum algorithm_kind;
-    std::vector<algorithm_kind> const blocks{ring, torus, direct, doubling};
-    std::vector<algorithm_kind> const streams{ring, torus, direct};
-    std::vector<algorithm_kind> const of_sign{ring, torus, direct, doubling, owner};
-    return std::vector<codec_facts>{
-        {"none", false, {}, "MPI's own sum, untouched"},
-        {"lossless", true, {direct}, "the bits of an uncompressed sum; common zeros are not sent"},
-        {"identity", false, blocks, "hcomp's own sum of uncompressed values, to compare with"},
-        {"fp16", false, blocks, "2 bytes a value; error 2^-11 of it a rounding, up to 65504"},
-        {"bf16", false, blocks, "2 bytes a value; error 2^-8 of it a rounding"},
-        {"sign", false, of_sign, "1 bit a value, the sign of a rank drawn at random; for training"},
-        {"thc", false, blocks, "1 to 8 bits a value of a rank, more of a sum; for training"},
-        {"inceptionn", true, streams,
-         "0 to 4 bytes a value; what is below 2^-E of the peak is lost"},
-        {"error_bounded", true, streams,
-         "bytes by content; no value of a sum is off by more than B"}};
+    std::vector<choice_of_codec> list{{"none", "MPI's own sum, untouched", nullptr}};
+    codec_rows<float>().for_each([&](hcomp::codec_facts const& row) {
+      list.push_back({row.name, row.about, &row});
+    });
+    return list;
   }();
   return all;
 }
 
-codec_facts const* facts_of(std::string_view codec) {
-  auto const found = std::ranges::find(codecs(), codec, &codec_facts::name);
-  return found == codecs().end() ? nullptr : &*found;
+choice_of_codec const* find_codec(std::string_view name) {
+  for (auto const& one : codecs())
+    if (one.row ? one.row->is_called(name) : one.name == name) return &one;
+  return nullptr;
 }
-
-/// For these the residual is worth its memory.
-bool feeds_back(std::string_view codec) { return codec == "sign" || codec == "thc"; }
 
 struct key_facts {
   std::string_view name, value;
-  std::string_view whose;  ///< codecs, "all", or "all but none"
+  std::string_view whose;  ///< "all", "all but none", or "feedback": codecs that want it
   std::string_view about;
 
-  bool is_of(std::string_view codec) const {
-    if (whose == "all") return true;
-    if (whose == "all but none") return codec != "none";
-    for (auto rest = whose; !rest.empty();) {
-      auto const end = std::min(rest.find(' '), rest.size());
-      if (rest.substr(0, end) == codec) return true;
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    return false;
+  bool is_of(choice_of_codec const& codec) const {
+    return whose == "all" || (whose == "all but none" && codec.row) ||
+           (whose == "feedback" && codec.wants_feedback());
   }
 };
 
 constexpr std::array rule_keys{
-    key_facts{"bits", "1..8", "thc", "of one rank's value; default 4"},
-    key_facts{"E", "1..14", "inceptionn", "errors up to 2^-E of the largest value; default 10"},
-    key_facts{"bound", "B", "error_bounded", "most a value may be off, such as 1e-4; needed"},
-    key_facts{"feedback", "yes|no", "sign thc", "what was lost is added next time; default yes"},
+    key_facts{"feedback", "yes|no", "feedback", "what was lost is added next time; default yes"},
     key_facts{"algorithm", "NAME", "all but none",
-              "ring, torus, torus:RxC, direct, doubling, owner (sign only)"},
+              "ring, torus, torus:RxC, direct, doubling, owner, aggregator"},
     key_facts{"turns", "N", "all but none", "tensors that share one buffer in turns; default 1"},
     key_facts{"threads", "N", "all but none", "that encode and decode, per rank; default 1"},
     key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},
@@ -108,16 +101,17 @@ std::string joined(auto const& list, auto const& name) {
 std::string names_of(auto const& list) {
   return joined(list, [](auto const& one) { return one.name; });
 }
-std::string ways_of(codec_facts const& codec) {
-  return joined(codec.ways, [](algorithm_kind kind) {
+std::string ways_of(choice_of_codec const& codec) {
+  return joined(codec.ways(), [](algorithm_kind kind) {
     return kind == algorithm_kind::torus ? "torus, torus:RxC" : algorithm{.kind = kind}.name();
   });
 }
-std::string keys_of(std::string_view codec) {
-  std::vector<key_facts> own;
+std::string keys_of(choice_of_codec const& codec) {
+  std::vector<std::string> own;
+  for (auto const& one : codec.keys()) own.push_back(one.name);
   for (auto const& one : rule_keys)
-    if (one.is_of(codec)) own.push_back(one);
-  return names_of(own);
+    if (one.is_of(codec)) own.emplace_back(one.name);
+  return joined(own, [](std::string const& name) { return name; });
 }
 
 // ---- Writing
@@ -127,10 +121,6 @@ std::string size_text(std::size_t bytes) {
     if ((size & (size - 1)) == 0 && bytes > 0 && bytes % size == 0)
       return std::to_string(bytes / size).append(unit);
   return std::to_string(bytes);
-}
-std::string double_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
 
@@ -201,24 +191,15 @@ struct assignment {
       refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
     return count * factor;
   }
-  /// What error_bounded can do with any number of ranks.
-  double bound() const {
-    double result = 0;
-    char const* const end = value.data() + value.size();
-    auto const read = std::from_chars(value.data(), end, result);
-    if (read.ec != std::errc{} || read.ptr != end || !(result >= 0x1p-90) || !(result <= 0x1p100))
-      refuse(std::string(key) +
-             " is a number from 2^-90 (8.1e-28) to 2^100 (1.2e30), such as 1e-4");
-    return result;
-  }
-  algorithm way(codec_facts const& codec) const {
+  algorithm way(choice_of_codec const& codec) const {
     algorithm how;
     try {
       how = algorithm::from(value);
     } catch (std::invalid_argument const& what) {
       refuse(what.what());
     }
-    if (std::ranges::find(codec.ways, how.kind) == codec.ways.end())
+    auto const ways = codec.ways();
+    if (std::ranges::find(ways, how.kind) == ways.end())
       refuse("codec '" + std::string(codec.name) + "' goes by " + ways_of(codec));
     return how;
   }
@@ -238,11 +219,8 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
   seen.push_back(one.key);
 }
 
-void apply(assignment const& one, codec_facts const& codec, rule& to) {
+void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
-  if (key == "bits") to.sum.bits = one.number(1, 8);
-  if (key == "E") to.sum.exponent = one.number(1, 14);
-  if (key == "bound") to.sum.bound = one.bound();
   if (key == "feedback") to.sum.feedback = one.yes();
   if (key == "algorithm") to.sum.how = one.way(codec);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
@@ -253,28 +231,59 @@ void apply(assignment const& one, codec_facts const& codec, rule& to) {
   if (key == "check") to.check_every = one.number(0, most_int);
 }
 
+/// "bits=4,unbiased=yes": the first key also as usual, unless it is off, so that a reader sees it.
+std::string keys_text(choice_of_codec const& codec, codec_settings const& given) {
+  auto const keys = codec.keys();
+  std::string text;
+  for (auto const& key : keys)
+    if (auto const value = given[key.name];
+        (key.name == keys[0].name && value != 0) || value != key.usual)
+      text += (text.empty() ? "" : ",") + key.name + "=" + key.text(value);
+  return text;
+}
+
 /// The rule of a clause, but for the type.
-rule rule_in(clause const& where, codec_facts const& codec, std::string_view words) {
+rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view words) {
   rule result;
   result.sum.codec = codec.name;
-  result.sum.feedback = feeds_back(codec.name);
-  if (!codec.ways.empty()) result.sum.how.kind = codec.ways.front();
-  if (codec.name == "none") result.min_bytes = 0;
+  result.sum.feedback = codec.wants_feedback();
+  auto const own = codec.keys();
+  auto const is_own = [&](std::string_view key) {
+    return std::ranges::find(own, key, &codec_key::name) != own.end();
+  };
+  if (codec.row)
+    result.sum.how.kind = codec.row->algorithms.front();
+  else
+    result.min_bytes = 0;
+  std::optional<codec_settings> settings;
+  if (codec.row) settings.emplace(*codec.row);
   std::vector<std::string_view> seen;
   for (bool first = true; !(words = trimmed(words)).empty(); first = false) {
     auto const word = cut(words, spaces);
-    bool const is_bound = first && codec.name == "error_bounded" && word.find('=') == word.npos;
-    auto const one = is_bound ? assignment{where, "bound", word} : assignment_in(where, word);
+    bool const is_value = first && !own.empty() && word.find('=') == word.npos && !is_own(word);
+    auto const one =
+        is_value ? assignment{where, own.front().name, word} : assignment_in(where, word);
     auto const key = std::ranges::find(rule_keys, one.key, &key_facts::name);
-    if (key == rule_keys.end() || !key->is_of(codec.name))
+    bool const is_of_rule = key != rule_keys.end() && key->is_of(codec);
+    if (!is_own(one.key) && !is_of_rule)
       one.refuse("codec '" + std::string(codec.name) + "' has no key '" + std::string(one.key) +
-                 "'; there are: " + keys_of(codec.name));
+                 "'; there are: " + keys_of(codec));
     refuse_second(one, seen);
-    apply(one, codec, result);
+    if (is_of_rule) {
+      apply(one, codec, result);
+      continue;
+    }
+    try {
+      settings->set(one.key, one.value);
+    } catch (std::invalid_argument const& why) {
+      where.refuse(why.what());
+    }
   }
-  if (codec.name == "error_bounded" && result.sum.bound == 0)
-    where.refuse(
-        "error_bounded needs to know how far a value of the sum may be off, such as bound=1e-4");
+  try {
+    if (settings) result.sum.keys = keys_text(codec, *settings);
+  } catch (std::invalid_argument const& why) {
+    where.refuse("codec '" + std::string(codec.name) + "': " + why.what());
+  }
   if (result.min_bytes > result.max_bytes)
     where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
                  std::to_string(result.max_bytes) + ", so it is for no vector");
@@ -298,11 +307,11 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
     where.refuse("no type is called '" + std::string(type) + "'; there are: float, double, all");
   if (name.empty())
     where.refuse("a codec is missing behind the ':'; there are: " + names_of(codecs()));
-  auto const* const codec = facts_of(name);
+  auto const* const codec = find_codec(name);
   if (!codec)
     where.refuse("no codec is called '" + std::string(name) +
                  "'; there are: " + names_of(codecs()));
-  if (codec->float_only && type == "double")
+  if (codec->float_only() && type == "double")
     where.refuse("codec '" + std::string(name) + "' is for float only, not for double");
 
   auto one = rule_in(where, *codec, rest);
@@ -311,7 +320,7 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   for (auto const which : {value_type::float32, value_type::float64}) {
     one.type = which;
     if (type != "all" && type != to_text(which)) continue;
-    if (codec->float_only && which != value_type::float32) continue;
+    if (codec->float_only() && which != value_type::float32) continue;
     auto const before =
         std::ranges::find_if(rules, [&](rule const& other) { return covers(other, one); });
     if (before != rules.end()) {
@@ -355,12 +364,13 @@ std::string method::text() const {
   auto const add = [&](std::string_view key, std::string_view value) {
     text.append(" ").append(key).append("=").append(value);
   };
-  auto const* const facts = facts_of(codec);
-  if (codec == "thc") add("bits", std::to_string(bits));
-  if (codec == "inceptionn") add("E", std::to_string(exponent));
-  if (codec == "error_bounded") add("bound", double_text(bound));
-  if (feeds_back(codec)) add("feedback", yes_no(feedback));
-  if (facts && !facts->ways.empty() && how != algorithm{.kind = facts->ways.front()})
+  auto const* const known = find_codec(codec);
+  for (auto rest = std::string_view(keys); !rest.empty();) {
+    auto const key = cut(rest, ",");
+    text.append(" ").append(key);
+  }
+  if (known && known->wants_feedback()) add("feedback", yes_no(feedback));
+  if (known && known->row && how != algorithm{.kind = known->row->algorithms.front()})
     add("algorithm", how.name());
   if (turns != 1) add("turns", std::to_string(turns));
   if (threads != 1) add("threads", std::to_string(threads));
@@ -443,8 +453,8 @@ std::vector<std::string> const& codec_names() {
 }
 
 std::string_view about_codec(std::string_view codec) {
-  auto const* const facts = facts_of(codec);
-  return facts ? facts->about : std::string_view{};
+  auto const* const known = find_codec(codec);
+  return known ? known->about : std::string_view{};
 }
 
 std::string help() {
@@ -461,15 +471,17 @@ std::string help() {
   };
   text += "\nCodecs\n";
   for (auto const& one : codecs())
-    line(std::string(one.name) + (one.float_only ? " (float only)" : ""), one.about);
+    line(std::string(one.name) + (one.float_only() ? " (float only)" : ""), one.about);
   auto const lines = [&](auto const& keys) {
-    for (auto const& one : keys) {
-      auto left = std::string(one.name).append("=").append(one.value);
-      bool const own = !one.whose.empty() && !one.whose.starts_with("all");
-      line(left,
-           own ? std::string(one.whose).append(": ").append(one.about) : std::string(one.about));
-    }
+    for (auto const& one : keys)
+      line(std::string(one.name).append("=").append(one.value), one.about);
   };
+  text += "\nKeys of codecs\n";
+  for (auto const& codec : codecs())
+    for (auto const& key : codec.keys())
+      line(key.name + "=" + key.values(),
+           std::string(codec.name) + ": " + key.about +
+               (key.usual ? "; default " + key.text(*key.usual) : "; needed"));
   text += "\nKeys of a rule\n";
   lines(rule_keys);
   text += "\nKeys for the whole program\n";

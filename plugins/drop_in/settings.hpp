@@ -20,16 +20,16 @@ std::string_view to_text(value_type type);
 /// How vectors are summed.
 struct method {
   std::string codec = "none";  ///< one of codec_names()
+  std::string keys = {};       ///< of the codec, the first of them always: "bits=4,unbiased=yes"
   algorithm how = {};          ///< the codec's own unless asked otherwise
-  int bits = 4;                ///< of thc
-  int exponent = 10;           ///< E of inceptionn: its bound is 2^-E of the largest value
-  double bound = 0;            ///< of error_bounded: largest error of a value of the sum
   bool feedback = false;       ///< what a rank's encoding lost is added to its next vector
   int turns = 1;               ///< tensors that share one buffer, one after the other
   int threads = 1;             ///< that encode and decode, per rank
 
   /// As it would be asked for: "thc bits=4 feedback=yes".
   std::string text() const;
+  /// As make_plan reads it: "thc:bits=4".
+  std::string row_text() const { return keys.empty() ? codec : codec + ":" + keys; }
   friend bool operator==(method const&, method const&) = default;
 };
 
@@ -79,7 +79,7 @@ struct settings {
   friend bool operator==(settings const&, settings const&) = default;
 };
 
-/// none, lossless, identity, fp16, bf16, sign, thc, inceptionn, error_bounded.
+/// none, which is MPI's own sum, and those of codec_rows.
 std::vector<std::string> const& codec_names();
 /// What it does and costs, in a line; empty if there is no such codec.
 std::string_view about_codec(std::string_view codec);

@@ -65,9 +65,11 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   if (type == value_type::float32)
-    one.of_float = make_vector_sum<float>(how, values, transport_, *one.executor, segment_bytes);
+    one.of_float =
+        std::make_unique<vector_sum<float>>(how, values, transport_, *one.executor, segment_bytes);
   else
-    one.of_double = make_vector_sum<double>(how, values, transport_, *one.executor, segment_bytes);
+    one.of_double =
+        std::make_unique<vector_sum<double>>(how, values, transport_, *one.executor, segment_bytes);
   plans_.push_front(std::move(one));
   return plans_.front();
 }
@@ -99,13 +101,12 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     return static_cast<std::size_t>(counts[static_cast<std::size_t>(r)]);
   };
   // Of a plan for nothing, which takes no memory.
-  std::size_t const unit =
-      how.how.kind == algorithm_kind::doubling
-          ? 0
-          : plan_for(type_of<V>, 0, how, segment_bytes).template of<V>().unit_of_parts();
+  auto const& for_nothing = plan_for(type_of<V>, 0, how, segment_bytes).template of<V>();
+  std::size_t const unit = how.how.kind == algorithm_kind::doubling ? 0 : for_nothing.part_unit();
+  bool const needs_all = for_nothing.has_magnitude();
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
-  bool const in_parts = unit > 0 && values < 2 * all && (how.codec != "sign" || values == all);
+  bool const in_parts = unit > 0 && values < 2 * all && (!needs_all || values == all);
 
   if (!in_parts) {
     std::vector<V> sum;

@@ -40,7 +40,7 @@ class summer {
   ///                a memory_error
   /// @param buffer  what tells one tensor from another, see tensor_key
   /// @param segment_bytes  of messages, see plan_options
-  /// @throws as vector_sum::all_reduce and make_vector_sum
+  /// @throws as vector_sum::all_reduce and its constructor
   report all_reduce(value_type type, void* x, std::size_t values, method const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes);
 

@@ -45,8 +45,7 @@ template <class T = float> struct steps {
       hcomp::store_aligned(block, 0, hcomp::make_header(tag, n, nonfinite, origin));
     group.sync();
   }
-  template <class Group>
-  void merge_block(Group group, std::byte* acc, std::byte const* in) const {
+  template <class Group> void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     hcomp::merge_checked<steps>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
       for (int i = group.lane(); i < mine.values; i += Group::lanes)
         put(acc, i, get(acc, i) + get(in, i));

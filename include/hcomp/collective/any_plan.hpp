@@ -35,6 +35,7 @@ template <class V> class plan_body {
 
   virtual std::size_t values() const = 0;
   virtual value_range owned() const = 0;
+  virtual std::size_t part_unit() const = 0;
   virtual report all_reduce(std::span<V> x, call_options const& call) = 0;
   virtual report all_reduce(std::span<V> x, error_feedback<V>& feedback,
                             call_options const& call) = 0;
@@ -57,6 +58,7 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
 
   std::size_t values() const override { return plan_.values(); }
   value_range owned() const override { return plan_.owned(); }
+  std::size_t part_unit() const override { return plan_.part_unit(); }
   report all_reduce(std::span<V> x, call_options const& call) override {
     return plan_.all_reduce(x, call);
   }
@@ -106,6 +108,8 @@ template <class V> class any_plan {
   std::size_t values() const { return body_->values(); }
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return body_->owned(); }
+  /// All ranks own as many values where this times the ranks divides them; 0 if every rank owns all.
+  std::size_t part_unit() const { return body_->part_unit(); }
   /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
   /// not mind. Equal on all ranks.
   /// @throws std::invalid_argument  not finite

@@ -9,10 +9,10 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/automatic_options.hpp>
 #include <hcomp/collective/choose.hpp>
 #include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/detail/automatic_agreement.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>

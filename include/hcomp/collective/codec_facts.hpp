@@ -45,6 +45,11 @@ struct codec_key {
     char digits[32];
     return {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
   }
+  /// "yes|no", "1..8" or "NUMBER".
+  std::string values() const {
+    if (is == kind::yes_no) return "yes|no";
+    return is == kind::whole ? text(least) + ".." + text(most) : "NUMBER";
+  }
   /// "yes or no", "a whole number from 1 to 8".
   std::string range() const {
     if (is == kind::yes_no) return "yes or no";
@@ -61,9 +66,9 @@ struct codec_key {
 
 /// What a codec promises of a sum.
 enum class sum_promise {
-  exact,    ///< the bits of some uncompressed sum
-  rounded,  ///< every encoding and every addition rounds to the precision of the code
-  bounded,  ///< no value of the sum is off by more than the codec says
+  exact,       ///< the bits of some uncompressed sum
+  rounded,     ///< every encoding and every addition rounds to the precision of the code
+  bounded,     ///< no value of the sum is off by more than the codec says
   on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
 };
 
@@ -80,16 +85,20 @@ constexpr std::string_view to_text(sum_promise promise) {
 /// What there is to know of a codec without its type.
 struct codec_facts {
   std::string name;
-  std::string about = {};            ///< what it does and costs, in a line
-  std::vector<codec_key> keys = {};  ///< the first may be given without its name
+  std::string about = {};                       ///< what it does and costs, in a line
+  std::vector<codec_key> keys = {};             ///< the first may be given without its name
   std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
   sum_promise promise = sum_promise::rounded;
-  bool takes_feedback = true;    ///< error_feedback and global_compensation
-  bool wants_feedback = false;   ///< so much is lost that a residual is worth its memory
+  bool takes_feedback = true;   ///< error_feedback and global_compensation
+  bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
   /// NaN and infinity come out where they went in, and nothing else becomes one of them.
   bool carries_nonfinite = false;
   std::vector<std::string> also = {};  ///< other names
 
+  /// It has what any_plan::set_magnitude sets.
+  bool has_magnitude() const {
+    return std::ranges::find(keys, "magnitude", &codec_key::name) != keys.end();
+  }
   bool is_called(std::string_view text) const {
     return name == text || std::ranges::find(also, text) != also.end();
   }

@@ -121,15 +121,13 @@ template <class V> struct named_codec {
 /// "thc:bits=4,unbiased=yes"; the key of a lone value is the codec's first.
 /// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
 ///                                the text says what there is
-template <class V>
-named_codec<V> codec_from(codec_table<V> const& table, std::string_view text) {
+template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::string_view text) {
   auto const colon = table.find(text) ? text.npos : text.find(':');
   auto const& row = table.at(text.substr(0, colon));
   named_codec<V> found{&row, codec_settings(row)};
   try {
     auto rest = colon == text.npos ? std::string_view() : text.substr(colon + 1);
-    if (colon != text.npos && rest.empty())
-      throw std::invalid_argument("nothing follows the ':'");
+    if (colon != text.npos && rest.empty()) throw std::invalid_argument("nothing follows the ':'");
     for (bool is_first = true; !rest.empty(); is_first = false) {
       auto const word = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(word.size() + 1, rest.size()));

@@ -34,18 +34,21 @@ namespace detail {
 using enum codec_key::kind;
 
 inline codec_key magnitude_key() {
-  return {"magnitude", real, std::numeric_limits<float>::min(), std::numeric_limits<float>::max(),
-          1,           "what a sign is worth"};
+  return {"magnitude",
+          real,
+          std::numeric_limits<float>::min(),
+          std::numeric_limits<float>::max(),
+          1,
+          "what a sign is worth"};
 }
 inline std::vector<codec_key> thc_keys() {
   thc_options const usual;
-  return {{"bits", whole, 1, 8, usual.bits, "of one rank's value"},
-          {"granularity", whole, 0, 255, usual.granularity,
-           "steps between the lowest and the highest level; 0: as the ranks allow"},
-          {"truncation", real, 1e-9, 0.5, usual.truncation, "share of values beyond the levels"},
-          {"transform", whole, 64, 16384, usual.transform, "values that are rotated together"},
-          {"unbiased", yes_no, 0, 1, usual.unbiased ? 1.0 : 0.0,
-           "divided by what truncation leaves"}};
+  return {
+      {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
+      {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
+      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of values beyond the levels"},
+      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
+      {"unbiased", yes_no, 0, 1, usual.unbiased ? 1.0 : 0.0, "divided by what truncation leaves"}};
 }
 inline thc_options thc_options_of(codec_settings const& s) {
   return {.bits = s.whole("bits"),
@@ -80,7 +83,7 @@ inline codec_row<float> error_bounded_row() {
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "values up to 2^magnitude_bits steps are integers"}},
+                 "larger values than 2^this steps stay floats"}},
        .promise = sum_promise::bounded,
        .carries_nonfinite = true},
       [](codec_settings const& s) {
@@ -89,27 +92,26 @@ inline codec_row<float> error_bounded_row() {
       });
 }
 
-inline codec_row<float> sparse_row() {
+inline codec_row<float> lossless_row() {
   using enum algorithm_kind;
-  codec_row<float> row{{.name = "sparse",
-                        .about = "the bits of an uncompressed sum; common zeros are not sent",
-                        .keys = {{"fixed", whole, 0, 64, 0,
-                                  "bits of fixed point, 32 or 64, exact in any order; 0: floats"},
-                                 {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
-                                 {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
-                                 {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
-                        .algorithms = {direct, ring, torus, doubling, aggregator},
-                        .promise = sum_promise::exact,
-                        .takes_feedback = false,
-                        .carries_nonfinite = true,
-                        .also = {"lossless"}},
-                       {}};
+  codec_row<float> row{
+      {.name = "lossless",
+       .about = "the bits of an uncompressed sum; common zeros are not sent",
+       .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
+                {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
+                {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
+                {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
+       .algorithms = {direct, ring, torus, doubling, aggregator},
+       .promise = sum_promise::exact,
+       .takes_feedback = false,
+       .carries_nonfinite = true,
+       .also = {"sparse"}},
+      {}};
   row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
     auto const& s = asked.settings;
-    sparse_plan_options const options{.ways = {.dense = s.yes("dense"),
-                                               .packed = s.yes("packed"),
-                                               .sketched = s.yes("sketched")},
-                                      .plan = asked.options};
+    sparse_plan_options const options{
+        .ways = {.dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")},
+        .plan = asked.options};
     auto const of = [&]<class Lane>(Lane) -> std::unique_ptr<plan_body<float>> {
       using plan_of = sparse_plan<Lane, any_transport, host_executor>;
       return std::make_unique<some_plan<plan_of>>(asked.values, asked.transport, asked.executor,
@@ -120,7 +122,7 @@ inline codec_row<float> sparse_row() {
       case 32: return of(std::uint32_t{});
       case 64: return of(std::uint64_t{});
     }
-    throw std::invalid_argument("codec 'sparse': fixed is 0, 32 or 64, not " +
+    throw std::invalid_argument("codec 'lossless': fixed is 0, 32 or 64, not " +
                                 std::to_string(s.whole("fixed")));
   };
   return row;
@@ -133,28 +135,28 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
                                       .promise = sum_promise::rounded,
                                       .carries_nonfinite = true},
                                      [](codec_settings const&) { return identity<V>{}; }));
-  rows.push_back(
-      row_of<float_cast<float16, V>>({.name = "fp16",
-                                      .about = "2 bytes a value; error 2^-11 of it a rounding, up "
-                                               "to 65504",
-                                      .promise = sum_promise::rounded,
-                                      .also = {"float_cast:fp16"}},
-                                     [](codec_settings const&) { return float_cast<float16, V>{}; }));
+  rows.push_back(row_of<float_cast<float16, V>>(
+      {.name = "fp16",
+       .about = "2 bytes a value; error 2^-11 of it a rounding, up "
+                "to 65504",
+       .promise = sum_promise::rounded,
+       .also = {"float_cast:fp16"}},
+      [](codec_settings const&) { return float_cast<float16, V>{}; }));
   rows.push_back(row_of<float_cast<bfloat16, V>>(
       {.name = "bf16",
        .about = "2 bytes a value; error 2^-8 of it a rounding",
        .promise = sum_promise::rounded,
        .also = {"float_cast:bf16"}},
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
-  rows.push_back(row_of<sign<V>>(
-      {.name = "sign",
-       .about = "1 bit a value, the sign of a rank drawn at random; for training",
-       .keys = {magnitude_key()},
-       .promise = sum_promise::on_average,
-       .wants_feedback = true},
-      [](codec_settings const& s) {
-        return sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
-      }));
+  rows.push_back(
+      row_of<sign<V>>({.name = "sign",
+                       .about = "1 bit a value, the sign of a rank drawn at random; for training",
+                       .keys = {magnitude_key()},
+                       .promise = sum_promise::on_average,
+                       .wants_feedback = true},
+                      [](codec_settings const& s) {
+                        return sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+                      }));
   rows.push_back(row_of<sign_count<V>>(
       {.name = "sign_count",
        .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
@@ -164,13 +166,13 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(row_of<thc<V>>(
-      {.name = "thc",
-       .about = "1 to 8 bits a value of a rank, more of a sum; for training",
-       .keys = thc_keys(),
-       .promise = sum_promise::on_average,
-       .wants_feedback = true},
-      [](codec_settings const& s) { return thc<V>(thc_options_of(s)); }));
+  rows.push_back(
+      row_of<thc<V>>({.name = "thc",
+                      .about = "1 to 8 bits a value of a rank, more of a sum; for training",
+                      .keys = thc_keys(),
+                      .promise = sum_promise::on_average,
+                      .wants_feedback = true},
+                     [](codec_settings const& s) { return thc<V>(thc_options_of(s)); }));
   rows.push_back(row_of<uniform_thc<V>>(
       {.name = "uniform_thc",
        .about = "thc with equidistant levels, for which nothing is looked up",
@@ -179,7 +181,7 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
   if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(sparse_row());
+    rows.push_back(lossless_row());
     rows.push_back(inceptionn_row());
     rows.push_back(error_bounded_row());
   }
@@ -219,8 +221,8 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
     over = kept.get();
   }
   auto const ranks = static_cast<std::uint32_t>(transport.size());
-  auto body = named.row->make({named.settings, values, *over, executor, options,
-                               total_weight > 0 ? total_weight : ranks});
+  auto body = named.row->make(
+      {named.settings, values, *over, executor, options, total_weight > 0 ? total_weight : ranks});
   return {named.text(), std::move(kept), std::move(body)};
 }
 

@@ -132,6 +132,14 @@ template <Summable C, Transport T, Executor E> class plan {
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
+  /// All ranks own as many values where this times the ranks divides them; 0 if every rank owns all
+  /// (algorithm owner).
+  std::size_t part_unit() const {
+    if (options().how.kind == algorithm_kind::owner) return 0;
+    if constexpr (HomomorphicSum<C>) return C::block_values;
+    return layout().block_values;
+  }
+
   /// Sum `x` over all ranks, in place.
   ///
   /// @param x  values() values in the executor's memory space; on return the same bits on all

@@ -147,6 +147,9 @@ template <class Lane, Transport T, Executor E> class sparse_plan {
     return {mine.first, mine.count};
   }
 
+  /// All ranks own as many values where this times the ranks divides them.
+  std::size_t part_unit() const { return 64; }
+
   /// Sum `x` over all ranks, in place: the index of what is not zero on some rank, then the values
   /// by the way that takes fewest bytes.
   ///

@@ -1,0 +1,12 @@
+#pragma once
+/// @file
+/// The rows of codecs, compiled in files of their own: they make plans of all of them.
+
+#include <hcomp/collective/make_plan.hpp>
+
+namespace hcomp {
+
+extern template codec_table<float>& codec_rows<float>();
+extern template codec_table<double>& codec_rows<double>();
+
+}  // namespace hcomp

@@ -1,0 +1,7 @@
+#include "rows.hpp"
+
+namespace hcomp {
+
+template codec_table<double>& codec_rows<double>();
+
+}  // namespace hcomp
