@@ -31,7 +31,7 @@ endif()
 #   HCOMP_UNTIMED_TEST  of tests, whose results are all that counts
 #   HCOMP_UNTIMED_IN_TESTS  of examples and benchmarks: -O1 in a build for tests (HCOMP_QUICK_BUILD),
 #                       else nothing; people who measure want -O3
-option(HCOMP_QUICK_BUILD "Compile examples and benchmarks with -O1: for test runs, which time nothing" OFF)
+option(HCOMP_QUICK_BUILD "Compile examples and benchmarks with -O1, for one GPU architecture: for test runs" OFF)
 set(HCOMP_UNTIMED "")
 set(HCOMP_UNTIMED_TEST "")
 set(HCOMP_UNTIMED_IN_TESTS "")
