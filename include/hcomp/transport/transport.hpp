@@ -21,6 +21,8 @@ using tag_t = std::uint32_t;
 /// Neither `isend` nor `irecv` blocks; `wait` on a send may block until the peer has posted and
 /// waits for the matching receive, so callers wait for their receives first. After a
 /// transport_error the object can only be destroyed.
+/// Collectives use a transport through any_transport, which keeps requests as bytes: T::request has
+/// to be trivially copyable, and to have at most 48 bytes.
 template <class T>
 concept Transport = requires(T& t, T const& c, int peer, tag_t tag, std::span<std::byte const> out,
                              std::span<std::byte> in, typename T::request& r) {
