@@ -34,7 +34,7 @@ std::vector<float> loopback_result(int ranks, std::size_t values, plan_options c
 TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
-  for (char const* how : {"ring", "torus", "direct", "doubling"})
+  for (char const* how : {"ring", "torus", "direct", "doubling", "aggregator"})
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);
@@ -44,7 +44,8 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
         auto x = data::whole_numbers(values, transport.rank());
         all_reduce(std::span(x), fit(C{}, 8), transport, executor, {.seed = 5}, options);
         CHECK(digest(std::span(x), transport).same());
-        CHECK(x == loopback_result<C>(transport.size(), values, options));
+        if (transport.rank() == 0)
+          CHECK(x == loopback_result<C>(transport.size(), values, options));
       }
     });
 }
@@ -69,7 +70,7 @@ TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {
   auto x = data::whole_numbers(50001, transport.rank());
   all_reduce(std::span(x), sign{}, transport, executor, {.seed = 5});
   CHECK(digest(std::span(x), transport).same());
-  CHECK(x == loopback_result<sign<>>(transport.size(), 50001, {}));
+  if (transport.rank() == 0) CHECK(x == loopback_result<sign<>>(transport.size(), 50001, {}));
 }
 
 TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
