@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/any_plan.hpp>
@@ -18,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,14 +35,15 @@ struct plan_request {
 
 /// A codec for values of type V, and how a plan of it is made.
 template <class V> struct codec_row : codec_facts {
-  std::function<std::unique_ptr<detail::plan_body<V>>(plan_request const&)> make;
+  std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
 };
 
 /// A row of codec C.
 /// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
-/// @param codec_of   (codec_settings const&) -> C; may throw std::invalid_argument
+/// @param codec_of   (codec_settings const&) -> C; may throw std::invalid_argument; without captures
 template <Summable C, class CodecOf>
-codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf const& codec_of) {
+  requires(std::is_empty_v<CodecOf>)
+codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
   using enum algorithm_kind;
   if (VariableRate<C>) facts.takes_feedback = false;
   if (facts.algorithms.empty()) {
@@ -52,15 +53,14 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf const& codec
       if (OneRanksBit<C>) facts.algorithms.push_back(owner);
     facts.algorithms.push_back(aggregator);
   }
-  codec_row<typename C::value_type> row{std::move(facts), {}};
-  row.make = [codec_of](plan_request const& asked) {
-    C codec = codec_of(asked.settings);
-    if constexpr (HomomorphicSum<C>) codec = fit(codec, asked.total_weight);
-    using plan_of = plan<C, any_transport, host_executor>;
-    return std::make_unique<detail::some_plan<plan_of>>(asked.values, codec, asked.transport,
-                                                        asked.executor, asked.options);
-  };
-  return row;
+  using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
+  return {std::move(facts), [](plan_request const& asked) -> body {
+            C codec = CodecOf{}(asked.settings);
+            if constexpr (HomomorphicSum<C>) codec = fit(codec, asked.total_weight);
+            using plan_of = plan<C, any_transport, host_executor>;
+            return std::make_unique<detail::some_plan<plan_of>>(
+                asked.values, codec, asked.transport, asked.executor, asked.options);
+          }};
 }
 
 /// Rows of codecs for values of one type.

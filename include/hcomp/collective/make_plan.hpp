@@ -58,7 +58,8 @@ inline thc_options thc_options_of(codec_settings const& s) {
           .unbiased = s.yes("unbiased")};
 }
 
-inline codec_row<float> inceptionn_row() {
+// Templates, so that only who makes plans by name compiles plans of all codecs.
+template <class V> codec_row<V> inceptionn_row() {
   inceptionn_options const usual;
   return row_of<inceptionn>(
       {.name = "inceptionn",
@@ -77,7 +78,7 @@ inline codec_row<float> inceptionn_row() {
                            .fitted = s.yes("fitted")});
       });
 }
-inline codec_row<float> error_bounded_row() {
+template <class V> codec_row<V> error_bounded_row() {
   return row_of<error_bounded_stream>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
@@ -92,7 +93,7 @@ inline codec_row<float> error_bounded_row() {
       });
 }
 
-inline codec_row<float> lossless_row() {
+template <class V> codec_row<V> lossless_row() {
   using enum algorithm_kind;
   codec_row<float> row{
       {.name = "lossless",
@@ -107,12 +108,12 @@ inline codec_row<float> lossless_row() {
        .carries_nonfinite = true,
        .also = {"sparse"}},
       {}};
-  row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
+  row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<V>> {
     auto const& s = asked.settings;
     sparse_plan_options const options{
         .ways = {.dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")},
         .plan = asked.options};
-    auto const of = [&]<class Lane>(Lane) -> std::unique_ptr<plan_body<float>> {
+    auto const of = [&]<class Lane>(Lane) -> std::unique_ptr<plan_body<V>> {
       using plan_of = sparse_plan<Lane, any_transport, host_executor>;
       return std::make_unique<some_plan<plan_of>>(asked.values, asked.transport, asked.executor,
                                                   options);
@@ -181,9 +182,9 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
   if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(lossless_row());
-    rows.push_back(inceptionn_row());
-    rows.push_back(error_bounded_row());
+    rows.push_back(lossless_row<V>());
+    rows.push_back(inceptionn_row<V>());
+    rows.push_back(error_bounded_row<V>());
   }
   return rows;
 }
