@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
 #
-#   tests/run.sh [--quick] [-- <arguments for ctest>]
+#   tests/run.sh [--quick | --full] [-- <arguments for ctest>]
 #
 # --quick   only the g++ build; without it also clang with address+undefined sanitizers, and the thread
 #           sanitizer
+# --full    what is released: the g++ build compiles examples and benchmarks as people do, with -O3 and for
+#           all GPU architectures; without it with -O1 and for one
 #
-# The builds are the presets tests, asan and tsan of CMakePresets.json. A build that fails is a failed test of
-# the summary.
+# The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
+# fails is a failed test of the summary.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,12 +17,13 @@ presets=(tests asan tsan)
 while (($# > 0)); do
   case "$1" in
     --quick) presets=(tests) ;;
+    --full) presets=(release asan tsan) ;;
     --)
       shift
       break
       ;;
     *)
-      echo "usage: tests/run.sh [--quick] [-- <arguments for ctest>] (was called with '$1')" >&2
+      echo "usage: tests/run.sh [--quick | --full] [-- <arguments for ctest>] (was called with '$1')" >&2
       exit 2
       ;;
   esac
@@ -44,6 +47,7 @@ mkdir -p "$all"
 : >"$all/CTestTestfile.cmake"
 for preset in "${presets[@]}"; do
   folder=$PWD/build-$preset
+  [[ $preset != release ]] || folder=$PWD/build
   log=$PWD/$all/$preset.log
   start=$SECONDS
   echo "== $preset: building in ${folder##*/}/"

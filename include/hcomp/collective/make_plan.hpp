@@ -31,9 +31,8 @@
 namespace hcomp {
 namespace detail {
 
-using enum codec_key::kind;
-
 inline codec_key magnitude_key() {
+  using enum codec_key::kind;
   return {"magnitude",
           real,
           std::numeric_limits<float>::min(),
@@ -42,6 +41,7 @@ inline codec_key magnitude_key() {
           "what a sign is worth"};
 }
 inline std::vector<codec_key> thc_keys() {
+  using enum codec_key::kind;
   thc_options const usual;
   return {
       {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
@@ -60,6 +60,7 @@ inline thc_options thc_options_of(codec_settings const& s) {
 
 // Templates, so that only who makes plans by name compiles plans of all codecs.
 template <class V> codec_row<V> inceptionn_row() {
+  using enum codec_key::kind;
   inceptionn_options const usual;
   return row_of<inceptionn>(
       {.name = "inceptionn",
@@ -79,6 +80,7 @@ template <class V> codec_row<V> inceptionn_row() {
       });
 }
 template <class V> codec_row<V> error_bounded_row() {
+  using enum codec_key::kind;
   return row_of<error_bounded_stream>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
@@ -95,7 +97,8 @@ template <class V> codec_row<V> error_bounded_row() {
 
 template <class V> codec_row<V> lossless_row() {
   using enum algorithm_kind;
-  codec_row<float> row{
+  using enum codec_key::kind;
+  codec_row<V> row{
       {.name = "lossless",
        .about = "the bits of an uncompressed sum; common zeros are not sent",
        .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
