@@ -190,7 +190,7 @@ struct summing {
     bool const compared = only_tried || (as.check_every > 0 &&
                                          number % static_cast<std::uint64_t>(as.check_every) == 0);
     auto figures = figures_of(call, d.ranks);
-    std::string way = as.sum.text(), why = "rule '" + as.text() + "'";
+    std::optional<std::string> left_because;  // MPI has to do it
 
     std::vector<std::byte> plain;
     if (compared) {
@@ -211,17 +211,17 @@ struct summing {
       else if (compared)
         compare<double>(figures, x, plain.data(), result);
     } catch (nonfinite_error const&) {
-      way = "MPI", why = "NaN or infinity, or too large for " + as.sum.text();
+      left_because = "NaN or infinity, or too large for " + as.sum.text();
     } catch (memory_error const&) {
-      way = "MPI", why = "a buffer in a device's memory";
+      left_because = "a buffer in a device's memory";
     } catch (std::invalid_argument const& cannot) {  // on all ranks alike
-      way = "MPI", why = cannot.what();
+      left_because = cannot.what();
       warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
                             " values is left to MPI: " + cannot.what());
     }
-    bool const is_done = way != "MPI";
-    if (only_tried && is_done) std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
-    if (!is_done) {
+    if (only_tried && !left_because)
+      std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
+    if (left_because) {
       ++so_far.calls_left;
     } else {
       ++so_far.calls_taken;
@@ -230,9 +230,11 @@ struct summing {
     }
     if (lib->reports())
       lib->journal().add(
-          site_of(call.function, call.caller, call.type, d.ranks, std::move(way), std::move(why)),
+          site_of(call.function, call.caller, call.type, d.ranks,
+                  left_because ? "MPI" : as.sum.text(),
+                  left_because ? *left_because : "rule '" + as.text() + "'"),
           figures);
-    return is_done;
+    return !left_because;
   }
 
  private:
