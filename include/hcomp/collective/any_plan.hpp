@@ -108,7 +108,7 @@ template <class V> class any_plan {
   std::size_t values() const { return body_->values(); }
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return body_->owned(); }
-  /// All ranks own as many values where this times the ranks divides them; 0 if every rank owns all.
+  /// All ranks own as many values where this times the ranks divides them; 0 where they never do.
   std::size_t part_unit() const { return body_->part_unit(); }
   /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
   /// not mind. Equal on all ranks.

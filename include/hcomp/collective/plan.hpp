@@ -132,10 +132,11 @@ template <Summable C, Transport T, Executor E> class plan {
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
-  /// All ranks own as many values where this times the ranks divides them; 0 if every rank owns all
-  /// (algorithm owner).
+  /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
+  /// with algorithm owner every rank owns all values, with aggregator rank 0 does.
   std::size_t part_unit() const {
-    if (options().how.kind == algorithm_kind::owner) return 0;
+    auto const kind = options().how.kind;
+    if (kind == algorithm_kind::owner || kind == algorithm_kind::aggregator) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
