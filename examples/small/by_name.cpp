@@ -23,8 +23,10 @@ int main(int argc, char** argv) {
     if (transport.rank() == 0)
       std::printf("%s: %.1f kB sent, a mean of %.2f\n", plan.codec().c_str(),
                   static_cast<double>(report.bytes_sent) / 1e3, static_cast<double>(gradient[0]));
-  } catch (std::exception const& error) {  // such as of a codec that does not exist, on all ranks
-    std::fprintf(stderr, "%s\n", error.what());
+  } catch (std::exception const& error) {  // on all ranks, such as of a codec that does not exist
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) std::fprintf(stderr, "%s\n", error.what());
     status = 1;
   }
   MPI_Finalize();

@@ -25,7 +25,7 @@ constexpr int most_int = std::numeric_limits<int>::max();
 /// What a rule can say of a codec; none: there is no such codec.
 struct choice_of_codec {
   std::string_view name, about;
-  hcomp::codec_facts const* row;  ///< none: MPI's own sum
+  codec_row<float> const* row;  ///< none: MPI's own sum
 
   bool float_only() const { return row && !codec_rows<double>().find(name); }
   bool wants_feedback() const { return row && row->wants_feedback; }
@@ -44,7 +44,7 @@ struct choice_of_codec {
 std::vector<choice_of_codec> const& codecs() {
   static auto const all = [] {
     std::vector<choice_of_codec> list{{"none", "MPI's own sum, untouched", nullptr}};
-    codec_rows<float>().for_each([&](hcomp::codec_facts const& row) {
+    codec_rows<float>().for_each([&](codec_row<float> const& row) {
       list.push_back({row.name, row.about, &row});
     });
     return list;
@@ -280,7 +280,10 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
     }
   }
   try {
-    if (settings) result.sum.keys = keys_text(codec, *settings);
+    if (settings) {
+      result.sum.keys = keys_text(codec, *settings);
+      codec.row->check(*settings);
+    }
   } catch (std::invalid_argument const& why) {
     where.refuse("codec '" + std::string(codec.name) + "': " + why.what());
   }

@@ -96,12 +96,11 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
   CHECK(text_of("error_bounded")
             .starts_with("codec 'error_bounded': it needs bound, most that a value of the sum may "
                          "be off: a number from "));
-  CHECK(text_of("sparse:fixed=16") == "");  // read, but
-  loopback_world world(1);
-  loopback transport(world, 0);
-  host_executor executor;
-  CHECK_THROWS_WITH_AS(make_plan<float>("sparse:fixed=16", 10, transport, executor),
-                       "codec 'lossless': fixed is 0, 32 or 64, not 16", std::invalid_argument);
+  // what is in range and yet cannot be
+  CHECK(text_of("sparse:fixed=16") == "codec 'sparse:fixed=16': fixed is 0, 32 or 64, not 16");
+  CHECK(text_of("thc:transform=100") ==
+        "codec 'thc:transform=100': thc: transforms of 100 values asked for; powers of two from 64 "
+        "to 16384 are possible");
 }
 
 TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks the same bits") {
@@ -122,6 +121,26 @@ TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks t
       CHECK(first_difference(found[0], inputs()[0]) != nowhere);
     }
   });
+}
+
+TEST_CASE("make_plan: goes by the first algorithm of its codec unless options say otherwise") {
+  run_ranks(ranks, [](loopback& transport) {
+    host_executor executor;
+    std::vector<float> x(many, 1.0f);
+    for (std::string const name : {"identity", "lossless"}) {
+      auto const how = codec_rows<float>().at(name).algorithms.front();
+      auto const by_itself = make_plan<float>(name, many, transport, executor).all_reduce(x);
+      auto const asked =
+          make_plan<float>(name, many, transport, executor, {.how = {how}}).all_reduce(x);
+      auto const other =
+          make_plan<float>(name, many, transport, executor, {.how = algorithm::from("aggregator")})
+              .all_reduce(x);
+      CAPTURE(name);
+      CHECK(by_itself.bytes_sent == asked.bytes_sent);
+      CHECK(by_itself.bytes_sent != other.bytes_sent);
+    }
+  });
+  CHECK(codec_rows<float>().at("lossless").algorithms.front() == algorithm_kind::direct);
 }
 
 TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {

@@ -176,5 +176,5 @@ TEST_CASE("owner: more than 1024 ranks are refused") {
   large_world transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = owner}),
-                       "plan: 1025 ranks, it can choose among 1 to 1024", std::invalid_argument);
+                       "plan: algorithm owner: 1025 ranks, it can choose among 1 to 1024", std::invalid_argument);
 }

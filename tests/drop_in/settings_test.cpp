@@ -308,8 +308,10 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "by ring, torus, torus:RxC, direct, doubling, aggregator"},
       {"float: error_bounded",
        "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, most "
-       "that a value of the sum may be off: a number from 8.077935669463161e-28 to "
-       "1.2676506002282294e+30"},
+       "that a value of the sum may be off: a number from 8.08e-28 to 1.27e+30"},
+      {"float: thc transform=100",
+       "HCOMP_CONFIG: clause 1 'float: thc transform=100': codec 'thc': thc: transforms of 100 "
+       "values asked for; powers of two from 64 to 16384 are possible"},
       {"float: thc granularity=256",
        "HCOMP_CONFIG: clause 1 'float: thc granularity=256': 'granularity=256': granularity is a "
        "whole number from 0 to 255"},

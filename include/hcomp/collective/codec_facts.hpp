@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <hcomp/collective/algorithm.hpp>
 #include <optional>
 #include <stdexcept>
@@ -53,8 +54,9 @@ struct codec_key {
   /// "yes or no", "a whole number from 1 to 8".
   std::string range() const {
     if (is == kind::yes_no) return "yes or no";
-    return std::string(is == kind::whole ? "a whole number" : "a number") + " from " + text(least) +
-           " to " + text(most);
+    char limits[64];
+    std::snprintf(limits, sizeof(limits), " from %.3g to %.3g", least, most);
+    return (is == kind::whole ? "a whole number" : "a number") + std::string(limits);
   }
 
  private:
@@ -71,16 +73,6 @@ enum class sum_promise {
   bounded,     ///< no value of the sum is off by more than the codec says
   on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
 };
-
-constexpr std::string_view to_text(sum_promise promise) {
-  switch (promise) {
-    case sum_promise::exact: return "exact";
-    case sum_promise::rounded: return "rounded";
-    case sum_promise::bounded: return "bounded";
-    case sum_promise::on_average: return "on average";
-  }
-  return "";
-}
 
 /// What there is to know of a codec without its type.
 struct codec_facts {
@@ -114,12 +106,12 @@ class codec_settings {
 
   /// @throws std::invalid_argument  no such key, or not such a value; what there is is in the text
   void set(std::string_view key, std::string_view value) {
-    auto& one = find(key);
+    auto& one = values_[place_of(key)];
     one.second = one.first.read(value);
   }
   /// @throws std::invalid_argument  no such key, or it has no value
   double operator[](std::string_view key) const {
-    auto const& one = const_cast<codec_settings*>(this)->find(key);
+    auto const& one = values_[place_of(key)];
     if (!one.second)
       throw std::invalid_argument("it needs " + one.first.name + ", " + one.first.about + ": " +
                                   one.first.range());
@@ -142,9 +134,9 @@ class codec_settings {
   }
 
  private:
-  std::pair<codec_key, std::optional<double>>& find(std::string_view key) {
-    for (auto& one : values_)
-      if (one.first.name == key) return one;
+  std::size_t place_of(std::string_view key) const {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].first.name == key) return i;
     std::string known;
     for (auto const& one : values_) known += (known.empty() ? "" : ", ") + one.first.name;
     throw std::invalid_argument("it has no key '" + std::string(key) + "'; " +

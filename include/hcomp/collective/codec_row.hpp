@@ -35,6 +35,8 @@ struct plan_request {
 
 /// A codec for values of type V, and how a plan of it is made.
 template <class V> struct codec_row : codec_facts {
+  /// Throws std::invalid_argument if settings do not go together, or are between those in range.
+  void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
 };
 
@@ -54,7 +56,8 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
     facts.algorithms.push_back(aggregator);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  return {std::move(facts), [](plan_request const& asked) -> body {
+  return {std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
+          [](plan_request const& asked) -> body {
             C codec = CodecOf{}(asked.settings);
             if constexpr (HomomorphicSum<C>) codec = fit(codec, asked.total_weight);
             using plan_of = plan<C, any_transport, host_executor>;
@@ -110,7 +113,7 @@ template <class V> struct named_codec {
   codec_row<V> const* row;
   codec_settings settings;
 
-  /// "thc:bits=4"; names(text()) is the same again.
+  /// "thc:bits=4"; codec_from(table, text()) is the same again.
   std::string text() const {
     auto const values = settings.text();
     return values.empty() ? row->name : row->name + ":" + values;
@@ -140,6 +143,7 @@ template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::s
         throw std::invalid_argument("'" + std::string(word) + "' is no key=value");
     }
     found.settings.require_all();
+    row.check(found.settings);
   } catch (std::invalid_argument const& why) {
     throw std::invalid_argument("codec '" + std::string(text) + "': " + why.what());
   }

@@ -110,6 +110,10 @@ template <class V> codec_row<V> lossless_row() {
        .takes_feedback = false,
        .carries_nonfinite = true,
        .also = {"sparse"}},
+      [](codec_settings const& s) {
+        if (int const bits = s.whole("fixed"); bits != 0 && bits != 32 && bits != 64)
+          throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
+      },
       {}};
   row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<V>> {
     auto const& s = asked.settings;
@@ -122,12 +126,10 @@ template <class V> codec_row<V> lossless_row() {
                                                   options);
     };
     switch (s.whole("fixed")) {
-      case 0: return of(float{});
       case 32: return of(std::uint32_t{});
       case 64: return of(std::uint64_t{});
+      default: return of(float{});
     }
-    throw std::invalid_argument("codec 'lossless': fixed is 0, 32 or 64, not " +
-                                std::to_string(s.whole("fixed")));
   };
   return row;
 }
@@ -208,12 +210,14 @@ template <class V> codec_table<V>& codec_rows() {
 ///
 /// Names and settings: `codec_rows<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
 /// Transport and executor are used, not owned, and must outlive the plan.
+/// @param options       without them the algorithm is the first of the codec's row, such as direct
+///                      for lossless and ring for most
 /// @param total_weight  largest of a sum; 0: weights are 1
 /// @throws std::invalid_argument  no such codec or setting; otherwise as plan
 /// Cost: its user compiles plans of all codecs, once per type of values.
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
-                      host_executor& executor, plan_options const& options = {},
+                      host_executor& executor, plan_options const& options,
                       std::uint32_t total_weight = 0) {
   auto const named = codec_from(codec_rows<V>(), codec);
   std::unique_ptr<any_transport> kept;
@@ -228,6 +232,13 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
   auto body = named.row->make(
       {named.settings, values, *over, executor, options, total_weight > 0 ? total_weight : ranks});
   return {named.text(), std::move(kept), std::move(body)};
+}
+template <class V, Transport T>
+any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
+                      host_executor& executor) {
+  auto const named = codec_from(codec_rows<V>(), codec);
+  return make_plan<V>(codec, values, transport, executor,
+                      plan_options{.how = {named.row->algorithms.front()}});
 }
 
 }  // namespace hcomp

@@ -83,8 +83,9 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// values are encoded once by each rank but their owner, and then their sum. Means are sums divided
 /// at the end. The bound of a BoundedVariableRate is that of the sum: the plan divides it by its
 /// ranks, codes are added as they are, and report::error says how much of the bound was used.
-/// - Weights must be 1, values are floats, and there is no feedback and no algorithm doubling or owner;
-///   options.narrow means nothing.
+/// - Weights must be 1, values are floats, and there is no feedback and no algorithm doubling or
+///   owner; options.narrow means nothing.
+/// - On hosts the calling thread makes and reads codes, whatever threads the executor has.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
 ///   would be. With uncompressed_stream it is the baseline WA of the paper, with inceptionn WA+C;
 ///   the ring with both of them INC and INC+C.
@@ -104,10 +105,10 @@ template <Summable C, Transport T, Executor E> class plan {
   using value_type = typename C::value_type;
 
   /// @param values  of every vector to be summed, >= 0
-  /// @throws std::invalid_argument  a torus that does not fit the ranks, an algorithm that does
-  ///                                not go with the codec, a codec parameter that is not finite, more ranks than can share
-  ///                                the codec's bound, or a transport that cannot reach the memory
-  ///                                of the messages
+  /// @throws std::invalid_argument  a torus that does not fit the ranks, an algorithm that does not
+  ///                                go with the codec, a codec parameter that is not finite, more
+  ///                                ranks than can share the codec's bound, or a transport that
+  ///                                cannot reach the memory of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {})
       : transport_(transport),

@@ -86,8 +86,8 @@ class call_session {
     figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
   }
 
-  /// Feedback that this codec has no use for. On all ranks alike.
-  /// @throws std::invalid_argument  always, unless start throws something else
+  /// Refuses feedback that this codec has no use for.
+  /// @throws std::invalid_argument  always and on all ranks alike, unless `start` throws before
   report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
     start(what, given, call);
     throw std::invalid_argument(std::string(to_text(what)) + ": codec '" +

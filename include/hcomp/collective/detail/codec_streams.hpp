@@ -269,8 +269,11 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
   /// @throws std::invalid_argument  as the constructor, or its codes can be longer
   void set_codec(C const& codec) {
     auto const wanted = for_ranks(codec, ranks_);
-    if (wanted.capacity(layout_.values) > given_.capacity(layout_.values) ||
-        fits_calls(wanted) != fits_calls(given_))
+    if (fits_calls(wanted) != fits_calls(given_))
+      throw std::invalid_argument(std::string("set_codec: a codec that is ") +
+                                  (fits_calls(wanted) ? "" : "not ") +
+                                  "fitted in every call, the plan was made for the other kind");
+    if (wanted.capacity(layout_.values) > given_.capacity(layout_.values))
       throw std::invalid_argument(
           "set_codec: codes of up to " + std::to_string(wanted.capacity(layout_.values)) +
           " bytes, the plan was made for " + std::to_string(given_.capacity(layout_.values)));

@@ -128,7 +128,7 @@ template <Executor E> class owner_engine final : public sum_engine {
   }
 
   static std::size_t checked(std::size_t ranks) {
-    require_owner_ranks("plan", ranks);
+    require_owner_ranks("plan: algorithm owner", ranks);
     return ranks;
   }
   detail::owners owners() const { return {tree_.there(), ranks_, session_.stream()}; }

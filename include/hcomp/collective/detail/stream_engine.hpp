@@ -274,7 +274,7 @@ class stream_engine {
 
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(plain ? made_for_.plain_tag : made_for_.codec.tag,
+    return make_header(plain ? made_for_.plain_tag : session_.codec().tag,
                        static_cast<int>(segments_[s].values.count & 0xffff), false,
                        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
   }
