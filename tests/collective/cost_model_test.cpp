@@ -235,6 +235,30 @@ TEST_CASE("cost model: with bandwidth only, a rank's link carries its bytes one 
     }
 }
 
+TEST_CASE(
+    "cost model: with algorithm aggregator all codes pass the link of rank 0, there and back") {
+  algorithm const how = algorithm::from("aggregator");
+  std::size_t const values = 24'000;  // 96 000 bytes
+  for (int const ranks : {1, 2, 3, 8}) {
+    CAPTURE(ranks);
+    CHECK(hops_of(how, ranks) == 2 * (ranks - 1));
+    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {0, 1e-6, 0}, 800, false) ==
+          close_to(2 * (ranks - 1) * 96'000e-6));
+    // messages of each half leave at once
+    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {1e-3, 0, 0}, 800, false) ==
+          close_to(std::min(2, hops_of(how, ranks)) * 1e-3));
+    for (int rank = 0; rank < ranks; ++rank)
+      CHECK(bytes_sent_per_rank(plain_codec(), values, rank, ranks, {how}) ==
+            96'000u * static_cast<unsigned>(rank == 0 ? ranks - 1 : 1));
+    // values are encoded once by each rank and decoded once
+    auto cost = plain_codec();
+    cost.encode = 2e-6;
+    cost.decode = 3e-6;
+    CHECK(predicted_seconds(how, ranks, values, cost, {}, 800, false) ==
+          close_to(static_cast<double>(values) * 5e-6));
+  }
+}
+
 TEST_CASE("cost model: when merging is slowest, the ring merges without pause") {
   auto cost = plain_codec();
   cost.merge = 1e-6;  // 400 us per block of 4 ms ... the link is four times as quick
