@@ -15,6 +15,7 @@
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/hop_pipeline.hpp>
 #include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -51,16 +52,18 @@ struct stream_engine_settings {
 /// and several are added to a segment in one place, they are added as values until the last of
 /// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
 /// the first call nothing is allocated.
-class stream_engine {
+class stream_engine : public engine_base {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm that does not exist for such codes, or does not fit
   ///                                the ranks; a transport that cannot reach host memory
   stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
                 plan_options const& options)
-      : session_(made_for.codec, made_for.layout.values, transport, options, memory_space::host),
-        made_for_(made_for),
-        layout_(made_for.layout),
+      : engine_base(made_for.codec, made_for.layout, transport, options, memory_space::host),
+        plain_tag_(made_for.plain_tag),
+        merges_codes_(made_for.merges_codes),
+        fits_calls_(made_for.fits_calls),
+        message_memory_(made_for.messages),
         work_(&work),
         schedule_(make_schedule(checked(options.how, made_for.codec), transport.rank(),
                                 transport.size())),
@@ -70,12 +73,6 @@ class stream_engine {
             schedule_.reduce, transport, options.tag, [this](auto c) { return cut(c); }, true),
         gather_(
             schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
-  stream_engine(stream_engine const&) = delete;
-  stream_engine& operator=(stream_engine const&) = delete;
-
-  code_layout const& layout() const { return layout_; }
-  plan_options const& options() const { return session_.options(); }
-  void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
 
   /// See call_session.
   report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
@@ -143,12 +140,11 @@ class stream_engine {
                                   "'; it has: ring, torus, direct, aggregator");
     return how;
   }
-  any_transport& transport() const { return session_.transport(); }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
 
   /// After the arguments of all ranks were found to be good.
   void start(one_call const& it) {
-    it.figures.messages = made_for_.messages;
+    it.figures.messages = message_memory_;
     for (int r = 0; r < schedule_.size; ++r)
       if (auto const weight = session_.weight_of(r); weight != 1)
         throw std::invalid_argument("plan: rank " + std::to_string(r) + " has weight " +
@@ -163,7 +159,7 @@ class stream_engine {
       one.fault = block_fault::none;
     }
     found_ = {};
-    if (made_for_.fits_calls) fit(it);
+    if (fits_calls_) fit(it);
   }
   void fit(one_call const& it) {
     stopwatch watch;
@@ -232,8 +228,7 @@ class stream_engine {
       incoming_bytes_ = std::max(
           incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
     incoming_ = work_->allocate(2 * incoming_bytes_);
-    work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0,
-                   made_for_.merges_codes && merges_);
+    work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0, merges_codes_ && merges_);
   }
   /// Encoded in passing there.
   std::size_t last_hop_adding_to(std::size_t chunk) {
@@ -242,7 +237,7 @@ class stream_engine {
       auto const& received = schedule_.reduce[h].receive;
       if (chunk < received.first || chunk >= received.end()) continue;
       merges_ |= last != never;
-      adds_before_it_encodes_ |= answers_plain_ || (last != never && !made_for_.merges_codes);
+      adds_before_it_encodes_ |= answers_plain_ || (last != never && !merges_codes_);
       last = h;
     }
     return answers_plain_ ? never : last;
@@ -274,7 +269,7 @@ class stream_engine {
 
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(plain ? made_for_.plain_tag : session_.codec().tag,
+    return make_header(plain ? plain_tag_ : session_.codec().tag,
                        static_cast<int>(segments_[s].values.count & 0xffff), false,
                        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
   }
@@ -332,10 +327,10 @@ class stream_engine {
     auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
     note(s, fault_of(message, header_of(s, false, ranks)));
     one.weight += ranks;
-    bool const is_last = made_for_.merges_codes || h == one.encoded_at;
+    bool const is_last = merges_codes_ || h == one.encoded_at;
     auto const make_sum = [&] {
       make(s, false, [&](std::span<std::byte> out) {
-        if (made_for_.merges_codes && one.bytes > 0)  // it is a code already
+        if (merges_codes_ && one.bytes > 0)  // it is a code already
           return work_->merge(payload(this->message(s)), payload(message), one.values.count, out);
         return it.values.add_and_encode(one.values, one.is_summed, payload(message), out);
       });
@@ -497,9 +492,9 @@ class stream_engine {
     watch.add_to(it.figures.seconds_decode);
   }
 
-  call_session session_;
-  stream_engine_settings made_for_;
-  code_layout layout_;
+  std::uint8_t plain_tag_;
+  bool merges_codes_, fits_calls_;
+  message_memory message_memory_;
   stream_work* work_;
   schedule schedule_;
   bool answers_plain_;  ///< finished sums travel as they are, uncompressed

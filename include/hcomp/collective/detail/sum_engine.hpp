@@ -23,20 +23,35 @@ struct sum_engine_settings {
   memory_space space = memory_space::host;
 };
 
-/// The collectives of a plan, whose promises these are.
-class sum_engine {
+/// What all engines have: a session, and where blocks lie.
+class engine_base {
  public:
-  sum_engine(sum_engine_settings const& made_for, any_transport& transport,
-             plan_options const& options)
-      : session_(made_for.codec, made_for.layout.values, transport, options, made_for.space),
-        layout_(made_for.layout) {}
-  sum_engine(sum_engine const&) = delete;
-  sum_engine& operator=(sum_engine const&) = delete;
-  virtual ~sum_engine() = default;
+  /// @param space  of the messages
+  engine_base(codec_terms const& codec, code_layout const& layout, any_transport& transport,
+              plan_options const& options, memory_space space)
+      : session_(codec, layout.values, transport, options, space), layout_(layout) {}
+  engine_base(engine_base const&) = delete;
+  engine_base& operator=(engine_base const&) = delete;
 
   code_layout const& layout() const { return layout_; }
   plan_options const& options() const { return session_.options(); }
   void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
+
+ protected:
+  ~engine_base() = default;
+  any_transport& transport() const { return session_.transport(); }
+
+  call_session session_;
+  code_layout layout_;
+};
+
+/// The collectives of a plan of blocks, whose promises these are.
+class sum_engine : public engine_base {
+ public:
+  sum_engine(sum_engine_settings const& made_for, any_transport& transport,
+             plan_options const& options)
+      : engine_base(made_for.codec, made_for.layout, transport, options, made_for.space) {}
+  virtual ~sum_engine() = default;
 
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
   virtual block_range owned_blocks() const = 0;
@@ -46,12 +61,6 @@ class sum_engine {
                                 call_options const& call) = 0;
   virtual report all_gather(call_arguments const& given, value_work& values,
                             call_options const& call) = 0;
-
- protected:
-  any_transport& transport() const { return session_.transport(); }
-
-  call_session session_;
-  code_layout layout_;
 };
 
 }  // namespace hcomp::detail
