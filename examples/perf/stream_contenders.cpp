@@ -11,8 +11,8 @@ namespace {
 template <class C> class stream_contender final : public contender<float> {
  public:
   stream_contender(way as, C const& codec, std::size_t values, hcomp::any_transport& transport,
-                   hcomp::plan_options const& options, int threads, bool mean)
-      : executor_(threads), sum_(values, codec, options, transport, executor_) {
+                   hcomp::plan_options const& options, bool mean)
+      : sum_(values, codec, options, transport, executor_) {
     this->name = std::move(as);
     this->accuracy = sum_.accuracy(mean);
   }
@@ -32,7 +32,7 @@ void add_streams(contender_list<float>& list, job const& it, std::string const& 
   for_stream_ways(it, codec, [&]<class C>(C const& one, hcomp::plan_options const& options) {
     list.push_back(std::make_unique<stream_contender<C>>(way{codec, options.how.name(), transport},
                                                          one, it.values, it.by.at(transport),
-                                                         options, it.o.threads, it.o.mean));
+                                                         options, it.o.mean));
   });
 }
 

@@ -8,7 +8,8 @@
 
 namespace perf {
 
-/// The codec by every algorithm that is asked for and goes with it.
+/// The codec by every algorithm that is asked for and goes with it. In one thread, as plans of such
+/// codecs are.
 void add_streams(contender_list<float>& list, job const& it, std::string const& codec,
                  std::string const& transport);
 
