@@ -89,7 +89,9 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
   CHECK(text_of("thc:level=3") ==
         "codec 'thc:level=3': it has no key 'level'; it has: bits, granularity, truncation, "
         "transform, unbiased");
-  CHECK(text_of("thc:") == "codec 'thc:': nothing follows the ':'");
+  CHECK(text_of("thc:") == "codec 'thc:': '' is no key=value");
+  CHECK(text_of("thc:2,") == "codec 'thc:2,': '' is no key=value");
+  CHECK(text_of("thc:2,bits=3") == "codec 'thc:2,bits=3': 'bits' stands there twice");
   CHECK(text_of("thc:2,3") == "codec 'thc:2,3': '3' is no key=value");
   CHECK(text_of("identity:4") == "codec 'identity:4': '4' is no key=value");
   CHECK(text_of("fp16:bits=4") == "codec 'fp16:bits=4': it has no key 'bits'; it has none");

@@ -129,18 +129,23 @@ template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::s
   auto const& row = table.at(text.substr(0, colon));
   named_codec<V> found{&row, codec_settings(row)};
   try {
-    auto rest = colon == text.npos ? std::string_view() : text.substr(colon + 1);
-    if (colon != text.npos && rest.empty()) throw std::invalid_argument("nothing follows the ':'");
-    for (bool is_first = true; !rest.empty(); is_first = false) {
-      auto const word = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(word.size() + 1, rest.size()));
-      auto const equals = word.find('=');
-      if (equals != word.npos)
-        found.settings.set(word.substr(0, equals), word.substr(equals + 1));
-      else if (is_first && !row.keys.empty())
-        found.settings.set(row.keys.front().name, word);
+    std::vector<std::string_view> seen;
+    auto const set = [&](std::string_view key, std::string_view value) {
+      if (std::ranges::find(seen, key) != seen.end())
+        throw std::invalid_argument("'" + std::string(key) + "' stands there twice");
+      seen.push_back(key);
+      found.settings.set(key, value);
+    };
+    for (auto at = colon; at != text.npos;) {  // before a word
+      auto const end = text.find(',', at + 1);
+      auto const word = text.substr(at + 1, end - at - 1);
+      if (auto const equals = word.find('='); equals != word.npos)
+        set(word.substr(0, equals), word.substr(equals + 1));
+      else if (at == colon && !word.empty() && !row.keys.empty())
+        set(row.keys.front().name, word);
       else
         throw std::invalid_argument("'" + std::string(word) + "' is no key=value");
+      at = end;
     }
     found.settings.require_all();
     row.check(found.settings);
