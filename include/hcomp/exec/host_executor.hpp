@@ -3,6 +3,7 @@
 /// Block work on the CPU: in the calling thread, or shared with a fixed crew of helper threads.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <hcomp/core/config.hpp>
@@ -39,7 +40,9 @@ class host_buffer {
 
 namespace detail {
 
-/// Threads that wait for a job and share its blocks out among themselves and the caller.
+/// Threads that wait for a job and share its blocks out among themselves and the caller. Jobs follow
+/// each other closely, and to wake a thread takes as long as to encode a segment: so, before they
+/// sleep, threads look for what they wait for, for `patience`, and let others run meanwhile.
 class thread_crew {
  public:
   explicit thread_crew(int helpers) {
@@ -56,8 +59,10 @@ class thread_crew {
     for (auto& thread : threads_) thread.join();
   }
 
+  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+
   /// Calls work(context, first, end) for parts of all blocks and returns when all are done. `work`
-  /// must not throw.
+  /// must not throw. A helper that comes when all blocks are taken is not waited for.
   void run(std::size_t blocks, void (*work)(void const*, std::size_t, std::size_t),
            void const* context) {
     {
@@ -66,26 +71,38 @@ class thread_crew {
       work_ = work;
       context_ = context;
       next_.store(0, std::memory_order_relaxed);
-      busy_ = static_cast<int>(threads_.size());
+      is_open_ = true;
       ++job_;
     }
     start_.notify_all();
     take_blocks();
+    {
+      std::lock_guard const lock(mutex_);
+      is_open_ = false;
+    }
+    look_for([this] { return busy_ == 0; });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return busy_ == 0; });
   }
 
  private:
+  static constexpr std::chrono::microseconds patience{50};
+
+  template <class F> static void look_for(F const& found) {
+    auto const end = std::chrono::steady_clock::now() + patience;
+    while (!found() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  }
   void serve() {
     for (unsigned seen = 0;;) {
-      {
-        std::unique_lock lock(mutex_);
-        start_.wait(lock, [&] { return quit_ || job_ != seen; });
-        if (quit_) return;
-        seen = job_;
-      }
+      look_for([&] { return job_ != seen; });
+      std::unique_lock lock(mutex_);
+      start_.wait(lock, [&] { return quit_ || (is_open_ && job_ != seen); });
+      if (quit_) return;
+      seen = job_;
+      ++busy_;
+      lock.unlock();
       take_blocks();
-      std::lock_guard const lock(mutex_);
+      lock.lock();
       if (--busy_ == 0) done_.notify_one();
     }
   }
@@ -103,9 +120,9 @@ class thread_crew {
   void (*work_)(void const*, std::size_t, std::size_t) = nullptr;
   void const* context_ = nullptr;
   std::atomic<std::size_t> next_{0};
-  int busy_ = 0;
-  unsigned job_ = 0;
-  bool quit_ = false;
+  std::atomic<int> busy_{0};  ///< helpers at work
+  std::atomic<unsigned> job_{0};
+  bool is_open_ = false, quit_ = false;
   std::vector<std::thread> threads_;
 };
 
@@ -114,8 +131,8 @@ class thread_crew {
 /// Runs blocks on the CPU with `Group` lanes: `simd_group` by default, `serial_group` for
 /// reference.
 ///
-/// With one thread everything happens in the caller; with more, `threads` - 1 helpers wait between
-/// jobs without using the processor. Movable; one caller at a time.
+/// With one thread everything happens in the caller; with more, `threads` - 1 helpers sleep between
+/// jobs, but for the first 50 microseconds, in which they yield. Movable; one caller at a time.
 template <class Group> class basic_host_executor {
  public:
   static constexpr memory_space space = memory_space::host;
@@ -128,6 +145,8 @@ template <class Group> class basic_host_executor {
                                   " threads asked for, at least 1 is needed");
     if (threads > 1) crew_ = std::make_unique<detail::thread_crew>(threads - 1);
   }
+
+  int threads() const { return crew_ ? crew_->threads() : 1; }
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
     if (crew_ && blocks > 1)
