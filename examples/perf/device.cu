@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <type_traits>
@@ -161,12 +160,10 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
   if (stream_name::from(codec))
     return for_stream_ways(
         it, codec, [&]<class C>(C const& one, hcomp::plan_options const& options) {
-          if constexpr (!std::is_same_v<C, hcomp::uncompressed_stream>) {
-            using sum = stream_sum<C, staged, stream_executor>;
-            list.push_back(
-                std::make_unique<device_sum<sum>>(way{codec, options.how.name(), transport_name},
-                                                  it.values, it.o.mean, transport, one, options));
-          }
+          using sum = stream_sum<C, staged, stream_executor>;
+          list.push_back(
+              std::make_unique<device_sum<sum>>(way{codec, options.how.name(), transport_name},
+                                                it.values, it.o.mean, transport, one, options));
         });
   device_codecs::with(registry_name(codec), [&]<class C>() {
     auto const chosen = fitted(C{}, it.typical, transport.size());

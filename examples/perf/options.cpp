@@ -44,7 +44,7 @@ template <class Refuse> void require_codec(std::string const& name, Refuse const
   } catch (std::invalid_argument const& e) {
     refuse(std::string(e.what()) +
            "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw, and sparse_sum, sparse_union, "
-           "lhc, each with :u32 after it or not; and uncompressed, inceptionn, inceptionn:1 to "
+           "lhc, each with :u32 after it or not; and inceptionn, inceptionn:1 to "
            "inceptionn:14, error_bounded:1e-30 to error_bounded:1e30");
   }
 }
@@ -62,7 +62,6 @@ std::optional<sparse_name> sparse_name::from(std::string_view codec) {
 }
 
 std::optional<stream_name> stream_name::from(std::string_view codec) {
-  if (codec == "uncompressed") return stream_name{};
   if (codec == "inceptionn") return stream_name{hcomp::inceptionn_options{}.bound_exponent};
   for (int exponent = 1; exponent <= 14; ++exponent)
     if (codec == fmt::format("inceptionn:{}", exponent)) return stream_name{exponent};
@@ -157,7 +156,7 @@ options parse(int argc, char const* const* argv) {
          "(decompress, add, recompress on our ring), for floats that are mostly zeros "
          "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), inceptionn:E (bound "
          "2^-E of the largest value), error_bounded:BOUND (every value of the sum at most BOUND "
-         "off), uncompressed (by the same ways), or automatic; "
+         "off), or automatic; "
          "'raw' is always there")
       ->delimiter(',')
       ->take_all();

@@ -61,11 +61,11 @@ struct sparse_name {
   static std::optional<sparse_name> from(std::string_view codec);
 };
 
-/// A codec of variable rate, as --codec calls it: uncompressed, inceptionn, inceptionn:E or
+/// A codec of variable rate, as --codec calls it: inceptionn, inceptionn:E or
 /// error_bounded:BOUND.
 struct stream_name {
   int bound_exponent = 0;  ///< of inceptionn
-  double bound = 0;        ///< of error_bounded; both 0: uncompressed
+  double bound = 0;        ///< of error_bounded; 0: inceptionn
 
   /// Nothing if `codec` is no such name.
   static std::optional<stream_name> from(std::string_view codec);

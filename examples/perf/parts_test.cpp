@@ -352,7 +352,6 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK_FALSE(perf::sparse_name::from("lhc:u32")->ways.packed);
   CHECK_FALSE(perf::sparse_name::from("sparse_sum")->fixed_point);
   CHECK_FALSE(perf::sparse_name::from("sparse_sum:u64"));
-  CHECK(perf::stream_name::from("uncompressed")->bound_exponent == 0);
   CHECK(perf::stream_name::from("inceptionn")->bound_exponent == 10);
   CHECK(perf::stream_name::from("inceptionn:6")->bound_exponent == 6);
   CHECK_FALSE(perf::stream_name::from("inceptionn:15"));
@@ -409,8 +408,8 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--codec inceptionn:6: streams are of floats, --type is double");
   says({"--codec", "inceptionn:15"}, "no codec is called 'inceptionn:15'; hcomp has: identity, ");
   says({"--codec", "error_bounded"}, "no codec is called 'error_bounded'; hcomp has: identity, ");
-  says({"--codec", "uncompressed", "--algorithm", "doubling"},
-       "--codec uncompressed has no algorithm: there are ring, torus, direct, aggregator");
+  says({"--codec", "inceptionn", "--algorithm", "doubling"},
+       "--codec inceptionn has no algorithm: there are ring, torus, direct, aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
   says({"--iters", "0"}, "--iters");
@@ -422,8 +421,6 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--codec bf16: with --device cuda there are identity, fp16, sign, thc, inceptionn:E, ");
   says({"--device", "cuda", "--codec", "lhc:u32,lhc"},
        "--codec lhc: with --device cuda there are ");
-  says({"--device", "cuda", "--codec", "inceptionn,uncompressed"},
-       "--codec uncompressed: with --device cuda there are ");
   says({"--device", "cuda", "--transport", "mpi,op"},
        "--transport op: with --device cuda there are mpi and ucx");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");

@@ -4,7 +4,6 @@
 
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <span>
 #include <string>
@@ -33,13 +32,11 @@ template <class C, class T, class E> class stream_sum {
   stream_sum(std::size_t values, C const& codec, hcomp::plan_options const& options, T& transport,
              E& executor)
       : values_sent_(2.0 * (transport.size() - 1) / transport.size() * static_cast<double>(values)),
-        ranks_(transport.size()),
         plan_(values, codec, transport, executor, options) {}
 
   promise accuracy(bool mean) const {
     if constexpr (hcomp::BoundedVariableRate<C>) return promise_of(plan_.codec(), mean);
-    if constexpr (hcomp::FittedVariableRate<C>) return {};
-    return {(ranks_ + 1) * 2 * rounding<float>(), false};
+    return {};
   }
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
@@ -47,15 +44,13 @@ template <class C, class T, class E> class stream_sum {
     told.bytes_to_send = static_cast<double>(figures.bytes_sent);
     if (values_sent_ == 0 || plan_.options().how.kind == hcomp::algorithm_kind::aggregator)
       return figures;
-    if constexpr (!std::is_same_v<C, hcomp::uncompressed_stream>)
-      told.remark =
-          about_sum(told.name.codec, 8 * told.bytes_to_send / values_sent_, plan_.codec(), figures);
+    told.remark =
+        about_sum(told.name.codec, 8 * told.bytes_to_send / values_sent_, plan_.codec(), figures);
     return figures;
   }
 
  private:
   double values_sent_;  ///< by a rank on a ring
-  int ranks_;
   hcomp::plan<C, T, E> plan_;
 };
 
@@ -69,10 +64,8 @@ template <class F> void for_stream_ways(job const& it, std::string const& codec,
   auto const [exponent, bound] = *stream_name::from(codec);
   if (exponent > 0)
     all_ways(hcomp::inceptionn({.bound_exponent = exponent, .fitted = true}));
-  else if (bound > 0)
-    all_ways(hcomp::error_bounded_stream({.bound = bound}));
   else
-    all_ways(hcomp::uncompressed_stream{});
+    all_ways(hcomp::error_bounded_stream({.bound = bound}));
 }
 
 }  // namespace perf

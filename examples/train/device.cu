@@ -1,7 +1,6 @@
 #include "device.hpp"
 
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/gpu/stream_executor.hpp>

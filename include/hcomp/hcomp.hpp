@@ -26,7 +26,6 @@
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/codec/sparse_union.hpp>
 #include <hcomp/codec/thc.hpp>
-#include <hcomp/codec/uncompressed_stream.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation_layout.hpp>
@@ -45,8 +44,7 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/encoded_vector.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/measure_cost.hpp>

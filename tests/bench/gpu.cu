@@ -21,7 +21,7 @@
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/feedback/feedback.hpp>
@@ -164,20 +164,20 @@ void measure_codec(table const& figures, int turns, vectors const& v, C const& c
 void measure_inceptionn(table const& figures, int turns, vectors const& v, int prescale) {
   hcomp::inceptionn const codec({.prescale = prescale});
   gpu::stream_executor executor;
-  inceptionn_streams streams(v.values, executor);
+  variable_rate_coder<inceptionn, gpu::stream_executor> coder(v.values, executor);
   gpu::device_buffer memory(codec.capacity(v.values));
   std::span const code(memory.data(), memory.size());
   std::span const x(v.floats(), v.values), y(reinterpret_cast<float*>(v.y.data()), v.values);
-  auto const encode = [&] { streams.encode(codec, x, code); };
+  auto const encode = [&] { coder.encode(codec, x, code); };
   double const encoding = seconds(turns, encode);
-  double const coded = static_cast<double>(streams.bytes());
+  double const coded = static_cast<double>(coder.bytes(codec));
   double const bytes = static_cast<double>(x.size_bytes()) + coded;
   char name[64];
   std::snprintf(name, sizeof(name), "inceptionn, %.2f bytes per value",
                 coded / static_cast<double>(v.values));
   figures.print(std::string(name) + " encode", encoding, bytes);
   figures.print(std::string(name) + " decode",
-                seconds(turns, [&] { streams.decode(codec, code, y); }), bytes);
+                seconds(turns, [&] { coder.decode(codec, code, y); }), bytes);
 }
 
 /// The phases of a sum of sparse vectors.

@@ -1,14 +1,24 @@
-// The block work of a Marsit round on a host_executor with two threads against one with one thread,
-// in wall-clock time: 0.50 where the work doubles, more where memory is the limit. Only meaningful
-// on a machine with two free processors.
+// The block work of a Marsit round, and codes of variable rate in segments as plans send them, on a
+// host_executor with two threads against one with one thread, in wall-clock time: 0.50 where twice
+// as much is done, more where memory is the limit. Only meaningful on a machine with two free
+// processors.
 //
 //   bench_threads --benchmark_repetitions=7 --benchmark_min_time=0.1
 
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/op/block_work.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "paired.hpp"
 
@@ -40,6 +50,60 @@ struct arrays {
     for (std::size_t b = 0; b < layout.blocks(); ++b) work(hcomp::simd_group{}, b);
   }
 };
+
+/// Vectors of one segment each, and their codes.
+template <class C> struct segments {
+  static constexpr std::size_t all = values / 8, each = 65536;  // 256 KiB
+
+  C codec;
+  std::vector<float> x = std::vector<float>(all), y = x;
+  std::size_t room = (C::capacity(each) + 63) / 64 * 64;
+  std::vector<std::byte> codes = std::vector<std::byte>(all / each * room), made = codes;
+
+  explicit segments(C const& of) : codec(of) {
+    for (std::size_t i = 0; i < all; ++i)
+      x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(i))) * 0x1p-36f;
+    for (std::size_t first = 0; first < all; first += each)
+      codec.encode(std::span(x).subspan(first, each), of_segment(codes, first));
+  }
+  std::span<std::byte> of_segment(std::vector<std::byte>& from, std::size_t first) const {
+    return std::span(from).subspan(first / each * room, room);
+  }
+};
+
+template <class C> void add_segments(std::string const& name, C const& codec) {
+  using coder = hcomp::variable_rate_coder<C, hcomp::host_executor>;
+  auto const s = std::make_shared<segments<C>>(codec);
+  constexpr std::size_t each = segments<C>::each;
+  auto const add = [&](std::string const& figure, auto const& work) {
+    auto const on = [&](int threads) {
+      auto const executor = std::make_shared<hcomp::host_executor>(threads);
+      auto const by = std::make_shared<coder>(each, *executor);
+      return [work, executor, by](std::size_t first, std::size_t n, int) {
+        for (std::size_t end = first + n; first < end; first += segments<C>::each) work(*by, first);
+      };
+    };
+    bench::extent const eighths{"memory", segments<C>::all, segments<C>::all / 8, 1};
+    bench::add(
+        {name + ", " + figure, "threads", 0, on(2), on(1), {}, bench::wall_seconds, {eighths}});
+  };
+  add("encode", [s](coder& by, std::size_t first) {
+    by.encode(s->codec, std::span(s->x).subspan(first, each), s->of_segment(s->made, first));
+    benchmark::DoNotOptimize(by.bytes(s->codec));
+  });
+  add("hop", [s](coder& by, std::size_t first) {
+    auto const in = s->of_segment(s->codes, first);
+    by.check(s->codec, in, each);
+    by.decode_add_encode(s->codec, in, std::span(s->x).subspan(first, each),
+                         s->of_segment(s->made, first));
+    benchmark::DoNotOptimize(by.bytes(s->codec));
+  });
+  add("decode", [s](coder& by, std::size_t first) {
+    auto const in = s->of_segment(s->codes, first);
+    by.check(s->codec, in, each);
+    by.decode(s->codec, in, std::span(s->y).subspan(first, each));
+  });
+}
 
 }  // namespace
 
@@ -77,5 +141,7 @@ int main(int argc, char** argv) {
       hcomp::decode_with_feedback<codec, view>{
           {{1e-3f}, a.layout, 0, a.other.data(), a.x.data(), hcomp::reduction::mean}, compensation},
       nothing);
+  add_segments("inceptionn", hcomp::inceptionn());
+  add_segments("error_bounded", hcomp::error_bounded_stream({.bound = 1e-4, .ranks = 2}));
   return bench::run(argc, argv, "Wall-clock time of two threads / of one; values per second");
 }

@@ -14,8 +14,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/bits.hpp>

@@ -11,9 +11,8 @@
 #include <functional>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
 #include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -93,22 +92,23 @@ TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
 
         gpu::stream_executor executor;
         // in parts, or at once
-        inceptionn_streams streams(n, executor, std::size_t{large ? 1u : 64u} << 20);
+        variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(
+            n, executor, std::size_t{large ? 1u : 64u} << 20);
         array<float> const there(x), y(floats(n, 7.0f));
         array<std::byte> const code(bytes(codec.capacity(n))), added(other);
-        streams.encode(codec, there.span(), code.span());
-        REQUIRE(streams.bytes() == expected.size());
+        coder.encode(codec, there.span(), code.span());
+        REQUIRE(coder.bytes(codec) == expected.size());
         CHECK(begins_with(code.host(), expected));
-        CHECK_NOTHROW(streams.check(codec, code.span().first(expected.size()), n));
-        streams.decode(codec, code.span(), y.span(), 3);
+        CHECK_NOTHROW(coder.check(codec, code.span().first(expected.size()), n));
+        coder.decode(codec, code.span(), y.span(), 3);
         CHECK(same(y.host(), decoded));
         codec.decode_add(other, decoded);
-        streams.decode_add(codec, added.span(), y.span(), y.span());
+        coder.decode_add(codec, added.span(), y.span(), y.span());
         CHECK(same(y.host(), decoded));
-        streams.decode_add_encode(codec, added.span(), there.span(), code.span());
-        REQUIRE(streams.bytes() == sum.size());
+        coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+        REQUIRE(coder.bytes(codec) == sum.size());
         CHECK(begins_with(code.host(), sum));
-        CHECK(streams.measure(there.span()) == hcomp::inceptionn::measure(x));
+        CHECK(coder.measure(there.span()) == hcomp::inceptionn::measure(x));
       }
 }
 
@@ -117,13 +117,13 @@ TEST_CASE("gpu: damage to INCEPTIONN's streams is told as on the host") {
   auto const codec = codec_of({});
   auto const whole = encoded(codec, inceptionn::mixed(n, {.seed = 3}));
   gpu::stream_executor executor;
-  inceptionn_streams streams(n, executor);
+  variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(n, executor);
   for (std::size_t byte = 0; byte < whole.size(); byte += byte < 60 ? 1 : 497) {
     CAPTURE(byte);
     auto damaged = whole;
     damaged[byte] ^= std::byte{8};
     array<std::byte> const there(damaged);
-    CHECK(complaint([&] { streams.check(codec, there.span(), n); }) ==
+    CHECK(complaint([&] { coder.check(codec, there.span(), n); }) ==
           complaint([&] { codec.check(damaged, n); }));
   }
 }
@@ -135,12 +135,12 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   {
     gpu::stream_executor executor(stream);
-    inceptionn_streams streams(n, executor);
+    variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(n, executor);
     array<float> const x(floats(n, 0.0f)), y(floats(n, 7.0f));
     array<std::byte> const code(bytes(codec.capacity(n)));
     auto const give = [&] {
-      streams.encode(codec, x.span(), code.span());
-      streams.decode(codec, code.span(), y.span());
+      coder.encode(codec, x.span(), code.span());
+      coder.decode(codec, code.span(), y.span());
     };
     give();  // kernels are loaded when they run first: not during the capture
     executor.synchronize();
@@ -157,7 +157,7 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
       HCOMP_CUDA_TRY(cudaGraphLaunch(replay, stream));
       executor.synchronize();
       auto const expected = encoded(codec, values);
-      CHECK(streams.bytes() == expected.size());
+      CHECK(coder.bytes(codec) == expected.size());
       CHECK(begins_with(code.host(), expected));
       floats decoded(n);
       codec.decode(expected, decoded);
@@ -184,27 +184,28 @@ TEST_CASE("gpu: error_bounded_stream has the CPU's bytes and values") {
     for (float& value : decoded) value /= 3;
 
     gpu::stream_executor executor;
-    error_bounded_streams streams(n, executor, std::size_t{4} << 20);
+    variable_rate_coder<error_bounded_stream, gpu::stream_executor> coder(n, executor,
+                                                                          std::size_t{4} << 20);
     array<float> const there(x), y(floats(n, 7.0f));
     array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
-    streams.encode(codec, there.span(), code.span());
-    REQUIRE(streams.bytes(codec) == expected.size());
+    coder.encode(codec, there.span(), code.span());
+    REQUIRE(coder.bytes(codec) == expected.size());
     CHECK(begins_with(code.host(), expected));
-    streams.decode_add_encode(codec, added.span(), there.span(), code.span());
-    REQUIRE(streams.bytes(codec) == two.size());
+    coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+    REQUIRE(coder.bytes(codec) == two.size());
     CHECK(begins_with(code.host(), two));
-    streams.merge(codec, sum.span(), added.span(), n, code.span());
-    REQUIRE(streams.bytes(codec) == three.size());
+    coder.merge(codec, sum.span(), added.span(), n, code.span());
+    REQUIRE(coder.bytes(codec) == three.size());
     CHECK(begins_with(code.host(), three));
-    streams.decode(codec, code.span(), y.span(), 3);
+    coder.decode(codec, code.span(), y.span(), 3);
     CHECK(same(y.host(), decoded));
     codec.decode_add(other, decoded);
-    streams.decode_add(codec, added.span(), y.span(), y.span());
+    coder.decode_add(codec, added.span(), y.span(), y.span());
     CHECK(same(y.host(), decoded));
 
     array<std::byte> const five(bytes(codec.capacity(n)));
-    streams.merge(codec, code.span(), sum.span(), n, five.span());
-    CHECK(complaint([&] { streams.bytes(codec); }) ==
+    coder.merge(codec, code.span(), sum.span(), n, five.span());
+    CHECK(complaint([&] { coder.bytes(codec); }) ==
           complaint([&] { codec.merge(three, two, room); }));
   }
 }

@@ -8,10 +8,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/error_bounded_chunk_coder.hpp>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
 #include <hcomp/codec/detail/error_bounded_header.hpp>
 #include <hcomp/codec/detail/error_bounded_simd.hpp>
-#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
@@ -54,7 +55,7 @@ struct error_bounded_info {
 /// float whenever something is added to it, in the order of the additions.
 /// `error_bounded_info::float_additions` says whether there were any.
 /// In a plan this holds for every algorithm, and the plan divides the bound by its ranks.
-/// For vectors in a device's memory there is error_bounded_streams.
+/// With several threads, or in a device's memory, variable_rate_coder does the same.
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
@@ -65,6 +66,7 @@ struct error_bounded_info {
 class error_bounded_stream {
  public:
   using value_type = float;
+  using header_type = detail::error_bounded_header;
   static constexpr char const* name = "error_bounded_stream";
   static constexpr std::uint8_t tag = 28;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
@@ -76,7 +78,7 @@ class error_bounded_stream {
   explicit error_bounded_stream(error_bounded_options const& options = {},
                                 simd_level level = best_simd_level())
       : options_(options),
-        coder_{detail::grid_of(options), detail::error_bounded_kernels_at(level), level} {}
+        coder_{{detail::grid_of(options), detail::error_bounded_kernels_at(level), level}} {}
 
   error_bounded_options const& options() const { return options_; }
   std::array<double, 3> parameters() const {
@@ -88,10 +90,10 @@ class error_bounded_stream {
   error_bounded_stream fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
-    return error_bounded_stream(options, coder_.level);
+    return error_bounded_stream(options, coder_.by_cpu.level);
   }
   /// What the integers are multiples of.
-  double step() const { return coder_.grid.step; }
+  double step() const { return coder_.by_cpu.grid.step; }
 
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
@@ -102,14 +104,7 @@ class error_bounded_stream {
   /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or there are more
   ///                                than max_values
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
-    double error = 0;
-    auto const bytes = write("encode", header_type::of(options_, x.size()), out, [&](std::size_t) {
-      return [&](std::size_t first, std::size_t n, values& v) {
-        coder_.quantize(x.data() + first, n, v, error);
-      };
-    });
-    finish(out, error, 0);
-    return bytes;
+    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
   }
 
   /// out = a + b, where both hold different ranks. Returns as encode.
@@ -120,20 +115,11 @@ class error_bounded_stream {
   /// @throws std::invalid_argument  as encode
   std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                     std::span<std::byte> out) const {
-    auto const header = header_type::read(a);
-    check(a, header.values);
-    check(b, header.values);
-    detail::error_bounded_sums sums;
-    auto const bytes =
-        write("merge", header.plus(header_type::read(b)), out, [&](std::size_t chunk) {
-          return [&, in_a = reader(a, chunk), in_b = reader(b, chunk)](std::size_t, std::size_t n,
-                                                                       values& v) mutable {
-            in_a.take(n, v);
-            in_b.add(n, v, sums);
-          };
-        });
-    finish(out, 0, sums.float_additions);
-    return bytes;
+    std::size_t const values = header_type::read(a).values;
+    check(a, values);
+    check(b, values);
+    return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
+                               out);
   }
 
   /// out = x + what `in` holds, encoded: the same bytes as of merge and encode, in one pass.
@@ -143,38 +129,20 @@ class error_bounded_stream {
   std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
                                 std::span<std::byte> out) const {
     check(in, x.size());
-    double error = 0;
-    detail::error_bounded_sums sums;
-    auto const bytes =
-        write("decode_add_encode", header_type::read(in).plus(header_type::of(options_, x.size())),
-              out, [&](std::size_t chunk) {
-                return [&, other = reader(in, chunk)](std::size_t first, std::size_t n,
-                                                      values& v) mutable {
-                  coder_.quantize(x.data() + first, n, v, error);
-                  other.add(n, v, sums);
-                };
-              });
-    finish(out, error, sums.float_additions);
-    return bytes;
+    return detail::encode_code("decode_add_encode", *this,
+                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
 
   /// @throws wire_error  not a stream of x.size() values with these options, or damaged; x is
   ///                     unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
-    for_blocks(in, x.size(), [&](std::size_t first, std::size_t n, values const& v) {
-      coder_.dequantize(v, n, x.data() + first);
-    });
+    detail::decode_code(*this, in, nullptr, x);
   }
 
   /// sums += what `in` holds. NaNs become one NaN.
   /// @throws wire_error  as decode; sums are unchanged
   void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
-    for_blocks(in, sums.size(), [&](std::size_t first, std::size_t n, values const& v) {
-      float decoded[detail::error_bounded_block_values];
-      coder_.dequantize(v, n, decoded);
-      for (std::size_t i = 0; i < n; ++i)
-        sums[first + i] = same_bits<float>(detail::bits_of_sum(sums[first + i] + decoded[i]));
-    });
+    detail::decode_code(*this, in, sums.data(), sums);
   }
 
   /// Reads the header alone; other bytes may follow the stream.
@@ -198,96 +166,43 @@ class error_bounded_stream {
   /// Checks all that decode does.
   /// @throws wire_error  not a stream of `count` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t count) const {
-    auto const header = header_type::read(in);
-    auto const options = header.options();
-    if (!(options == options_))
-      detail::error_bounded_damaged(detail::text_of(options) + "; here it is " +
-                                    detail::text_of(options_));
-    if (header.values != count)
-      detail::error_bounded_damaged(std::to_string(header.values) + " values, " +
-                                    std::to_string(count) + " were expected");
-    std::size_t at = header_type::front(header.chunks);
-    for (std::size_t i = 0; i < header.chunks; ++i) {
-      std::size_t const begin = begin_of(in, i);
-      std::size_t const end = i + 1 == header.chunks ? header.bytes : begin_of(in, i + 1);
-      if (begin != at || end < at || end > header.bytes ||
-          !coder_.valid(in.data() + at, end - at, header_type::values_of(i, count)))
-        detail::error_bounded_damaged("chunk " + std::to_string(i) + " of " +
-                                      std::to_string(header_type::values_of(i, count)) +
-                                      " values, bytes " + std::to_string(begin) + " to " +
-                                      std::to_string(end) + " of " + std::to_string(header.bytes) +
-                                      ": its blocks or neighbours say otherwise");
-      at = end;
+    detail::check_code(*this, in, count);
+  }
+
+  // ---- What VariableRate is made of ----
+
+  using coder_type = detail::error_bounded_chunk_coder;
+
+  coder_type const& coder() const { return coder_; }
+  header_type header_of(std::size_t values) const { return header_type::of(options_, values); }
+  /// @throws wire_error  a header of other options, or another length
+  void require(header_type const& header, std::size_t values) const {
+    header.require(options_, values);
+  }
+  [[noreturn]] static void refuse_chunk(std::size_t i, std::size_t values, detail::code_part part,
+                                        std::size_t bytes) {
+    detail::error_bounded_damaged("chunk " + std::to_string(i) + " of " +
+                                  std::to_string(detail::values_of_chunk<header_type>(i, values)) +
+                                  " values, bytes " + std::to_string(part.begin) + " to " +
+                                  std::to_string(part.end) + " of " + std::to_string(bytes) +
+                                  ": its blocks or neighbours say otherwise");
+  }
+  /// @throws wire_error  there is no code: see merge
+  std::size_t bytes_of(coder_type::outcome const& made) const {
+    using enum detail::error_bounded_fault;
+    auto const& weights = made.weights;
+    switch (made.fault) {
+      case none: break;
+      case impossible: detail::error_bounded_impossible(made.impossible);
+      case range: detail::error_bounded_range(coder_.by_cpu.grid, weights[0] + weights[1]).refuse();
+      case ranks: header_type::refuse_ranks(weights[0], weights[1], options_.ranks);
     }
-    if (at != header.bytes)
-      detail::error_bounded_damaged("its chunks end at byte " + std::to_string(at) + " of " +
-                                    std::to_string(header.bytes));
+    return static_cast<std::size_t>(made.bytes);
   }
 
  private:
-  using header_type = detail::error_bounded_header;
-  using values = detail::error_bounded_values;
-
-  static std::size_t begin_of(std::span<std::byte const> in, std::size_t chunk) {
-    return load<std::uint32_t>(in.data() + sizeof(header_type), chunk);
-  }
-
-  /// What became known only when all was written.
-  static void finish(std::span<std::byte> out, double error, std::uint64_t additions) {
-    auto header = load<header_type>(out.data());
-    header.error += header.parts_of(error);
-    header.float_additions += additions;
-    store(out.data(), 0, header);
-  }
-
-  detail::error_bounded_reader reader(std::span<std::byte const> in, std::size_t chunk) const {
-    std::size_t const count = load<header_type>(in.data()).values;
-    return {coder_, in.data() + begin_of(in, chunk), header_type::values_of(chunk, count)};
-  }
-
-  /// Writes a stream: make(chunk) gives a function that makes one block after the other.
-  template <class Make>
-  std::size_t write(char const* who, header_type header, std::span<std::byte> out,
-                    Make const& make) const {
-    std::size_t const count = header.values;
-    detail::require_room<header_type>("error_bounded_stream::", who, count, out.size());
-    std::byte* at = out.data() + header_type::front(header.chunks);
-    values v;
-    for (std::size_t i = 0; i < header.chunks; ++i) {
-      store(out.data() + sizeof(header), i, static_cast<std::uint32_t>(at - out.data()));
-      std::size_t const n = header_type::values_of(i, count);
-      detail::error_bounded_writer writer(coder_, at, n, header.weight);
-      auto next = make(i);
-      for (std::size_t first = 0; first < n; first += detail::error_bounded_block_values) {
-        std::size_t const here = std::min(n - first, detail::error_bounded_block_values);
-        next(i * chunk_values + first, here, v);
-        writer.put(v, here);
-      }
-      at = writer.end();
-    }
-    header.bytes = static_cast<std::uint64_t>(at - out.data());
-    store(out.data(), 0, header);
-    return header.bytes;
-  }
-
-  /// f(first, n, block) for all blocks of what `in` holds.
-  template <class F>
-  void for_blocks(std::span<std::byte const> in, std::size_t count, F const& f) const {
-    check(in, count);
-    values v;
-    for (std::size_t i = 0; i < header_type::chunks_of(count); ++i) {
-      auto from = reader(in, i);
-      std::size_t const n = header_type::values_of(i, count);
-      for (std::size_t first = 0; first < n; first += detail::error_bounded_block_values) {
-        std::size_t const here = std::min(n - first, detail::error_bounded_block_values);
-        from.take(here, v);
-        f(i * chunk_values + first, here, v);
-      }
-    }
-  }
-
   error_bounded_options options_;
-  detail::error_bounded_coder coder_;
+  coder_type coder_;
 };
 
 static_assert(BoundedVariableRate<error_bounded_stream>);

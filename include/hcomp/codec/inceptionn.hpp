@@ -8,9 +8,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/inceptionn_chunk_coder.hpp>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/detail/inceptionn_header.hpp>
-#include <hcomp/codec/detail/stream_arguments.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
@@ -44,12 +46,14 @@ struct inceptionn_info {
 /// Format: 32 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 /// A chunk has 2 bits per value and then the values' bytes, or the decoded floats if that is not
 /// longer. So a stream never has more than 32 bytes and 4 bytes per chunk more than the vector.
-/// inceptionn_bursts.hpp has the format of the network card.
+/// inceptionn_bursts.hpp has the format of the network card. With several threads, or in a device's
+/// memory, variable_rate_coder does the same.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023; within_bound,
 /// prescale, rounding and this format are ours.
 class inceptionn {
  public:
   using value_type = float;
+  using header_type = detail::inceptionn_header;
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t tag = 30;
   static constexpr std::size_t chunk_values = detail::inceptionn_chunk_values;
@@ -59,7 +63,7 @@ class inceptionn {
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
   explicit inceptionn(inceptionn_options const& options = {}, simd_level level = best_simd_level())
-      : options_(options), coder_{detail::rule_of(options), level} {}
+      : options_(options), coder_{{detail::rule_of(options), level}} {}
 
   inceptionn_options const& options() const { return options_; }
   /// Bound exponent, prescale, 2 variant + rounding, and fitted.
@@ -91,7 +95,7 @@ class inceptionn {
     if (largest > 0)
       settings.prescale =
           std::clamp(126 - static_cast<int>(largest) - (doublings + 1) / 2, -64, 64);
-    return inceptionn(settings, coder_.level);
+    return inceptionn(settings, coder_.by_cpu.level);
   }
 
   /// The most bytes that `values` values can take.
@@ -103,10 +107,7 @@ class inceptionn {
   /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or there are more
   ///                                than max_values
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
-    return write("encode", x.size(), out,
-                 [&](std::size_t i, std::size_t n, std::byte* at, std::size_t room) {
-                   return coder_.encode(x.data() + i * chunk_values, n, at, room);
-                 });
+    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
   }
 
   /// Reads the header alone; other bytes may follow the stream.
@@ -120,19 +121,13 @@ class inceptionn {
   /// @throws wire_error  not a stream of x.size() values with these options, or damaged; x is
   ///                     unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
-    check(in, x.size());
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(x.size()); ++i)
-      take(in, chunk_of(in, i, x.size()), nullptr, x.data() + i * chunk_values);
+    detail::decode_code(*this, in, nullptr, x);
   }
 
   /// sums += what `in` holds. NaNs become one NaN.
   /// @throws wire_error  as decode; sums are unchanged
   void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
-    check(in, sums.size());
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(sums.size()); ++i) {
-      float* const here = sums.data() + i * chunk_values;
-      take(in, chunk_of(in, i, sums.size()), here, here);
-    }
+    detail::decode_code(*this, in, sums.data(), sums);
   }
 
   /// out = x + what `in` holds, encoded: a hop of a ring, in one pass. Returns as encode.
@@ -142,34 +137,14 @@ class inceptionn {
   std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
                                 std::span<std::byte> out) const {
     check(in, x.size());
-    return write("decode_add_encode", x.size(), out,
-                 [&](std::size_t i, std::size_t n, std::byte* at, std::size_t room) {
-                   float sums[chunk_values];
-                   take(in, chunk_of(in, i, x.size()), x.data() + i * chunk_values, sums);
-                   return coder_.encode(sums, n, at, room);
-                 });
+    return detail::encode_code("decode_add_encode", *this,
+                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
 
   /// Checks all that decode does.
   /// @throws wire_error  not a stream of `values` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t values) const {
-    auto const header = header_type::read(in);
-    header.require(options_, values);
-    std::size_t const chunks = detail::inceptionn_chunks(values);
-    std::size_t at = header_type::front(chunks);
-    for (std::size_t i = 0; i < chunks; ++i) {
-      if (i + 4 < chunks)  // tags are far apart: where the next are, processors do not guess
-        for (std::size_t line = 0; line < 256; line += 64)
-          detail::prefetch(in.data(), chunk_of(in, i + 4, values).begin + line);
-      auto const c = chunk_of(in, i, values);
-      if (c.begin != at || c.end < at || c.end > header.bytes ||
-          !coder_.valid(in.data() + at, c.end - at, c.values))
-        detail::inceptionn_damaged_chunk(i, c.values, {c.begin, c.end}, header.bytes);
-      at = c.end;
-    }
-    if (at != header.bytes)
-      detail::inceptionn_damaged("its chunks end at byte " + std::to_string(at) + " of " +
-                                 std::to_string(header.bytes));
+    detail::check_code(*this, in, values);
   }
 
   /// For other formats: f(n, tags, payloads) for chunk after chunk, of n values; those that are
@@ -178,17 +153,19 @@ class inceptionn {
   template <class F>
   void read_chunks(std::span<std::byte const> in, std::size_t values, F const& f) const {
     check(in, values);
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(values); ++i) {
-      auto const c = chunk_of(in, i, values);
-      std::byte const* coded = in.data() + c.begin;
+    std::size_t const chunks = detail::chunks_of<header_type>(values);
+    for (std::size_t i = 0; i < chunks; ++i) {
+      std::size_t const n = detail::values_of_chunk<header_type>(i, values);
+      auto const part = detail::part_of_code<header_type>(in.data(), i, chunks);
+      std::byte const* coded = in.data() + part.begin;
       std::byte room[detail::inceptionn_chunk_room];
-      if (c.end - c.begin == c.values * sizeof(float)) {
+      if (part.end - part.begin == n * sizeof(float)) {
         float x[chunk_values];
-        take(in, c, nullptr, x);
-        coder_.encode_coded(x, c.values, room);
+        std::memcpy(x, coded, n * sizeof(float));
+        coder_.by_cpu.encode_coded(x, n, room);
         coded = room;
       }
-      f(c.values, coded, coded + detail::inceptionn_tag_bytes(c.values));
+      f(n, coded, coded + detail::inceptionn_tag_bytes(n));
     }
   }
   /// The other way round: f(n, out) puts n tags, and the payloads right behind them, for chunk
@@ -196,49 +173,43 @@ class inceptionn {
   /// @throws std::invalid_argument  as encode
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
-    return write("write_chunks", values, out,
-                 [&](std::size_t, std::size_t n, std::byte* at, std::size_t) {
-                   std::byte coded[detail::inceptionn_chunk_room];
-                   return coder_.finish(coded, f(n, coded), n, at);
-                 });
+    detail::require_room<inceptionn>("inceptionn::", "write_chunks", values, out.size());
+    auto header = header_of(values);
+    detail::inceptionn_given_chunks<F> const given{coder_.by_cpu, f};
+    typename detail::inceptionn_given_chunks<F>::note none;
+    header.bytes =
+        detail::encode_run(simd_group{}, given, {values}, 0, header.chunks, out.data(),
+                           detail::first_chunk_at<header_type>(header.chunks), out.size(), none);
+    store(out.data(), 0, header);
+    return static_cast<std::size_t>(header.bytes);
+  }
+
+  // ---- What VariableRate is made of ----
+
+  using coder_type = detail::inceptionn_chunk_coder;
+  using measure_work = detail::measure_exponents;
+
+  coder_type const& coder() const { return coder_; }
+  header_type header_of(std::size_t values) const { return header_type::of(options_, values); }
+  /// @throws wire_error  a header of other options, or another length
+  void require(header_type const& header, std::size_t values) const {
+    header.require(options_, values);
+  }
+  [[noreturn]] static void refuse_chunk(std::size_t i, std::size_t values, detail::code_part part,
+                                        std::size_t bytes) {
+    detail::inceptionn_damaged("chunk " + std::to_string(i) + " of " +
+                               std::to_string(detail::values_of_chunk<header_type>(i, values)) +
+                               " values, bytes " + std::to_string(part.begin) + " to " +
+                               std::to_string(part.end) + " of " + std::to_string(bytes) +
+                               ": its tags or neighbours say otherwise");
+  }
+  static std::size_t bytes_of(coder_type::outcome const& made) {
+    return static_cast<std::size_t>(made.bytes);
   }
 
  private:
-  using header_type = detail::inceptionn_header;
-
-  struct chunk {
-    std::size_t values;
-    std::size_t begin, end;  ///< bytes of the stream
-  };
-
-  static chunk chunk_of(std::span<std::byte const> in, std::size_t i, std::size_t values) {
-    std::byte const* const begins = in.data() + header_type::front(0);
-    bool const last = i + 1 == detail::inceptionn_chunks(values);
-    return {detail::inceptionn_values_of(i, values), load<std::uint32_t>(begins, i),
-            last ? static_cast<std::size_t>(load<header_type>(in.data()).bytes)
-                 : load<std::uint32_t>(begins, i + 1)};
-  }
-  void take(std::span<std::byte const> in, chunk const& c, float const* addend, float* out) const {
-    coder_.decode(in.data() + c.begin, c.end - c.begin, in.size() - c.end, c.values, addend, out);
-  }
-
-  /// put(chunk, its values, where, bytes of room) returns how many it took.
-  template <class Put>
-  std::size_t write(char const* who, std::size_t values, std::span<std::byte> out,
-                    Put const& put) const {
-    detail::require_room<header_type>("inceptionn::", who, values, out.size());
-    std::size_t const chunks = detail::inceptionn_chunks(values);
-    std::size_t at = header_type::front(chunks);
-    for (std::size_t i = 0; i < chunks; ++i) {
-      store(out.data() + header_type::front(0), i, static_cast<std::uint32_t>(at));
-      at += put(i, detail::inceptionn_values_of(i, values), out.data() + at, out.size() - at);
-    }
-    store(out.data(), 0, header_type::of(options_, values, at));
-    return at;
-  }
-
   inceptionn_options options_;
-  detail::inceptionn_coder coder_;
+  coder_type coder_;
 };
 static_assert(FittedVariableRate<inceptionn>);
 

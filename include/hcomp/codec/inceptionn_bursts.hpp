@@ -44,8 +44,8 @@ class inceptionn_bursts {
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     check_room("encode", x.size(), out.size());
     std::size_t at = 0;
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(x.size()); ++i) {
-      std::size_t const n = detail::inceptionn_values_of(i, x.size());
+    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn_header>(x.size()); ++i) {
+      std::size_t const n = detail::values_of_chunk<detail::inceptionn_header>(i, x.size());
       std::byte coded[detail::inceptionn_chunk_room];
       coder_.encode_coded(x.data() + i * detail::inceptionn_chunk_values, n, coded);
       at += put_groups(n, coded, coded + detail::inceptionn_tag_bytes(n), out.data() + at);
@@ -57,8 +57,8 @@ class inceptionn_bursts {
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     check(in, x.size());
     std::size_t at = 0;
-    for (std::size_t i = 0; i < detail::inceptionn_chunks(x.size()); ++i) {
-      std::size_t const n = detail::inceptionn_values_of(i, x.size());
+    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn_header>(x.size()); ++i) {
+      std::size_t const n = detail::values_of_chunk<detail::inceptionn_header>(i, x.size());
       std::byte coded[detail::inceptionn_chunk_room];
       take_groups(in.data(), at, n, coded);
       detail::decode_values(coder_.rule, coded, coded + detail::inceptionn_tag_bytes(n), n, nullptr,

@@ -10,28 +10,41 @@
 
 namespace hcomp {
 
-/// A codec of whole vectors of floats: a small value, its parameters, equal on all ranks.
+/// A codec of vectors of floats whose code has a length that depends on the data: a small value, its
+/// parameters, equal on all ranks.
 ///
-/// `capacity(n)` is the most bytes that n values can take, known without them; `encode` returns how
-/// many they took. Values are encoded one by one: what becomes of a value depends on no other, so
-/// that it does not matter where a vector is cut. NaN and infinity come out as NaN or infinity.
-/// `decode_add(in, sums)` adds to sums; `decode_add_encode(in, x, out)` is a hop of a ring: x and
-/// what `in` holds, added and encoded. All that read throw wire_error, and change nothing, if `in`
-/// is not the code of as many values by the same parameters; `check(in, n)` does only that. They
-/// must read nothing beyond `in`, whatever it says.
+/// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
+/// chunked_code.hpp). `capacity(n)` is the most bytes that n values can take, known without them.
+/// Values are encoded one by one: what becomes of a value depends on no other but those of its
+/// chunk, and not at all on where a vector is cut. NaN and infinity come out as NaN or infinity.
+///
+/// `coder()` works on single chunks, with a group of any number of lanes, on CPUs and GPUs alike;
+/// overloads for simd_group are as fast as a CPU can. It is copied to devices.
+/// - `encode_chunk(group, from, i, out, room, note)` returns its bytes and adds to `note` what the
+///   end of the code has to know; `finish(group, from, notes, count, bytes, out, outcome)` makes the
+///   rest of the header of it.
+/// - `decode_chunk(group, in, i, values, addends, divided_by, out)`, of sound codes
+/// - `nonfinite_in_chunk(group, in, i, values)`: a bit for every 64 values
+/// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
+/// - `scratch_bytes(codes)` of memory lanes share while so many chunks are read or made.
+///
+/// `header_of(values)` is a header without its length, `require(header, values)` throws wire_error
+/// if one is not of the same parameters and as many values, `refuse_chunk` says that a chunk is not
+/// sound, and `bytes_of(outcome)` how long the code is, or throws wire_error if there is none.
+/// For whole vectors there are `check(in, n)` here, for the calling thread, and variable_rate_coder.
 template <class C>
 concept VariableRate = std::copyable<C> &&
-    requires(C const c, std::span<float const> x, std::span<float> sums,
-             std::span<std::byte const> in, std::span<std::byte> out, std::size_t n) {
+    requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,
+             std::span<std::byte const> in, std::size_t n) {
   requires std::same_as<typename C::value_type, float>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
   { C::tag } -> std::convertible_to<std::uint8_t>;                // on the wire
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
-  { c.capacity(n) } -> std::same_as<std::size_t>;
-  { c.encode(x, out) } -> std::same_as<std::size_t>;
-  { c.decode(in, sums) } -> std::same_as<void>;
-  { c.decode_add(in, sums) } -> std::same_as<void>;
-  { c.decode_add_encode(in, x, out) } -> std::same_as<std::size_t>;
+  { C::capacity(n) } -> std::same_as<std::size_t>;
+  { c.coder() } -> std::convertible_to<typename C::coder_type>;
+  { c.header_of(n) } -> std::same_as<typename C::header_type>;
+  { c.require(header, n) } -> std::same_as<void>;
+  { c.bytes_of(made) } -> std::same_as<std::size_t>;
   { c.check(in, n) } -> std::same_as<void>;
 };
 
@@ -39,16 +52,18 @@ concept VariableRate = std::copyable<C> &&
 ///
 /// The largest of all ranks' `measure(x)` is what `fitted(largest, ranks)` makes a codec of, for
 /// sums over so many ranks. NaN and infinity must not spoil it. A plan does so in every call if
-/// `fits_calls()`.
+/// `fits_calls()`. `measure_work{values, chunks per block, x, found}` measures for an executor: of
+/// every block what `measure` says of its chunks.
 template <class C>
 concept FittedVariableRate = VariableRate<C> &&
     requires(C const c, std::span<float const> x, std::uint32_t largest, int ranks) {
+  typename C::measure_work;
   { C::measure(x) } -> std::same_as<std::uint32_t>;
   { c.fitted(largest, ranks) } -> std::same_as<C>;
   { c.fits_calls() } -> std::same_as<bool>;
 };
 
-/// A codec whose codes are added as they are: `merge(a, b, out)` is decode_add_encode of two codes.
+/// A codec whose codes are added as they are: its coder encodes sums of two codes, too.
 template <class C>
 concept MergingVariableRate = VariableRate<C> &&
     requires(C const c, std::span<std::byte const> a, std::span<std::byte const> b,

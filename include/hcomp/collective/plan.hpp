@@ -85,11 +85,9 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// ranks, codes are added as they are, and report::error says how much of the bound was used.
 /// - Weights must be 1, values are floats, and there is no feedback and no algorithm doubling or
 ///   owner; options.narrow means nothing.
-/// - On hosts the calling thread makes and reads codes, whatever threads the executor has.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
-///   would be. With uncompressed_stream it is the baseline WA of the paper, with inceptionn WA+C;
-///   the ring with both of them INC and INC+C.
-/// - On a device (inceptionn and error_bounded_stream) messages are in the host's memory: what
+///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
+/// - On a device messages are in the host's memory: what
 ///   crosses the bus is codes. The host checks what came, and waits for every code that has to
 ///   leave: segments of some MiB are better than the small ones that suit a host.
 /// - Memory: the longest code of the vector, those of two chunks, and with algorithm direct or

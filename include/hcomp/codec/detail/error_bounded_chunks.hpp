@@ -157,14 +157,14 @@ struct error_bounded_coder {
   }
 
   /// Whether `bytes` at `chunk` are a chunk of `values` values.
-  static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
+  HCOMP_HD static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
     if (bytes < error_bounded_front(values)) return false;
     std::byte const* const modes = chunk + sizeof(std::int32_t);
     std::size_t at = error_bounded_front(values);
     for (std::size_t i = 0; i < error_bounded_blocks(values); ++i) {
       auto const byte = static_cast<unsigned>(modes[i]);
-      std::size_t const n =
-          std::min(values - i * error_bounded_block_values, error_bounded_block_values);
+      std::size_t const left = values - i * error_bounded_block_values;
+      std::size_t const n = left < error_bounded_block_values ? left : error_bounded_block_values;
       unsigned const width = byte & 63u;
       switch (static_cast<error_bounded_kind>(byte >> 6)) {
         case error_bounded_kind::difference:
@@ -191,7 +191,7 @@ struct error_bounded_coder {
   /// Whether the planes of the last block have no values behind its own, which there would be no
   /// room for when it is packed.
   /// @param end  of the chunk
-  static bool zeros_behind(std::byte const* end, unsigned mode, std::size_t values) {
+  HCOMP_HD static bool zeros_behind(std::byte const* end, unsigned mode, std::size_t values) {
     std::size_t const n = values % error_bounded_block_values;
     if (n == 0 || static_cast<error_bounded_kind>(mode >> 6) != error_bounded_kind::plain)
       return true;
@@ -272,7 +272,6 @@ class error_bounded_reader {
       if (sums.rare[i] != 0)
         sums.words[i] = static_cast<std::int32_t>(
             sum_of_words(coder_->grid, v.word(i), load<std::uint32_t>(in, i), met));
-    if (met.impossible != 0) error_bounded_impossible(met.impossible);
     std::memcpy(v.q, sums.words, whole);
   }
 
@@ -296,26 +295,25 @@ class error_bounded_writer {
     store(chunk, 0, std::int32_t{0});
   }
 
-  /// @throws wire_error  a value is larger than sums of so many ranks can be
-  [[gnu::always_inline]] void put(error_bounded_values& v, std::size_t n) {
+  /// False, and the chunk is of no use, if a value is larger than sums of so many ranks can be.
+  [[gnu::always_inline]] bool put(error_bounded_values& v, std::size_t n) {
     using state = error_bounded_values::state;
     if (v.is == state::words) v.simplify(coder_->grid);
     if (v.is == state::integers) {
       if (modes_ == chunk_ + sizeof(std::int32_t)) store(chunk_, 0, before_ = v.q[0]);
       auto const packed = coder_->kernels.pack(v.q, before_, n, at_);
-      if (packed.magnitude >= range_.beyond) range_.refuse();
       *modes_++ = static_cast<std::byte>(packed.mode.byte);
       at_ += packed.mode.bytes;
       before_ = v.q[error_bounded_block_values - 1];
-      return;
+      return packed.magnitude < range_.beyond;
     }
     before_ = 0;
     bool const zeros = v.is == state::zeros;
     *modes_++ = static_cast<std::byte>(zeros ? 0 : error_bounded_words_mode);
-    if (zeros) return;
-    if (!range_.has(coder_->grid, v)) range_.refuse();
+    if (zeros) return true;
     std::memcpy(at_, v.q, n * sizeof(std::uint32_t));
     at_ += n * sizeof(std::uint32_t);
+    return range_.has(coder_->grid, v);
   }
 
   /// Behind the last byte.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -20,6 +21,7 @@ struct error_bounded_header {
   /// Parts of a step that `error` counts.
   static constexpr double error_parts = 4096;
   static constexpr std::uint32_t largest_error = 2049;  ///< of one rank: half a step, rounded up
+  static constexpr std::size_t chunk_values = error_bounded_chunk_values;
   static constexpr std::size_t max_chunks = 250'000;
   static constexpr std::size_t max_values = max_chunks * error_bounded_chunk_values;
   static constexpr std::size_t slot_bytes =
@@ -34,19 +36,9 @@ struct error_bounded_header {
 
   error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
 
-  HCOMP_HD static constexpr std::size_t chunks_of(std::size_t values) {
-    return (values + error_bounded_chunk_values - 1) / error_bounded_chunk_values;
-  }
-  HCOMP_HD static constexpr std::size_t values_of(std::size_t chunk, std::size_t values) {
-    std::size_t const left = values - chunk * error_bounded_chunk_values;
-    return left < error_bounded_chunk_values ? left : error_bounded_chunk_values;
-  }
-  /// Where the first chunk begins.
-  HCOMP_HD static constexpr std::size_t front(std::size_t chunks) {
-    return sizeof(error_bounded_header) + chunks * sizeof(std::uint32_t);
-  }
   static constexpr std::size_t capacity(std::size_t values) {
-    return front(chunks_of(values)) + chunks_of(values) * sizeof(std::int32_t) +
+    std::size_t const chunks = chunks_of<error_bounded_header>(values);
+    return first_chunk_at<error_bounded_header>(chunks) + chunks * sizeof(std::int32_t) +
            error_bounded_blocks(values) + values * sizeof(float);
   }
 
@@ -67,20 +59,9 @@ struct error_bounded_header {
             0,
             1,
             0,
-            static_cast<std::uint32_t>(chunks_of(values)),
+            static_cast<std::uint32_t>(chunks_of<error_bounded_header>(values)),
             0};
   }
-  /// Of the sum of two, of the same options and length.
-  /// @throws wire_error  they are more ranks than the bound is divided by
-  error_bounded_header plus(error_bounded_header const& other) const {
-    if (other.weight > ranks - weight) refuse_ranks(weight, other.weight, ranks);
-    auto sum = *this;
-    sum.weight += other.weight;
-    sum.error += other.error;
-    sum.float_additions += other.float_additions;
-    return sum;
-  }
-
   [[noreturn]] static void refuse_ranks(std::uint32_t a, std::uint32_t b, std::uint32_t ranks) {
     error_bounded_damaged("sums of " + std::to_string(a) + " and " + std::to_string(b) +
                           " ranks; the bound is divided by " + std::to_string(ranks));
@@ -88,10 +69,18 @@ struct error_bounded_header {
 
   /// @throws wire_error  it cannot be one, or bytes of the stream are missing
   static error_bounded_header read(std::span<std::byte const> in) {
-    if (in.size() < sizeof(error_bounded_header))
-      error_bounded_damaged(std::to_string(in.size()) + " bytes, the header has " +
+    require_whole(in.size());
+    return checked(load<error_bounded_header>(in.data()), in.size());
+  }
+  /// @throws wire_error  `given` bytes are less than a header
+  static void require_whole(std::size_t given) {
+    if (given < sizeof(error_bounded_header))
+      error_bounded_damaged(std::to_string(given) + " bytes, the header has " +
                             std::to_string(sizeof(error_bounded_header)));
-    auto const header = load<error_bounded_header>(in.data());
+  }
+  /// @param given  bytes of what this is the header of
+  /// @throws wire_error  as read
+  static error_bounded_header checked(error_bounded_header const& header, std::size_t given) {
     if (header.magic != right_magic || header.version != right_version)
       error_bounded_damaged("begins with " + std::to_string(header.magic) + ", version " +
                             std::to_string(header.version) + "; it should be " +
@@ -105,17 +94,27 @@ struct error_bounded_header {
       error_bounded_damaged("an error of " + std::to_string(header.error) + "/4096 steps of " +
                             std::to_string(header.weight) + " ranks, which have up to " +
                             std::to_string(largest_error) + " each");
-    if (header.values > max_values || header.chunks != chunks_of(header.values))
+    if (header.values > max_values ||
+        header.chunks != chunks_of<error_bounded_header>(header.values))
       error_bounded_damaged(std::to_string(header.values) + " values in " +
                             std::to_string(header.chunks) + " chunks of " +
                             std::to_string(error_bounded_chunk_values));
-    if (header.bytes < front(header.chunks) || header.bytes > capacity(header.values) ||
-        header.bytes > in.size())
-      error_bounded_damaged(
-          std::to_string(header.values) + " values in " + std::to_string(header.bytes) +
-          " bytes; they take " + std::to_string(front(header.chunks)) + " to " +
-          std::to_string(capacity(header.values)) + ", " + std::to_string(in.size()) + " are here");
+    if (header.bytes < first_chunk_at<error_bounded_header>(header.chunks) ||
+        header.bytes > capacity(header.values) || header.bytes > given)
+      error_bounded_damaged(std::to_string(header.values) + " values in " +
+                            std::to_string(header.bytes) + " bytes; they take " +
+                            std::to_string(first_chunk_at<error_bounded_header>(header.chunks)) +
+                            " to " + std::to_string(capacity(header.values)) + ", " +
+                            std::to_string(given) + " are here");
     return header;
+  }
+  /// @throws wire_error  it is not of so many values with these options
+  void require(error_bounded_options const& here, std::size_t expected) const {
+    if (!(options() == here))
+      error_bounded_damaged(text_of(options()) + "; here it is " + text_of(here));
+    if (values != expected)
+      error_bounded_damaged(std::to_string(values) + " values, " + std::to_string(expected) +
+                            " were expected");
   }
 };
 static_assert(sizeof(error_bounded_header) == 56);

@@ -19,15 +19,7 @@ inline constexpr std::size_t inceptionn_chunk_room = inceptionn_tag_bytes(incept
                                                      inceptionn_chunk_values * sizeof(float) +
                                                      inceptionn_slack;
 
-HCOMP_HD constexpr std::size_t inceptionn_chunks(std::size_t values) {
-  return (values + inceptionn_chunk_values - 1) / inceptionn_chunk_values;
-}
-/// Values of chunk `c` of `values`.
-HCOMP_HD constexpr std::size_t inceptionn_values_of(std::size_t c, std::size_t values) {
-  std::size_t const left = values - c * inceptionn_chunk_values;
-  return left < inceptionn_chunk_values ? left : inceptionn_chunk_values;
-}
-
+/// Chunks one by one, as fast as a processor can.
 struct inceptionn_coder {
   inceptionn_rule rule;
   simd_level level;

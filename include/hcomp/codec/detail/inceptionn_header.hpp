@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/inceptionn_chunks.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -18,23 +19,11 @@ namespace hcomp::detail {
   throw wire_error("inceptionn: " + text);
 }
 
-/// Bytes of a stream.
-struct inceptionn_part {
-  std::size_t begin, end;
-};
-
-[[noreturn]] inline void inceptionn_damaged_chunk(std::size_t i, std::size_t values,
-                                                  inceptionn_part part, std::size_t bytes) {
-  inceptionn_damaged("chunk " + std::to_string(i) + " of " + std::to_string(values) +
-                     " values, bytes " + std::to_string(part.begin) + " to " +
-                     std::to_string(part.end) + " of " + std::to_string(bytes) +
-                     ": its tags or neighbours say otherwise");
-}
-
 /// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
 struct inceptionn_header {
   static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
   static constexpr std::uint8_t right_version = 1;
+  static constexpr std::size_t chunk_values = inceptionn_chunk_values;
   static constexpr std::size_t slot_bytes = inceptionn_chunk_values * sizeof(float);
   static constexpr std::size_t max_values = 1'000'000 * inceptionn_chunk_values;
 
@@ -52,16 +41,13 @@ struct inceptionn_header {
             .rounding = static_cast<inceptionn_rounding>(rounding)};
   }
 
-  /// Where the first chunk begins.
-  HCOMP_HD static constexpr std::size_t front(std::size_t chunks) {
-    return sizeof(inceptionn_header) + chunks * sizeof(std::uint32_t);
-  }
   static constexpr std::size_t capacity(std::size_t values) {
-    return front(inceptionn_chunks(values)) + values * sizeof(float);
+    return first_chunk_at<inceptionn_header>(chunks_of<inceptionn_header>(values)) +
+           values * sizeof(float);
   }
 
-  static inceptionn_header of(inceptionn_options const& options, std::size_t values,
-                              std::size_t bytes) {
+  /// The length is not known yet.
+  static inceptionn_header of(inceptionn_options const& options, std::size_t values) {
     return {right_magic,
             right_version,
             static_cast<std::uint8_t>(options.variant),
@@ -70,8 +56,8 @@ struct inceptionn_header {
             static_cast<std::int8_t>(options.prescale),
             0,
             values,
-            bytes,
-            static_cast<std::uint32_t>(inceptionn_chunks(values)),
+            0,
+            static_cast<std::uint32_t>(chunks_of<inceptionn_header>(values)),
             0};
   }
 
@@ -99,14 +85,15 @@ struct inceptionn_header {
     if (header.zero != 0 || header.zeros != 0)
       inceptionn_damaged("what should be 0 is " + std::to_string(header.zero) + " and " +
                          std::to_string(header.zeros));
-    if (header.values > max_values || header.chunks != inceptionn_chunks(header.values))
+    if (header.values > max_values || header.chunks != chunks_of<inceptionn_header>(header.values))
       inceptionn_damaged(std::to_string(header.values) + " values in " +
                          std::to_string(header.chunks) + " chunks of " +
                          std::to_string(inceptionn_chunk_values));
-    if (header.bytes < front(header.chunks) || header.bytes > capacity(header.values))
+    if (header.bytes < first_chunk_at<inceptionn_header>(header.chunks) ||
+        header.bytes > capacity(header.values))
       inceptionn_damaged(std::to_string(header.values) + " values in " +
                          std::to_string(header.bytes) + " bytes; they take " +
-                         std::to_string(front(header.chunks)) + " to " +
+                         std::to_string(first_chunk_at<inceptionn_header>(header.chunks)) + " to " +
                          std::to_string(capacity(header.values)));
     if (header.bytes > given)
       inceptionn_damaged(std::to_string(given) + " of its " + std::to_string(header.bytes) +

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/uncompressed_stream.hpp>
+#include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/stream_engine.hpp>
 #include <hcomp/collective/detail/stream_work.hpp>
-#include <hcomp/collective/detail/streams_on_device.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
@@ -21,7 +21,7 @@
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/divide_values.hpp>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -30,214 +30,112 @@
 
 namespace hcomp::detail {
 
-/// Calls f(i) for every i for which value(64 i), value(64 i + 1), ... has NaN or infinity.
-template <class Value, class F>
-void for_each_nonfinite_of(std::size_t count, Value const& value, F const& f) {
-  bool finite = true;
-  for (std::size_t i = 0; i < count; ++i) finite &= is_finite(value(i));
-  for (std::size_t i = 0, last = count; !finite && i < count; ++i) {
-    if (is_finite(value(i)) || i / 64 == last) continue;
-    last = i / 64;
-    f(last);
-  }
-}
-
-/// What codec_streams does with values, which are in the executor's memory. Codes are in `memory`,
-/// which is the host's. Functions that read a code throw wire_error, and change nothing, if it is
-/// not sound.
-template <VariableRate C, Executor E> class stream_coder {
-  static_assert(!DeviceExecutor<E>, "no header with this codec's streams on devices is included");
-
+/// Codes between messages, which are in the host's memory, and the executor's. On hosts they are
+/// read and made where they are.
+template <VariableRate C, Executor E> class code_passage {
  public:
   using memory = std::vector<std::byte>;
+  using coder = variable_rate_coder<C, E>;
 
-  explicit stream_coder(E&) {}
+  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
+      : executor_(&executor), merged_(merges ? codec.capacity(longest) : 0) {}
 
-  /// @param longest  values of a code
-  /// @param sums     values of sums()
-  /// @param merges   merge() will be called
-  void allocate(C const& codec, std::size_t longest, std::size_t sums, bool merges) {
-    if (merges) merged_.resize(codec.capacity(longest));
-    decoded_.resize(longest);
-    sums_.resize(sums);
-  }
   /// Codes of the last call are needed no more.
   void start() {}
-
-  /// Room for values, as they are added up.
-  float* sums() { return sums_.data(); }
-
-  static std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
-    return C::measure(x);
+  /// A code, for the executor.
+  /// @param is_other  there are two of them
+  /// @throws wire_error  it is not sound
+  std::span<std::byte const> sent(coder& by, C const& codec, std::span<std::byte const> in,
+                                  std::size_t values, bool /*is_other*/ = false) {
+    by.check(codec, in, values);
+    return in;
   }
-  template <class Codec>
-  std::size_t encode(Codec const& codec, std::span<float const> x, std::span<std::byte> out) {
-    return codec.encode(x, out);
+  /// The host's memory of what was sent is free.
+  void end_of_sent() { executor_->synchronize(); }
+  /// Where to make a code that becomes `out`.
+  /// @param merges  of codes one of which may be there
+  std::span<std::byte> room(std::span<std::byte> out, bool merges = false) {
+    return made_ = merges ? std::span(merged_) : out;
   }
-  std::size_t decode_add_encode(C const& codec, std::span<std::byte const> in,
-                                std::span<float const> x, std::span<std::byte> out) {
-    return codec.decode_add_encode(in, x, out);
-  }
-  /// The sum of two codes of as many values; `out` may be one of them.
-  std::size_t merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
-                    std::size_t, std::span<std::byte> out) requires MergingVariableRate<C> {
-    std::size_t const bytes = codec.merge(a, b, merged_);
-    std::memcpy(out.data(), merged_.data(), bytes);
+  /// What was made there to `out`; returns its length.
+  /// @throws wire_error  it could not be made
+  std::size_t fetch(coder& by, C const& codec, std::span<std::byte> out) {
+    std::size_t const bytes = by.bytes(codec);
+    if (made_.data() != out.data()) std::memcpy(out.data(), made_.data(), bytes);
     return bytes;
   }
-  /// out = addends, which may be there, and what `in` holds.
-  void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
-                  std::span<float> out) {
-    if (addends.data() != out.data()) std::memcpy(out.data(), addends.data(), addends.size_bytes());
-    codec.decode_add(in, out);
+
+  // values as they are
+  void copy_out(std::span<float const> x, std::span<std::byte> out) {
+    executor_->synchronize();
+    if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
   }
-  /// @param parts  that the values are divided by; 0: they are not
-  template <class Codec>
-  void decode(Codec const& codec, std::span<std::byte const> in, std::span<float> x,
-              int parts = 0) {
-    codec.decode(in, x);
-    if (parts == 0) return;
-    auto const whole = static_cast<float>(parts);
-    for (float& value : x) value /= whole;
-  }
-  /// Calls f(i) for every i for which there is NaN or infinity among values 64 i, 64 i + 1, ...
-  /// of `count`.
-  template <class Codec, class F>
-  void for_each_nonfinite(Codec const& codec, std::span<std::byte const> in, std::size_t count,
-                          F const& f) {
-    auto const values = std::span(decoded_).first(count);
-    codec.decode(in, values);
-    for_each_nonfinite_of(
-        count, [&](std::size_t i) { return values[i]; }, f);
+  void copy_in(std::span<std::byte const> in, std::span<float> x) {
+    if (!x.empty()) std::memcpy(x.data(), in.data(), in.size());
   }
 
  private:
-  std::vector<float> sums_, decoded_;
+  E* executor_;
   std::vector<std::byte> merged_;
+  std::span<std::byte> made_;
 };
 
 /// On a device: codes are checked by the host before the device sees them, and copied there and
 /// back in the order of its work. Decoding is not waited for; encoding is, once or, if a code is
 /// longer than the one before, twice.
-template <VariableRate C, DeviceExecutor E>
-  requires HasStreamsOn<C, E>
-class stream_coder<C, E> {
+template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
  public:
   using memory = typename E::staging;
+  using coder = variable_rate_coder<C, E>;
 
-  explicit stream_coder(E& executor) : executor_(&executor) {}
+  /// @param longest  values of a code
+  /// @param merges   two codes are sent at once
+  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
+      : executor_(&executor),
+        came_(codec.capacity(longest)),
+        other_(merges ? codec.capacity(longest) : 0),
+        made_(codec.capacity(longest)),
+        outcome_(sizeof(outcome)) {}
 
-  void allocate(C const& codec, std::size_t longest, std::size_t sums, bool merges) {
-    there_ = std::make_unique<device_memory>(*executor_, codec, longest, sums, merges);
-  }
   void start() { executor_->wait(copied_); }
-
-  float* sums() { return reinterpret_cast<float*>(there_->sums.data()); }
-
-  std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
-    return there_->streams.measure(x);
-  }
-  std::size_t encode(C const& codec, std::span<float const> x, std::span<std::byte> out) {
-    there_->streams.encode(codec, x, there_->made_span());
-    return fetch(codec, out);
-  }
-  std::size_t encode(uncompressed_stream const&, std::span<float const> x,
-                     std::span<std::byte> out) {
-    executor_->wait(
-        executor_->read(out.data(), reinterpret_cast<std::byte const*>(x.data()), x.size_bytes()));
-    return x.size_bytes();
-  }
-  std::size_t decode_add_encode(C const& codec, std::span<std::byte const> in,
-                                std::span<float const> x, std::span<std::byte> out) {
-    there_->streams.decode_add_encode(codec, sent(codec, there_->came, in, x.size()), x,
-                                      there_->made_span());
-    return fetch(codec, out);
-  }
-  std::size_t merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
-                    std::size_t values, std::span<std::byte> out) requires MergingVariableRate<C> {
-    auto const first = sent(codec, there_->other, a, values);
-    there_->streams.merge(codec, first, sent(codec, there_->came, b, values), values,
-                          there_->made_span());
-    return fetch(codec, out);
-  }
-  void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
-                  std::span<float> out) {
-    there_->streams.decode_add(codec, sent(codec, there_->came, in, out.size()), addends, out);
-    executor_->wait(copied_);
-  }
-  void decode(C const& codec, std::span<std::byte const> in, std::span<float> x, int parts = 0) {
-    there_->streams.decode(codec, sent(codec, there_->came, in, x.size()), x, parts);
-  }
-  void decode(uncompressed_stream const&, std::span<std::byte const> in, std::span<float> x,
-              int parts = 0) {
-    uncompressed_stream::check(in, x.size());
-    copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data()), in.data(), in.size());
-    divide_values const work{x.size(), static_cast<float>(parts), x.data()};
-    if (parts > 0) executor_->for_each_block(work.runs(), work);
-  }
-  template <class F>
-  void for_each_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t count,
-                          F const& f) {
-    auto const found =
-        there_->streams.find_nonfinite(codec, sent(codec, there_->came, in, count), count);
-    constexpr std::size_t bits = on_device::values_per_word / 64;
-    for (std::size_t i = 0; i < bits * found.size(); ++i)
-      if (found[i / bits] >> i % bits & 1u) f(i);
-  }
-  template <class F>
-  void for_each_nonfinite(uncompressed_stream const&, std::span<std::byte const> in,
-                          std::size_t count, F const& f) {
-    for_each_nonfinite_of(
-        count, [&](std::size_t i) { return load<float>(in.data(), i); }, f);
-  }
-
- private:
-  using on_device = streams_on_device<C, E>;
-  using outcome = typename on_device::outcome;
-
-  struct device_memory {
-    typename on_device::streams streams;
-    typename E::buffer came, other, made, sums;
-    typename E::staging made_outcome;
-
-    device_memory(E& executor, C const& codec, std::size_t longest, std::size_t sum_values,
-                  bool merges)
-        : streams(longest, executor),
-          came(codec.capacity(longest)),
-          other(merges ? codec.capacity(longest) : 0),
-          made(codec.capacity(longest)),
-          sums(sum_values * sizeof(float)),
-          made_outcome(sizeof(outcome)) {}
-    std::span<std::byte> made_span() const { return {made.data(), made.size()}; }
-  };
-
-  /// A sound code, on the device.
-  std::span<std::byte const> sent(C const& codec, typename E::buffer& to,
-                                  std::span<std::byte const> in, std::size_t values) {
+  std::span<std::byte const> sent(coder&, C const& codec, std::span<std::byte const> in,
+                                  std::size_t values, bool is_other = false) {
     codec.check(in, values);
-    std::size_t const bytes = C::peek(in).bytes;
+    auto& to = is_other ? other_ : came_;
+    std::size_t const bytes = C::header_type::read(in).bytes;
     copied_ = executor_->write(to.data(), in.data(), bytes);
     return {to.data(), bytes};
   }
-  /// What was made there, to the host; returns its length.
-  /// @throws wire_error  it could not be made
-  std::size_t fetch(C const& codec, std::span<std::byte> out) {
-    std::size_t const hoped = std::min({likely_, there_->made.size(), out.size()});
-    executor_->read(there_->made_outcome.data(),
-                    reinterpret_cast<std::byte const*>(on_device::outcome_there(there_->streams)),
+  void end_of_sent() { executor_->wait(copied_); }
+  std::span<std::byte> room(std::span<std::byte>, bool = false) {
+    return {made_.data(), made_.size()};
+  }
+  std::size_t fetch(coder& by, C const& codec, std::span<std::byte> out) {
+    std::size_t const hoped = std::min({likely_, made_.size(), out.size()});
+    executor_->read(outcome_.data(), reinterpret_cast<std::byte const*>(by.outcome_there()),
                     sizeof(outcome));
-    executor_->wait(executor_->read(out.data(), there_->made.data(), hoped));
-    std::size_t const bytes =
-        on_device::bytes_of(codec, load<outcome>(there_->made_outcome.data()));
+    executor_->wait(executor_->read(out.data(), made_.data(), hoped));
+    std::size_t const bytes = codec.bytes_of(load<outcome>(outcome_.data()));
     if (bytes > hoped)
-      executor_->wait(
-          executor_->read(out.data() + hoped, there_->made.data() + hoped, bytes - hoped));
+      executor_->wait(executor_->read(out.data() + hoped, made_.data() + hoped, bytes - hoped));
     likely_ = bytes + bytes / 8;
     return bytes;
   }
 
+  void copy_out(std::span<float const> x, std::span<std::byte> out) {
+    executor_->wait(
+        executor_->read(out.data(), reinterpret_cast<std::byte const*>(x.data()), x.size_bytes()));
+  }
+  void copy_in(std::span<std::byte const> in, std::span<float> x) {
+    copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data()), in.data(), in.size());
+  }
+
+ private:
+  using outcome = typename C::coder_type::outcome;
+
   E* executor_;
-  std::unique_ptr<device_memory> there_;
+  typename E::buffer came_, other_, made_;
+  typename E::staging outcome_;
   typename E::mark copied_{};  ///< the last code, to the device
   std::size_t likely_ = 0;     ///< length of the next code
 };
@@ -251,19 +149,14 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
         given_(for_ranks(codec, ranks)),
         codec_(given_),
         layout_(layout_of_floats(values)),
-        executor_(&executor),
-        coder_(executor) {}
+        executor_(&executor) {}
 
   E& executor() const { return *executor_; }
   code_layout const& layout() const { return layout_; }
   /// Of the last call: as it was given, or fitted.
   C const& codec() const { return codec_; }
   stream_engine_settings settings() const {
-    return {terms(given_),
-            layout_,
-            uncompressed_stream::tag,
-            MergingVariableRate<C>,
-            fits_calls(given_),
+    return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
             DeviceExecutor<E> ? message_memory::staged : message_memory::host};
   }
   /// @throws std::invalid_argument  as the constructor, or its codes can be longer
@@ -283,18 +176,16 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
     return terms_of(for_ranks(codec, ranks_), sizeof(float),
                     std::numeric_limits<std::uint32_t>::max());
   }
-  stream_coder<C, E>& coder() { return coder_; }
-
   any_buffer allocate(std::size_t bytes) override {
-    return {std::in_place_type<typename stream_coder<C, E>::memory>, bytes};
+    return {std::in_place_type<typename code_passage<C, E>::memory>, bytes};
   }
   std::size_t capacity(std::size_t values) const override {
-    return std::max(given_.capacity(values), uncompressed_stream::capacity(values));
+    return std::max(C::capacity(values), values * sizeof(float));
   }
   void reserve(std::size_t longest, std::size_t sums, bool merges) override {
-    coder_.allocate(given_, longest, sums, merges);
+    there_.emplace(*executor_, given_, longest, sums, merges);
   }
-  void start() override { coder_.start(); }
+  void start() override { there_->passage.start(); }
   void fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
     if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
   }
@@ -302,14 +193,18 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
                     [[maybe_unused]] std::span<std::byte const> b,
                     [[maybe_unused]] std::size_t values,
                     [[maybe_unused]] std::span<std::byte> out) override {
-    if constexpr (MergingVariableRate<C>) return coder_.merge(codec_, a, b, values, out);
+    if constexpr (MergingVariableRate<C>) {
+      auto const first = sent(a, values, true), second = sent(b, values);
+      there_->coder.merge(codec_, first, second, values, there_->passage.room(out, true));
+      return fetch(out);
+    }
     return 0;
   }
-  void check(std::span<std::byte const> in, std::size_t values, bool plain) const override {
-    if (plain)
-      uncompressed_stream::check(in, values);
-    else
-      codec_.check(in, values);
+  void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
+    if (!plain) return there_->coder.check(codec_, in, values);
+    if (in.size() != values * sizeof(float))
+      throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
+                       std::to_string(values) + " uncompressed values");
   }
   double error_of([[maybe_unused]] std::span<std::byte const> in) const override {
     if constexpr (BoundedVariableRate<C>) return C::error_of(in);
@@ -317,17 +212,89 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
   }
   void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,
                       std::size_t first_block, code_findings& found) override {
-    auto const note = [&](std::size_t i) {
-      found.nonfinite = std::min<std::uint64_t>(found.nonfinite, first_block + i);
-      ++found.nonfinite_blocks;
+    auto const note = [&](std::size_t first, std::uint64_t runs) {
+      for (; runs != 0; runs &= runs - 1) {
+        std::size_t const block = first_block + first / 64 + std::countr_zero(runs);
+        found.nonfinite = std::min<std::uint64_t>(found.nonfinite, block);
+        ++found.nonfinite_blocks;
+      }
     };
-    if (plain)
-      coder_.for_each_nonfinite(uncompressed_stream{}, in, values, note);
-    else
-      coder_.for_each_nonfinite(codec_, in, values, note);
+    if (plain) {
+      constexpr std::size_t some = 1024;
+      float x[some];
+      for (std::size_t first = 0; first < values; first += some) {
+        std::size_t const n = std::min(some, values - first);
+        std::memcpy(x, in.data() + first * sizeof(float), n * sizeof(float));
+        note(first, nonfinite_runs(x, n));
+      }
+    } else {
+      auto const there = sent(in, values);
+      std::size_t first = 0;
+      for (std::uint64_t const runs : there_->coder.find_nonfinite(codec_, there, values)) {
+        note(first, runs);
+        first += C::header_type::chunk_values;
+      }
+    }
+  }
+
+  // ---- Of codec_stream_values, whose values are in the executor's memory
+
+  std::uint32_t measure([[maybe_unused]] std::span<float const> x) {
+    if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
+    return 0;
+  }
+  /// Room for values, as they are added up.
+  float* sums() { return reinterpret_cast<float*>(there_->sums.data()); }
+
+  /// Functions that write a code return its length.
+  std::size_t encode(std::span<float const> x, std::span<std::byte> out) {
+    there_->coder.encode(codec_, x, there_->passage.room(out));
+    return fetch(out);
+  }
+  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
+                                std::span<std::byte> out) {
+    there_->coder.decode_add_encode(codec_, sent(in, x.size()), x, there_->passage.room(out));
+    return fetch(out);
+  }
+  void decode_add(std::span<std::byte const> in, std::span<float const> addends,
+                  std::span<float> out) {
+    there_->coder.decode_add(codec_, sent(in, out.size()), addends, out);
+    there_->passage.end_of_sent();
+  }
+  void decode(std::span<std::byte const> in, std::span<float> x, int parts = 0) {
+    there_->coder.decode(codec_, sent(in, x.size()), x, parts);
+  }
+  std::size_t copy_out(std::span<float const> x, std::span<std::byte> out) {
+    there_->passage.copy_out(x, out);
+    return x.size_bytes();
+  }
+  void copy_in(std::span<std::byte const> in, std::span<float> x, int parts) {
+    check(in, x.size(), true);
+    there_->passage.copy_in(in, x);
+    divide_values const work{x.size(), static_cast<float>(parts), x.data()};
+    if (parts > 0) executor_->for_each_block(work.runs(), work);
   }
 
  private:
+  /// Of one segment.
+  struct memory {
+    variable_rate_coder<C, E> coder;
+    code_passage<C, E> passage;
+    typename E::buffer sums;
+
+    memory(E& executor, C const& codec, std::size_t longest, std::size_t sum_values, bool merges)
+        : coder(longest, executor),
+          passage(executor, codec, longest, merges),
+          sums(sum_values * sizeof(float)) {}
+  };
+
+  std::span<std::byte const> sent(std::span<std::byte const> in, std::size_t values,
+                                  bool is_other = false) {
+    return there_->passage.sent(there_->coder, codec_, in, values, is_other);
+  }
+  std::size_t fetch(std::span<std::byte> out) {
+    return there_->passage.fetch(there_->coder, codec_, out);
+  }
   static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
     if constexpr (BoundedVariableRate<C>)
       return codec.fitted(static_cast<std::uint32_t>(ranks));
@@ -349,7 +316,7 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
   C given_, codec_;
   code_layout layout_;
   E* executor_;
-  stream_coder<C, E> coder_;
+  std::optional<memory> there_;
 };
 
 /// The values of one call.
@@ -359,41 +326,34 @@ template <VariableRate C, Executor E> class codec_stream_values final : public s
   codec_stream_values(codec_streams<C, E>& work, float* x, no_feedback<float>&)
       : work_(&work), x_(x) {}
 
-  std::uint32_t measure() override {
-    if constexpr (FittedVariableRate<C>)
-      return coder().measure(std::span<float const>(x_, work_->layout().values));
-    return 0;
-  }
+  std::uint32_t measure() override { return work_->measure({x_, work_->layout().values}); }
   std::size_t encode(value_range part, bool of_sums, bool plain,
                      std::span<std::byte> out) override {
-    return plain ? coder().encode(uncompressed_stream{}, values(part, of_sums), out)
-                 : coder().encode(work_->codec(), values(part, of_sums), out);
+    return plain ? work_->copy_out(values(part, of_sums), out)
+                 : work_->encode(values(part, of_sums), out);
   }
   std::size_t add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
                              std::span<std::byte> out) override {
-    return coder().decode_add_encode(work_->codec(), in, values(part, of_sums), out);
+    return work_->decode_add_encode(in, values(part, of_sums), out);
   }
   void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) override {
-    coder().decode_add(work_->codec(), in, values(part, of_sums), sums(part));
+    work_->decode_add(in, values(part, of_sums), sums(part));
   }
   void decode_to_sums(value_range part, std::span<std::byte const> in) override {
-    coder().decode(work_->codec(), in, sums(part));
+    work_->decode(in, sums(part));
   }
   void decode(value_range part, std::span<std::byte const> in, bool plain, int parts) override {
     std::span const out(x_ + part.first, part.count);
     if (plain)
-      coder().decode(uncompressed_stream{}, in, out, parts);
+      work_->copy_in(in, out, parts);
     else
-      coder().decode(work_->codec(), in, out, parts);
+      work_->decode(in, out, parts);
   }
 
  private:
-  stream_coder<C, E>& coder() const { return work_->coder(); }
-  std::span<float> sums(value_range part) const {
-    return {coder().sums() + part.first, part.count};
-  }
+  std::span<float> sums(value_range part) const { return {work_->sums() + part.first, part.count}; }
   std::span<float const> values(value_range part, bool of_sums) const {
-    return {(of_sums ? coder().sums() : x_) + part.first, part.count};
+    return {(of_sums ? work_->sums() : x_) + part.first, part.count};
   }
 
   codec_streams<C, E>* work_;

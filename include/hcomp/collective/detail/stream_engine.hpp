@@ -36,10 +36,9 @@ namespace hcomp::detail {
 /// What a stream_engine is made for.
 struct stream_engine_settings {
   codec_terms codec;
-  code_layout layout;          ///< of blocks as short as chunks can be
-  std::uint8_t plain_tag = 0;  ///< of codes that are values as they are
-  bool merges_codes = false;   ///< codes are added as they are
-  bool fits_calls = false;     ///< every call fits the codec to the values of all ranks
+  code_layout layout;         ///< of blocks as short as chunks can be
+  bool merges_codes = false;  ///< codes are added as they are
+  bool fits_calls = false;    ///< every call fits the codec to the values of all ranks
   message_memory messages = message_memory::host;
 };
 
@@ -60,7 +59,6 @@ class stream_engine : public engine_base {
   stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
                 plan_options const& options)
       : engine_base(made_for.codec, made_for.layout, transport, options, memory_space::host),
-        plain_tag_(made_for.plain_tag),
         merges_codes_(made_for.merges_codes),
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
@@ -122,6 +120,7 @@ class stream_engine : public engine_base {
   };
 
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
+  static constexpr std::uint8_t plain_tag = 29;  ///< of codes that are values as they are
 
   struct segment {
     value_range values;
@@ -269,7 +268,7 @@ class stream_engine : public engine_base {
 
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(plain ? plain_tag_ : session_.codec().tag,
+    return make_header(plain ? plain_tag : session_.codec().tag,
                        static_cast<int>(segments_[s].values.count & 0xffff), false,
                        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
   }
@@ -492,7 +491,6 @@ class stream_engine : public engine_base {
     watch.add_to(it.figures.seconds_decode);
   }
 
-  std::uint8_t plain_tag_;
   bool merges_codes_, fits_calls_;
   message_memory message_memory_;
   stream_work* work_;

@@ -38,7 +38,7 @@ class stream_work {
   /// codecs that are MergingVariableRate.
   virtual std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                             std::size_t values, std::span<std::byte> out) = 0;
-  virtual void check(std::span<std::byte const> in, std::size_t values, bool plain) const = 0;
+  virtual void check(std::span<std::byte const> in, std::size_t values, bool plain) = 0;
   /// How far off the values of a code are at most, if it says so; otherwise 0.
   virtual double error_of(std::span<std::byte const> in) const = 0;
   /// Notes which runs of 64 values of a code have NaN or infinity.

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/collective/inceptionn_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -23,7 +23,7 @@
 #include <support/lane_group.hpp>
 #include <vector>
 
-using hcomp::inceptionn_streams;
+using hcomp::variable_rate_coder;
 using hcomp::testing::few_cases;
 using hcomp::testing::guarded_executor;
 using inceptionn::begins_with;
@@ -57,54 +57,54 @@ void check_vector(E& executor, hcomp::inceptionn const& codec, floats const& x,
                   std::size_t most_bytes = std::size_t{256} << 20) {
   std::size_t const n = x.size();
   auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
-  inceptionn_streams streams(n, executor, most_bytes);
+  variable_rate_coder<hcomp::inceptionn, E> coder(n, executor, most_bytes);
   array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
   array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
   auto const expected = encoded(codec, x);
 
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
-    streams.encode(codec, there.span(), code.span());
-    REQUIRE(streams.bytes() == expected.size());
+    coder.encode(codec, there.span(), code.span());
+    REQUIRE(coder.bytes(codec) == expected.size());
     CHECK(begins_with(code.host(), expected));
   }
   auto const in = code.span().first(expected.size());
-  CHECK_NOTHROW(streams.check(codec, in, n));
+  CHECK_NOTHROW(coder.check(codec, in, n));
   floats decoded(n);
   codec.decode(expected, decoded);
-  streams.decode(codec, in, y.span());
+  coder.decode(codec, in, y.span());
   CHECK(same(y.host(), decoded));
   codec.decode_add(other, decoded);
   array<std::byte, E> const added(executor, other);
-  streams.decode_add(codec, added.span(), y.span(), y.span());
+  coder.decode_add(codec, added.span(), y.span(), y.span());
   CHECK(same(y.host(), decoded));
 
   decoded = x;
   codec.decode_add(other, decoded);
-  streams.decode_add(codec, added.span(), there.span(), y.span());
+  coder.decode_add(codec, added.span(), there.span(), y.span());
   CHECK(same(y.host(), decoded));
 
   bytes sum(codec.capacity(n));
   sum.resize(codec.decode_add_encode(other, x, sum));
-  streams.decode_add_encode(codec, added.span(), there.span(), code.span());
-  REQUIRE(streams.bytes() == sum.size());
+  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(coder.bytes(codec) == sum.size());
   CHECK(begins_with(code.host(), sum));
-  streams.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
   codec.decode(sum, decoded);
   for (float& value : decoded) value /= 3;
   CHECK(same(y.host(), decoded));
 
-  CHECK(streams.measure(there.span()) == hcomp::inceptionn::measure(x));
+  CHECK(coder.measure(there.span()) == hcomp::inceptionn::measure(x));
   std::vector<std::uint32_t> nonfinite((n + 1023) / 1024);
   for (std::size_t i = 0; i < n; ++i)
     if (!hcomp::is_finite(decoded[i])) nonfinite[i / 1024] |= 1u << i % 1024 / 64;
-  CHECK(std::ranges::equal(streams.find_nonfinite(codec, code.span(), n), nonfinite));
+  CHECK(std::ranges::equal(coder.find_nonfinite(codec, code.span(), n), nonfinite));
 }
 
 template <class E> std::string complaint(E& executor, bytes const& in, std::size_t values) {
-  inceptionn_streams streams(values, executor);
+  variable_rate_coder<hcomp::inceptionn, E> coder(values, executor);
   array<std::byte, E> const there(executor, in);
   try {
-    streams.check(hcomp::inceptionn(), there.span(), values);
+    coder.check(hcomp::inceptionn(), there.span(), values);
   } catch (hcomp::wire_error const& error) {
     return error.what();
   }
@@ -150,7 +150,8 @@ template <class E> void check_damage(E& executor) {
 
 }  // namespace
 
-TEST_CASE("inceptionn_streams: the host's bytes and values; the host touches no memory") {
+TEST_CASE(
+    "variable_rate_coder of inceptionn: the host's bytes and values; the host touches no memory") {
   for (auto const& options : inceptionn::all_settings({10}))
     for (std::size_t const n : {0, 1, 4, 1023, 1024, 1025, 5000}) {
       CAPTURE(hcomp::detail::text_of(options));
@@ -167,7 +168,7 @@ TEST_CASE("inceptionn_streams: the host's bytes and values; the host touches no 
     }
 }
 
-TEST_CASE("inceptionn_streams: more chunks than are added up at once") {
+TEST_CASE("variable_rate_coder of inceptionn: more chunks than are added up at once") {
   // 256 chunks for one sum: 2 sums exactly, and 3 of which the last is short
   for (std::size_t const n : {512 * 1024, 700 * 1024 + 5}) {
     auto const x = inceptionn::normal(n, 0.02, {.seed = 2});
@@ -179,52 +180,66 @@ TEST_CASE("inceptionn_streams: more chunks than are added up at once") {
   }
   // and more than blocks that measure
   guarded_executor executor;
-  inceptionn_streams streams(0, executor);
+  variable_rate_coder<hcomp::inceptionn, guarded_executor> coder(0, executor);
   for (std::size_t const place : {0, 1023 * 1024, 1024 * 1024, 1'500'000 - 1}) {
     floats x(1'500'000, 1e-3f);
     x[place] = -7;
-    CHECK(streams.measure(array(executor, x).span()) == hcomp::inceptionn::measure(x));
+    CHECK(coder.measure(array(executor, x).span()) == hcomp::inceptionn::measure(x));
   }
 }
 
-TEST_CASE("inceptionn_streams: by several lanes, and by threads") {
+TEST_CASE("variable_rate_coder of inceptionn: by several lanes, and by threads") {
   lanes_executor many;
   lanes::sharing_executor<8> sharing;
   hcomp::reference_executor threads(3);
+  hcomp::host_executor one, three(3);
   for (std::size_t const n : {1, 1025, 5000}) {
     CAPTURE(n);
     auto const x = inceptionn::mixed(n, {.seed = n});
     check_vector(many, hcomp::inceptionn(), x);
     check_vector(sharing, hcomp::inceptionn(), x);
     check_vector(threads, hcomp::inceptionn(), x);
+    check_vector(one, hcomp::inceptionn(), x);
+    check_vector(three, hcomp::inceptionn(), x);
   }
   auto const longer = inceptionn::normal(300'000, 0.02, {.seed = 2});
   check_vector(sharing, hcomp::inceptionn(), longer);
   check_vector(threads, hcomp::inceptionn(), longer);
+  // runs of 16 chunks, of which the last is short or one chunk alone; and codes as long as can be
+  for (std::size_t const n : {16 * 1024, 16 * 1024 + 1, 50 * 1024 + 7})
+    for (double const sigma : {0.02, 1e5}) {
+      CAPTURE(n);
+      auto const x = inceptionn::normal(n, sigma, {.seed = n});
+      check_vector(threads, hcomp::inceptionn(), x);
+      check_vector(one, hcomp::inceptionn(), x);
+      check_vector(three, hcomp::inceptionn(), x);
+    }
 }
 
-TEST_CASE("inceptionn_streams: damage is told as on the host") {
+TEST_CASE("variable_rate_coder of inceptionn: damage is told as on the host") {
   hcomp::reference_executor host;
   check_damage(host);
+  hcomp::host_executor threads(2);
+  check_damage(threads);
   guarded_executor device;
   check_damage(device);
 }
 
-TEST_CASE("inceptionn_streams: what there is no room for is refused") {
+TEST_CASE("variable_rate_coder of inceptionn: what there is no room for is refused") {
   guarded_executor executor;
   hcomp::inceptionn const codec;
-  inceptionn_streams streams(100, executor);
+  variable_rate_coder<hcomp::inceptionn, guarded_executor> coder(100, executor);
   array<float, guarded_executor> const x(executor, floats(101));
   array<std::byte, guarded_executor> const code(executor, bytes(1000));
-  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span(), code.span()),
-                       "inceptionn_streams::encode: 101 values, made for 100",
+  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
+                       "variable_rate_coder::encode: 101 values, made for 100",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(
-      streams.encode(codec, x.span().first(100), code.span().first(435)),
-      "inceptionn_streams::encode: 435 bytes for 100 values; it takes 436, for at most 1024000000",
+      coder.encode(codec, x.span().first(100), code.span().first(435)),
+      "variable_rate_coder::encode: 435 bytes for 100 values; it takes 436, for at most 1024000000",
       std::invalid_argument);
-  CHECK_THROWS_AS(streams.encode(codec, x.span().first(10), code.span().subspan(2)),
+  CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), code.span().subspan(2)),
                   std::invalid_argument);
-  CHECK_THROWS_AS(streams.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
-  CHECK_THROWS_AS(streams.check(codec, code.span(), 101), std::invalid_argument);
+  CHECK_THROWS_AS(coder.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
+  CHECK_THROWS_AS(coder.check(codec, code.span(), 101), std::invalid_argument);
 }

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/collective/error_bounded_streams.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
@@ -25,7 +25,7 @@
 #include <vector>
 
 using hcomp::error_bounded_stream;
-using hcomp::error_bounded_streams;
+using hcomp::variable_rate_coder;
 using hcomp::testing::guarded_executor;
 using lanes::array;
 
@@ -79,51 +79,51 @@ template <class E>
 void check_vectors(E& executor, error_bounded_stream const& codec, floats const& x,
                    floats const& second, std::size_t most_bytes = many) {
   std::size_t const n = x.size();
-  error_bounded_streams streams(n, executor, most_bytes);
+  variable_rate_coder<error_bounded_stream, E> coder(n, executor, most_bytes);
   array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
   array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
   auto const expected = encoded(codec, x), other = encoded(codec, second);
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
-    streams.encode(codec, there.span(), code.span());
-    REQUIRE(streams.bytes(codec) == expected.size());
+    coder.encode(codec, there.span(), code.span());
+    REQUIRE(coder.bytes(codec) == expected.size());
     REQUIRE(begins_with(code.host(), expected));
   }
   floats decoded(n);
   codec.decode(expected, decoded);
-  streams.decode(codec, code.span(), y.span());
+  coder.decode(codec, code.span(), y.span());
   CHECK(same(y.host(), decoded));
 
   array<std::byte, E> const added(executor, other);
   codec.decode_add(other, decoded);
-  streams.decode_add(codec, added.span(), y.span(), y.span());
+  coder.decode_add(codec, added.span(), y.span(), y.span());
   CHECK(same(y.host(), decoded));
   decoded = x;
   codec.decode_add(other, decoded);
-  streams.decode_add(codec, added.span(), there.span(), y.span());
+  coder.decode_add(codec, added.span(), there.span(), y.span());
   CHECK(same(y.host(), decoded));
 
   bytes sum(codec.capacity(n));
   sum.resize(codec.decode_add_encode(other, x, sum));
-  streams.decode_add_encode(codec, added.span(), there.span(), code.span());
-  REQUIRE(streams.bytes(codec) == sum.size());
+  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(coder.bytes(codec) == sum.size());
   CHECK(begins_with(code.host(), sum));
 
   // of two ranks and of three, so that headers are added
   array<std::byte, E> const two(executor, sum);
   bytes five(codec.capacity(n));
   five.resize(codec.merge(sum, other, five));
-  streams.merge(codec, two.span(), added.span(), n, code.span());
-  REQUIRE(streams.bytes(codec) == five.size());
+  coder.merge(codec, two.span(), added.span(), n, code.span());
+  REQUIRE(coder.bytes(codec) == five.size());
   CHECK(begins_with(code.host(), five));
 
-  streams.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
   codec.decode(five, decoded);
   for (float& value : decoded) value /= 3;
   CHECK(same(y.host(), decoded));
   std::vector<std::uint64_t> nonfinite((n + 4095) / 4096);
   for (std::size_t i = 0; i < n; ++i)
     if (!hcomp::is_finite(decoded[i])) nonfinite[i / 4096] |= std::uint64_t{1} << i % 4096 / 64;
-  CHECK(std::ranges::equal(streams.find_nonfinite(codec, code.span(), n), nonfinite));
+  CHECK(std::ranges::equal(coder.find_nonfinite(codec, code.span(), n), nonfinite));
 }
 
 template <class E>
@@ -144,7 +144,9 @@ std::string complaint(auto const& f) {
 
 }  // namespace
 
-TEST_CASE("error_bounded_streams: the host's bytes and values; the host touches no memory") {
+TEST_CASE(
+    "variable_rate_coder of error_bounded_stream: the host's bytes and values; the host touches no "
+    "memory") {
   for (double const bound : {1e-20, 1e-3, 1e4})
     for (int const bits : {10, 18, 22})
       for (std::size_t const n : {0, 1, 31, 32, 33, 4095, 4096, 4097, 21'000}) {
@@ -168,37 +170,52 @@ TEST_CASE("error_bounded_streams: the host's bytes and values; the host touches 
   }
 }
 
-TEST_CASE("error_bounded_streams: by several lanes, and by threads") {
+TEST_CASE("variable_rate_coder of error_bounded_stream: by several lanes, and by threads") {
   lanes::sharing_executor<5> five;
   lanes::sharing_executor<32> warp;
   hcomp::reference_executor threads(3);
+  hcomp::host_executor one, three(3);
   error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
   for (std::size_t const n : {0, 1, 33, 4097, 9000}) {
     CAPTURE(n);
     check_forms(five, codec, n);
     check_forms(threads, codec, n);
+    check_forms(one, codec, n);
+    check_forms(three, codec, n);
   }
+  // runs of 4 chunks, of which the last is short or one chunk alone
+  for (std::size_t const n : {16384, 16385, 50'007})
+    for (auto* const executor : {&one, &three}) {
+      CAPTURE(n);
+      check_forms(*executor, codec, n);
+      floats const largest(n, 1e30f);  // codes as long as can be
+      check_vectors(*executor, codec, largest, largest);
+    }
   check_forms(warp, codec, 9000);
   lanes::sharing_executor<128> block;
   check_forms(block, codec, 5000);
 }
 
-TEST_CASE("error_bounded_streams: more chunks than are added up at once, and in parts") {
+TEST_CASE(
+    "variable_rate_coder of error_bounded_stream: more chunks than are added up at once, and in "
+    "parts") {
   error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
   hcomp::reference_executor executor(2);
   for (std::size_t const most : {std::size_t{0}, many})
     check_forms(executor, codec, 600 * 4096 + 5, most);
 }
 
-TEST_CASE("error_bounded_streams: sums that no ranks have are told as on the host, the first one") {
+TEST_CASE(
+    "variable_rate_coder of error_bounded_stream: sums that no ranks have are told as on the host, "
+    "the first one") {
   constexpr std::size_t n = 9000;
   error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
   auto const complaints = [&](auto& executor, bytes const& a, bytes const& b) {
-    error_bounded_streams streams(n, executor);
+    variable_rate_coder<error_bounded_stream, std::decay_t<decltype(executor)>> coder(n, executor);
     array const first(executor, a), second(executor, b), code(executor, bytes(codec.capacity(n)));
     auto const found = complaint([&] {
-      streams.merge(codec, first.span(), second.span(), n, code.span());
-      streams.bytes(codec);
+      coder.merge(codec, first.span(), second.span(), n, code.span());
+      coder.bytes(codec);
     });
     bytes out(codec.capacity(n));
     CHECK(found == complaint([&] { codec.merge(a, b, out); }));
@@ -252,23 +269,26 @@ TEST_CASE("error_bounded_streams: sums that no ranks have are told as on the hos
   check(device);
   lanes::sharing_executor<5> five;
   check(five);
+  hcomp::host_executor one, two(2);
+  check(one);
+  check(two);
 }
 
-TEST_CASE("error_bounded_streams: what there is no room for is refused") {
+TEST_CASE("variable_rate_coder of error_bounded_stream: what there is no room for is refused") {
   guarded_executor executor;
   error_bounded_stream const codec;
-  error_bounded_streams streams(100, executor);
+  variable_rate_coder<error_bounded_stream, guarded_executor> coder(100, executor);
   array<float, guarded_executor> const x(executor, floats(101));
   array<std::byte, guarded_executor> const code(executor, bytes(1000));
-  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span(), code.span()),
-                       "error_bounded_streams::encode: 101 values, made for 100",
+  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
+                       "variable_rate_coder::encode: 101 values, made for 100",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(streams.encode(codec, x.span().first(100), code.span().first(467)),
-                       "error_bounded_streams::encode: 467 bytes for 100 values; it takes 468, for "
+  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span().first(100), code.span().first(467)),
+                       "variable_rate_coder::encode: 467 bytes for 100 values; it takes 468, for "
                        "at most 1024000000",
                        std::invalid_argument);
-  CHECK_THROWS_AS(streams.encode(codec, x.span().first(10), code.span().subspan(2)),
+  CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), code.span().subspan(2)),
                   std::invalid_argument);
-  CHECK_THROWS_AS(streams.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
-  CHECK_THROWS_AS(streams.find_nonfinite(codec, code.span(), 101), std::invalid_argument);
+  CHECK_THROWS_AS(coder.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
+  CHECK_THROWS_AS(coder.find_nonfinite(codec, code.span(), 101), std::invalid_argument);
 }

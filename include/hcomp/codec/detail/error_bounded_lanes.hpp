@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/chunk_words.hpp>
+#include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/error_bounded_blocks.hpp>
 #include <hcomp/codec/detail/error_bounded_chunks.hpp>
 #include <hcomp/codec/detail/error_bounded_grid.hpp>
@@ -12,7 +14,6 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/op/detail/chunk_places.hpp>
 #include <type_traits>
 
 namespace hcomp::detail {
@@ -105,17 +106,13 @@ template <class Group> class error_bounded_lane_reader {
   /// @param room    for the chunk, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      error_bounded_reading& shared, std::byte* room) {
-    std::byte const* const begins = in + sizeof(error_bounded_header);
-    std::size_t const begin = load_aligned<std::uint32_t>(begins, i);
-    chunk_ = in + begin;
-    values_ = error_bounded_header::values_of(i, values);
+    using header = error_bounded_header;
+    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    chunk_ = in + part.begin;
+    values_ = values_of_chunk<header>(i, values);
     shared_ = &shared;
     if (room) {
-      std::size_t const end =
-          i + 1 < error_bounded_header::chunks_of(values)
-              ? load_aligned<std::uint32_t>(begins, i + 1)
-              : static_cast<std::size_t>(load_aligned<error_bounded_header>(in).bytes);
-      chunk_ = bring_words(group, in, begin, end, room);
+      chunk_ = bring_words(group, in, part.begin, part.end, room);
       group.sync();
     }
     // the payloads of sparse blocks tell their lengths, so one is found after the other

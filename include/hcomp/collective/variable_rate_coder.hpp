@@ -1,0 +1,254 @@
+#pragma once
+/// @file
+/// Codes of variable rate where an executor's memory is.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/detail/chunk_slots.hpp>
+#include <hcomp/exec/detail/mirror.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/detail/chunk_work.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// Encodes, adds and decodes vectors in an executor's memory, by all its threads or on its device;
+/// the bytes, the values and the errors are those of the codec.
+///
+///     hcomp::variable_rate_coder<hcomp::inceptionn, E> coder(x.size(), executor);
+///     coder.encode(codec, x, code);               // returns at once, as an executor does
+///     std::size_t const bytes = coder.bytes(codec);  // waits
+///     coder.decode(codec, code.first(bytes), y);
+///
+/// The executor is used, not owned, and must outlive this. Vectors and codes lie in its memory;
+/// codes begin at multiples of 4, as addresses. Codes that are read must be sound: made here, or
+/// checked. Only `bytes`, `check`, `measure` and `find_nonfinite` wait for the executor. What was
+/// encoded before is needed no more when something else is. Calls allocate nothing, and those that
+/// do not wait can be captured in a CUDA graph.
+/// Memory: some words per chunk; and where the executor has no `threads()`, as devices, 1.01 times
+/// the longest vector or `most_bytes`.
+/// Cost: encoding reads the values once. One thread writes their code once. Of several, each writes
+/// runs of 16384 values where they would begin at most, and one moves them together. On devices
+/// every chunk is written where it has room, read, and, when the lengths before it are known,
+/// written in its place: for up to 2 bytes per value this is less than to read the values twice.
+/// Merging reads two codes instead. Decoding reads the code and writes the values.
+template <VariableRate C, Executor E> class variable_rate_coder {
+  using coder_type = typename C::coder_type;
+  using header_type = typename coder_type::header;
+
+ public:
+  /// @param most_values  of a vector
+  /// @param most_bytes   of memory for chunks; longer vectors are encoded in parts of so many, at
+  ///                     least 256 chunks
+  variable_rate_coder(std::size_t most_values, E& executor,
+                      std::size_t most_bytes = std::size_t{256} << 20)
+      : most_values_(most_values),
+        executor_(&executor),
+        slots_(in_place ? 0 : chunks(most_values), most_bytes),
+        lengths_(chunks(most_values) * sizeof(std::uint64_t)),
+        notes_(chunks(most_values) * sizeof(typename coder_type::note)),
+        bytes_(sizeof(std::uint64_t)),
+        words_(std::max(chunks(most_values), measuring_blocks)),
+        header_(1),
+        part_(1),
+        outcome_(1) {}
+  variable_rate_coder(variable_rate_coder const&) = delete;
+  variable_rate_coder& operator=(variable_rate_coder const&) = delete;
+
+  /// Gives the executor the work of encoding x.
+  /// @param out  overwritten beyond the code, too
+  /// @throws std::invalid_argument  `out` has less than codec.capacity(x.size()) bytes or begins at
+  ///                                another address, or x is longer than `most_values`
+  void encode(C const& codec, std::span<float const> x, std::span<std::byte> out) {
+    put("encode", codec, {x.size(), x.data()}, out);
+  }
+  /// The same with x and what `in` holds, added: a hop of a ring.
+  /// @param in   sound, of x.size() values
+  /// @param out  must overlap neither `in` nor x
+  void decode_add_encode(C const& codec, std::span<std::byte const> in, std::span<float const> x,
+                         std::span<std::byte> out) {
+    put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out);
+  }
+  /// The same with two codes, added as they are.
+  /// @param a, b  sound, of `values` values
+  /// @param out   must overlap neither
+  void merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
+             std::size_t values, std::span<std::byte> out) requires MergingVariableRate<C> {
+    put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out);
+  }
+
+  /// How many bytes the last code took. Waits for the executor.
+  /// @throws wire_error  as C::merge, in the same words: there is no code
+  std::size_t bytes(C const& codec) {
+    outcome_.fetch(*executor_, 1);
+    return codec.bytes_of(*outcome_.here());
+  }
+  /// What became of the last code, which codec.bytes_of reads, for other work, in the executor's
+  /// memory.
+  typename coder_type::outcome const* outcome_there() const { return outcome_.there(); }
+
+  /// Gives the executor the work of decoding `in`.
+  /// @param in     sound, of x.size() values; other bytes may follow it
+  /// @param parts  that the values are divided by; 0: they are not
+  void decode(C const& codec, std::span<std::byte const> in, std::span<float> x, int parts = 0) {
+    get("decode", codec, in.data(), nullptr, parts, x);
+  }
+  /// out = addends, which may be there, and what `in` holds. NaNs become one NaN.
+  /// @param in  as in decode, of out.size() values
+  void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
+                  std::span<float> out) {
+    get("decode_add", codec, in.data(), addends.data(), 0, out);
+  }
+
+  /// Checks all that C::check does, and reads nothing beyond `in`. Waits for the executor.
+  /// @throws wire_error             as C::check, in the same words
+  /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
+  void check(C const& codec, std::span<std::byte const> in, std::size_t values) {
+    require_values("check", values);
+    require_address("check", in.data());
+    header_type::require_whole(in.size());
+    executor_->for_each_block(1, detail::take_header<header_type>{in.data(), header_.there()});
+    header_.fetch(*executor_, 1);
+    auto const header = header_type::checked(*header_.here(), in.size());
+    codec.require(header, values);
+
+    auto const all = runs_of(values);
+    std::size_t const bytes = header.bytes;
+    executor_->for_each_block(
+        all.runs(), detail::check_chunks<coder_type>{codec.coder(), all, values, in.data(), bytes,
+                                                     words_.there()});
+    words_.fetch(*executor_, all.chunks);
+    auto const found = std::span(words_.here(), all.chunks);
+    auto const bad = std::ranges::find(found, 1u);
+    if (bad == found.end()) return;
+    auto const i = static_cast<std::size_t>(bad - found.begin());
+    executor_->for_each_block(
+        1, detail::take_part<header_type>{in.data(), i, all.chunks, part_.there()});
+    part_.fetch(*executor_, 1);
+    C::refuse_chunk(i, values, *part_.here(), bytes);
+  }
+
+  /// C::measure, of any number of values. Waits for the executor.
+  std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
+    auto all = runs_of(x.size());
+    all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
+    using work = typename C::measure_work;
+    auto* const there = reinterpret_cast<std::uint32_t*>(words_.there());
+    executor_->for_each_block(all.runs(), work{x.size(), all.per_run, x.data(), there});
+    words_.fetch(*executor_, (all.runs() + 1) / 2);
+    auto const* const here = reinterpret_cast<std::uint32_t const*>(words_.here());
+    std::uint32_t largest = 0;
+    for (std::size_t i = 0; i < all.runs(); ++i) largest = std::max(largest, here[i]);
+    return largest;
+  }
+
+  /// Where a sound code holds NaN or infinity: a bit for every 64 values, a word for every chunk.
+  /// Waits for the executor.
+  /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
+  std::span<std::uint64_t const> find_nonfinite(C const& codec, std::span<std::byte const> in,
+                                                std::size_t values) {
+    require_values("find_nonfinite", values);
+    require_address("find_nonfinite", in.data());
+    auto const all = runs_of(values);
+    executor_->for_each_block(
+        all.runs(), detail::find_nonfinite_chunks<coder_type>{codec.coder(), all, values, in.data(),
+                                                              words_.there()});
+    words_.fetch(*executor_, all.chunks);
+    return {words_.here(), all.chunks};
+  }
+
+ private:
+  static constexpr char const* where = "variable_rate_coder::";
+  static constexpr std::size_t measuring_blocks = 1024;
+  /// Whose threads each encode on their own.
+  static constexpr bool in_place = requires(E const& executor) { executor.threads(); };
+
+  static constexpr std::size_t chunks(std::size_t values) {
+    return detail::chunks_of<header_type>(values);
+  }
+  /// A block of a device has a chunk; one of a host as much as makes its start cheap.
+  detail::chunk_runs runs_of(std::size_t values) const {
+    constexpr std::size_t some = 16384 / header_type::chunk_values;
+    return {chunks(values), in_place ? std::max<std::size_t>(some, 1) : 1};
+  }
+  /// @throws std::invalid_argument  more values than memory was made for
+  void require_values(char const* who, std::size_t values) const {
+    if (values > most_values_)
+      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(values) +
+                                  " values, made for " + std::to_string(most_values_));
+  }
+  /// @throws std::invalid_argument  `code` does not begin at a multiple of 4
+  static void require_address(char const* who, std::byte const* code) {
+    auto const address = reinterpret_cast<std::uintptr_t>(code);
+    if (address % 4 != 0)
+      throw std::invalid_argument(std::string(where) + who + ": a code at " +
+                                  std::to_string(address) + ", not a multiple of 4");
+  }
+
+  void put(char const* who, C const& codec, detail::code_sources const& from,
+           std::span<std::byte> out) {
+    require_values(who, from.values);
+    for (std::byte const* const code : {from.a, from.b, static_cast<std::byte const*>(out.data())})
+      require_address(who, code);
+    detail::require_room<C>(where, who, from.values, out.size());
+    auto const header = codec.header_of(from.values);
+    auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
+    auto* const bytes = reinterpret_cast<std::uint64_t*>(bytes_.data());
+    std::size_t const noted = put_chunks(codec.coder(), header, from, notes, bytes, out);
+    executor_->for_each_block(
+        1, detail::finish_code<coder_type>{codec.coder(), from, notes, noted, bytes, out.data(),
+                                           outcome_.there()});
+  }
+  /// Returns the number of notes.
+  std::size_t put_chunks(coder_type const& coder, header_type const& header,
+                         detail::code_sources const& from, typename coder_type::note* notes,
+                         std::uint64_t* bytes, std::span<std::byte> out) {
+    if constexpr (in_place) {
+      auto all = runs_of(from.values);
+      if (executor_->threads() == 1) all.per_run = std::max<std::size_t>(all.chunks, 1);
+      auto* const ends = reinterpret_cast<std::uint64_t*>(lengths_.data());
+      executor_->for_each_block(
+          all.runs(),
+          detail::encode_runs<coder_type>{coder, from, all.chunks, all.per_run, out, ends, notes});
+      executor_->for_each_block(1, detail::join_runs<coder_type>{header, all.runs(), all.per_run,
+                                                                 ends, out.data(), bytes});
+      return all.runs();
+    } else {
+      auto* const lengths = reinterpret_cast<std::uint32_t*>(lengths_.data());
+      slots_.make(
+          *executor_, header, lengths,
+          [&](std::size_t first, std::size_t end, std::byte* slots) {
+            executor_->for_each_block(end - first, detail::encode_into_slots<coder_type>{
+                                                       coder, from, first, slots, lengths, notes});
+          },
+          out.data(), bytes);
+      return header.chunks;
+    }
+  }
+
+  void get(char const* who, C const& codec, std::byte const* in, float const* addends, int parts,
+           std::span<float> out) {
+    require_address(who, in);
+    auto const all = runs_of(out.size());
+    executor_->for_each_block(
+        all.runs(), detail::decode_chunks<coder_type>{codec.coder(), all, out.size(), in, addends,
+                                                      static_cast<float>(parts), out.data()});
+  }
+
+  std::size_t most_values_;
+  E* executor_;
+  detail::chunk_slots<header_type, E> slots_;
+  typename E::buffer lengths_, notes_;      ///< of chunks, or of runs
+  typename E::buffer bytes_;                ///< of the code
+  detail::mirror<std::uint64_t, E> words_;  ///< of chunks: what was found
+  detail::mirror<header_type, E> header_;
+  detail::mirror<detail::code_part, E> part_;
+  detail::mirror<typename coder_type::outcome, E> outcome_;
+};
+
+}  // namespace hcomp

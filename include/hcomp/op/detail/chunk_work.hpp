@@ -1,0 +1,193 @@
+#pragma once
+/// @file
+/// What an executor runs for codes of variable rate, chunk by chunk.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+/// Encodes chunk `first` and those that follow it into slots, a chunk per block.
+template <class Coder> struct encode_into_slots {
+  Coder coder;
+  code_sources from;
+  std::size_t first;
+  std::byte* slots;  ///< of header::slot_bytes, at multiples of 4
+  std::uint32_t* lengths;
+  typename Coder::note* notes;  ///< of chunks
+
+  std::size_t scratch_bytes() const {
+    return Coder::scratch_bytes(1 + (from.a ? 1 : 0) + (from.b ? 1 : 0));
+  }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
+    constexpr std::size_t slot = Coder::header::slot_bytes;
+    std::size_t const i = first + place;
+    if (group.lane() == 0) notes[i] = {};
+    group.sync();
+    std::size_t const bytes =
+        coder.encode_chunk(group, from, i, slots + place * slot, slot, notes[i]);
+    if (group.lane() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
+  }
+};
+
+/// Encodes chunks where they belong, a run of some per block, one behind the other. Runs begin where
+/// they would if all chunks before them were as long as can be.
+template <class Coder> struct encode_runs {
+  Coder coder;
+  code_sources from;
+  std::size_t chunks, per_run;
+  std::span<std::byte> out;
+  std::uint64_t* ends;          ///< of runs
+  typename Coder::note* notes;  ///< of runs
+
+  static std::size_t begin(std::size_t run, std::size_t chunks, std::size_t per_run) {
+    using header = typename Coder::header;
+    return first_chunk_at<header>(chunks) + run * per_run * header::slot_bytes;
+  }
+  template <class Group> void operator()(Group group, std::size_t run) const {
+    std::size_t const first = run * per_run;
+    bool const is_last = chunks - first <= per_run;
+    notes[run] = {};
+    ends[run] = encode_run(group, coder, from, first, is_last ? chunks : first + per_run,
+                           out.data(), begin(run, chunks, per_run),
+                           is_last ? out.size() : begin(run + 1, chunks, per_run), notes[run]);
+  }
+};
+
+/// Moves the runs of encode_runs together, and puts the header, in one block.
+template <class Coder> struct join_runs {
+  typename Coder::header header;  ///< whose `bytes` are not known yet
+  std::size_t runs, per_run;
+  std::uint64_t const* ends;
+  std::byte* out;
+  std::uint64_t* bytes;
+
+  template <class Group> void operator()(Group, std::size_t) const {
+    std::size_t const chunks = header.chunks;
+    std::size_t at = first_chunk_at<typename Coder::header>(chunks);
+    for (std::size_t run = 0; run < runs; ++run) {
+      std::size_t const begin = encode_runs<Coder>::begin(run, chunks, per_run);
+      std::size_t const length = ends[run] - begin, gap = begin - at;
+      if (gap > 0) {
+        std::memmove(out + at, out + begin, length);
+        std::byte* const table = out + sizeof(header);
+        std::size_t const end = chunks - run * per_run < per_run ? chunks : (run + 1) * per_run;
+        for (std::size_t i = run * per_run; i < end; ++i)
+          store(table, i, static_cast<std::uint32_t>(load<std::uint32_t>(table, i) - gap));
+      }
+      at += length;
+    }
+    auto whole = header;
+    whole.bytes = at;
+    store(out, 0, whole);
+    *bytes = at;
+  }
+};
+
+/// What is left to be done when all chunks are in their places.
+template <class Coder> struct finish_code {
+  Coder coder;
+  code_sources from;
+  typename Coder::note const* notes;
+  std::size_t count;  ///< of notes
+  std::uint64_t const* bytes;
+  std::byte* out;
+  typename Coder::outcome* outcome;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    coder.finish(group, from, notes, count, *bytes, out, *outcome);
+  }
+};
+
+/// For work on some chunks per block.
+struct chunk_runs {
+  std::size_t chunks, per_run;
+
+  constexpr std::size_t runs() const { return (chunks + per_run - 1) / per_run; }
+  template <class F> HCOMP_HD void for_each(std::size_t run, F const& f) const {
+    std::size_t const first = run * per_run;
+    std::size_t const end = chunks - first < per_run ? chunks : first + per_run;
+    for (std::size_t i = first; i < end; ++i) f(i);
+  }
+};
+
+/// out = what a sound code holds; plus `addends`, where there are some, which may be `out`;
+/// divided, unless that would be by 0.
+template <class Coder> struct decode_chunks {
+  Coder coder;
+  chunk_runs all;
+  std::size_t values;
+  std::byte const* in;
+  float const* addends;
+  float divided_by;
+  float* out;
+
+  static std::size_t scratch_bytes() { return Coder::scratch_bytes(1); }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    all.for_each(run, [&](std::size_t i) {
+      coder.decode_chunk(group, in, i, values, addends, divided_by, out);
+    });
+  }
+};
+
+/// For every chunk of a sound code the 64 values, a bit for each, among which there is NaN or
+/// infinity.
+template <class Coder> struct find_nonfinite_chunks {
+  Coder coder;
+  chunk_runs all;
+  std::size_t values;
+  std::byte const* in;
+  std::uint64_t* found;
+
+  static std::size_t scratch_bytes() { return Coder::scratch_bytes(1); }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    all.for_each(run, [&](std::size_t i) {
+      std::uint64_t const bits = coder.nonfinite_in_chunk(group, in, i, values);
+      if (group.lane() == 0) found[i] = bits;
+    });
+  }
+};
+
+/// 1 for every chunk that cannot be one, or is not in its place. Reads nothing beyond the code.
+template <class Coder> struct check_chunks {
+  Coder coder;
+  chunk_runs all;
+  std::size_t values;
+  std::byte const* in;
+  std::size_t bytes;  ///< of the code, as its header says; no less than its table
+  std::uint64_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    all.for_each(run, [&](std::size_t i) {
+      bool const is_sound = is_sound_chunk(group, coder, in, i, values, bytes);
+      if (group.lane() == 0) found[i] = is_sound ? 0 : 1;
+    });
+  }
+};
+
+template <class Header> struct take_header {
+  std::byte const* in;
+  Header* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.lane() == 0) *out = load_aligned<Header>(in);
+  }
+};
+
+template <class Header> struct take_part {
+  std::byte const* in;
+  std::size_t chunk, chunks;
+  code_part* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.lane() == 0) *out = part_of_code<Header>(in, chunk, chunks);
+  }
+};
+
+}  // namespace hcomp::detail
