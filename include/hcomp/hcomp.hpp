@@ -25,6 +25,7 @@
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/aggregated_mean.hpp>
