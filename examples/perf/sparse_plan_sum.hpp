@@ -3,6 +3,9 @@
 /// Sums of sparse vectors by hcomp's own collectives, of vectors in any memory.
 
 #include <cstddef>
+#include <hcomp/codec/lossless.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <span>
 #include <type_traits>
@@ -34,14 +37,14 @@ template <class Lane, class T, class E> class sparse_plan_sum {
                   T& transport, E& executor)
       : name_(name),
         ranks_(transport.size()),
-        plan_(values, transport, executor, {.ways = name.ways, .plan = {.how = how}}) {}
+        plan_(values, {.ways = name.ways}, transport, executor, {.how = how}) {}
 
   promise accuracy(bool) const { return promise_of_sparse<Lane>(name_, ranks_); }
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
     auto const figures = plan_.all_reduce(x, call);
     // by direct there is no index of a bit per value that all must send
-    told.bytes_to_send = plan_.options().plan.how.kind == hcomp::algorithm_kind::direct
+    told.bytes_to_send = plan_.options().how.kind == hcomp::algorithm_kind::direct
                              ? static_cast<double>(figures.bytes_sent)
                              : bytes_of(plan_.choice(), ranks_);
     told.remark = plan_.choice().text();
@@ -51,7 +54,7 @@ template <class Lane, class T, class E> class sparse_plan_sum {
  private:
   sparse_name name_;
   int ranks_;
-  hcomp::sparse_plan<Lane, T, E> plan_;
+  hcomp::plan<hcomp::lossless<Lane>, T, E> plan_;
 };
 
 }  // namespace perf

@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
     hcomp::host_executor executor;
     std::vector<float> parameters(100'000), gradient(parameters.size());
     // in fixed point: exact, in whatever order the ranks come
-    hcomp::sparse_plan<std::uint32_t, hcomp::mpi::transport, hcomp::host_executor> plan(
-        parameters.size(), transport, executor);
+    hcomp::plan plan(parameters.size(), hcomp::lossless<std::uint32_t>{}, transport, executor);
     auto const shard = plan.owned();
     std::vector<float> squares(shard.count);  // what Adagrad remembers
 

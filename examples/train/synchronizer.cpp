@@ -15,30 +15,16 @@ namespace {
 
 /// The mean over the ranks, of which only what is not 0 on some rank is sent.
 /// @tparam Lane  float, or an integer for fixed point
-template <class Lane> class sparse_mean : public synchronizer {
- public:
-  sparse_mean(std::size_t values, std::uint64_t seed, hcomp::sparse_plan_options const& how,
-              paced_transport& transport, hcomp::host_executor& executor)
-      : seed_(seed), plan_(values, transport, executor, how) {}
-
-  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    return plan_.all_reduce(update,
-                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
-  }
-
- private:
-  std::uint64_t seed_;
-  hcomp::sparse_plan<Lane, paced_transport, hcomp::host_executor> plan_;
-};
+template <class Lane>
+using sparse_mean = mean<hcomp::lossless<Lane>, paced_transport, hcomp::host_executor>;
 
 /// The mean over the ranks of each one's largest values; others are sent when they have added up.
 class top_k_mean : public synchronizer {
  public:
-  top_k_mean(std::size_t values, double share, std::uint64_t seed,
-             hcomp::sparse_plan_options const& how, paced_transport& transport,
-             hcomp::host_executor& executor)
+  top_k_mean(std::size_t values, double share, std::uint64_t seed, hcomp::plan_options const& how,
+             paced_transport& transport, hcomp::host_executor& executor)
       : keep_largest_(values, hcomp::top_share{share}),
-        mean_(values, seed, how, transport, executor) {}
+        mean_(values, {}, seed, how, transport, executor) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
     keep_largest_(update);
@@ -88,18 +74,19 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
     return make_unique<
         mean_with_feedback<hcomp::uniform_thc<float>, paced_transport, hcomp::host_executor>>(
         values, seed, plan, transport, executor);
-  hcomp::sparse_plan_options const sparse{.plan = plan};
+  using hcomp::lossless;
+  using fixed = lossless<std::uint32_t>;
   if (how.name == "sparse")
-    return make_unique<sparse_mean<float>>(values, seed, sparse, transport, executor);
+    return make_unique<sparse_mean<float>>(values, lossless<>{}, seed, plan, transport, executor);
   if (how.name == "sparse_fixed")
-    return make_unique<sparse_mean<std::uint32_t>>(values, seed, sparse, transport, executor);
-  if (how.name == "fixed") {
-    hcomp::sparse_plan_options const dense{.ways = {.packed = false, .sketched = false},
-                                           .plan = plan};
-    return make_unique<sparse_mean<std::uint32_t>>(values, seed, dense, transport, executor);
-  }
+    return make_unique<sparse_mean<std::uint32_t>>(values, fixed{}, seed, plan, transport,
+                                                   executor);
+  if (how.name == "fixed")
+    return make_unique<sparse_mean<std::uint32_t>>(
+        values, fixed{.ways = {.packed = false, .sketched = false}}, seed, plan, transport,
+        executor);
   if (how.name == "top_k")
-    return make_unique<top_k_mean>(values, what.share, seed, sparse, transport, executor);
+    return make_unique<top_k_mean>(values, what.share, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }

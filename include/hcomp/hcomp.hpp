@@ -17,12 +17,14 @@
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/lhc_one_phase.hpp>
+#include <hcomp/codec/lossless.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/codec/sparse_union.hpp>
 #include <hcomp/codec/sparse_ways.hpp>

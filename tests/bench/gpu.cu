@@ -17,6 +17,7 @@
 #include <fixed_length.cuh>
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/lossless.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
@@ -183,8 +184,8 @@ void measure_inceptionn(table const& figures, int turns, vectors const& v, int p
 /// The phases of a sum of sparse vectors.
 void measure_sparse(table const& figures, int turns, vectors const& v) {
   gpu::stream_executor executor;
-  detail::sparse_phases<float, gpu::stream_executor> phases(
-      v.values, {}, {.dense = false, .sketched = false}, {}, executor);
+  detail::sparse_phases<lossless<>, gpu::stream_executor> phases(
+      {.ways = {.dense = false, .sketched = false}}, v.values, {}, executor);
   std::span const x(v.floats(), v.values);
   std::span const lanes(reinterpret_cast<float*>(v.y.data()), v.values);
   auto const mark = [&] { phases.mark(x, reduction::sum); };
@@ -213,8 +214,8 @@ void measure_sparse(table const& figures, int turns, vectors const& v) {
 void measure_sketch(table const& figures, int turns, vectors const& v) {
   using lane = std::uint32_t;
   gpu::stream_executor executor;
-  detail::sparse_phases<lane, gpu::stream_executor> phases(
-      v.values, {}, {.dense = false, .packed = false}, {}, executor);
+  detail::sparse_phases<lossless<lane>, gpu::stream_executor> phases(
+      {.ways = {.dense = false, .packed = false}}, v.values, {}, executor);
   std::span const x(v.floats(), v.values);
   auto const mark = [&] {
     phases.mark(x, reduction::sum);

@@ -15,6 +15,7 @@
 #include <hcomp/codec/detail/lhc_plan.hpp>
 #include <hcomp/codec/detail/mark_list.hpp>
 #include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/lossless.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
@@ -33,6 +34,7 @@
 #include <support/guarded_executor.hpp>
 #include <support/lane_group.hpp>
 #include <support/sparse.hpp>
+#include <support/sparse_plan.hpp>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -42,6 +44,9 @@ using namespace hcomp;
 using namespace hcomp::testing;
 
 namespace {
+
+using sparse::plan_of;
+using sparse::settings;
 
 auto const direct = algorithm::from("direct");
 using over_staging = staged<tampered_transport, guarded_executor>;
@@ -53,17 +58,16 @@ auto const untampered = [](loopback& inner) {
 /// body(plan, x, y) on one rank, with a plan for them on a host or on a device; what becomes of
 /// both.
 template <class Lane, class F>
-void on_plan(tampered_transport& transport, sparse_plan_options const& options, bool is_device,
+void on_plan(tampered_transport& transport, settings const& options, bool is_device,
              std::vector<float>& x, std::vector<float>& y, F const& body) {
   if (!is_device) {
     host_executor executor;
-    sparse_plan<Lane, tampered_transport, host_executor> sum(x.size(), transport, executor,
-                                                             options);
+    auto sum = plan_of<Lane>(x.size(), transport, executor, options);
     return body(sum, std::span(x), std::span(y));
   }
   guarded_executor executor;
   over_staging over(transport, executor);
-  sparse_plan<Lane, over_staging, guarded_executor> sum(x.size(), over, executor, options);
+  auto sum = plan_of<Lane>(x.size(), over, executor, options);
   device_vector<float> const x_there(x, executor), y_there(y, executor);
   try {
     body(sum, x_there.span(), y_there.span());
@@ -85,7 +89,7 @@ struct sums {
 
 /// By ranks of which some are on devices.
 template <class Lane>
-sums sums_of(sparse::vectors const& x, sparse_plan_options const& options, reduction result,
+sums sums_of(sparse::vectors const& x, settings const& options, reduction result,
              bool (*is_device)(int rank), operation what = operation::all_reduce) {
   sums found{sparse::vectors(x.size(), std::vector<float>(x[0].size(), 1.0f)),
              {},
@@ -143,7 +147,7 @@ template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
           CAPTURE(density);
           CAPTURE(name);
           vectors const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
-          sparse_plan_options const options{.plan = {.how = algorithm::from(name)}};
+          settings const options{.plan = {.how = algorithm::from(name)}};
           auto const result = n % 2 == 0 ? reduction::sum : reduction::mean;
           check_equal(sums_of<Lane>(x, options, result, all),
                       sums_of<Lane>(x, options, result, none));
@@ -163,10 +167,9 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
           CAPTURE(name);
           auto const x =
               sparse::ranks_of(static_cast<std::size_t>(ranks), detail::run_values + 100, density);
-          sparse_plan_options const options{
-              .ways = {.dense = false, .packed = false},
-              .sketch = {.cells_per_value = cells_per_value, .attempts = 2},
-              .plan = {.how = algorithm::from(name)}};
+          settings const options{.ways = {.dense = false, .packed = false},
+                                 .sketch = {.cells_per_value = cells_per_value, .attempts = 2},
+                                 .plan = {.how = algorithm::from(name)}};
           auto const result = ranks == 3 ? reduction::mean : reduction::sum;
           auto const wanted = sums_of<Lane>(x, options, result, none);
           CHECK(wanted.choices[0].substr(0, 4) == "lhc:");
@@ -191,8 +194,7 @@ template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
           CAPTURE(ways.dense);
           CAPTURE(ways.packed);
           auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
-          sparse_plan_options const options{.ways = ways,
-                                            .plan = {.how = direct, .checksum = n % 2 == 1}};
+          settings const options{.ways = ways, .plan = {.how = direct, .checksum = n % 2 == 1}};
           auto const result = density == 0.3 ? reduction::mean : reduction::sum;
           for (auto const what : operations) {
             if (what == operation::all_gather && (density != 0.3 || !ways.packed)) continue;
@@ -207,7 +209,7 @@ template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
 
 /// How ranks end, of which some are on devices, and whether x kept every bit.
 template <class Lane, class MakeTransport>
-std::vector<outcome> ends_of(sparse::vectors const& x, sparse_plan_options const& options,
+std::vector<outcome> ends_of(sparse::vectors const& x, settings const& options,
                              MakeTransport const& make, bool (*is_device)(int rank) = all,
                              operation what = operation::all_reduce) {
   auto after = x;
@@ -240,7 +242,7 @@ TEST_CASE("sparse plan on devices: hosts and devices make one sum") {
   for (double const density : {0.02, 0.6}) {
     CAPTURE(density);
     auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, density);
-    sparse_plan_options const options{.plan = {.how = algorithm::from("ring")}};
+    settings const options{.plan = {.how = algorithm::from("ring")}};
     check_equal(sums_of<float>(x, options, reduction::sum, all_but_one),
                 sums_of<float>(x, options, reduction::sum, none));
   }
@@ -256,8 +258,7 @@ TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' 
   auto x = sparse::ranks_of(3, 20000, 0.5);
   x[1][9000] = same_bits<float>(0x7fc12345u);
   x[2][19999] = -0.0f;
-  sparse_plan_options const passing{
-      .plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
+  settings const passing{.plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
   auto const wanted = sums_of<float>(x, passing, reduction::sum, none, operation::all_gather);
   CHECK(same_bits<std::uint32_t>(wanted.x[0][9000]) == 0x7fc12345u);
   check_equal(sums_of<float>(x, passing, reduction::sum, all, operation::all_gather), wanted);
@@ -282,8 +283,7 @@ TEST_CASE(
       check(0.0f);
       check(std::uint32_t{});
     }
-    sparse_plan_options const passing{
-        .plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
+    settings const passing{.plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
     check_equal(sums_of<float>(x, passing, reduction::sum, all),
                 sums_of<float>(x, passing, reduction::sum, none));
   }
@@ -347,7 +347,7 @@ TEST_CASE("sparse plan on devices: shards damaged on their way are told as on ho
         CAPTURE(std::string(detail::to_text(what)));
         CAPTURE(message);
         CAPTURE(byte);
-        sparse_plan_options const options{.plan = {.how = direct, .checksum = byte >= 40}};
+        settings const options{.plan = {.how = direct, .checksum = byte >= 40}};
         auto const damage = flips(message, byte);
         auto const wanted = ends_of<std::uint32_t>(x, options, damage, none, what);
         CAPTURE(to_text(wanted));
@@ -386,7 +386,7 @@ TEST_CASE(
     CAPTURE(spoilt);
     guarded_executor executor;
     device_vector<float> const there(x, executor);
-    detail::sparse_phases<float, guarded_executor> phases(values, {}, {}, {}, executor);
+    detail::sparse_phases<lossless<>, guarded_executor> phases({}, values, {}, executor);
     auto const marks = phases.mark(there.span(), reduction::sum);
     executor.synchronize();
     if (spoilt < words) {
@@ -402,7 +402,7 @@ TEST_CASE(
     else
       CHECK_THROWS_WITH_AS(
           phases.unite(0),
-          (std::string("sparse_plan: the index of values ") +
+          (std::string("lossless: the index of values ") +
            (spoilt == 100 ? "0 to 8191" : "8192 to 8261") +
            " lacks some that this rank has marked, or marks what is no value; is this a result of "
            "a bitwise OR?")
@@ -412,14 +412,14 @@ TEST_CASE(
 }
 
 TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
-  auto const text_of = []<class Lane>(Lane, sparse_plan_options const& options) {
+  auto const text_of = []<class Lane>(Lane, settings const& options) {
     std::string text = "nothing";
     run_ranks(1, [&](loopback& transport) {
       guarded_executor executor;
       auto plain = untampered(transport);
       over_staging over(plain, executor);
       try {
-        sparse_plan<Lane, over_staging, guarded_executor>(10, over, executor, options);
+        plan_of<Lane>(10, over, executor, options);
       } catch (std::invalid_argument const& error) {
         text = error.what();
       }
@@ -427,17 +427,16 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
     return text;
   };
   CHECK(text_of(0.0f, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
-        "sparse_plan: no way is allowed; there are dense, sparse_union and lhc");
+        "lossless: no way is allowed; there are dense, sparse_union and lhc");
   for (bool const dense : {false, true}) {
-    sparse_plan_options const options{.ways = {.dense = dense, .packed = false}};
+    settings const options{.ways = {.dense = dense, .packed = false}};
     CHECK(text_of(0.0f, options) ==
-          "sparse_plan: lhc is allowed and sparse_union is not, but in a device's memory there are "
+          "lossless: lhc is allowed and sparse_union is not, but in a device's memory there are "
           "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
     CHECK(text_of(std::uint32_t{}, options) == "nothing");
   }
-  for (sparse_plan_options const& options :
-       {sparse_plan_options{.sketch = {.cells_per_value = 0.5}},
-        sparse_plan_options{.sketch = {.attempts = 0}}}) {
+  for (settings const& options :
+       {settings{.sketch = {.cells_per_value = 0.5}}, settings{.sketch = {.attempts = 0}}}) {
     CHECK(text_of(0.0f, options).find("there can be 1 to 100 (0: by itself) and 1 to 50") !=
           std::string::npos);
     CHECK(text_of(std::uint32_t{}, options) == text_of(0.0f, options));
@@ -446,11 +445,11 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
 
 TEST_CASE("sparse plan on devices: values of one rank in host memory are refused on all ranks") {
   for (auto const what : operations)
-    check_host_memory_is_refused(
-        20000, [what]<class T>(T& transport, auto& executor, std::span<float> x) {
-          sparse_plan<float, T, guarded_executor> sum(x.size(), transport, executor);
-          perform(what, sum, x);
-        });
+    check_host_memory_is_refused(20000,
+                                 [what](auto& transport, auto& executor, std::span<float> x) {
+                                   auto sum = plan_of<float>(x.size(), transport, executor);
+                                   perform(what, sum, x);
+                                 });
 }
 
 namespace {
@@ -573,9 +572,9 @@ TEST_CASE(
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 70;
   guarded_executor executor;
-  sparse_ways const ways{.dense = false, .packed = false};
-  detail::sparse_phases<lane_type, guarded_executor> phases(values, {.ranks = 2}, ways, {},
-                                                            executor);
+  lossless<lane_type> const sketches{.ways = {.dense = false, .packed = false}};
+  detail::sparse_phases<lossless<lane_type>, guarded_executor> phases(sketches, values,
+                                                                      {.ranks = 2}, executor);
   for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than it must be
     CAPTURE(density);
     auto const x = sparse::values(values, density, {.seed = 1});

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -13,18 +14,24 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/lossless.hpp>
 #include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
 #include <limits>
 #include <span>
 #include <string>
 #include <support/data.hpp>
 #include <support/sparse.hpp>
+#include <support/sparse_plan.hpp>
 #include <utility>
 #include <vector>
 
@@ -33,7 +40,8 @@ using namespace hcomp::testing;
 
 namespace {
 
-template <class Lane, class T = loopback> using plan_of = sparse_plan<Lane, T, host_executor>;
+using sparse::plan_of;
+using sparse::settings;
 
 std::vector<std::string> const algorithms{"ring", "torus", "direct", "doubling"};
 constexpr int rank_counts[] = {1, 2, 3, 4, 7};
@@ -48,16 +56,15 @@ sparse::vectors vectors(int ranks, std::size_t n, double density) {
 
 /// Calls `body(plan, x)` on all ranks; every rank's x afterwards.
 template <class Lane, class F>
-sparse::vectors on_plans(sparse::vectors const& x, sparse_plan_options const& options,
-                         F const& body) {
+sparse::vectors on_plans(sparse::vectors const& x, settings const& options, F const& body) {
   return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
     host_executor executor;
-    plan_of<Lane> sum(mine.size(), transport, executor, options);
+    auto sum = plan_of<Lane>(mine.size(), transport, executor, options);
     body(sum, std::span(mine));
   });
 }
 template <class Lane>
-sparse::vectors all_reduced(sparse::vectors const& x, sparse_plan_options const& options = {},
+sparse::vectors all_reduced(sparse::vectors const& x, settings const& options = {},
                             call_options const& call = {.seed = 3}) {
   return on_plans<Lane>(x, options, [&](auto& sum, auto mine) { sum.all_reduce(mine, call); });
 }
@@ -148,7 +155,7 @@ TEST_CASE("sparse plan: sums are the same without checks, in small segments, by 
   auto shards = x;
   auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
     host_executor executor(2);
-    plan_of<std::uint64_t> sum(
+    auto sum = plan_of<std::uint64_t>(
         mine.size(), transport, executor,
         {.plan = {.check = false, .segment_bytes = 1, .decode_on_arrival_bytes = 1, .tag = 7}});
     sum.all_reduce(std::span(mine));
@@ -171,7 +178,7 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
   run_ranks(3, [&](loopback& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
-    plan_of<std::uint32_t> sum(3000, transport, executor);
+    auto sum = plan_of<std::uint32_t>(3000, transport, executor);
     owned[rank] = sum.owned();
     for (std::size_t s = 0; s < steps.size(); ++s) {
       sum.all_reduce(std::span(results[s][rank]), {.step = s});
@@ -202,7 +209,7 @@ TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left ov
       std::vector<value_range> shards(static_cast<std::size_t>(ranks));
       run_ranks(ranks, [&](loopback& transport) {
         host_executor executor;
-        plan_of<float> const sum(n, transport, executor);
+        auto const sum = plan_of<float>(n, transport, executor);
         shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
       });
       std::size_t next = 0, least = n, most = 0;
@@ -230,7 +237,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
             CAPTURE(density);
             CAPTURE(checksum);
             auto const x = vectors(ranks, n, density);
-            sparse_plan_options const options{.plan = {.checksum = checksum}};
+            settings const options{.plan = {.checksum = checksum}};
             auto expected = x, plainly = x;
             std::vector<value_range> shards(x.size());
             auto const whole =
@@ -240,7 +247,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
               for (float& value : plain) value /= static_cast<float>(ranks);
             auto const fixed = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
               host_executor executor;
-              plan_of<std::uint32_t> sum(n, transport, executor, options);
+              auto sum = plan_of<std::uint32_t>(n, transport, executor, options);
               shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
               sum.reduce_scatter(std::span(mine), {.seed = 3, .result = result});
             });
@@ -265,7 +272,7 @@ TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that a
     std::vector<std::uint64_t> sent(3);
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       host_executor executor;
-      plan_of<std::uint32_t> sum(mine.size(), transport, executor, {.ways = ways});
+      auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor, {.ways = ways});
       auto const report = sum.reduce_scatter(std::span(mine));
       sent[static_cast<std::size_t>(transport.rank())] = report.bytes_sent;
       CHECK(report.hops == 2);
@@ -306,7 +313,7 @@ TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
         auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
           host_executor executor;
-          plan_of<std::uint32_t> sum(
+          auto sum = plan_of<std::uint32_t>(
               n, transport, executor,
               {.plan = {.nonfinite = nonfinite_policy::propagate, .checksum = checksum}});
           shards[rank] = sum.owned();
@@ -340,7 +347,7 @@ TEST_CASE("sparse plan: reduce_scatter and all_gather are all_reduce, in fixed p
 TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the others") {
   run_ranks(4, [&](loopback& transport) {
     host_executor executor;
-    plan_of<std::uint64_t> sum(64'000, transport, executor);
+    auto sum = plan_of<std::uint64_t>(64'000, transport, executor);
     std::vector<float> x(64'000);
     std::uint64_t const before = transport.bytes_sent();
     auto const report = sum.all_gather(std::span(x));
@@ -367,7 +374,7 @@ TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of i
     run_ranks(ranks, [&](loopback& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
-      plan_of<float> sum(n, transport, executor);
+      auto sum = plan_of<float>(n, transport, executor);
       auto mine = x[rank];
       auto const report = sum.all_reduce(std::span(mine));
       CHECK(report.hops == 2 * (ranks - 1));
@@ -412,7 +419,8 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
     run_ranks(ranks, [&](loopback& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
-      plan_of<std::uint32_t> sum(n, transport, executor, {.plan = {.how = algorithm::from(how)}});
+      auto sum =
+          plan_of<std::uint32_t>(n, transport, executor, {.plan = {.how = algorithm::from(how)}});
       auto mine = x[rank], other = x[rank];
       std::uint64_t const before = transport.bytes_sent();
       auto const report = sum.all_reduce(std::span(mine));
@@ -447,7 +455,7 @@ template <class Sum> report sum_up(Sum& sum, bool scatters, std::span<float> x) 
 
 TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is unchanged") {
   struct {
-    std::function<void(sparse_plan_options&, call_options&)> make;
+    std::function<void(settings&, call_options&)> make;
     std::string text;
   } const cases[] = {
       {[](auto& o, auto&) { o.ways.packed = false; },
@@ -471,10 +479,10 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
     for (auto const& one : cases)
       check_ending(ending_of(x,
                              [&](loopback& transport, auto& executor, auto mine) {
-                               sparse_plan_options options;
+                               settings options;
                                call_options call;
                                if (transport.rank() == 2) one.make(options, call);
-                               plan_of<float> sum(1000, transport, executor, options);
+                               auto sum = plan_of<float>(1000, transport, executor, options);
                                perform(what, sum, mine, call);
                              }),
                    "disagreement_error", name + ": ranks disagree on " + one.text);
@@ -482,15 +490,15 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
         ending_of(x,
                   [&](loopback& transport, auto& executor, auto mine) {
                     std::size_t const n = transport.rank() == 1 ? 999 : 1000;
-                    plan_of<float> sum(n, transport, executor);
+                    auto sum = plan_of<float>(n, transport, executor);
                     perform(what, sum, mine.first(n));
                   }),
         "disagreement_error",
         name + ": ranks disagree on the number of values: rank 0 has 1000, rank 1 has 999");
     check_ending(ending_of(x,
                            [&](loopback& transport, auto& executor, auto mine) {
-                             plan_of<std::uint32_t> fixed(1000, transport, executor);
-                             plan_of<std::uint64_t> wide(1000, transport, executor);
+                             auto fixed = plan_of<std::uint32_t>(1000, transport, executor);
+                             auto wide = plan_of<std::uint64_t>(1000, transport, executor);
                              if (transport.rank() == 3)
                                perform(what, wide, mine);
                              else
@@ -501,17 +509,17 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
     check_ending(
         ending_of(x,
                   [&](loopback& transport, auto& executor, auto mine) {
-                    plan_of<float> sum(1000, transport, executor);
+                    auto sum = plan_of<float>(1000, transport, executor);
                     perform(what, sum, mine, {.weight = transport.rank() == 1 ? 2u : 1u});
                   }),
         "invalid_argument",
         what == operation::all_gather
             ? "all_gather: on rank 1 the weight is 0, or not 1 in all_gather (x has 1000 values, "
               "the plan 1000, the weight is 2)"
-            : "sparse_plan: rank 1 has weight 2, sums of sparse vectors know only 1");
+            : "plan: rank 1 has weight 2, codec 'lossless' knows only 1");
     check_ending(ending_of(x,
                            [&](loopback& transport, auto& executor, auto mine) {
-                             plan_of<float> sum(1001, transport, executor);
+                             auto sum = plan_of<float>(1001, transport, executor);
                              perform(what, sum, mine);
                            }),
                  "invalid_argument",
@@ -521,7 +529,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
   }
   check_ending(ending_of(x,
                          [&](loopback& transport, auto& executor, auto mine) {
-                           plan_of<float> sum(1000, transport, executor);
+                           auto sum = plan_of<float>(1000, transport, executor);
                            sum_up(sum, /*scatters=*/transport.rank() == 1, mine);
                          }),
                "disagreement_error",
@@ -529,19 +537,112 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                "reduce_scatter");
 }
 
+TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after they agree") {
+  auto const x = vectors(3, 1000, 0.1);
+  auto const with_feedback = [&](bool scatters, std::uint64_t last_step) {
+    return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+      auto sum = plan_of<float>(1000, transport, executor);
+      error_feedback<float> feedback(1000);
+      call_options const call{.step = transport.rank() == 2 ? last_step : 0};
+      scatters ? sum.reduce_scatter(mine, feedback, call) : sum.all_reduce(mine, feedback, call);
+    });
+  };
+  check_ending(with_feedback(false, 0), "invalid_argument",
+               "all_reduce: codec 'lossless' takes no feedback");
+  check_ending(with_feedback(true, 0), "invalid_argument",
+               "reduce_scatter: codec 'lossless' takes no feedback");
+  check_ending(with_feedback(false, 6), "disagreement_error",
+               "all_reduce: ranks disagree on the step: rank 0 has 0, rank 2 has 6");
+}
+
+TEST_CASE("sparse plan: without options it goes by direct, and with options as they say") {
+  auto x = vectors(4, 20'000, 0.05);
+  auto const expected = sparse::fixed_sum<std::uint32_t>(x);
+  lossless<std::uint32_t> const codec;
+  run_ranks(4, [&](loopback& transport) {
+    host_executor executor;
+    plan usual(20'000, codec, transport, executor);
+    CHECK(usual.options().how.kind == algorithm_kind::direct);
+    plan ringing(20'000, codec, transport, executor, {.checksum = true});
+    CHECK(ringing.options().how.kind == algorithm_kind::ring);
+    CHECK(plan(20'000, identity<>{}, transport, executor).options().how.kind ==
+          algorithm_kind::ring);
+    auto& mine = x[static_cast<std::size_t>(transport.rank())];
+    auto by_plan = mine;
+    auto const sent = usual.all_reduce(std::span(by_plan)).bytes_sent;
+    CHECK(hcomp::all_reduce(std::span(mine), codec, transport, executor).bytes_sent == sent);
+  });
+  CHECK(all_are(x, expected));
+}
+
+template <class Sum>
+concept TakesAnotherCodec = requires(Sum& sum) { sum.set_codec(sum.codec()); };
+static_assert(TakesAnotherCodec<plan<identity<>, loopback, host_executor>>);
+
+TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the codec stays") {
+  loopback_world world(1);
+  loopback transport(world, 0);
+  host_executor executor;
+  for (auto const kind : {algorithm_kind::ring, algorithm_kind::torus, algorithm_kind::direct,
+                          algorithm_kind::doubling, algorithm_kind::aggregator}) {
+    auto sum = plan_of<float>(1000, transport, executor, {.plan = {.how = {kind}}});
+    CHECK(sum.part_unit() == 64);
+    CHECK(sum.owned().count == 1000);
+    static_assert(!TakesAnotherCodec<decltype(sum)>);
+  }
+}
+
+namespace {
+
+/// A codec of one's own: fixed point of which all values travel.
+struct all_of_them {
+  using value_type = float;
+  using lane_type = std::uint64_t;
+  static constexpr char const* name = "all_of_them";
+  static constexpr std::uint8_t tag = 200;
+
+  sparse_ways ways = {.packed = false, .sketched = false};
+  lhc_options sketch = {};
+
+  std::array<double, 0> parameters() const { return {}; }
+};
+static_assert(SkipsZeros<all_of_them>);
+
+}  // namespace
+
+TEST_CASE("sparse plan: any codec that SkipsZeros can be summed, and is called by its name") {
+  auto const x = vectors(3, 5000, 0.01);
+  auto const expected = sparse::fixed_sum<std::uint64_t>(x);
+  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    host_executor executor;
+    plan sum(5000, all_of_them{}, transport, executor);
+    sum.all_reduce(std::span(mine));
+    CHECK(sum.choice().way == sparse_way::dense);
+  });
+  CHECK(all_are(found, expected));
+  auto broken = x;
+  broken[1][7] = std::numeric_limits<float>::infinity();
+  check_ending(ending_of(broken,
+                         [&](loopback& transport, auto& executor, auto mine) {
+                           plan(5000, all_of_them{}, transport, executor).all_reduce(mine);
+                         }),
+               "nonfinite_error", "all_of_them: NaN or infinity on some rank; x is unchanged");
+}
+
 TEST_CASE("sparse plan: what it cannot be made for is refused") {
   loopback_world world(1);
   loopback transport(world, 0);
   host_executor executor;
-  auto const text_of = [&](std::size_t values, sparse_plan_options const& options) {
+  auto const text_of = [&](std::size_t values, settings const& options) {
     return outcome_of([&] { plan_of<float>(values, transport, executor, options); }).text;
   };
   CHECK(text_of(std::size_t{1} << 32, {}) ==
-        "sparse_plan: 4294967296 values, there is room for 4294967295");
+        "lossless: 4294967296 values, there is room for 4294967295");
   CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   CHECK(text_of(10, {.plan = {.how = algorithm::from("owner")}}) ==
-        "sparse_plan has no algorithm 'owner'; it has: ring, torus, direct, doubling, aggregator");
+        "plan: codec 'lossless' has no algorithm 'owner'; it has: ring, torus, direct, doubling, "
+        "aggregator");
 }
 
 TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to their places") {
@@ -555,11 +656,11 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
       auto x = vectors(3, 1000, 0.1);
       x[2][500] = special;
       auto const options_with = [&](nonfinite_policy policy) {
-        return sparse_plan_options{.plan = {.how = algorithm::from(how), .nonfinite = policy}};
+        return settings{.plan = {.how = algorithm::from(how), .nonfinite = policy}};
       };
       auto const strict = [&]<class Lane>(nonfinite_policy policy) {
         return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
-          plan_of<Lane> sum(1000, transport, executor, options_with(policy));
+          auto sum = plan_of<Lane>(1000, transport, executor, options_with(policy));
           sum_up(sum, scatters, mine);
         });
       };
@@ -573,7 +674,7 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
                                   "448 to 511) of 1000 values, 1 blocks concerned; x is "
                                   "unchanged");
       check_ending(strict.operator()<std::uint32_t>(nonfinite_policy::propagate), "nonfinite_error",
-                   (by_index ? "sparse_sum" : "sparse_plan") + text);
+                   (by_index ? "sparse_sum" : "lossless") + text);
       auto const passed =
           on_plans<float>(x, options_with(nonfinite_policy::propagate),
                           [&](auto& sum, auto mine) { sum_up(sum, scatters, mine); });
@@ -591,7 +692,7 @@ TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks
     x[2][n - 1] = x[2][n - 2] = std::numeric_limits<float>::quiet_NaN();
     x[0][n - 1] = std::numeric_limits<float>::infinity();  // not in its shard: does not travel
     auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
-      plan_of<std::uint32_t> sum(n, transport, executor);
+      auto sum = plan_of<std::uint32_t>(n, transport, executor);
       sum.all_gather(mine);
     });
     check_ending(found, "nonfinite_error",
@@ -608,7 +709,7 @@ TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
   for (auto& one : x) one[700] = std::numeric_limits<float>::max();
   for (bool const scatters : {false, true}) {  // by direct
     auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
-      plan_of<float> sum(1000, transport, executor);
+      auto sum = plan_of<float>(1000, transport, executor);
       sum_up(sum, scatters, mine);
     });
     CAPTURE(to_text(found.outcomes));
@@ -641,7 +742,7 @@ flipped_run run_with_flip(operation what, std::size_t n, plan_options const& opt
       bytes[byte % bytes.size()] ^= std::byte{4};
       applied = true;
     });
-    plan_of<std::uint32_t, tampered_transport> sum(n, transport, executor, {.plan = options});
+    auto sum = plan_of<std::uint32_t>(n, transport, executor, {.plan = options});
     perform(what, sum, mine);
   });
   run.applied = applied;
@@ -675,7 +776,7 @@ TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a p
   for (auto const& one : run.found.outcomes) {
     CHECK(one.what == "wire_error");
     CHECK(one.text ==
-          "all_reduce: codec 'sparse_plan', block 47 (values 3008 to 3071): the checksum does not "
+          "all_reduce: codec 'lossless', block 47 (values 3008 to 3071): the checksum does not "
           "match the bytes");
   }
 }
@@ -692,7 +793,7 @@ TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refuse
       if (inner.rank() != 0 || !has_blocks || sent++ != 3) return;
       bytes[block_header_bytes + detail::mark_groups(3008)] ^= std::byte{4};  // 4 instead of 0
     });
-    plan_of<std::uint32_t, tampered_transport> sum(mine.size(), transport, executor);
+    auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor);
     sum.all_reduce(mine);
   });
   CAPTURE(to_text(found.outcomes));
@@ -709,8 +810,7 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
     CAPTURE(to_text(run.found.outcomes));
     for (auto const& one : run.found.outcomes) {
       CHECK(one.what == "wire_error");
-      CHECK(one.text ==
-            "sparse_plan: the index of 100000 values was damaged on its way to some rank");
+      CHECK(one.text == "lossless: the index of 100000 values was damaged on its way to some rank");
     }
     CHECK(run.found.unchanged);
     auto const header =

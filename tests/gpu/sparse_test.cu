@@ -3,12 +3,12 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <support/sparse.hpp>
+#include <support/sparse_plan.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -20,13 +20,13 @@ namespace {
 template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
   for (std::uint64_t step = 0; step < 2; ++step) {
     sum.all_reduce(x, {.step = step});
-    if (sum.options().plan.how.kind != algorithm_kind::direct) continue;
+    if (sum.options().how.kind != algorithm_kind::direct) continue;
     sum.reduce_scatter(x, {.step = step});
     sum.all_gather(x, {.step = step});
   }
 }
 
-void check_sums(sparse_plan_options options, char const* how = "ring") {
+void check_sums(sparse::settings options, char const* how = "ring") {
   using over_staging = staged<loopback, gpu::stream_executor>;
   options.plan = {.how = algorithm::from(how)};
   for (int const ranks : {1, 3})
@@ -45,8 +45,7 @@ void check_sums(sparse_plan_options options, char const* how = "ring") {
             over_staging over(transport, executor);
             gpu::device_buffer const memory(mine.size() * sizeof(float));
             executor.wait(executor.write(memory.data(), mine.data(), memory.size()));
-            sparse_plan<std::uint32_t, over_staging, gpu::stream_executor> sum(mine.size(), over,
-                                                                               executor, options);
+            auto sum = sparse::plan_of<std::uint32_t>(mine.size(), over, executor, options);
             std::span<float> const there(reinterpret_cast<float*>(memory.data()), mine.size());
             sum_up(sum, there);
             executor.wait(executor.read(mine.data(), memory.data(), memory.size()));
@@ -56,8 +55,7 @@ void check_sums(sparse_plan_options options, char const* how = "ring") {
         });
         auto const wanted = on_ranks(x, [&](loopback& transport, auto& mine) {
           host_executor executor;
-          sparse_plan<std::uint32_t, loopback, host_executor> sum(mine.size(), transport, executor,
-                                                                  options);
+          auto sum = sparse::plan_of<std::uint32_t>(mine.size(), transport, executor, options);
           sum_up(sum, std::span(mine));
           if (transport.rank() == 0) expected = sum.choice();
         });

@@ -1,19 +1,44 @@
 #pragma once
 /// @file
-/// What a sparse_plan must do over any transport.
+/// Plans of sparse sums, and what they must do over any transport.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstddef>
+#include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/lossless.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/transport.hpp>
 #include <span>
 #include <support/sparse.hpp>
 
 namespace sparse {
+
+/// What a plan is made with.
+struct settings {
+  hcomp::sparse_ways ways = {};
+  hcomp::lhc_options sketch = {};
+  hcomp::plan_options plan = {.how = {hcomp::algorithm_kind::direct}};
+};
+
+template <class Lane, hcomp::Transport T, hcomp::Executor E>
+hcomp::plan<hcomp::lossless<Lane>, T, E> plan_of(std::size_t values, T& transport, E& executor,
+                                                 settings const& how) {
+  return {values, {.ways = how.ways, .sketch = how.sketch}, transport, executor, how.plan};
+}
+/// As it is made of a codec and no options.
+template <class Lane, hcomp::Transport T, hcomp::Executor E>
+hcomp::plan<hcomp::lossless<Lane>, T, E> plan_of(std::size_t values, T& transport, E& executor) {
+  return {values, {}, transport, executor};
+}
 
 /// Collective over all ranks: sums whole vectors, by direct and by the ring, and shards.
 template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
@@ -25,8 +50,7 @@ template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
   hcomp::host_executor executor;
   for (auto const how : {hcomp::algorithm_kind::direct, hcomp::algorithm_kind::ring}) {
     CAPTURE(hcomp::algorithm{how}.name());
-    hcomp::sparse_plan<Lane, T, hcomp::host_executor> sum(expected.size(), transport, executor,
-                                                          {.plan = {.how = {how}}});
+    auto sum = plan_of<Lane>(expected.size(), transport, executor, {.plan = {.how = {how}}});
     auto x = mine, y = mine;
     sum.all_reduce(std::span(x));
     CHECK(x == expected);

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace hcomp {
@@ -40,29 +41,36 @@ template <class V> struct codec_row : codec_facts {
   std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
 };
 
-/// A row of codec C.
+/// A row of codec C, or of some codecs between which its settings choose.
 /// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
-/// @param codec_of   (codec_settings const&) -> C; may throw std::invalid_argument; without captures
-template <Summable C, class CodecOf>
+/// @param codec_of   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
+///                   std::invalid_argument; without captures
+template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
 codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
   using enum algorithm_kind;
-  if (VariableRate<C>) facts.takes_feedback = false;
+  if (!HomomorphicSum<C>) facts.takes_feedback = false;
   if (facts.algorithms.empty()) {
     facts.algorithms = {ring, torus, direct};
     if (!VariableRate<C>) facts.algorithms.push_back(doubling);
     if constexpr (HomomorphicSum<C>)
       if (OneRanksBit<C>) facts.algorithms.push_back(owner);
     facts.algorithms.push_back(aggregator);
+    auto const usual = std::ranges::find(facts.algorithms, detail::usual_algorithm<C>);
+    std::rotate(facts.algorithms.begin(), usual, usual + 1);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
   return {std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
           [](plan_request const& asked) -> body {
-            C codec = CodecOf{}(asked.settings);
-            if constexpr (HomomorphicSum<C>) codec = fit(codec, asked.total_weight);
-            using plan_of = plan<C, any_transport, host_executor>;
-            return std::make_unique<detail::some_plan<plan_of>>(
-                asked.values, codec, asked.transport, asked.executor, asked.options);
+            std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
+            return std::visit(
+                [&]<class Chosen>(Chosen codec) -> body {
+                  if constexpr (HomomorphicSum<Chosen>) codec = fit(codec, asked.total_weight);
+                  using plan_of = plan<Chosen, any_transport, host_executor>;
+                  return std::make_unique<detail::some_plan<plan_of>>(
+                      asked.values, codec, asked.transport, asked.executor, asked.options);
+                },
+                chosen);
           }};
 }
 

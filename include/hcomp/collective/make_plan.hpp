@@ -8,8 +8,10 @@
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/lossless.hpp>
 #include <hcomp/codec/sign.hpp>
 #include <hcomp/codec/sign_count.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_row.hpp>
@@ -26,6 +28,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace hcomp {
@@ -96,42 +99,29 @@ template <class V> codec_row<V> error_bounded_row() {
 }
 
 template <class V> codec_row<V> lossless_row() {
-  using enum algorithm_kind;
   using enum codec_key::kind;
-  codec_row<V> row{
+  using fixed32 = lossless<std::uint32_t>;
+  using fixed64 = lossless<std::uint64_t>;
+  return row_of<lossless<>, fixed32, fixed64>(
       {.name = "lossless",
        .about = "the bits of an uncompressed sum; common zeros are not sent",
        .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
                 {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
                 {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
                 {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
-       .algorithms = {direct, ring, torus, doubling, aggregator},
        .promise = sum_promise::exact,
-       .takes_feedback = false,
        .carries_nonfinite = true,
        .also = {"sparse"}},
-      [](codec_settings const& s) {
-        if (int const bits = s.whole("fixed"); bits != 0 && bits != 32 && bits != 64)
-          throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
-      },
-      {}};
-  row.make = [](plan_request const& asked) -> std::unique_ptr<plan_body<V>> {
-    auto const& s = asked.settings;
-    sparse_plan_options const options{
-        .ways = {.dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")},
-        .plan = asked.options};
-    auto const of = [&]<class Lane>(Lane) -> std::unique_ptr<plan_body<V>> {
-      using plan_of = sparse_plan<Lane, any_transport, host_executor>;
-      return std::make_unique<some_plan<plan_of>>(asked.values, asked.transport, asked.executor,
-                                                  options);
-    };
-    switch (s.whole("fixed")) {
-      case 32: return of(std::uint32_t{});
-      case 64: return of(std::uint64_t{});
-      default: return of(float{});
-    }
-  };
-  return row;
+      [](codec_settings const& s) -> std::variant<lossless<>, fixed32, fixed64> {
+        sparse_ways const ways{
+            .dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")};
+        switch (int const bits = s.whole("fixed")) {
+          case 0: return lossless<>{ways};
+          case 32: return fixed32{ways};
+          case 64: return fixed64{ways};
+          default: throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
+        }
+      });
 }
 
 template <class V> std::vector<codec_row<V>> builtin_rows() {

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/codec_streams.hpp>
@@ -28,13 +31,16 @@ namespace hcomp {
 
 /// A codec that plans can sum with.
 template <class C>
-concept Summable = HomomorphicSum<C> || VariableRate<C>;
+concept Summable = HomomorphicSum<C> || VariableRate<C> || SkipsZeros<C>;
 
 namespace detail {
 
 /// What a plan is made of: work on codes, work on the values of one call, and what thinks about
-/// ranks.
-template <class C, class E> struct plan_parts;
+/// ranks. Of codecs that skip zeros it is in sparse_plan.hpp, so that others do without.
+template <class C, class E> struct plan_parts {
+  static_assert(!SkipsZeros<C>,
+                "plans of codecs that skip zeros need #include <hcomp/collective/sparse_plan.hpp>");
+};
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using work = codec_work<C, E>;
   using engine = sum_engine;
@@ -63,6 +69,11 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
   }
 };
 
+/// The algorithm of a plan without options.
+template <class C>
+inline constexpr algorithm_kind usual_algorithm =
+    SkipsZeros<C> ? algorithm_kind::direct : algorithm_kind::ring;
+
 }  // namespace detail
 
 /// Everything that sums vectors of one size with one codec over one transport: schedule, layout and
@@ -75,6 +86,9 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// Making a plan involves no communication; every call is collective over all ranks.
 /// Memory: the code and two of its chunks, in the executor's memory space; with options.narrow and
 /// a codec that is Narrowable as much again.
+///
+/// A plan without options goes by the usual algorithm of its codec: direct if the codec SkipsZeros,
+/// otherwise ring. Options of your own name the algorithm: the ring unless they say otherwise.
 ///
 /// With a codec that is VariableRate every rank adds its values to the code that arrives and sends
 /// on the code of the sum, in one pass. Finished codes are passed on as they are, and who finished
@@ -95,6 +109,14 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///   in its own memory the vector, where it is needed, and three segments, or four where codes are
 ///   added to codes.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
+///
+/// With a codec that SkipsZeros only the values that are not zero travel, and their places. See
+/// lossless for algorithms, costs and memory. Include hcomp/collective/sparse_plan.hpp, or
+/// hcomp/hcomp.hpp.
+/// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
+///   algorithm owner and no set_codec; options.narrow means nothing.
+/// - owned() is a number of whole words of 64 values, about as many on every rank, by every
+///   algorithm.
 template <Summable C, Transport T, Executor E> class plan {
   using parts = detail::plan_parts<C, E>;
   template <class F> using values_of = typename parts::template values<F>;
@@ -102,13 +124,15 @@ template <Summable C, Transport T, Executor E> class plan {
  public:
   using value_type = typename C::value_type;
 
-  /// @param values  of every vector to be summed, >= 0
+  /// @param values   of every vector to be summed, >= 0
+  /// @param options  without them the usual algorithm of the codec
   /// @throws std::invalid_argument  a torus that does not fit the ranks, an algorithm that does not
   ///                                go with the codec, a codec parameter that is not finite, more
-  ///                                ranks than can share the codec's bound, or a transport that
-  ///                                cannot reach the memory of the messages
+  ///                                ranks than can share the codec's bound, more values than the
+  ///                                codec has room for, or a transport that cannot reach the memory
+  ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
-       plan_options const& options = {})
+       plan_options const& options = {.how = {detail::usual_algorithm<C>}})
       : transport_(transport),
         work_(codec, values, transport.size(), executor, options),
         engine_(parts::make(work_, transport_, options)) {}
@@ -121,21 +145,25 @@ template <Summable C, Transport T, Executor E> class plan {
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
   /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is not
   ///                                finite
-  void set_codec(C const& codec) {
+  void set_codec(C const& codec) requires(!SkipsZeros<C>) {
     auto const terms = work_.terms(codec);
     work_.set_codec(codec);
     engine_->set_codec(terms);
   }
   plan_options const& options() const { return engine_->options(); }
+  /// Of the last all_reduce: what was sent, and why; a sparse_choice.
+  sparse_choice const& choice() const requires SkipsZeros<C> { return engine_->choice(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
-  /// with algorithm owner every rank owns all values, with aggregator rank 0 does.
+  /// with algorithm owner every rank owns all values, with aggregator rank 0 does, unless the codec
+  /// SkipsZeros.
   std::size_t part_unit() const {
     auto const kind = options().how.kind;
-    if (kind == algorithm_kind::owner || kind == algorithm_kind::aggregator) return 0;
+    if (!SkipsZeros<C> && (kind == algorithm_kind::owner || kind == algorithm_kind::aggregator))
+      return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
@@ -168,12 +196,12 @@ template <Summable C, Transport T, Executor E> class plan {
   /// The same with compensation: what is summed is x and what `feedback` adds to it.
   ///
   /// @param feedback  of values() values; unchanged if anything is thrown
-  /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec is
-  ///                                VariableRate, which takes no feedback
+  /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec
+  ///                                takes no feedback: it is VariableRate or SkipsZeros
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto const given = arguments(x, feedback);
-    if constexpr (VariableRate<C>) {
+    if constexpr (!HomomorphicSum<C>) {
       return engine_->refuse_feedback(detail::operation::all_reduce, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
@@ -196,7 +224,7 @@ template <Summable C, Transport T, Executor E> class plan {
   report reduce_scatter(std::span<value_type> x, F& feedback,
                         call_options const& call = {}) requires(F::is_of_own_encoding) {
     auto const given = arguments(x, feedback);
-    if constexpr (VariableRate<C>) {
+    if constexpr (!HomomorphicSum<C>) {
       return engine_->refuse_feedback(detail::operation::reduce_scatter, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
@@ -229,7 +257,8 @@ template <Summable C, Transport T, Executor E> class plan {
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.
 template <Summable C, Transport T, Executor E>
 report all_reduce(std::span<typename C::value_type> x, C const& codec, T& transport, E& executor,
-                  call_options const& call = {}, plan_options const& options = {}) {
+                  call_options const& call = {},
+                  plan_options const& options = {.how = {detail::usual_algorithm<C>}}) {
   return plan<C, T, E>(x.size(), codec, transport, executor, options).all_reduce(x, call);
 }
 

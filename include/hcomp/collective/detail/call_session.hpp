@@ -65,6 +65,16 @@ class call_session {
     return figures;
   }
 
+  /// After `start`, for codecs without weights.
+  /// @throws std::invalid_argument  on all ranks alike
+  void require_weights_of_one() const {
+    for (int r = 0; r < transport_->size(); ++r)
+      if (auto const weight = weight_of(r); weight != 1)
+        throw std::invalid_argument("plan: rank " + std::to_string(r) + " has weight " +
+                                    std::to_string(weight) + ", codec '" +
+                                    std::string(codec_.name) + "' knows only 1");
+  }
+
   /// Throws what is wrong with the finished blocks, on all ranks alike.
   void finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
     if (whose != findings::of_all && transport_->size() > 1) {

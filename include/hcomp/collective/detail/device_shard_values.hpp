@@ -8,17 +8,20 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/detail/shard_values.hpp>
+#include <hcomp/collective/detail/shard_work.hpp>
+#include <hcomp/collective/options.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
-#include <hcomp/op/sparse_sum.hpp>
 #include <memory>
 #include <span>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
@@ -28,50 +31,59 @@ namespace hcomp::detail {
 /// waits for the marks, in write_part, write_sums and write_values for what they return, and where
 /// it asks for NaN and infinity. Memory on the device, allocated in the first call: 2 lanes and 5
 /// bits per value, and a lane and 2 bits per value of the shard.
-template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
-  using part_message = shard_message<Lane>;
-  using sum_message = shard_message<float>;
+template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : public codec_shards<C> {
+  using base = codec_shards<C>;
+  using base::has_checksum;
+  using base::lanes_are_floats;
+  using base::layout;
+  using base::numbers;
+  using base::ways;
+  using typename base::part_message;
+  using typename base::sum_message;
+  using Lane = typename C::lane_type;
 
  public:
-  using memory = typename E::staging;
+  shard_values(C const& codec, shard_layout const& layout, plan_options const& options, E& executor)
+      : base(codec, layout, options), executor_(&executor) {}
 
-  shard_values(shard_layout const& layout, sparse_ways const& ways, bool checksum, E& executor)
-      : layout_(layout), ways_(ways), checksum_(checksum), executor_(&executor) {}
+  any_buffer allocate(std::size_t bytes) override {
+    return {std::in_place_type<typename E::staging>, bytes};
+  }
 
-  void start() {
+  void start() override {
     if (!there_) {
-      there_ = std::make_unique<device_memory>(layout_);
-      leaving_.resize(layout_.ranks);
+      there_ = std::make_unique<device_memory>(layout());
+      leaving_.resize(layout().ranks);
     }
     executor_->wait(copied_);
     arrived_ = 0;
   }
 
-  exponent_bits mark(std::span<float const> x) {
+  exponent_bits mark(std::span<float const> x) override {
     find(x);
     exponent_bits found;
-    std::copy_n(own().here() + layout_.words(), found.size(), found.begin());
+    std::copy_n(own().here() + layout().words(), found.size(), found.begin());
     return found;
   }
 
-  void begin_parts(std::span<float const> x) {
-    if constexpr (std::is_same_v<Lane, float>) find(x);
+  void begin_parts(std::span<float const> x) override {
+    if constexpr (lanes_are_floats) find(x);
   }
   /// Gives the work of it, so that one part is packed and copied while others are written.
-  void prepare_part(std::size_t owner, lhc_numbers<Lane> const& numbers, std::span<float const> x,
-                    block_origin const& origin, std::byte* out) {
-    auto const s = layout_.of(owner);
+  void prepare_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
+                    std::byte* out) override {
+    auto const s = layout().of(owner);
     std::uint64_t const begin = begins()[owner];
     auto const marked = static_cast<std::size_t>(begins()[owner + 1] - begin);
-    bool const all = sends_all<part_message>(ways_, s.count, marked);
+    bool const all = sends_all<part_message>(ways(), s.count, marked);
     Lane* const lanes = at<Lane>(there_->lanes) + s.first;
     if (all)
       executor_->for_each_block(
           runs_of(s.count),
-          convert_runs<to_lane<Lane>>{{numbers}, s.count, x.data() + s.first, lanes});
+          convert_runs<to_lane<Lane>>{{numbers()}, s.count, x.data() + s.first, lanes});
     else  // no more are marked before the shard than there are values
       executor_->for_each_block(runs_of(s.count),
-                                pack_runs<to_lane<Lane>>{{numbers},
+                                pack_runs<to_lane<Lane>>{{numbers()},
                                                          {own().there() + s.words.first,
                                                           there_->index.ranks() + s.words.first},
                                                          s.count,
@@ -83,15 +95,15 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
                          part_message::begin_packed(own_marks(s), marked, s.count, origin, out),
                          out);
   }
-  std::size_t write_part(std::size_t owner, lhc_numbers<Lane> const&, std::span<float const>,
-                         block_origin const&, std::byte* out) {
+  std::size_t write_part(std::size_t owner, std::span<float const>, block_origin const&,
+                         std::byte* out) override {
     return finish<part_message>(leaving_[owner], out);
   }
-  void end_parts(std::span<float const>) {}
+  void end_parts(std::span<float const>) override {}
 
   block_fault take_part(std::size_t sender, std::span<std::byte const> message,
-                        block_origin const& origin) {
-    auto const s = layout_.mine();
+                        block_origin const& origin) override {
+    auto const s = layout().mine();
     auto& marks = there_->marks_of_parts;
     std::size_t const first = sender * s.words.count;
     auto const came = part_message::read(message, s.count, origin, marks.here() + first);
@@ -101,15 +113,15 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
                                came.marked * sizeof(Lane));
     return came.fault;
   }
-  void add_up(lhc_numbers<Lane> const& numbers, std::span<float const> x) {
-    auto const s = layout_.mine();
+  void add_up(std::span<float const> x) override {
+    auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
     executor_->for_each_block(runs, begin_sums<Lane>{own().there() + s.words.first, s.count,
                                                      there_->marks.there(), sums()});
-    for (std::size_t r = 0; r < layout_.ranks; ++r) {
-      if (r == layout_.rank) {
-        executor_->for_each_block(runs,
-                                  add_own_part<Lane>{numbers, s.count, x.data() + s.first, sums()});
+    for (std::size_t r = 0; r < layout().ranks; ++r) {
+      if (r == layout().rank) {
+        executor_->for_each_block(
+            runs, add_own_part<Lane>{numbers(), s.count, x.data() + s.first, sums()});
       } else {
         std::uint64_t const* const words = there_->marks_of_parts.there() + r * s.words.count;
         count(there_->index_of_shard, words);
@@ -121,34 +133,35 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
       }
     }
   }
-  nonfinite_words nonfinite_sums() requires std::is_same_v<Lane, float> {
-    return nonfinite_in(sums());
+  nonfinite_words nonfinite_sums() override {
+    if constexpr (lanes_are_floats) return nonfinite_in(sums());
+    return {};
   }
-  void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) {
-    auto const s = layout_.mine();
+  void read_sums(std::span<float> x) override {
+    auto const s = layout().mine();
     executor_->for_each_block(
         runs_of(s.count),
-        convert_runs<to_value<Lane>>{{numbers}, s.count, sums(), x.data() + s.first});
+        convert_runs<to_value<Lane>>{{numbers()}, s.count, sums(), x.data() + s.first});
   }
 
-  std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& origin,
-                         std::byte* out) {
-    auto const s = layout_.mine();
+  std::size_t write_sums(block_origin const& origin, std::byte* out) override {
+    auto const s = layout().mine();
     auto& index = there_->index_of_shard;
     auto& marks = there_->marks;
     count(index, marks.there());
     marks.fetch(*executor_, s.words.count);
     auto const marked = static_cast<std::size_t>(index.fetch(*executor_).marked);
     float* const values = at<float>(there_->lanes);
-    if (sends_all<sum_message>(ways_, s.count, marked)) {
+    if (sends_all<sum_message>(ways(), s.count, marked)) {
       executor_->for_each_block(runs_of(s.count),
-                                convert_runs<to_value<Lane>>{{numbers}, s.count, sums(), values});
+                                convert_runs<to_value<Lane>>{{numbers()}, s.count, sums(), values});
       return finish<sum_message>(
           read_lanes(values, s.count, sum_message::begin_dense(s.count, origin, out), out), out);
     }
     executor_->for_each_block(
-        runs_of(s.count), pack_runs<to_value<Lane>>{
-                              {numbers}, {marks.there(), index.ranks()}, s.count, sums(), values});
+        runs_of(s.count),
+        pack_runs<to_value<Lane>>{
+            {numbers()}, {marks.there(), index.ranks()}, s.count, sums(), values});
     std::span<std::uint64_t const> const all(marks.here(), s.words.count);
     return finish<sum_message>(
         read_lanes(values, marked, sum_message::begin_packed(all, marked, s.count, origin, out),
@@ -156,8 +169,8 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
         out);
   }
   typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
-                                          block_origin const& origin) {
-    auto const s = layout_.of(owner);
+                                          block_origin const& origin) override {
+    auto const s = layout().of(owner);
     auto& marks = there_->marks_of_sums;
     std::uint64_t* const here = marks.here() + s.words.first;
     auto const came = sum_message::read(message, s.count, origin, here);
@@ -170,29 +183,30 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
     arrived_ += came.marked;
     return came;
   }
-  void write(std::span<float> x) {
+  void write(std::span<float> x) override {
     std::uint64_t const* const words = there_->marks_of_sums.there();
     count(there_->index, words);
-    executor_->for_each_block(runs_of(layout_.values),
+    executor_->for_each_block(runs_of(layout().values),
                               unpack_runs<as_it_is>{{},
                                                     {words, there_->index.ranks()},
-                                                    layout_.values,
+                                                    layout().values,
                                                     at<float>(there_->lanes),
                                                     x.data()});
   }
 
-  std::size_t write_values(std::span<float const> x, block_origin const& origin, std::byte* out) {
-    auto const s = layout_.mine();
+  std::size_t write_values(std::span<float const> x, block_origin const& origin,
+                           std::byte* out) override {
+    auto const s = layout().mine();
     return finish<sum_message>(
         read_lanes(x.data() + s.first, s.count,
                    sum_message::begin_dense(s.count, origin, out, sum_message::values_tag), out),
         out);
   }
-  nonfinite_words nonfinite_values(std::span<float const> x) {
-    return nonfinite_in(x.data() + layout_.mine().first);
+  nonfinite_words nonfinite_values(std::span<float const> x) override {
+    return nonfinite_in(x.data() + layout().mine().first);
   }
-  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) {
-    auto const s = layout_.of(owner);
+  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) override {
+    auto const s = layout().of(owner);
     copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data() + s.first),
                                message + block_header_bytes, s.count * sizeof(float));
   }
@@ -231,28 +245,28 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
   Lane* sums() { return at<Lane>(there_->sums); }
   Lane* lanes_of_part(std::size_t sender) {
     return at<Lane>(there_->lanes_of_parts) +
-           (sender - (sender > layout_.rank)) * layout_.mine().count;
+           (sender - (sender > layout().rank)) * layout().mine().count;
   }
   mirror<std::uint64_t, E>& own() { return there_->own; }
   std::span<std::uint64_t const> own_marks(sparse_shard const& s) {
     return {own().here() + s.words.first, s.words.count};
   }
-  std::uint64_t const* begins() { return own().here() + layout_.words() + exponent_words; }
+  std::uint64_t const* begins() { return own().here() + layout().words() + exponent_words; }
 
   void count(device_index<E>& index, std::uint64_t const* words) {
-    index.count(*executor_, words, words, own().there() + layout_.words());
+    index.count(*executor_, words, words, own().there() + layout().words());
   }
   /// Marks of all shards, and how many each has, to the host.
   void find(std::span<float const> x) {
-    std::size_t const runs = runs_of(layout_.values), words = layout_.words();
+    std::size_t const runs = runs_of(layout().values), words = layout().words();
     std::uint64_t* const marks = own().there();
     auto* const exponents = at<std::uint32_t>(there_->exponents);
-    executor_->for_each_block(runs, mark_runs{x.data(), layout_.values, marks, marks, exponents});
+    executor_->for_each_block(runs, mark_runs{x.data(), layout().values, marks, marks, exponents});
     executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
     count(there_->index, marks);
-    executor_->for_each_block(1, rank_shards{marks, there_->index.ranks(), words, layout_.ranks,
+    executor_->for_each_block(1, rank_shards{marks, there_->index.ranks(), words, layout().ranks,
                                              marks + words + exponent_words});
-    own().fetch(*executor_, words + exponent_words + layout_.ranks + 1);
+    own().fetch(*executor_, words + exponent_words + layout().ranks + 1);
   }
 
   /// A message that wants its lanes.
@@ -269,11 +283,11 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
   }
   template <class Message> std::size_t finish(unfinished const& one, std::byte* message) {
     executor_->wait(one.copied);
-    return Message::close(one.bytes, checksum_, message);
+    return Message::close(one.bytes, has_checksum(), message);
   }
 
   nonfinite_words nonfinite_in(float const* x) {
-    auto const s = layout_.mine();
+    auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
     executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, there_->nonfinite.there()});
     there_->nonfinite.fetch(*executor_, runs);
@@ -282,9 +296,6 @@ template <class Lane, DeviceExecutor E> class shard_values<Lane, E> {
     return found;
   }
 
-  shard_layout layout_;
-  sparse_ways ways_;
-  bool checksum_;
   E* executor_;
   std::unique_ptr<device_memory> there_;
   std::vector<unfinished> leaving_;  ///< by owners

@@ -7,57 +7,48 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/collective/detail/device_shard_values.hpp>
-#include <hcomp/collective/detail/shard_message.hpp>
-#include <hcomp/collective/detail/shard_values.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
-#include <hcomp/op/sparse_sum.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <memory>
 #include <span>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
 
 /// Shards of vectors of one size, and the memory to move them: the host's, of which it is allocated
 /// in the first call and has room for the longest messages there can be; only what travels is
-/// touched. What is done with values is shard_values'.
-template <class Lane, Executor E> class shard_exchange {
+/// touched.
+class shard_exchange {
  public:
-  shard_exchange(std::size_t values, any_transport& transport, E& executor, sparse_ways const& ways,
-                 plan_options const& options)
-      : layout_{values, static_cast<std::size_t>(transport.size()),
-                static_cast<std::size_t>(transport.rank())},
-        transport_(&transport),
-        options_(options),
-        values_(layout_, ways, options.checksum, executor) {}
+  shard_exchange(shard_layout const& layout, std::unique_ptr<shard_work> work,
+                 any_transport& transport, plan_options const& options)
+      : layout_(layout), work_(std::move(work)), transport_(&transport), options_(options) {}
 
   sparse_shard shard() const { return layout_.mine(); }
-
-  /// Marks what is not zero in x, for add_up, which does it itself where lanes are floats.
-  exponent_bits mark(std::span<float const> x) requires(!std::is_same_v<Lane, float>) {
-    start();
-    return values_.mark(x);
-  }
 
   /// Adds up what all ranks have of this rank's shard. Returns what is wrong, by words of the
   /// index.
   /// @param stream        of the call
   /// @param sums_follow   give_sums is called next
-  code_findings add_up(lhc_numbers<Lane> const& numbers, std::span<float const> x,
-                       std::uint64_t stream, bool sums_follow, report& figures) {
+  /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
+  code_findings add_up(std::span<float const> x, reduction result, std::uint64_t stream,
+                       bool sums_follow, report& figures) {
     start();
+    agree_on_units(x, result, figures);
     receives_.clear();
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
     if (sums_follow) receive_from_owners();
-    send_parts(numbers, x, stream, figures);
+    send_parts(x, stream, figures);
     code_findings found;
     next_ = 0;
     for (int r = 0; r < ranks() && mine().count > 0; ++r) {
@@ -65,8 +56,8 @@ template <class Lane, Executor E> class shard_exchange {
       stopwatch watch;
       std::size_t const came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
-      note(values_.take_part(static_cast<std::size_t>(r), inbox_of(r).first(came),
-                             origin(stream, r, rank())),
+      note(work_->take_part(static_cast<std::size_t>(r), inbox_of(r).first(came),
+                            origin(stream, r, rank())),
            mine(), found);
       watch.add_to(figures.seconds_merge);
     }
@@ -74,30 +65,28 @@ template <class Lane, Executor E> class shard_exchange {
     stopwatch watch;
     damage_ = static_cast<block_fault>(found.fault);
     if (found.is_sound() && mine().count > 0) {
-      values_.add_up(numbers, x);
-      if constexpr (std::is_same_v<Lane, float>)  // other inputs are known to be finite
-        if (options_.nonfinite == nonfinite_policy::throw_error)
-          note(values_.nonfinite_sums(), found);
+      work_->add_up(x);
+      if (options_.nonfinite == nonfinite_policy::throw_error) note(work_->nonfinite_sums(), found);
     }
     found.weight = layout_.ranks;
     watch.add_to(figures.seconds_merge);
     return found;
   }
   /// The sums to this rank's shard of x.
-  void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) {
-    if (mine().count > 0) values_.read_sums(numbers, x);
+  void read_sums(std::span<float> x) {
+    if (mine().count > 0) work_->read_sums(x);
   }
 
   /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
   /// what is wrong, by words of the index.
-  code_findings give_sums(lhc_numbers<Lane> const& numbers, std::uint64_t stream, report& figures) {
+  code_findings give_sums(std::uint64_t stream, report& figures) {
     if (mine().count > 0) {
       stopwatch watch;
       auto const from = origin(stream, rank(), rank());
       auto* const out = mine().sums.data();
       std::size_t const bytes =
           damage_ == block_fault::none
-              ? values_.write_sums(numbers, from, out)
+              ? work_->write_sums(from, out)
               : sum_message::write_damage(damage_, mine().count, from, options_.checksum, out);
       watch.add_to(figures.seconds_encode);
       send_to_others(bytes, figures);
@@ -109,8 +98,8 @@ template <class Lane, Executor E> class shard_exchange {
       stopwatch watch;
       if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
-      auto const came = values_.take_sums(static_cast<std::size_t>(owner), s.sums.first(s.came),
-                                          origin(stream, owner, owner));
+      auto const came = work_->take_sums(static_cast<std::size_t>(owner), s.sums.first(s.came),
+                                         origin(stream, owner, owner));
       note(came.fault, s, found);
       if (came.fault == block_fault::none) {
         marked_ += came.marked;
@@ -122,7 +111,7 @@ template <class Lane, Executor E> class shard_exchange {
     return found;
   }
   /// Into x, which is as it was when it was marked, what give_sums brought.
-  void write(std::span<float> x) { values_.write(x); }
+  void write(std::span<float> x) { work_->write(x); }
   /// Values that are not zero on some rank, after give_sums.
   std::size_t marked() const { return marked_; }
   /// Some sums did not travel as all values of a shard.
@@ -138,9 +127,9 @@ template <class Lane, Executor E> class shard_exchange {
     if (mine().count > 0) {
       stopwatch watch;
       if (options_.nonfinite == nonfinite_policy::throw_error)
-        note(values_.nonfinite_values(x), found);
+        note(work_->nonfinite_values(x), found);
       std::size_t const bytes =
-          values_.write_values(x, origin(stream, rank(), rank()), mine().sums.data());
+          work_->write_values(x, origin(stream, rank(), rank()), mine().sums.data());
       watch.add_to(figures.seconds_encode);
       send_to_others(bytes, figures);
     }
@@ -162,14 +151,12 @@ template <class Lane, Executor E> class shard_exchange {
   /// Into x what `gather` brought, if nothing is wrong with it on any rank.
   void read(std::span<float> x) {
     for_shards([&](int owner, shard_state& s) {
-      if (owner != rank()) values_.read_values(static_cast<std::size_t>(owner), s.sums.data(), x);
+      if (owner != rank()) work_->read_values(static_cast<std::size_t>(owner), s.sums.data(), x);
     });
   }
 
  private:
-  using part_message = shard_message<Lane>;  ///< to owners
-  using sum_message = shard_message<float>;  ///< from them
-  using memory = typename shard_values<Lane, E>::memory;
+  using sum_message = shard_work::sum_message;
 
   struct shard_state : sparse_shard {
     std::span<std::byte> part;  ///< room for what this rank has of it; of its own shard none
@@ -196,12 +183,16 @@ template <class Lane, Executor E> class shard_exchange {
     return {stream, static_cast<std::uint32_t>(sender), 1, static_cast<std::uint32_t>(owner)};
   }
 
-  template <class Message> static std::size_t room_for(std::size_t values) {
-    return (Message::most_bytes(values) + 63) / 64 * 64;
+  static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::size_t room_for_part(std::size_t values) const {
+    return rounded(work_->most_bytes_of_part(values));
+  }
+  static std::size_t room_for_sums(std::size_t values) {
+    return rounded(sum_message::most_bytes(values));
   }
   void start() {
     if (shards_.empty()) make_room();
-    values_.start();
+    work_->start();
   }
   void make_room() {
     shards_.resize(layout_.ranks);
@@ -209,23 +200,23 @@ template <class Lane, Executor E> class shard_exchange {
     for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
       auto& s = shards_[owner];
       static_cast<sparse_shard&>(s) = layout_.of(owner);
-      if (owner != layout_.rank) parts += room_for<part_message>(s.count);
-      sums += room_for<sum_message>(s.count);
+      if (owner != layout_.rank) parts += room_for_part(s.count);
+      sums += room_for_sums(s.count);
     }
-    parts_ = memory(parts);
-    inbox_ = memory(room_for<part_message>(mine().count) * (shards_.size() - 1));
-    sums_of_all_ = memory(sums);
+    parts_ = work_->allocate(parts);
+    inbox_ = work_->allocate(room_for_part(mine().count) * (shards_.size() - 1));
+    sums_of_all_ = work_->allocate(sums);
     parts = sums = 0;
     for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
       auto& s = shards_[owner];
-      if (owner != layout_.rank) s.part = {parts_.data() + parts, room_for<part_message>(s.count)};
-      s.sums = {sums_of_all_.data() + sums, room_for<sum_message>(s.count)};
+      if (owner != layout_.rank) s.part = {parts_.data() + parts, room_for_part(s.count)};
+      s.sums = {sums_of_all_.data() + sums, room_for_sums(s.count)};
       parts += s.part.size();
       sums += s.sums.size();
     }
   }
   std::span<std::byte> inbox_of(int sender) {
-    std::size_t const room = room_for<part_message>(mine().count);
+    std::size_t const room = room_for_part(mine().count);
     return {inbox_.data() + room * static_cast<std::size_t>(sender - (sender > rank())), room};
   }
 
@@ -241,25 +232,39 @@ template <class Lane, Executor E> class shard_exchange {
     found.nonfinite_blocks += words.count;
   }
 
+  /// What lanes are; depends on all ranks, unless they are floats.
+  void agree_on_units(std::span<float const> x, reduction result, report& figures) {
+    exponent_bits exponents{};
+    if (work_->needs_units()) {
+      stopwatch watch;
+      exponents = work_->mark(x);
+      watch.add_to(figures.seconds_encode);
+      unite_records(*transport_, options_.tag, exponents, [](auto& a, auto const& b) {
+        for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+      });
+      watch.add_to(figures.seconds_communicate);
+    }
+    work_->set_units(exponents, result);
+  }
+
   /// From every rank to the owners.
-  void send_parts(lhc_numbers<Lane> const& numbers, std::span<float const> x, std::uint64_t stream,
-                  report& figures) {
+  void send_parts(std::span<float const> x, std::uint64_t stream, report& figures) {
     sends_.clear();
     stopwatch watch;
-    values_.begin_parts(x);
+    work_->begin_parts(x);
     for_shards_of_others([&](int owner, shard_state& s) {
-      values_.prepare_part(static_cast<std::size_t>(owner), numbers, x,
-                           origin(stream, rank(), owner), s.part.data());
+      work_->prepare_part(static_cast<std::size_t>(owner), x, origin(stream, rank(), owner),
+                          s.part.data());
     });
     for_shards_of_others([&](int owner, shard_state& s) {
-      std::size_t const bytes = values_.write_part(static_cast<std::size_t>(owner), numbers, x,
-                                                   origin(stream, rank(), owner), s.part.data());
+      std::size_t const bytes = work_->write_part(static_cast<std::size_t>(owner), x,
+                                                  origin(stream, rank(), owner), s.part.data());
       watch.add_to(figures.seconds_encode);
       sends_.push_back(transport_->isend(owner, options_.tag, s.part.first(bytes)));
       ++figures.hops;
       watch.add_to(figures.seconds_communicate);
     });
-    values_.end_parts(x);
+    work_->end_parts(x);
     watch.add_to(figures.seconds_encode);
   }
   void wait_for_sends(report& figures) {
@@ -286,11 +291,11 @@ template <class Lane, Executor E> class shard_exchange {
   }
 
   shard_layout layout_;
+  std::unique_ptr<shard_work> work_;
   any_transport* transport_;
   plan_options options_;
-  shard_values<Lane, E> values_;
   std::vector<shard_state> shards_;
-  memory parts_{std::size_t{0}}, inbox_{std::size_t{0}}, sums_of_all_{std::size_t{0}};
+  any_buffer parts_, inbox_, sums_of_all_;
   block_fault damage_ = block_fault::none;  ///< of some part
   std::size_t marked_ = 0;
   bool travels_packed_ = false;

@@ -4,51 +4,31 @@
 /// into messages, added up and put back. On devices: device_shard_values.hpp.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/detail/own_values.hpp>
+#include <hcomp/codec/detail/sparse_lanes.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/packed_sums.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
+#include <hcomp/collective/detail/shard_work.hpp>
+#include <hcomp/collective/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
-#include <hcomp/op/sparse_sum.hpp>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
-
-/// Part of a vector: words of its index, and the values they stand for.
-struct sparse_shard {
-  block_range words;
-  std::size_t first = 0;  ///< value
-  std::size_t count = 0;  ///< of values
-};
-
-/// Who owns what of a vector.
-struct shard_layout {
-  std::size_t values;
-  std::size_t ranks, rank;
-
-  std::size_t words() const { return index_words(values); }
-  sparse_shard of(std::size_t owner) const {
-    std::size_t const begin = first_word_of_shard(words(), ranks, owner),
-                      end = first_word_of_shard(words(), ranks, owner + 1),
-                      first = std::min(begin * 64, values);
-    return {{begin, end - begin}, first, std::min(end * 64, values) - first};
-  }
-  sparse_shard mine() const { return of(rank); }
-};
-
-/// A bit per exponent of a float, as behind an index.
-using exponent_bits = std::array<std::uint64_t, exponent_words>;
 
 /// Whether a message has all values of a shard.
 template <class Message>
@@ -65,121 +45,152 @@ inline bool contains(std::span<std::uint64_t const> all, std::span<std::uint64_t
   return missing == 0;
 }
 
-/// Values are in the executor's memory, messages in `memory`, which is the host's. In this order:
-/// start; then, to add up, mark where lanes are not floats, begin_parts, prepare_part of all other
-/// shards, write_part of the same, end_parts, take_part of what came, add_up, and read_sums, or
-/// write_sums, take_sums in the order of the owners, and write. Otherwise write_values and
-/// read_values. x stays as it is until read_sums, write or read_values.
-template <class Lane, Executor E> class shard_values {
-  using part_message = shard_message<Lane>;  ///< to owners
-  using sum_message = shard_message<float>;  ///< from them
-
+/// What hosts and devices have in common.
+template <SkipsZeros C> class codec_shards : public shard_work {
  public:
-  using memory = typename E::buffer;
+  using lane_type = typename C::lane_type;
+  using part_message = shard_message<lane_type>;  ///< to owners
+  static constexpr bool lanes_are_floats = std::is_same_v<lane_type, float>;
 
-  shard_values(shard_layout const& layout, sparse_ways const& ways, bool checksum, E& /*executor*/)
-      : layout_(layout), ways_(ways), checksum_(checksum) {}
+  codec_shards(C const& codec, shard_layout const& layout, plan_options const& options)
+      : layout_(layout),
+        ways_(codec.ways),
+        nonfinite_(options.nonfinite),
+        checksum_(options.checksum) {}
 
-  /// What the last call has given to messages, or taken from them, is needed no more.
-  void start() {
-    if (!own_.empty()) return;
-    own_.resize(layout_.ranks);
-    lanes_of_sums_.resize(layout_.ranks);
-    words_.resize(layout_.words() + exponent_words);
-    packed_ = packed_sums<Lane>(layout_.mine().words.count, layout_.ranks);
+  std::size_t most_bytes_of_part(std::size_t values) const final {
+    return part_message::most_bytes(values);
+  }
+  bool needs_units() const final { return !lanes_are_floats; }
+  void set_units(exponent_bits const& exponents, reduction result) final {
+    auto const largest = lanes_are_floats ? 0 : largest_of(exponents.data());
+    numbers_ =
+        agreed_numbers<lane_type>(C::name, static_cast<std::uint32_t>(largest),
+                                  {static_cast<std::uint32_t>(layout_.ranks), result, nonfinite_});
   }
 
-  /// Marks what is not zero in x.
-  exponent_bits mark(std::span<float const> x) {
+ protected:
+  shard_layout const& layout() const { return layout_; }
+  sparse_ways const& ways() const { return ways_; }
+  bool has_checksum() const { return checksum_; }
+  /// What lanes are in this call.
+  lhc_numbers<lane_type> const& numbers() const { return numbers_; }
+
+ private:
+  shard_layout layout_;
+  sparse_ways ways_;
+  nonfinite_policy nonfinite_;
+  bool checksum_;
+  lhc_numbers<lane_type> numbers_;
+};
+
+/// On hosts.
+template <SkipsZeros C, Executor E> class shard_values final : public codec_shards<C> {
+  using base = codec_shards<C>;
+  using base::has_checksum;
+  using base::lanes_are_floats;
+  using base::layout;
+  using base::numbers;
+  using base::ways;
+  using typename base::part_message;
+  using typename base::sum_message;
+  using Lane = typename C::lane_type;
+
+ public:
+  shard_values(C const& codec, shard_layout const& layout, plan_options const& options,
+               E& /*executor*/)
+      : base(codec, layout, options) {}
+
+  any_buffer allocate(std::size_t bytes) override {
+    return {std::in_place_type<typename E::buffer>, bytes};
+  }
+
+  void start() override {
+    if (!own_.empty()) return;
+    own_.resize(layout().ranks);
+    lanes_of_sums_.resize(layout().ranks);
+    words_.resize(layout().words() + exponent_words);
+    packed_ = packed_sums<Lane>(layout().mine().words.count, layout().ranks);
+  }
+
+  exponent_bits mark(std::span<float const> x) override {
     exponent_bits all{};
-    for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
+    for (std::size_t owner = 0; owner < layout().ranks; ++owner) {
       mark_shard(owner, x);
-      auto const* const found = words_.data() + layout_.of(owner).words.count;
+      auto const* const found = words_.data() + layout().of(owner).words.count;
       for (std::size_t i = 0; i < all.size(); ++i) all[i] |= found[i];
     }
     return all;
   }
 
-  void begin_parts(std::span<float const>) {}
-  void prepare_part(std::size_t, lhc_numbers<Lane> const&, std::span<float const>,
-                    block_origin const&, std::byte*) {}
-  /// What this rank has of an owner's shard, as a message; returns its bytes. Floats, which need no
-  /// common unit, are marked only here, so that some shards travel while others are marked.
-  std::size_t write_part(std::size_t owner, lhc_numbers<Lane> const& numbers,
-                         std::span<float const> x, block_origin const& origin, std::byte* out) {
-    auto const s = layout_.of(owner);
-    if constexpr (std::is_same_v<Lane, float>) mark_shard(owner, x);
-    auto const values = own_[owner].values();
-    if (sends_all<part_message>(ways_, s.count, values.size()))
-      return part_message::write_dense(numbers, x.subspan(s.first, s.count), origin, checksum_,
-                                       out);
-    return part_message::write_packed(numbers, own_[owner].marks(), values, s.count, origin,
-                                      checksum_, out);
+  void begin_parts(std::span<float const>) override {}
+  void prepare_part(std::size_t, std::span<float const>, block_origin const&, std::byte*) override {
   }
-  /// When all others' are sent.
-  void end_parts(std::span<float const> x) {
-    if constexpr (std::is_same_v<Lane, float>) mark_shard(layout_.rank, x);
+  /// Floats, which need no common unit, are marked only here, so that some shards travel while
+  /// others are marked.
+  std::size_t write_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
+                         std::byte* out) override {
+    auto const s = layout().of(owner);
+    if constexpr (lanes_are_floats) mark_shard(owner, x);
+    auto const values = own_[owner].values();
+    if (sends_all<part_message>(ways(), s.count, values.size()))
+      return part_message::write_dense(numbers(), x.subspan(s.first, s.count), origin,
+                                       has_checksum(), out);
+    return part_message::write_packed(numbers(), own_[owner].marks(), values, s.count, origin,
+                                      has_checksum(), out);
+  }
+  void end_parts(std::span<float const> x) override {
+    if constexpr (lanes_are_floats) mark_shard(layout().rank, x);
   }
 
-  /// Keeps the message until they are added up. Returns what is wrong with it.
   block_fault take_part(std::size_t sender, std::span<std::byte const> message,
-                        block_origin const& origin) {
-    auto const part = part_message::read(message, layout_.mine().count, origin,
+                        block_origin const& origin) override {
+    auto const part = part_message::read(message, layout().mine().count, origin,
                                          packed_.marks_of_part(sender).data());
     packed_.set_lanes_of_part(sender, part.lanes);
     return part.fault;
   }
-  /// All ranks' parts of this rank's shard, its own among the others, in the order of the ranks.
-  void add_up(lhc_numbers<Lane> const& numbers, std::span<float const> /*x*/) {
-    auto const own = own_[layout_.rank].values();
+  void add_up(std::span<float const> /*x*/) override {
+    auto const own = own_[layout().rank].values();
     own_lanes_.resize(own.size());
     std::transform(own.begin(), own.end(), own_lanes_.begin(),
-                   [&](float value) { return numbers.lane(value); });
-    packed_.set_lanes_of_part(layout_.rank, reinterpret_cast<std::byte const*>(own_lanes_.data()));
-    auto const marks = own_[layout_.rank].marks();
-    std::copy(marks.begin(), marks.end(), packed_.marks_of_part(layout_.rank).begin());
+                   [numbers = this->numbers()](float value) { return numbers.lane(value); });
+    packed_.set_lanes_of_part(layout().rank, reinterpret_cast<std::byte const*>(own_lanes_.data()));
+    auto const marks = own_[layout().rank].marks();
+    std::copy(marks.begin(), marks.end(), packed_.marks_of_part(layout().rank).begin());
     packed_.add_up();
   }
-  /// By words of the shard.
-  nonfinite_words nonfinite_sums() const requires std::is_same_v<Lane, float> {
+  nonfinite_words nonfinite_sums() override {
     nonfinite_words found;
-    std::span<float const> sums = packed_.sums();
-    if (all_finite(sums)) return found;
-    auto const marks = packed_.marks();
-    for (std::size_t w = 0; w < marks.size(); ++w) {
-      auto const count = static_cast<std::size_t>(ones(marks[w]));
-      if (!all_finite(sums.first(count))) found.merge({w, 1});
-      sums = sums.subspan(count);
-    }
+    if constexpr (lanes_are_floats) find_nonfinite(packed_.sums(), found);
     return found;
   }
-  void read_sums(lhc_numbers<Lane> const& numbers, std::span<float> x) const {
-    auto const s = layout_.mine();
+  void read_sums(std::span<float> x) override {
+    auto const s = layout().mine();
     float* const out = x.data() + s.first;
     std::fill_n(out, s.count, 0.0f);
-    packed_.for_each([&](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
+    packed_.for_each(
+        [out, numbers = this->numbers()](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
   }
 
-  /// The sums as a message; returns its bytes.
-  std::size_t write_sums(lhc_numbers<Lane> const& numbers, block_origin const& origin,
-                         std::byte* out) {
-    std::size_t const count = layout_.mine().count;
+  std::size_t write_sums(block_origin const& origin, std::byte* out) override {
+    auto const numbers = this->numbers();  // for the compiler to see that no store changes them
+    std::size_t const count = layout().mine().count;
     auto const sums = packed_.sums();
-    if (sends_all<sum_message>(ways_, count, sums.size())) {
+    if (sends_all<sum_message>(ways(), count, sums.size())) {
       values_to_send_.assign(count, 0.0f);
       packed_.for_each([&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
-      return sum_message::write_dense({}, values_to_send_, origin, checksum_, out);
+      return sum_message::write_dense({}, values_to_send_, origin, has_checksum(), out);
     }
     values_to_send_.resize(sums.size());
     std::transform(sums.begin(), sums.end(), values_to_send_.begin(),
                    [&](Lane sum) { return numbers.value(sum); });
-    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, origin, checksum_,
-                                     out);
+    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, origin,
+                                     has_checksum(), out);
   }
-  /// Keeps the message until `write`. A sum without what this rank has marked is wrong.
   typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
-                                          block_origin const& origin) {
-    auto const s = layout_.of(owner);
+                                          block_origin const& origin) override {
+    auto const s = layout().of(owner);
     auto const marks = marks_of(s);
     auto const came = sum_message::read(message, s.count, origin, marks.data());
     if (came.fault != block_fault::none) return came;
@@ -187,10 +198,9 @@ template <class Lane, Executor E> class shard_values {
     lanes_of_sums_[owner] = came.lanes;
     return came;
   }
-  /// Into x, which is as it was when it was marked.
-  void write(std::span<float> x) {
-    for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
-      auto const s = layout_.of(owner);
+  void write(std::span<float> x) override {
+    for (std::size_t owner = 0; owner < layout().ranks; ++owner) {
+      auto const s = layout().of(owner);
       if (s.count == 0) continue;
       float* const here = x.data() + s.first;
       // All that this rank has marked is marked in the sum. The rest is 0 already, or -0.
@@ -200,35 +210,44 @@ template <class Lane, Executor E> class shard_values {
     }
   }
 
-  /// This rank's shard of x as it is.
-  std::size_t write_values(std::span<float const> x, block_origin const& origin, std::byte* out) {
-    auto const s = layout_.mine();
-    return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, checksum_, out,
+  std::size_t write_values(std::span<float const> x, block_origin const& origin,
+                           std::byte* out) override {
+    auto const s = layout().mine();
+    return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, has_checksum(), out,
                                     sum_message::values_tag);
   }
-  /// Of that, by words of the shard.
-  nonfinite_words nonfinite_values(std::span<float const> x) const {
-    auto const s = layout_.mine();
+  nonfinite_words nonfinite_values(std::span<float const> x) override {
+    auto const s = layout().mine();
     nonfinite_words found;
     for (std::size_t i = 0; i < s.count; i += 64)
       if (!all_finite(x.subspan(s.first + i, std::min<std::size_t>(64, s.count - i))))
         found.merge({i / 64, 1});
     return found;
   }
-  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) {
-    auto const s = layout_.of(owner);
+  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) override {
+    auto const s = layout().of(owner);
     std::memcpy(x.data() + s.first, message + block_header_bytes, s.count * sizeof(float));
   }
 
  private:
   /// The exponents are behind the shard's marks in words_.
   void mark_shard(std::size_t owner, std::span<float const> x) {
-    auto const s = layout_.of(owner);
+    auto const s = layout().of(owner);
     own_[owner].mark(x.subspan(s.first, s.count), words_.data());
   }
   /// Of the sums, after take_sums.
   std::span<std::uint64_t> marks_of(sparse_shard const& s) {
     return std::span(words_).subspan(s.words.first, s.words.count);
+  }
+  /// By words of the shard.
+  void find_nonfinite(std::span<float const> sums, nonfinite_words& found) const {
+    if (all_finite(sums)) return;
+    auto const marks = packed_.marks();
+    for (std::size_t w = 0; w < marks.size(); ++w) {
+      auto const count = static_cast<std::size_t>(ones(marks[w]));
+      if (!all_finite(sums.first(count))) found.merge({w, 1});
+      sums = sums.subspan(count);
+    }
   }
   static bool all_finite(std::span<float const> values) {
     bool all = true;
@@ -236,9 +255,6 @@ template <class Lane, Executor E> class shard_values {
     return all;
   }
 
-  shard_layout layout_;
-  sparse_ways ways_;
-  bool checksum_;
   std::vector<own_values> own_;  ///< by owners
   packed_sums<Lane> packed_;     ///< of this rank's shard
   std::vector<Lane> own_lanes_;  ///< of its own part

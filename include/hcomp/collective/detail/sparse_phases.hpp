@@ -12,7 +12,9 @@
 #include <hcomp/codec/detail/lhc_plan.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
 #include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/core/error.hpp>
@@ -28,14 +30,16 @@ namespace hcomp::detail {
 
 /// On hosts, by sparse_sum. In this order: mark, whose words become those of the union; look;
 /// unite; encode_lanes, whose lanes become their sums; decode_lanes.
-template <class Lane, Executor E> class sparse_phases {
+template <SkipsZeros C, Executor E> class sparse_phases {
+  using Lane = typename C::lane_type;
+
  public:
   /// @param options  with any result
-  sparse_phases(std::size_t values, sparse_options const& options, sparse_ways const& ways,
-                lhc_options const& sketch, E& /*executor*/)
+  /// @throws std::invalid_argument  as sparse_sum
+  sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& /*executor*/)
       : values_(values),
-        sums_{sum_with(options, reduction::sum, ways, sketch),
-              sum_with(options, reduction::mean, ways, sketch)} {}
+        sums_{sum_with(codec, options, reduction::sum), sum_with(codec, options, reduction::mean)} {
+  }
 
   std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
     is_mean_ = result == reduction::mean;
@@ -55,10 +59,9 @@ template <class Lane, Executor E> class sparse_phases {
   }
 
  private:
-  static sparse_sum<Lane> sum_with(sparse_options options, reduction result,
-                                   sparse_ways const& ways, lhc_options const& sketch) {
+  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduction result) {
     options.result = result;
-    return sparse_sum<Lane>(options, ways, sketch);
+    return sparse_sum<Lane>(options, codec.ways, codec.sketch);
   }
   sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
   sparse_sum<Lane> const& sum() const { return sums_[is_mean_]; }
@@ -73,21 +76,22 @@ template <class Lane, Executor E> class sparse_phases {
 /// memory. The host waits in look() for 24 bytes; if it comes to a sketch, which takes integers,
 /// also as device_sketch does, and then that alone allocates memory after construction. Memory
 /// besides: 2 and a half bits per value.
-template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
+template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
+  using Lane = typename C::lane_type;
+
  public:
   /// @throws std::invalid_argument  no way is allowed, or sketches of floats, or as lhc
-  sparse_phases(std::size_t values, sparse_options const& options, sparse_ways const& ways,
-                lhc_options const& sketch, E& executor)
+  sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& executor)
       : executor_(&executor),
         values_(values),
         options_(options),
-        ways_(possible(ways)),
-        cells_per_value_(sketch.cells_per_value),
+        ways_(possible(codec.ways)),
+        cells_per_value_(codec.sketch.cells_per_value),
         words_(sparse_index::words(values) * sizeof(std::uint64_t)),
         own_(index_words(values) * sizeof(std::uint64_t)),
         exponents_(runs() * sizeof(std::uint32_t)),
         index_(values),
-        sketch_(values, sketch, executor) {}
+        sketch_(values, codec.sketch, executor) {}
 
   /// @param x  as many values as the constructor was told
   std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
@@ -107,16 +111,15 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
     auto const& found = index_.summary();
     if (found.wrong_run != 0) {
       std::size_t const first = (found.wrong_run - 1) * run_values;
-      throw wire_error("sparse_plan: the index of values " + std::to_string(first) + " to " +
+      throw wire_error(name() + ": the index of values " + std::to_string(first) + " to " +
                        std::to_string(std::min(values_, first + run_values) - 1) +
                        " lacks some that this rank has marked, or marks what is no value; is this "
                        "a result of a bitwise OR?");
     }
     if (found.exponent < 0)
-      throw wire_error("sparse_plan: the index of " + std::to_string(values_) +
+      throw wire_error(name() + ": the index of " + std::to_string(values_) +
                        " values has no exponent; is this a result of a bitwise OR?");
-    numbers_ =
-        agreed_numbers<Lane>("sparse_plan", static_cast<std::uint32_t>(found.exponent), options_);
+    numbers_ = agreed_numbers<Lane>(C::name, static_cast<std::uint32_t>(found.exponent), options_);
     choice_ =
         choose_way(ways_, {sparse_way::dense, values_, found.marked,
                            sparse_index::words(values_) * sizeof(std::uint64_t),
@@ -162,6 +165,7 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
   }
 
  private:
+  static std::string name() { return C::name; }
   static constexpr bool has_sketches = std::is_integral_v<Lane>;
   struct no_sketches {
     no_sketches(std::size_t, lhc_options const& sketch, E&) { require_possible(sketch); }
@@ -170,11 +174,12 @@ template <class Lane, DeviceExecutor E> class sparse_phases<Lane, E> {
   /// Where packing is allowed, no sketch is chosen: it takes no fewer lanes.
   static sparse_ways possible(sparse_ways const& ways) {
     if (!ways.dense && !ways.packed && !ways.sketched)
-      throw std::invalid_argument(
-          "sparse_plan: no way is allowed; there are dense, sparse_union and lhc");
+      throw std::invalid_argument(name() +
+                                  ": no way is allowed; there are dense, sparse_union and lhc");
     if (!has_sketches && ways.sketched && !ways.packed)
       throw std::invalid_argument(
-          "sparse_plan: lhc is allowed and sparse_union is not, but in a device's memory there are "
+          name() +
+          ": lhc is allowed and sparse_union is not, but in a device's memory there are "
           "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
     return ways;
   }

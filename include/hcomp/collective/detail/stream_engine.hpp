@@ -72,11 +72,6 @@ class stream_engine : public engine_base {
         gather_(
             schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
 
-  /// See call_session.
-  report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
-    return session_.refuse_feedback(what, given, call);
-  }
-
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
   block_range owned_blocks() const {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
@@ -144,11 +139,7 @@ class stream_engine : public engine_base {
   /// After the arguments of all ranks were found to be good.
   void start(one_call const& it) {
     it.figures.messages = message_memory_;
-    for (int r = 0; r < schedule_.size; ++r)
-      if (auto const weight = session_.weight_of(r); weight != 1)
-        throw std::invalid_argument("plan: rank " + std::to_string(r) + " has weight " +
-                                    std::to_string(weight) + ", codec '" +
-                                    std::string(session_.codec().name) + "' knows only 1");
+    session_.require_weights_of_one();
     if (places_.empty()) allocate();
     work_->start();
     for (auto& one : segments_) {

@@ -36,6 +36,10 @@ class engine_base {
   code_layout const& layout() const { return layout_; }
   plan_options const& options() const { return session_.options(); }
   void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
+  /// See call_session.
+  report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
+    return session_.refuse_feedback(what, given, call);
+  }
 
  protected:
   ~engine_base() = default;

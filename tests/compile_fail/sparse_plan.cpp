@@ -1,0 +1,16 @@
+// A plan of a codec that skips zeros without what runs it, and whether the compiler says which
+// header is missing.
+//
+// CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse_plan\.hpp>
+
+#include <hcomp/codec/lossless.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/loopback.hpp>
+#if !defined(CASE_WITHOUT_ITS_HEADER)
+#include <hcomp/collective/sparse_plan.hpp>
+#endif
+
+void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
+  hcomp::plan sum(10, hcomp::lossless<>{}, transport, executor);
+}
