@@ -11,9 +11,13 @@ set(layer_feedback   core codec op exec feedback)
 set(layer_collective core codec op exec feedback transport collective)
 set(layer_gpu        core codec op exec feedback gpu)
 set(layer_ucx        core transport ucx)
-set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi hcomp.hpp)
-# The umbrella itself.
+set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
+# The umbrellas themselves.
 set(layer_hcomp.hpp  core codec op exec feedback transport collective)
+set(layer_extend.hpp ${layer_hcomp.hpp})
+set(layer_lanes.hpp  ${layer_hcomp.hpp})
+set(layer_model.hpp  ${layer_hcomp.hpp})
+set(layer_aggregation.hpp ${layer_hcomp.hpp})
 # The C API, for compilers that know nothing of the rest.
 set(layer_hcomp.h    "")
 

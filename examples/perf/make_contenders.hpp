@@ -3,7 +3,9 @@
 /// Definition of make_contenders(), instantiated for one type of values per file.
 
 #include <algorithm>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/model.hpp>
 #include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/op.hpp>
 #include <utility>

@@ -4,7 +4,9 @@
 /// multiply, and so does the time to compile them.
 
 #include <algorithm>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/model.hpp>
 #include <type_traits>
 #include <utility>
 

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdio>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/aggregation.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/core/random.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>
 #include <thread>

@@ -3,8 +3,9 @@
 #include <mpi.h>
 
 #include <cstdio>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/codec/sign.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <hcomp/op/encode.hpp>
 #include <vector>
 
 int main(int argc, char** argv) {

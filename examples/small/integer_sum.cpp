@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/codec/thc.hpp>
+#include <hcomp/core/random.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <hcomp/op/thc_lanes.hpp>
 #include <span>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <hcomp/core/random.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>

@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/core/random.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <hcomp/op/sparse_sum.hpp>
 #include <span>
 #include <vector>
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <hcomp/aggregation.hpp>
+#include <hcomp/core/random.hpp>
 #include <hcomp/hcomp.hpp>
 #include <span>
 #include <thread>

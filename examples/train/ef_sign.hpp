@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/codec/sign.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/op/encode.hpp>
 #include <span>
 #include <vector>
 

@@ -1,88 +1,45 @@
 #pragma once
 /// @file
-/// All of hcomp that needs neither MPI nor UCX nor CUDA.
+/// What programs call: plans, codecs, feedback, executors and transports. The rest of hcomp that needs
+/// neither MPI nor UCX nor CUDA is in
+///
+/// - extend.hpp: codecs of one's own, and codes by hand
+/// - lanes.hpp: native sums, for plain MPI_SUM or a switch
+/// - model.hpp: what a sum costs
+/// - aggregation.hpp: means by way of aggregators
 
 #include <hcomp/core/version.hpp>
 
-#include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/bloom_index.hpp>
-#include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/error_bounded_options.hpp>
 #include <hcomp/codec/error_bounded_stream.hpp>
 #include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/iblt.hpp>
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/inceptionn_bursts.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/lhc_one_phase.hpp>
 #include <hcomp/codec/lossless.hpp>
-#include <hcomp/codec/native_lanes.hpp>
-#include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign.hpp>
-#include <hcomp/codec/sign_by_owner.hpp>
 #include <hcomp/codec/sign_count.hpp>
-#include <hcomp/codec/skips_zeros.hpp>
-#include <hcomp/codec/sparse_index.hpp>
-#include <hcomp/codec/sparse_union.hpp>
 #include <hcomp/codec/sparse_ways.hpp>
 #include <hcomp/codec/thc.hpp>
-#include <hcomp/codec/variable_rate.hpp>
-#include <hcomp/collective/aggregated_mean.hpp>
-#include <hcomp/collective/aggregation_layout.hpp>
-#include <hcomp/collective/aggregation_packet.hpp>
-#include <hcomp/collective/aggregator.hpp>
-#include <hcomp/collective/aggregator_options.hpp>
-#include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/automatic.hpp>
 #include <hcomp/collective/automatic_options.hpp>
-#include <hcomp/collective/choose.hpp>
-#include <hcomp/collective/codec_facts.hpp>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/digest.hpp>
-#include <hcomp/collective/encoded_vector.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>
-#include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
-#include <hcomp/collective/ring.hpp>
-#include <hcomp/collective/schedule.hpp>
-#include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/collective/staged.hpp>
-#include <hcomp/core/bernoulli.hpp>
-#include <hcomp/core/bits.hpp>
-#include <hcomp/core/compensated.hpp>
-#include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/hash.hpp>
-#include <hcomp/core/random.hpp>
-#include <hcomp/core/simd.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/feedback/sparsifier.hpp>
-#include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/encode.hpp>
-#include <hcomp/op/sparse_sum.hpp>
-#include <hcomp/op/thc_lanes.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
-#include <hcomp/transport/loopback_packets.hpp>
-#include <hcomp/transport/lossy_packets.hpp>
-#include <hcomp/transport/packet_link.hpp>
 #include <hcomp/transport/transport.hpp>

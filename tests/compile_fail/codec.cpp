@@ -5,6 +5,7 @@
 // CASE_PLAN_WITHOUT_MERGE: HomomorphicSum
 
 #include <array>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 
 struct stub_codec {

@@ -2,8 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+// all of it: what device code cannot compile must be kept from it
+#include <hcomp/aggregation.hpp>
+#include <hcomp/extend.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
-#include <hcomp/hcomp.hpp>  // all of it: what device code cannot compile must be kept from it
+#include <hcomp/hcomp.hpp>
+#include <hcomp/lanes.hpp>
+#include <hcomp/model.hpp>
 #include <vector>
 
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <map>

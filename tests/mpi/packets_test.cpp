@@ -6,6 +6,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/aggregation.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>

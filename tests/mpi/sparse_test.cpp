@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/lanes.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>
 #include <stdexcept>

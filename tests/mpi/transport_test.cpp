@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <fstream>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/lanes.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <limits>
 #include <span>

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/hcomp.hpp>
+#include <hcomp/extend.hpp>
 
 namespace outside {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <collective/on_ranks.hpp>
+#include <hcomp/hcomp.hpp>
 #include <span>
 #include <string>
 #include <support/laws.hpp>

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <hcomp/core/random.hpp>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/model.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <span>
 
 #include "cluster.hpp"

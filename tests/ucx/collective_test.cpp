@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <hcomp/ucx/transport.hpp>

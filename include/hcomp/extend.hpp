@@ -1,0 +1,28 @@
+#pragma once
+/// @file
+/// For codecs of one's own and codes by hand: what a codec is made of, its row, and functions that encode,
+/// merge and decode. Plans are in hcomp.hpp.
+
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/inceptionn_bursts.hpp>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encode.hpp>
