@@ -19,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include "codec_table.hpp"
 #include "device_memory.hpp"
 #include "try_library.hpp"
 
@@ -295,9 +296,15 @@ int main(int count, char** words) {
       "wrong.\nExit status: 0 if nothing is wrong, else 1.",
       "hcomp-info");
   app.set_version_flag("--version", version);
-  bool only_settings = false;
+  bool only_settings = false, only_codecs = false;
   app.add_flag("--settings", only_settings, "Print what HCOMP_CONFIG can be, and nothing else");
+  app.add_flag("--codecs", only_codecs,
+               "Print the codecs as a table in Markdown, and nothing else");
   CLI11_PARSE(app, count, words);
+  if (only_codecs) {
+    fmt::print("{}", info::codec_table());
+    return EXIT_SUCCESS;
+  }
   if (only_settings) {
     fmt::print("{}", drop_in::help());
     return EXIT_SUCCESS;

@@ -1,0 +1,63 @@
+#include "codec_table.hpp"
+
+#include <drop_in/rows.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/codec_facts.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hcomp::info {
+namespace {
+
+/// "`a`, `b`"; "-" if there are none.
+std::string list(std::vector<std::string> const& words) {
+  std::string text;
+  for (auto const& word : words) text += (text.empty() ? "`" : ", `") + word + "`";
+  return text.empty() ? "-" : text;
+}
+
+/// With what they are unless given, or what must be given: "`bits=4`", "`bound=NUMBER`".
+std::string settings_of(codec_facts const& codec) {
+  std::vector<std::string> words;
+  for (auto const& key : codec.keys)
+    words.push_back(key.name + "=" + (key.usual ? key.text(*key.usual) : key.values()));
+  return list(words);
+}
+
+std::string algorithms_of(codec_facts const& codec) {
+  std::vector<std::string> words;
+  for (auto const kind : codec.algorithms) words.push_back(algorithm{kind}.name());
+  return list(words);
+}
+
+std::string_view to_text(sum_promise promise) {
+  switch (promise) {
+    case sum_promise::exact: return "exact";
+    case sum_promise::rounded: return "rounded";
+    case sum_promise::bounded: return "within the bound";
+    case sum_promise::on_average: return "right on average";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string codec_table() {
+  std::string text =
+      "| codec | values | what it does and costs | settings | algorithms | a sum is "
+      "| keeps NaN, infinity |\n|---|---|---|---|---|---|---|\n";
+  codec_rows<float>().for_each([&](codec_facts const& codec) {
+    auto names = codec.also;
+    names.insert(names.begin(), codec.name);
+    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr;
+    text.append("| ").append(list(names));
+    text.append(of_doubles ? " | any" : " | float").append(" | ").append(codec.about);
+    text.append(" | ").append(settings_of(codec)).append(" | ").append(algorithms_of(codec));
+    text.append(" | ").append(to_text(codec.promise));
+    text.append(codec.carries_nonfinite ? " | yes |\n" : " | no |\n");
+  });
+  return text;
+}
+
+}  // namespace hcomp::info
