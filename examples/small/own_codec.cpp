@@ -10,7 +10,7 @@
 struct fixed_point {
   using value_type = float;
   static constexpr char const* name = "fixed_point";
-  static constexpr std::uint8_t tag = 200;  // 128 to 255 are never used by hcomp
+  static constexpr std::uint8_t tag = 200;  // see hcomp::wire_tags
   static constexpr int block_values = 1024;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;

@@ -18,6 +18,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <span>
 #include <string>
 
@@ -68,7 +69,7 @@ class error_bounded_stream {
   using value_type = float;
   using header_type = detail::error_bounded_header;
   static constexpr char const* name = "error_bounded_stream";
-  static constexpr std::uint8_t tag = 28;
+  static constexpr std::uint8_t tag = wire_tags::error_bounded;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
   /// Places in a stream have 32 bits.
   static constexpr std::size_t max_values = detail::error_bounded_header::max_values;

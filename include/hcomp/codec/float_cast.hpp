@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/float_simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <limits>
 #include <type_traits>
 
@@ -18,19 +19,19 @@ namespace detail {
 template <class Wire> struct wire_float;
 template <> struct wire_float<float> {
   static constexpr char const* name = "float_cast:fp32";
-  static constexpr std::uint8_t tag = 1;
+  static constexpr std::uint8_t tag = wire_tags::float32;
 };
 template <> struct wire_float<double> {
   static constexpr char const* name = "float_cast:fp64";
-  static constexpr std::uint8_t tag = 2;
+  static constexpr std::uint8_t tag = wire_tags::float64;
 };
 template <> struct wire_float<float16> {
   static constexpr char const* name = "float_cast:fp16";
-  static constexpr std::uint8_t tag = 3;
+  static constexpr std::uint8_t tag = wire_tags::float16;
 };
 template <> struct wire_float<bfloat16> {
   static constexpr char const* name = "float_cast:bf16";
-  static constexpr std::uint8_t tag = 4;
+  static constexpr std::uint8_t tag = wire_tags::bfloat16;
 };
 
 }  // namespace detail

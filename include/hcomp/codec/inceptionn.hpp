@@ -18,6 +18,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <span>
 #include <string>
 
@@ -55,7 +56,7 @@ class inceptionn {
   using value_type = float;
   using header_type = detail::inceptionn_header;
   static constexpr char const* name = "inceptionn";
-  static constexpr std::uint8_t tag = 30;
+  static constexpr std::uint8_t tag = wire_tags::inceptionn;
   static constexpr std::size_t chunk_values = detail::inceptionn_chunk_values;
   /// Places in a stream have 32 bits.
   static constexpr std::size_t max_values = detail::inceptionn_header::max_values;

@@ -11,6 +11,7 @@
 #include <hcomp/codec/identity.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -31,7 +32,9 @@ struct native_lanes {
   static constexpr native_operation operation = Operation;
   static constexpr bool is_sum = Operation == native_operation::sum;
   static constexpr char const* name = is_sum ? "native_lanes:sum" : "native_lanes:bit_or";
-  static constexpr std::uint8_t tag = (is_sum ? 5 : 7) + (sizeof(T) == 8 ? 1 : 0);
+  static constexpr std::uint8_t tag = sizeof(T) == 4
+                                          ? (is_sum ? wire_tags::sum_of_32 : wire_tags::or_of_32)
+                                          : (is_sum ? wire_tags::sum_of_64 : wire_tags::or_of_64);
   static constexpr int block_values = 16384 / sizeof(T);
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = true;  // there are none

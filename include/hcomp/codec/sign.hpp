@@ -10,6 +10,7 @@
 #include <hcomp/codec/detail/sign_simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -29,7 +30,7 @@ namespace hcomp {
 template <class T = float> struct sign {
   using value_type = T;
   static constexpr char const* name = "sign";
-  static constexpr std::uint8_t tag = 16;
+  static constexpr std::uint8_t tag = wire_tags::sign;
   static constexpr int block_values = 32768;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;

@@ -11,6 +11,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
 
 namespace hcomp {
 
@@ -25,7 +26,7 @@ namespace hcomp {
 template <class T = float> struct sign_count {
   using value_type = T;
   static constexpr char const* name = "sign_count";
-  static constexpr std::uint8_t tag = 17;
+  static constexpr std::uint8_t tag = wire_tags::sign_count;
   static constexpr int block_values = 8192;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;

@@ -16,6 +16,7 @@
 #include <hcomp/codec/detail/thc_warps.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -390,7 +391,7 @@ template <class Codec, class T> class basic_thc {
 template <class T = float> class thc : public detail::basic_thc<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";
-  static constexpr std::uint8_t tag = 19;
+  static constexpr std::uint8_t tag = wire_tags::thc;
 
   thc() : thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range
@@ -402,7 +403,7 @@ template <class T = float> class thc : public detail::basic_thc<thc<T>, T> {
 template <class T = float> class uniform_thc : public detail::basic_thc<uniform_thc<T>, T> {
  public:
   static constexpr char const* name = "uniform_thc";
-  static constexpr std::uint8_t tag = 20;
+  static constexpr std::uint8_t tag = wire_tags::uniform_thc;
 
   uniform_thc() : uniform_thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range; granularity other than 0 and 2^b - 1

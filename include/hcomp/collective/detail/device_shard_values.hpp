@@ -15,6 +15,7 @@
 #include <hcomp/collective/detail/shard_values.hpp>
 #include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/options.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
@@ -199,7 +200,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     auto const s = layout().mine();
     return finish<sum_message>(
         read_lanes(x.data() + s.first, s.count,
-                   sum_message::begin_dense(s.count, origin, out, sum_message::values_tag), out),
+                   sum_message::begin_dense(s.count, origin, out, wire_tags::values), out),
         out);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {

@@ -16,6 +16,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -119,7 +120,7 @@ template <Executor E> class owner_engine final : public sum_engine {
   }
   /// Like a block's, of a tag of its own.
   block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
-    return make_header(message_tag, static_cast<int>(layout_.values & 0xffff), nonfinite,
+    return make_header(wire_tags::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
                        {session_.stream(), static_cast<std::uint32_t>(r), weights_[r],
                         static_cast<std::uint32_t>(group)});
   }
@@ -254,7 +255,6 @@ template <Executor E> class owner_engine final : public sum_engine {
     watch.add_to(figures.seconds_decode);
   }
 
-  static constexpr std::uint8_t message_tag = 18;
   /// Bytes between messages, of which up to 7 go for beginning at a multiple of 8: putting bits
   /// back reads whole words, while others still arrive.
   static constexpr std::size_t gap = 24;

@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <span>
 #include <type_traits>
@@ -37,9 +38,6 @@ void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F c
 /// or without marks all lanes.
 template <class Lane> class shard_message {
  public:
-  /// In place of a codec's.
-  static constexpr std::uint8_t mapped_tag = 21, dense_tag = 22, values_tag = 26, listed_tag = 27;
-
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
     return block_header_bytes + std::min(mark_map_bytes(values), mark_list_bytes(values, marked)) +
            marked * sizeof(Lane);
@@ -58,7 +56,7 @@ template <class Lane> class shard_message {
   static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
                                   std::size_t values, block_origin const& origin, std::byte* out) {
     bool const listed = worth_listing(marks, values, marked);
-    store(out, 0, header_of(listed ? listed_tag : mapped_tag, values, origin));
+    store(out, 0, header_of(listed ? wire_tags::listed : wire_tags::mapped, values, origin));
     if (listed) {
       write_mark_list(marks, values, out + block_header_bytes);
     } else if (!marks.empty()) {
@@ -67,7 +65,7 @@ template <class Lane> class shard_message {
     return block_header_bytes + (listed ? mark_list_bytes(values, marked) : mark_map_bytes(values));
   }
   static std::size_t begin_dense(std::size_t values, block_origin const& origin, std::byte* out,
-                                 std::uint8_t tag = dense_tag) {
+                                 std::uint8_t tag = wire_tags::dense) {
     store(out, 0, header_of(tag, values, origin));
     return block_header_bytes;
   }
@@ -88,14 +86,14 @@ template <class Lane> class shard_message {
   }
   static std::size_t write_dense(lhc_numbers<Lane> const& numbers, std::span<float const> values,
                                  block_origin const& origin, bool checksum, std::byte* out,
-                                 std::uint8_t tag = dense_tag) {
+                                 std::uint8_t tag = wire_tags::dense) {
     return finish(numbers, values, begin_dense(values.size(), origin, out, tag), checksum, out);
   }
 
   /// Says that there is nothing to send, and why.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
                                   bool checksum, std::byte* out) {
-    auto header = header_of(dense_tag, values, origin);
+    auto header = header_of(wire_tags::dense, values, origin);
     header.flags |= block_is_damaged;
     header.fault = why;
     store(out, 0, header);
@@ -114,8 +112,8 @@ template <class Lane> class shard_message {
                       block_origin const& origin, std::uint64_t* marks) {
     if (message.size() < block_header_bytes) return {block_fault::length};
     auto const tag = load<block_header>(message.data()).codec;
-    bool const known = tag == listed_tag || tag == dense_tag;
-    if (auto const fault = fault_of(message, known ? tag : mapped_tag, values, origin);
+    bool const known = tag == wire_tags::listed || tag == wire_tags::dense;
+    if (auto const fault = fault_of(message, known ? tag : wire_tags::mapped, values, origin);
         fault != block_fault::none)
       return {fault};
     if (auto const header = load<block_header>(message.data()); header.flags & block_is_damaged)
@@ -123,10 +121,10 @@ template <class Lane> class shard_message {
     auto const body = message.subspan(block_header_bytes);
     std::size_t const words = index_words(values);
     std::size_t index = 0;
-    if (tag == dense_tag) {
+    if (tag == wire_tags::dense) {
       std::fill_n(marks, words, ~std::uint64_t{0});
       if (values % 64 != 0) marks[words - 1] >>= 64 - values % 64;
-    } else if (tag == listed_tag) {
+    } else if (tag == wire_tags::listed) {
       auto const bytes = read_mark_list(body, values, marks);
       if (!bytes) return {block_fault::length};
       index = *bytes;

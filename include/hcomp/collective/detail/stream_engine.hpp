@@ -23,6 +23,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/core/wire_tags.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -115,7 +116,6 @@ class stream_engine : public engine_base {
   };
 
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
-  static constexpr std::uint8_t plain_tag = 29;  ///< of codes that are values as they are
 
   struct segment {
     value_range values;
@@ -259,7 +259,7 @@ class stream_engine : public engine_base {
 
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(plain ? plain_tag : session_.codec().tag,
+    return make_header(plain ? wire_tags::uncompressed : session_.codec().tag,
                        static_cast<int>(segments_[s].values.count & 0xffff), false,
                        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
   }

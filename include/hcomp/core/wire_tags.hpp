@@ -1,0 +1,31 @@
+#pragma once
+/// @file
+/// Numbers by which headers say what follows them.
+
+#include <cstdint>
+
+namespace hcomp {
+
+/// What block_header::codec can be: a codec's `tag`, or a message of hcomp's own. A number is never
+/// used again for something else; 128 to 255 are for codecs that are not hcomp's.
+struct wire_tags {
+  // values as they are, or cast
+  static constexpr std::uint8_t float32 = 1, float64 = 2, float16 = 3, bfloat16 = 4;
+  // lanes that are added, or united bit by bit
+  static constexpr std::uint8_t sum_of_32 = 5, sum_of_64 = 6, or_of_32 = 7, or_of_64 = 8;
+
+  static constexpr std::uint8_t sign = 16, sign_count = 17;
+  static constexpr std::uint8_t owned_bits = 18;  ///< messages of algorithm owner
+  static constexpr std::uint8_t thc = 19, uniform_thc = 20;
+
+  // messages of sparse sums: marks as bits or as a list, all lanes, or lanes without marks
+  static constexpr std::uint8_t mapped = 21, dense = 22, values = 26, listed = 27;
+  // what ranks agree on
+  static constexpr std::uint8_t lossless_float = 23, lossless_32 = 24, lossless_64 = 25;
+
+  static constexpr std::uint8_t error_bounded = 28;
+  static constexpr std::uint8_t uncompressed = 29;  ///< codes of variable rate, as values
+  static constexpr std::uint8_t inceptionn = 30;
+};
+
+}  // namespace hcomp
