@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <memory>
 #include <span>
 #include <utility>
@@ -63,8 +63,8 @@ template <hcomp::Executor E, class Products> class mlp {
     std::size_t images;
     array_in<E, float> values;  ///< of every layer the inputs, and at last the outputs
     array_in<E, float> deltas;  ///< d loss / d value, before ReLU
-    hcomp::detail::mirror<std::uint32_t, E> numbers;
-    hcomp::detail::mirror<image_score, E> scores;
+    hcomp::mirror<std::uint32_t, E> numbers;
+    hcomp::mirror<image_score, E> scores;
   };
 
   mlp(std::span<int const> widths, std::vector<float>&& first, E& executor, Products& multiply)
@@ -127,12 +127,12 @@ template <hcomp::Executor E, class Products> class mlp {
       executor_->synchronize();
       room_ = std::make_unique<room>(values_begin_.back(), numbers.size());
     }
-    std::copy(numbers.begin(), numbers.end(), room_->numbers.here());
+    std::copy(numbers.begin(), numbers.end(), room_->numbers.for_host());
     room_->numbers.send(*executor_, numbers.size());
 
     auto const images = static_cast<int>(numbers.size());
     executor_->for_each_block(numbers.size(),
-                              gather_images{from, room_->numbers.there(), values(0, images)});
+                              gather_images{from, room_->numbers.for_work(), values(0, images)});
     for (std::size_t l = 0; l < layers(); ++l) {
       auto const outputs = values(l + 1, images);
       (*multiply_)(with_biases(weights(parameters_, l)), with_ones(values(l, images)), outputs);
@@ -140,7 +140,7 @@ template <hcomp::Executor E, class Products> class mlp {
     }
     executor_->for_each_block(
         1, cross_entropy{values(layers(), images), deltas(layers(), images), from.labels,
-                         room_->numbers.there(), room_->scores.there()});
+                         room_->numbers.for_work(), room_->scores.for_work()});
   }
 
   void backward(int images) {
@@ -158,7 +158,7 @@ template <hcomp::Executor E, class Products> class mlp {
   score fetch_score(std::size_t images) {
     room_->scores.fetch(*executor_, images);
     score sum{.count = static_cast<double>(images)};
-    for (auto const& one : std::span<image_score const>(room_->scores.here(), images)) {
+    for (auto const& one : std::span<image_score const>(room_->scores.for_host(), images)) {
       sum.loss += double{one.loss};
       sum.correct += static_cast<int>(one.is_correct);
     }

@@ -23,6 +23,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/core/wire_tags.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>

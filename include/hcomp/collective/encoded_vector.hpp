@@ -10,9 +10,9 @@
 #include <hcomp/collective/detail/code_inspection.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -75,10 +75,10 @@ template <Compressor C, Executor E> class encoded_vector {
     if constexpr (Calibrated<C>) {
       executor_->for_each_block(
           layout_.blocks(),
-          measure_blocks<C, value_type const*>{codec_, layout_, x.data(), statistics_.there()});
+          measure_blocks<C, value_type const*>{codec_, layout_, x.data(), statistics_.for_work()});
       statistics_.fetch(*executor_, words());
     }
-    return {statistics_.here(), statistics_.here() + words()};
+    return {statistics_.for_host(), statistics_.for_host() + words()};
   }
 
   /// Gives the executor the work of encoding `x`; with statistics waits for what it was given
@@ -91,9 +91,9 @@ template <Compressor C, Executor E> class encoded_vector {
     auto origin = detail::origin_of(codec_, layout_, options);
     if (origin.statistics) {
       executor_->synchronize();
-      std::copy(options.statistics.begin(), options.statistics.end(), statistics_.here());
+      std::copy(options.statistics.begin(), options.statistics.end(), statistics_.for_host());
       statistics_.send(*executor_, words());
-      origin.statistics = statistics_.there();
+      origin.statistics = statistics_.for_work();
     }
     executor_->for_each_block(layout_.blocks(),
                               encode_blocks<C, value_type const*>{codec_, layout_, x.data(), data(),
@@ -133,7 +133,7 @@ template <Compressor C, Executor E> class encoded_vector {
   code_layout layout_;
   E* executor_;
   detail::code_inspection<E> inspect_;
-  detail::mirror<std::uint32_t, E> statistics_;
+  mirror<std::uint32_t, E> statistics_;
   typename E::buffer memory_;
 };
 

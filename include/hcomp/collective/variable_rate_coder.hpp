@@ -8,8 +8,8 @@
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/detail/chunk_slots.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/chunk_work.hpp>
 #include <span>
 #include <stdexcept>
@@ -86,11 +86,11 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// @throws wire_error  as C::merge, in the same words: there is no code
   std::size_t bytes(C const& codec) {
     outcome_.fetch(*executor_, 1);
-    return codec.bytes_of(*outcome_.here());
+    return codec.bytes_of(*outcome_.for_host());
   }
   /// What became of the last code, which codec.bytes_of reads, for other work, in the executor's
   /// memory.
-  typename coder_type::outcome const* outcome_there() const { return outcome_.there(); }
+  typename coder_type::outcome const* outcome_there() const { return outcome_.for_work(); }
 
   /// Gives the executor the work of decoding `in`.
   /// @param in     sound, of x.size() values; other bytes may follow it
@@ -112,25 +112,25 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     require_values("check", values);
     require_address("check", in.data());
     header_type::require_whole(in.size());
-    executor_->for_each_block(1, detail::take_header<header_type>{in.data(), header_.there()});
+    executor_->for_each_block(1, detail::take_header<header_type>{in.data(), header_.for_work()});
     header_.fetch(*executor_, 1);
-    auto const header = header_type::checked(*header_.here(), in.size());
+    auto const header = header_type::checked(*header_.for_host(), in.size());
     codec.require(header, values);
 
     auto const all = runs_of(values);
     std::size_t const bytes = header.bytes;
     executor_->for_each_block(
         all.runs(), detail::check_chunks<coder_type>{codec.coder(), all, values, in.data(), bytes,
-                                                     words_.there()});
+                                                     words_.for_work()});
     words_.fetch(*executor_, all.chunks);
-    auto const found = std::span(words_.here(), all.chunks);
+    auto const found = std::span(words_.for_host(), all.chunks);
     auto const bad = std::ranges::find(found, 1u);
     if (bad == found.end()) return;
     auto const i = static_cast<std::size_t>(bad - found.begin());
     executor_->for_each_block(
-        1, detail::take_part<header_type>{in.data(), i, all.chunks, part_.there()});
+        1, detail::take_part<header_type>{in.data(), i, all.chunks, part_.for_work()});
     part_.fetch(*executor_, 1);
-    C::refuse_chunk(i, values, *part_.here(), bytes);
+    C::refuse_chunk(i, values, *part_.for_host(), bytes);
   }
 
   /// C::measure, of any number of values. Waits for the executor.
@@ -138,10 +138,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto all = runs_of(x.size());
     all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
     using work = typename C::measure_work;
-    auto* const there = reinterpret_cast<std::uint32_t*>(words_.there());
+    auto* const there = reinterpret_cast<std::uint32_t*>(words_.for_work());
     executor_->for_each_block(all.runs(), work{x.size(), all.per_run, x.data(), there});
     words_.fetch(*executor_, (all.runs() + 1) / 2);
-    auto const* const here = reinterpret_cast<std::uint32_t const*>(words_.here());
+    auto const* const here = reinterpret_cast<std::uint32_t const*>(words_.for_host());
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < all.runs(); ++i) largest = std::max(largest, here[i]);
     return largest;
@@ -157,9 +157,9 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto const all = runs_of(values);
     executor_->for_each_block(
         all.runs(), detail::find_nonfinite_chunks<coder_type>{codec.coder(), all, values, in.data(),
-                                                              words_.there()});
+                                                              words_.for_work()});
     words_.fetch(*executor_, all.chunks);
-    return {words_.here(), all.chunks};
+    return {words_.for_host(), all.chunks};
   }
 
  private:
@@ -202,7 +202,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     std::size_t const noted = put_chunks(codec.coder(), header, from, notes, bytes, out);
     executor_->for_each_block(
         1, detail::finish_code<coder_type>{codec.coder(), from, notes, noted, bytes, out.data(),
-                                           outcome_.there()});
+                                           outcome_.for_work()});
   }
   /// Returns the number of notes.
   std::size_t put_chunks(coder_type const& coder, header_type const& header,
@@ -243,12 +243,12 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   std::size_t most_values_;
   E* executor_;
   detail::chunk_slots<header_type, E> slots_;
-  typename E::buffer lengths_, notes_;      ///< of chunks, or of runs
-  typename E::buffer bytes_;                ///< of the code
-  detail::mirror<std::uint64_t, E> words_;  ///< of chunks: what was found
-  detail::mirror<header_type, E> header_;
-  detail::mirror<detail::code_part, E> part_;
-  detail::mirror<typename coder_type::outcome, E> outcome_;
+  typename E::buffer lengths_, notes_;  ///< of chunks, or of runs
+  typename E::buffer bytes_;            ///< of the code
+  mirror<std::uint64_t, E> words_;      ///< of chunks: what was found
+  mirror<header_type, E> header_;
+  mirror<detail::code_part, E> part_;
+  mirror<typename coder_type::outcome, E> outcome_;
 };
 
 }  // namespace hcomp

@@ -7,8 +7,8 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -49,11 +49,11 @@ template <Executor E> class code_inspection {
                            std::uint64_t weight) {
     if constexpr (DeviceExecutor<E>) {
       executor.for_each_block(blocks.count,
-                              inspect_blocks{layout, blocks.first, code, blocks_.there()});
+                              inspect_blocks{layout, blocks.first, code, blocks_.for_work()});
       blocks_.fetch(executor, blocks.count);
       block_check check(codec, layout, stream, weight);
       for (std::size_t i = 0; i < blocks.count; ++i) {
-        auto const& one = blocks_.here()[i];
+        auto const& one = blocks_.for_host()[i];
         check.add(blocks.first + i, one.header, [&] { return one.is_intact != 0; });
       }
       return check.found();

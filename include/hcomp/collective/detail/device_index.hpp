@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lhc_index.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 
 namespace hcomp::detail {
@@ -32,7 +32,7 @@ template <DeviceExecutor E> class device_index {
     auto* const records = reinterpret_cast<run_record*>(records_.data());
     auto* const begins = reinterpret_cast<std::uint32_t*>(begins_.data());
     executor.for_each_block(runs, count_runs{words, own, values_, records});
-    executor.for_each_block(1, add_up_runs{records, runs, exponents, begins, summary_.there()});
+    executor.for_each_block(1, add_up_runs{records, runs, exponents, begins, summary_.for_work()});
     executor.for_each_block(runs, rank_runs{words, values_, begins, ranks()});
   }
   /// Marked before each word; for work that is given after that.
@@ -44,7 +44,7 @@ template <DeviceExecutor E> class device_index {
     return summary();
   }
   /// What was found when it was fetched last.
-  index_summary const& summary() const { return *summary_.here(); }
+  index_summary const& summary() const { return *summary_.for_host(); }
 
  private:
   std::size_t values_;

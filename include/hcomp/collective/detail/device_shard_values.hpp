@@ -16,8 +16,8 @@
 #include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/wire_tags.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 #include <memory>
@@ -63,7 +63,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   exponent_bits mark(std::span<float const> x) override {
     find(x);
     exponent_bits found;
-    std::copy_n(own().here() + layout().words(), found.size(), found.begin());
+    std::copy_n(own().for_host() + layout().words(), found.size(), found.begin());
     return found;
   }
 
@@ -85,7 +85,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     else  // no more are marked before the shard than there are values
       executor_->for_each_block(runs_of(s.count),
                                 pack_runs<to_lane<Lane>>{{numbers()},
-                                                         {own().there() + s.words.first,
+                                                         {own().for_work() + s.words.first,
                                                           there_->index.ranks() + s.words.first},
                                                          s.count,
                                                          x.data() + s.first,
@@ -107,7 +107,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     auto const s = layout().mine();
     auto& marks = there_->marks_of_parts;
     std::size_t const first = sender * s.words.count;
-    auto const came = part_message::read(message, s.count, origin, marks.here() + first);
+    auto const came = part_message::read(message, s.count, origin, marks.for_host() + first);
     if (came.fault != block_fault::none) return came.fault;
     marks.send(*executor_, s.words.count, first);
     copied_ = executor_->write(reinterpret_cast<std::byte*>(lanes_of_part(sender)), came.lanes,
@@ -117,19 +117,19 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   void add_up(std::span<float const> x) override {
     auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
-    executor_->for_each_block(runs, begin_sums<Lane>{own().there() + s.words.first, s.count,
-                                                     there_->marks.there(), sums()});
+    executor_->for_each_block(runs, begin_sums<Lane>{own().for_work() + s.words.first, s.count,
+                                                     there_->marks.for_work(), sums()});
     for (std::size_t r = 0; r < layout().ranks; ++r) {
       if (r == layout().rank) {
         executor_->for_each_block(
             runs, add_own_part<Lane>{numbers(), s.count, x.data() + s.first, sums()});
       } else {
-        std::uint64_t const* const words = there_->marks_of_parts.there() + r * s.words.count;
+        std::uint64_t const* const words = there_->marks_of_parts.for_work() + r * s.words.count;
         count(there_->index_of_shard, words);
         executor_->for_each_block(runs, add_part<Lane>{{words, there_->index_of_shard.ranks()},
                                                        s.count,
                                                        lanes_of_part(r),
-                                                       there_->marks.there(),
+                                                       there_->marks.for_work(),
                                                        sums()});
       }
     }
@@ -149,7 +149,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     auto const s = layout().mine();
     auto& index = there_->index_of_shard;
     auto& marks = there_->marks;
-    count(index, marks.there());
+    count(index, marks.for_work());
     marks.fetch(*executor_, s.words.count);
     auto const marked = static_cast<std::size_t>(index.fetch(*executor_).marked);
     float* const values = at<float>(there_->lanes);
@@ -162,8 +162,8 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     executor_->for_each_block(
         runs_of(s.count),
         pack_runs<to_value<Lane>>{
-            {numbers()}, {marks.there(), index.ranks()}, s.count, sums(), values});
-    std::span<std::uint64_t const> const all(marks.here(), s.words.count);
+            {numbers()}, {marks.for_work(), index.ranks()}, s.count, sums(), values});
+    std::span<std::uint64_t const> const all(marks.for_host(), s.words.count);
     return finish<sum_message>(
         read_lanes(values, marked, sum_message::begin_packed(all, marked, s.count, origin, out),
                    out),
@@ -173,7 +173,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
                                           block_origin const& origin) override {
     auto const s = layout().of(owner);
     auto& marks = there_->marks_of_sums;
-    std::uint64_t* const here = marks.here() + s.words.first;
+    std::uint64_t* const here = marks.for_host() + s.words.first;
     auto const came = sum_message::read(message, s.count, origin, here);
     if (came.fault != block_fault::none) return came;
     if (!contains({here, s.words.count}, own_marks(s))) return {block_fault::ranks};
@@ -185,7 +185,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     return came;
   }
   void write(std::span<float> x) override {
-    std::uint64_t const* const words = there_->marks_of_sums.there();
+    std::uint64_t const* const words = there_->marks_of_sums.for_work();
     count(there_->index, words);
     executor_->for_each_block(runs_of(layout().values),
                               unpack_runs<as_it_is>{{},
@@ -250,17 +250,17 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   }
   mirror<std::uint64_t, E>& own() { return there_->own; }
   std::span<std::uint64_t const> own_marks(sparse_shard const& s) {
-    return {own().here() + s.words.first, s.words.count};
+    return {own().for_host() + s.words.first, s.words.count};
   }
-  std::uint64_t const* begins() { return own().here() + layout().words() + exponent_words; }
+  std::uint64_t const* begins() { return own().for_host() + layout().words() + exponent_words; }
 
   void count(device_index<E>& index, std::uint64_t const* words) {
-    index.count(*executor_, words, words, own().there() + layout().words());
+    index.count(*executor_, words, words, own().for_work() + layout().words());
   }
   /// Marks of all shards, and how many each has, to the host.
   void find(std::span<float const> x) {
     std::size_t const runs = runs_of(layout().values), words = layout().words();
-    std::uint64_t* const marks = own().there();
+    std::uint64_t* const marks = own().for_work();
     auto* const exponents = at<std::uint32_t>(there_->exponents);
     executor_->for_each_block(runs, mark_runs{x.data(), layout().values, marks, marks, exponents});
     executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
@@ -290,10 +290,10 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   nonfinite_words nonfinite_in(float const* x) {
     auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
-    executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, there_->nonfinite.there()});
+    executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, there_->nonfinite.for_work()});
     there_->nonfinite.fetch(*executor_, runs);
     nonfinite_words found;
-    for (std::size_t r = 0; r < runs; ++r) found.merge(there_->nonfinite.here()[r]);
+    for (std::size_t r = 0; r < runs; ++r) found.merge(there_->nonfinite.for_host()[r]);
     return found;
   }
 

@@ -12,8 +12,8 @@
 #include <hcomp/codec/detail/lhc_plan.hpp>
 #include <hcomp/codec/lhc.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/sketch_runs.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 #include <optional>
@@ -123,7 +123,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     if (marked == 0) return {0, 0};
     peeled_graph const peeled{cells,
                               {graph_.room_for(cells.size()), open_.room_for(open_words(cells)),
-                               claims_.room_for(marked), rounds_.there()}};
+                               claims_.room_for(marked), rounds_.for_work()}};
     std::size_t const parts = peeled.parts(), shares = shares_of(marked);
     auto* const counts = counts_.room_for(parts);
     executor_->for_each_block(parts, open_parts{peeled});
@@ -137,7 +137,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
         executor_->for_each_block(shares, take_claimed_shares{peeled, given, shares});
       }
       rounds_.fetch(*executor_, given);
-      std::uint32_t const* const after = rounds_.here();
+      std::uint32_t const* const after = rounds_.for_host();
       std::size_t rounds = 0;
       while (rounds < given && after[rounds] > (rounds == 0 ? 0 : after[rounds - 1])) ++rounds;
       std::size_t const claims = rounds == 0 ? 0 : after[rounds - 1];
@@ -160,20 +160,20 @@ template <class Lane, DeviceExecutor E> class device_sketch {
 
   /// Reads the claims, each in its round and its cell.
   void recover(Lane* cells_of_sum) {
-    *used_.here() = {0, 0};
+    *used_.for_host() = {0, 0};
     used_.send(*executor_, 1);
     std::size_t begin = 0;
     for (std::size_t r = 0; r < rounds(); ++r) {
-      std::size_t const end = rounds_.here()[r], shares = shares_of(end - begin);
+      std::size_t const end = rounds_.for_host()[r], shares = shares_of(end - begin);
       executor_->for_each_block(
           shares, recover_shares<Lane>{chosen_.cells, claims_.data(), begin, end, shares,
-                                       cells_of_sum, used_.there()});
+                                       cells_of_sum, used_.for_work()});
       begin = end;
     }
     executor_->for_each_block(runs_of(cells()),
-                              count_used_runs<Lane>{cells_of_sum, cells(), used_.there()});
+                              count_used_runs<Lane>{cells_of_sum, cells(), used_.for_work()});
     used_.fetch(*executor_, 1);
-    require_empty(lhc<Lane>::name, used_.here()->all - used_.here()->read, cells());
+    require_empty(lhc<Lane>::name, used_.for_host()->all - used_.for_host()->read, cells());
   }
 
   /// What is sent beside the sketch.

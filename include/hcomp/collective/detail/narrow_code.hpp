@@ -7,8 +7,8 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
@@ -55,13 +55,13 @@ template <Compressor C, Executor E> class narrow_code {
     if constexpr (DeviceExecutor<E>) fetch_headers(executor, range.count, blocks, nullptr);
     std::size_t end = 0;
     for (std::size_t i = 0; i < range.count; ++i) {
-      places_.here()[i] = end;
-      end += codec.narrow_bytes(DeviceExecutor<E> ? headers_.here()[i]
+      places_.for_host()[i] = end;
+      end += codec.narrow_bytes(DeviceExecutor<E> ? headers_.for_host()[i]
                                                   : load<block_header>(blocks + layout_.offset(i)));
     }
     places_.send(executor, range.count);
     executor.for_each_block(
-        range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.there()});
+        range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.for_work()});
     return end;
   }
 
@@ -71,8 +71,9 @@ template <Compressor C, Executor E> class narrow_code {
   void widen(C const& codec, E& executor, block_range range, std::span<std::byte const> message,
              std::byte* blocks) {
     if (find_places(codec, executor, range, message))
-      executor.for_each_block(range.count, widen_blocks<C>{codec, message.data(), places_.there(),
-                                                           blocks, layout_.block_bytes});
+      executor.for_each_block(
+          range.count,
+          widen_blocks<C>{codec, message.data(), places_.for_work(), blocks, layout_.block_bytes});
     else
       executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
   }
@@ -81,7 +82,7 @@ template <Compressor C, Executor E> class narrow_code {
   void fetch_headers(E& executor, std::size_t count, std::byte const* blocks,
                      std::size_t const* places) {
     executor.for_each_block(count,
-                            copy_headers{blocks, layout_.block_bytes, places, headers_.there()});
+                            copy_headers{blocks, layout_.block_bytes, places, headers_.for_work()});
     headers_.fetch(executor, count);
   }
 
@@ -98,7 +99,7 @@ template <Compressor C, Executor E> class narrow_code {
         std::size_t const bytes = codec.narrow_bytes(header);
         if (header.values != layout_.values_in(range.first + i) || message.size() - end < bytes)
           return false;
-        places_.here()[i] = end;
+        places_.for_host()[i] = end;
         end += bytes;
       }
       return end == message.size();
@@ -112,7 +113,7 @@ template <Compressor C, Executor E> class narrow_code {
     if (range.count == 0 || message.size() < block_header_bytes)
       return range.count == 0 && message.empty();
     fetch_headers(executor, 1, message.data(), nullptr);
-    auto const first = headers_.here()[0];
+    auto const first = headers_.for_host()[0];
     auto const guessed_bytes = [&](std::size_t i) {
       auto header = first;
       header.values = static_cast<std::uint16_t>(layout_.values_in(range.first + i));
@@ -122,14 +123,14 @@ template <Compressor C, Executor E> class narrow_code {
     for (std::size_t i = 0; i < range.count; ++i) {
       std::size_t const bytes = guessed_bytes(i);
       if (message.size() - end < bytes) return false;
-      places_.here()[i] = end;
+      places_.for_host()[i] = end;
       end += bytes;
     }
     if (end != message.size()) return false;
     places_.send(executor, range.count);
-    fetch_headers(executor, range.count, message.data(), places_.there());
+    fetch_headers(executor, range.count, message.data(), places_.for_work());
     for (std::size_t i = 0; i < range.count; ++i) {
-      auto const& header = headers_.here()[i];
+      auto const& header = headers_.for_host()[i];
       if (header.values != layout_.values_in(range.first + i) ||
           codec.narrow_bytes(header) != guessed_bytes(i))
         return false;

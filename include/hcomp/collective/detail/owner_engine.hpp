@@ -17,8 +17,8 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/wire_tags.hpp>
-#include <hcomp/exec/detail/mirror.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -113,7 +113,7 @@ template <Executor E> class owner_engine final : public sum_engine {
   }
   /// What rank r sends of a group.
   owner_message& place(std::size_t group, std::size_t r) const {
-    return places_.here()[group * ranks_ + r];
+    return places_.for_host()[group * ranks_ + r];
   }
   std::span<std::byte> message(std::size_t group, std::size_t r) const {
     return {messages_.data() + place(group, r).begin, place(group, r).bytes};
@@ -132,14 +132,14 @@ template <Executor E> class owner_engine final : public sum_engine {
     require_owner_ranks("plan: algorithm owner", ranks);
     return ranks;
   }
-  detail::owners owners() const { return {tree_.there(), ranks_, session_.stream()}; }
+  detail::owners owners() const { return {tree_.for_work(), ranks_, session_.stream()}; }
 
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (groups() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
       auto const tree = owner_tree(weights_);
-      std::copy(tree.begin(), tree.end(), tree_.here());
+      std::copy(tree.begin(), tree.end(), tree_.for_host());
       tree_.send(*executor_, tree.size());
       tree_weights_ = weights_;
     }
@@ -152,13 +152,14 @@ template <Executor E> class owner_engine final : public sum_engine {
     values.encode(blocks, code_.data(),
                   {session_.stream(), static_cast<std::uint32_t>(rank()), call.weight, 0}, false);
     for_each_block(blocks,
-                   pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.there()});
+                   pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.for_work()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     lay_out(group);
     starts_.send(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     places_.send(*executor_, ranks_, group * ranks_);
-    for_each_block(blocks, write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.there(),
-                                            starts_.there(), messages_.data()});
+    for_each_block(blocks,
+                   write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.for_work(),
+                                    starts_.for_work(), messages_.data()});
     executor_->for_each_block(
         1,
         close_owner_message{layout_, blocks, code_.data(), place(group, rank()), messages_.data(),
@@ -178,8 +179,8 @@ template <Executor E> class owner_engine final : public sum_engine {
       std::size_t const begin = group == 0 && r == 0 ? 0 : (end + gap) / 8 * 8;
       end = begin + block_header_bytes;
       for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
-        starts_.here()[b * ranks_ + r] = end;
-        end += (counts_.here()[b * ranks_ + r] + 7) / 8;
+        starts_.for_host()[b * ranks_ + r] = end;
+        end += (counts_.for_host()[b * ranks_ + r] + 7) / 8;
       }
       place(group, r) = {begin, end - begin};
     }
@@ -219,11 +220,11 @@ template <Executor E> class owner_engine final : public sum_engine {
   /// What the headers of a group's messages say. `merged` gets the flags of all.
   void check(std::size_t group, code_findings& found, block_header& merged) {
     executor_->for_each_block(
-        ranks_, shifted<inspect_messages>{{places_.there(), messages_.data(), inspected_.there()},
-                                          group * ranks_});
+        ranks_, shifted<inspect_messages>{
+                    {places_.for_work(), messages_.data(), inspected_.for_work()}, group * ranks_});
     inspected_.fetch(*executor_, ranks_, group * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
-      auto const& [header, is_intact] = inspected_.here()[group * ranks_ + r];
+      auto const& [header, is_intact] = inspected_.for_host()[group * ranks_ + r];
       auto fault = mismatch(header, header_of(group, r, false));
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
@@ -243,7 +244,7 @@ template <Executor E> class owner_engine final : public sum_engine {
   void unpack(std::size_t group, block_header const& merged, report& figures) {
     stopwatch watch;
     for_each_block(blocks_of(group), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
-                                                       starts_.there(), code_.data()});
+                                                       starts_.for_work(), code_.data()});
     watch.add_to(figures.seconds_decode);
   }
 

@@ -7,7 +7,7 @@
 #include <hcomp/exec/executor.hpp>
 #include <type_traits>
 
-namespace hcomp::detail {
+namespace hcomp {
 
 /// Where the host can touch the executor's memory, there is one array; otherwise one on either
 /// side. After construction nothing is allocated.
@@ -18,9 +18,9 @@ template <class T, Executor E> class mirror {
   explicit mirror(std::size_t count) : memory_(count * sizeof(T)) {}
 
   /// For the executor's work.
-  T* there() const { return reinterpret_cast<T*>(memory_.data()); }
+  T* for_work() const { return reinterpret_cast<T*>(memory_.data()); }
   /// For the host.
-  T* here() const { return there(); }
+  T* for_host() const { return for_work(); }
   /// What work has written is here afterwards: `count` of them from `first` on.
   void fetch(E& executor, std::size_t /*count*/, std::size_t /*first*/ = 0) {
     executor.synchronize();
@@ -39,14 +39,14 @@ template <class T, DeviceExecutor E> class mirror<T, E> {
  public:
   explicit mirror(std::size_t count) : there_(count * sizeof(T)), here_(count * sizeof(T)) {}
 
-  T* there() const { return reinterpret_cast<T*>(there_.data()); }
-  T* here() const { return reinterpret_cast<T*>(here_.data()); }
+  T* for_work() const { return reinterpret_cast<T*>(there_.data()); }
+  T* for_host() const { return reinterpret_cast<T*>(here_.data()); }
   void fetch(E& executor, std::size_t count, std::size_t first = 0) {
     executor.wait(
-        executor.read(here() + first, there_.data() + first * sizeof(T), count * sizeof(T)));
+        executor.read(for_host() + first, there_.data() + first * sizeof(T), count * sizeof(T)));
   }
   void send(E& executor, std::size_t count, std::size_t first = 0) {
-    executor.write(there_.data() + first * sizeof(T), here() + first, count * sizeof(T));
+    executor.write(there_.data() + first * sizeof(T), for_host() + first, count * sizeof(T));
   }
 
  private:
@@ -54,4 +54,4 @@ template <class T, DeviceExecutor E> class mirror<T, E> {
   typename E::staging here_;
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp
