@@ -23,7 +23,30 @@ namespace hcomp::detail {
 
 // ---- merging and splitting, a tile at a time
 
-template <class Word>
+/// bernoulli_masks for a processor; not inlined, since merging and splitting share it. The key comes
+/// by value: no store can change it, so that its rounds are made once.
+using masks_function = void (*)(mask_tile& mask, mask_tile const& wanted, int count,
+                                std::uint64_t first_word, mask_key key);
+
+[[gnu::noinline]] inline void masks_baseline(mask_tile& mask, mask_tile const& wanted, int count,
+                                             std::uint64_t first_word, mask_key key) {
+  bernoulli_masks<words<2>>(mask, wanted, count, first_word, key);
+}
+#if defined(HCOMP_TARGET_AVX2)
+[[gnu::noinline]] HCOMP_TARGET_AVX2 inline void masks_avx2(mask_tile& mask, mask_tile const& wanted,
+                                                           int count, std::uint64_t first_word,
+                                                           mask_key key) {
+  bernoulli_masks<words<4>>(mask, wanted, count, first_word, key);
+}
+[[gnu::noinline]] HCOMP_TARGET_AVX512 inline void masks_avx512(mask_tile& mask,
+                                                               mask_tile const& wanted, int count,
+                                                               std::uint64_t first_word,
+                                                               mask_key key) {
+  bernoulli_masks<words<8>>(mask, wanted, count, first_word, key);
+}
+#endif
+
+template <masks_function Masks>
 [[gnu::always_inline]] inline void merge_signs_by(std::byte* acc, std::byte const* in, int count,
                                                   std::uint64_t first_word, bool acc_is_lower,
                                                   mask_key const& key) {
@@ -36,13 +59,13 @@ template <class Word>
     memcpy(differ.data(), in + w * 8, bytes);
     for (std::size_t i = 0; i < differ.size(); ++i) differ[i] ^= mine[i];
     std::fill(differ.begin() + n, differ.end(), 0);
-    bernoulli_masks<Word>(from_lower, differ, n, first_word + static_cast<unsigned>(w), key);
+    Masks(from_lower, differ, n, first_word + static_cast<unsigned>(w), key);
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] ^= differ[i] & (from_lower[i] ^ turn);
     memcpy(acc + w * 8, mine.data(), bytes);
   }
 }
 
-template <class Word>
+template <masks_function Masks>
 [[gnu::always_inline]] inline void split_owners_by(std::byte* lower, std::byte* upper, int count,
                                                    std::uint64_t first_word, mask_key const& key) {
   alignas(64) mask_tile all{}, taken{};
@@ -51,7 +74,7 @@ template <class Word>
     auto const bytes = static_cast<std::size_t>(n) * 8;
     memcpy(all.data(), lower + w * 8, bytes);
     std::fill(all.begin() + n, all.end(), 0);
-    bernoulli_masks<Word>(taken, all, n, first_word + static_cast<unsigned>(w), key);
+    Masks(taken, all, n, first_word + static_cast<unsigned>(w), key);
     for (std::size_t i = 0; i < all.size(); ++i) all[i] ^= taken[i];
     memcpy(lower + w * 8, taken.data(), bytes);
     memcpy(upper + w * 8, all.data(), bytes);
@@ -160,20 +183,20 @@ HCOMP_TARGET_AVX512 inline bool pack_floats_avx512(float const* x, float const* 
 HCOMP_TARGET_AVX2 inline void merge_signs_avx2(std::byte* acc, std::byte const* in, int count,
                                                std::uint64_t first_word, bool acc_is_lower,
                                                mask_key const& key) {
-  merge_signs_by<words<4>>(acc, in, count, first_word, acc_is_lower, key);
+  merge_signs_by<masks_avx2>(acc, in, count, first_word, acc_is_lower, key);
 }
 HCOMP_TARGET_AVX512 inline void merge_signs_avx512(std::byte* acc, std::byte const* in, int count,
                                                    std::uint64_t first_word, bool acc_is_lower,
                                                    mask_key const& key) {
-  merge_signs_by<words<8>>(acc, in, count, first_word, acc_is_lower, key);
+  merge_signs_by<masks_avx512>(acc, in, count, first_word, acc_is_lower, key);
 }
 HCOMP_TARGET_AVX2 inline void split_owners_avx2(std::byte* lower, std::byte* upper, int count,
                                                 std::uint64_t first_word, mask_key const& key) {
-  split_owners_by<words<4>>(lower, upper, count, first_word, key);
+  split_owners_by<masks_avx2>(lower, upper, count, first_word, key);
 }
 HCOMP_TARGET_AVX512 inline void split_owners_avx512(std::byte* lower, std::byte* upper, int count,
                                                     std::uint64_t first_word, mask_key const& key) {
-  split_owners_by<words<8>>(lower, upper, count, first_word, key);
+  split_owners_by<masks_avx512>(lower, upper, count, first_word, key);
 }
 HCOMP_TARGET_AVX2 inline void unpack_signs_avx2(std::byte const* in, int n, float size, float* x) {
   unpack_signs_by<8>(in, n, size, x);
@@ -212,13 +235,13 @@ inline void merge_signs(std::byte* acc, std::byte const* in, int count, std::uin
                         bool acc_is_lower, mask_key const& key, [[maybe_unused]] simd_level level) {
   using merge_function =
       void (*)(std::byte*, std::byte const*, int, std::uint64_t, bool, mask_key const&);
-  merge_function const merge = HCOMP_PICK(level, merge_signs_by<words<2>>, merge_signs);
+  merge_function const merge = HCOMP_PICK(level, merge_signs_by<masks_baseline>, merge_signs);
   merge(acc, in, count, first_word, acc_is_lower, key);
 }
 inline void split_owners(std::byte* lower, std::byte* upper, int count, std::uint64_t first_word,
                          mask_key const& key, [[maybe_unused]] simd_level level) {
   using split_function = void (*)(std::byte*, std::byte*, int, std::uint64_t, mask_key const&);
-  split_function const split = HCOMP_PICK(level, split_owners_by<words<2>>, split_owners);
+  split_function const split = HCOMP_PICK(level, split_owners_by<masks_baseline>, split_owners);
   split(lower, upper, count, first_word, key);
 }
 inline void unpack_signs(std::byte const* in, int n, float size, float* x,
