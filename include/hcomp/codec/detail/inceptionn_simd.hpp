@@ -4,7 +4,6 @@
 /// same bytes. Payloads are moved together, and apart, by tables that tell for the tags of four
 /// values where each byte goes, or by instructions that take a mask of the bytes (AVX-512 VBMI2).
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,9 +30,10 @@ inline constexpr std::size_t inceptionn_values_ahead = 2048, inceptionn_payload_
 /// For the tags of four values: the bytes of a shuffle, and how many payload bytes there are. In a
 /// vector a payload lies in the upper bytes of its 32 bits, its sign where a float has it.
 struct inceptionn_tables {
-  alignas(16) std::array<std::array<std::uint8_t, 16>, 256> pack{}, unpack{};
-  std::array<std::uint8_t, 256> bytes{};
-  std::array<std::uint16_t, 256> even{};  ///< the 8 bits of the index, each in the lower of two
+  // not std::array, of whose operator[] compilers would evaluate 15,000 calls
+  alignas(16) std::uint8_t pack[256][16], unpack[256][16];
+  std::uint8_t bytes[256];
+  std::uint16_t even[256];  ///< the 8 bits of the index, each in the lower of two
 };
 inline constexpr inceptionn_tables inceptionn_table = [] {
   inceptionn_tables t{};

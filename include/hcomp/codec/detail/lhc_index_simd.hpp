@@ -4,7 +4,6 @@
 /// the processor's vectors have lanes. The same bits as lhc_index.hpp.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -95,17 +94,20 @@ template <int Lanes, class Bits>
 // ---- Those values, one behind the other
 
 /// For every mask of 8 values: the numbers of those it has, in bytes.
-inline constexpr auto chosen_of_8 = [] {
-  std::array<std::uint64_t, 256> all{};
-  for (unsigned mask = 0; mask < 256; ++mask)
-    for (unsigned i = 0, k = 0; i < 8; ++i)
-      if (mask >> i & 1) all[mask] |= std::uint64_t{i} << 8 * k++;
-  return all;
-}();
+struct mask_choices {
+  std::uint64_t of[256] = {};
+
+  constexpr mask_choices() {
+    for (unsigned mask = 0; mask < 256; ++mask)
+      for (unsigned i = 0, k = 0; i < 8; ++i)
+        if (mask >> i & 1) of[mask] |= std::uint64_t{i} << 8 * k++;
+  }
+};
+inline constexpr mask_choices chosen_of_8;
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] inline void keep_chosen_avx2(float const* v, unsigned mask, float* out) {
-  auto const from = _mm_loadl_epi64(reinterpret_cast<__m128i const*>(&chosen_of_8[mask]));
+  auto const from = _mm_loadl_epi64(reinterpret_cast<__m128i const*>(&chosen_of_8.of[mask]));
   _mm256_storeu_ps(out, _mm256_permutevar8x32_ps(_mm256_loadu_ps(v), _mm256_cvtepu8_epi32(from)));
 }
 [[gnu::target("avx512f")]] inline void keep_chosen_avx512(float const* v, unsigned mask,
