@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <span>
 #include <stdexcept>
@@ -43,9 +44,9 @@ class bloom_index : public sparse_index {
   /// @throws std::invalid_argument  a rate that is none, or above a half
   explicit bloom_index(bloom_options const& options = {}) : options_(options) {
     if (!(options.false_positive_rate >= 0 && options.false_positive_rate <= 0.5))
-      throw std::invalid_argument("bloom_index: a false positive rate of " +
-                                  std::to_string(options.false_positive_rate) +
-                                  "; there can be up to 0.5 (0: by itself)");
+      throw std::invalid_argument(
+          detail::error_text({"bloom_index: a false positive rate of ", options.false_positive_rate,
+                              "; there can be up to 0.5 (0: by itself)"}));
   }
 
   /// Words of `values` values.

@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <span>
@@ -72,8 +73,9 @@ class iblt {
       : options_(options), table_(table) {
     if (!(table.cells_per_value == 0 ||
           (table.cells_per_value >= 1 && table.cells_per_value <= 100)))
-      throw std::invalid_argument("iblt: " + std::to_string(table.cells_per_value) +
-                                  " cells per value; there can be 1 to 100 (0: by itself)");
+      throw std::invalid_argument(
+          detail::error_text({"iblt: ", table.cells_per_value,
+                              " cells per value; there can be 1 to 100 (0: by itself)"}));
     if (options.ranks == 0)
       throw std::invalid_argument("iblt: 0 ranks to be summed, at least 1 is needed");
   }
@@ -82,9 +84,9 @@ class iblt {
   /// @throws std::invalid_argument  values times ranks do not fit into 32 bits
   std::vector<std::uint32_t> measure(std::span<float const> x) {
     if (x.size() > 0xffffffffu / options_.ranks)
-      throw std::invalid_argument("iblt: " + std::to_string(x.size()) + " values on " +
-                                  std::to_string(options_.ranks) +
-                                  " ranks; sums of their places must fit into 32 bits");
+      throw std::invalid_argument(
+          detail::error_text({"iblt: ", x.size(), " values on ", options_.ranks,
+                              " ranks; sums of their places must fit into 32 bits"}));
     mine_.mark(x);
     mine_.unite();
     return {mine_.exponent(), static_cast<std::uint32_t>(mine_.marked())};
@@ -95,8 +97,9 @@ class iblt {
   void calibrate(std::vector<std::uint32_t> const& words) {
     if (words.size() != 2 || words[0] < mine_.exponent() || words[0] > detail::nonfinite_exponent ||
         words[1] < mine_.marked() || words[1] > mine_.values())
-      throw wire_error("iblt: the words to calibrate by are not the largest of what ranks of " +
-                       std::to_string(mine_.values()) + " values have measured");
+      throw wire_error(detail::error_text(
+          {"iblt: the words to calibrate by are not the largest of what ranks of ", mine_.values(),
+           " values have measured"}));
     if (words[0] == detail::nonfinite_exponent)
       throw nonfinite_error("iblt: NaN or infinity on some rank; x is unchanged");
     numbers_ = {words[0], options_.ranks,
@@ -166,9 +169,9 @@ class iblt {
         detail::iblt_peel(layout_of(stream), x.size(), options_.ranks, std::span(table), claims);
     if (progress.left > 0) return progress;
     if (progress.strange > 0)
-      throw wire_error("iblt: " + std::to_string(progress.strange) + " of " +
-                       std::to_string(cells()) +
-                       " cells hold what no rank has put into them; x is unchanged");
+      throw wire_error(
+          detail::error_text({"iblt: ", progress.strange, " of ", cells(),
+                              " cells hold what no rank has put into them; x is unchanged"}));
     std::fill(x.begin(), x.end(), 0.0f);
     for (auto const& claim : claims) x[claim.value] = numbers_.value(claim.sum);
     return progress;

@@ -9,6 +9,7 @@
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <span>
@@ -128,9 +129,9 @@ class inceptionn_bursts {
   }
   static void check_room(char const* who, std::size_t values, std::size_t bytes) {
     if (bytes < capacity(values))
-      throw std::invalid_argument(std::string("inceptionn_bursts::") + who + ": " +
-                                  std::to_string(bytes) + " bytes for " + std::to_string(values) +
-                                  " values; it takes " + std::to_string(capacity(values)));
+      throw std::invalid_argument(
+          detail::error_text({"inceptionn_bursts::", who, ": ", bytes, " bytes for ", values,
+                              " values; it takes ", capacity(values)}));
   }
   static std::size_t fill_up(std::byte* out, std::size_t at) {
     for (; at % burst_bytes != 0; ++at) out[at] = std::byte{0};

@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <span>
@@ -35,9 +36,9 @@ inline void require_possible(lhc_options const& sketch) {
   bool const by_itself = sketch.cells_per_value == 0;
   if (!(by_itself || (sketch.cells_per_value >= 1 && sketch.cells_per_value <= 100)) ||
       sketch.attempts < 1 || sketch.attempts > 50)
-    throw std::invalid_argument("lhc: " + std::to_string(sketch.cells_per_value) +
-                                " cells per value and " + std::to_string(sketch.attempts) +
-                                " attempts; there can be 1 to 100 (0: by itself) and 1 to 50");
+    throw std::invalid_argument(
+        error_text({"lhc: ", sketch.cells_per_value, " cells per value and ", sketch.attempts,
+                    " attempts; there can be 1 to 100 (0: by itself) and 1 to 50"}));
 }
 
 }  // namespace detail

@@ -12,6 +12,7 @@
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/sparse_index.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
@@ -87,13 +88,11 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
         phase.cells_per_value == 0 || (phase.cells_per_value >= 1 && phase.cells_per_value <= 100);
     if (options.ranks == 0 || phase.rounds < 1 || !(phase.growth >= 0.01 && phase.growth <= 100) ||
         !cells_fit || phase.exponent_bits < 0 || phase.exponent_bits > 20)
-      throw std::invalid_argument(
-          "lhc_one_phase: " + std::to_string(options.ranks) + " ranks, " +
-          std::to_string(phase.rounds) + " rounds, growth " + std::to_string(phase.growth) + ", " +
-          std::to_string(phase.cells_per_value) + " cells per value, " +
-          std::to_string(phase.exponent_bits) +
-          " bits for exponents; there can be 1 or more, 1 or more, 0.01 to 100, 1 to 100 (0: by "
-          "itself), 0 to 20");
+      throw std::invalid_argument(detail::error_text(
+          {"lhc_one_phase: ", options.ranks, " ranks, ", phase.rounds, " rounds, growth ",
+           phase.growth, ", ", phase.cells_per_value, " cells per value, ", phase.exponent_bits,
+           " bits for exponents; there can be 1 or more, 1 or more, 0.01 to 100, 1 to 100 (0: by "
+           "itself), 0 to 20"}));
   }
 
   /// Marks what is not zero in x, and sketches it if there were rounds before.

@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/owner_tree.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sign.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -42,8 +43,8 @@ template <class T = float> struct sign_by_owner {
     require_lanes(x.size(), out.size());
     detail::require_owner_ranks(name, weights.size());
     if (rank >= weights.size())
-      throw std::invalid_argument(std::string(name) + ": rank " + std::to_string(rank) + " of " +
-                                  std::to_string(weights.size()) + " ranks");
+      throw std::invalid_argument(
+          detail::error_text({name, ": rank ", rank, " of ", weights.size(), " ranks"}));
     auto const tree = detail::owner_tree(weights);
     auto* const bits = reinterpret_cast<std::byte*>(out.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
@@ -79,9 +80,8 @@ template <class T = float> struct sign_by_owner {
  private:
   static void require_lanes(std::size_t values, std::size_t given) {
     if (given != lanes(values))
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
-                                  std::to_string(values) + " values, " +
-                                  std::to_string(lanes(values)) + " are needed");
+      throw std::invalid_argument(detail::error_text(
+          {name, ": ", given, " lanes for ", values, " values, ", lanes(values), " are needed"}));
   }
 };
 

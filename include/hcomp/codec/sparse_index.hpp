@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_index_simd.hpp>
 #include <hcomp/codec/detail/own_values.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <limits>
@@ -41,9 +42,9 @@ class sparse_index {
   /// @throws std::invalid_argument  2^32 values or more
   std::span<std::uint64_t> mark(std::span<float const> x) {
     if (x.size() > std::numeric_limits<std::uint32_t>::max())
-      throw std::invalid_argument("sparse_index: " + std::to_string(x.size()) +
-                                  " values, there is room for " +
-                                  std::to_string(std::numeric_limits<std::uint32_t>::max()));
+      throw std::invalid_argument(
+          detail::error_text({"sparse_index: ", x.size(), " values, there is room for ",
+                              std::numeric_limits<std::uint32_t>::max()}));
     values_ = x.size();
     words_.resize(words(values_));
     own_.mark(x, words_.data());
@@ -54,18 +55,18 @@ class sparse_index {
   /// @throws wire_error  they are not an index of so many values
   void unite() {
     if (values_ % 64 != 0 && marks().back() >> values_ % 64 != 0)
-      throw wire_error("sparse_index: marks beyond its " + std::to_string(values_) +
-                       " values; were words of another vector mixed in?");
+      throw wire_error(detail::error_text({"sparse_index: marks beyond its ", values_,
+                                           " values; were words of another vector mixed in?"}));
     for (std::size_t w = 0; w < marks().size(); ++w)
       if ((own_.marks()[w] & ~marks()[w]) != 0)
-        throw wire_error("sparse_index: of values " + std::to_string(64 * w) + " to " +
-                         std::to_string(std::min(values_, 64 * w + 64) - 1) +
-                         " some that this rank has marked are not; is this a result of a bitwise "
-                         "OR?");
+        throw wire_error(detail::error_text(
+            {"sparse_index: of values ", 64 * w, " to ", std::min(values_, 64 * w + 64) - 1,
+             " some that this rank has marked are not; is this a result of a bitwise "
+             "OR?"}));
     exponent_ = detail::largest_of(words_.data() + marks().size());
     if (exponent_ < 0)
-      throw wire_error("sparse_index: no exponent of its " + std::to_string(values_) +
-                       " values; is this a result of a bitwise OR?");
+      throw wire_error(detail::error_text({"sparse_index: no exponent of its ", values_,
+                                           " values; is this a result of a bitwise OR?"}));
     ranks_.resize(marks().size());
     std::uint64_t shared = 0;
     marked_ =

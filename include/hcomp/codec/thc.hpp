@@ -15,6 +15,7 @@
 #include <hcomp/codec/detail/thc_table.hpp>
 #include <hcomp/codec/detail/thc_warps.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/wire_tags.hpp>
 #include <span>
@@ -212,7 +213,7 @@ template <class Codec, class T> class basic_thc {
         transform_(options.transform),
         unbiased_(options.unbiased) {
     auto const refuse = [](std::string const& what) {
-      throw std::invalid_argument(std::string(Codec::name) + ": " + what);
+      throw std::invalid_argument(error_text({Codec::name, ": ", what}));
     };
     if (options.bits < 1 || options.bits > 8)
       refuse(std::to_string(options.bits) + " bits asked for; 1 to 8 are possible");
@@ -245,11 +246,10 @@ template <class Codec, class T> class basic_thc {
     lane_bytes_ = lane_limit(1) / weight >= least ? 1 : 2;
     std::uint32_t const room = std::min<std::uint32_t>(lane_limit(lane_bytes_) / weight, 255);
     if (room < least)
-      throw std::invalid_argument(std::string(Codec::name) + ": " + std::to_string(b) +
-                                  " bits of granularity " + std::to_string(least) +
-                                  " leave room for a total weight of " +
-                                  std::to_string(lane_limit(2) / least) + " in lanes of 16 bits, " +
-                                  std::to_string(weight) + " was asked for");
+      throw std::invalid_argument(
+          error_text({Codec::name, ": ", b, " bits of granularity ", least,
+                      " leave room for a total weight of ", lane_limit(2) / least,
+                      " in lanes of 16 bits, ", weight, " was asked for"}));
     choose_table(static_cast<int>(least), static_cast<int>(room));
   }
   /// Even grids have no level in the middle but a step of two, and finer ones than these win

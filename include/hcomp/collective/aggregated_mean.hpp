@@ -14,6 +14,7 @@
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/detail/partial_sums.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
@@ -78,9 +79,9 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
         encoded_(layout_.blocks().blocks()),
         block_nonfinite_(layout_.blocks().blocks()) {
     if (link.rank() >= layout_.workers())
-      throw std::invalid_argument("aggregated_mean: rank " + std::to_string(link.rank()) +
-                                  " is none of the " + std::to_string(layout_.workers()) +
-                                  " workers");
+      throw std::invalid_argument(
+          detail::error_text({"aggregated_mean: rank ", link.rank(), " is none of the ",
+                              layout_.workers(), " workers"}));
     // Either kind of packet, up or down.
     std::size_t const longest =
         std::max(packet_bytes(layout_.chunk_values(), 16, layout_.workers()),
@@ -111,9 +112,9 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   template <Feedback<value_type> F>
   aggregation_report average(std::span<value_type> x, F& feedback, stream_key const& key) {
     if (x.size() != values() || feedback.values() != values())
-      throw std::invalid_argument("aggregated_mean: " + std::to_string(x.size()) +
-                                  " values and feedback for " + std::to_string(feedback.values()) +
-                                  ", the aggregation was made for " + std::to_string(values()));
+      throw std::invalid_argument(
+          detail::error_text({"aggregated_mean: ", x.size(), " values and feedback for ",
+                              feedback.values(), ", the aggregation was made for ", values()}));
     report_ = {};
     report_.chunks = layout_.chunks();
     stream_ = stream_of(key);
@@ -239,21 +240,21 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
         block_nonfinite_[c * layout_.chunk_values() / C::block_values] = 1;
     }
     if (report_.lost == layout_.chunks())
-      throw transport_error(layout_.workers(),
-                            "aggregated_mean: none of " + std::to_string(report_.chunks) +
-                                " sums came from " + std::to_string(layout_.aggregators()) +
-                                " aggregators (ranks " + std::to_string(layout_.workers()) +
-                                " on) within " + milliseconds(options_.norm_patience) + " and " +
-                                milliseconds(options_.patience) + " ms");
+      throw transport_error(
+          layout_.workers(),
+          detail::error_text({"aggregated_mean: none of ", report_.chunks, " sums came from ",
+                              layout_.aggregators(), " aggregators (ranks ", layout_.workers(),
+                              " on) within ", milliseconds(options_.norm_patience), " and ",
+                              milliseconds(options_.patience), " ms"}));
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
     auto const found = std::find(block_nonfinite_.begin(), block_nonfinite_.end(), char{1});
     if (found == block_nonfinite_.end()) return;
     auto const b = static_cast<std::size_t>(found - block_nonfinite_.begin());
-    throw nonfinite_error(
-        "aggregated_mean: codec '" + std::string(C::name) + "', NaN or infinity in block " +
-        std::to_string(b) + " (values " + std::to_string(first_of(b)) + " to " +
-        std::to_string(first_of(b) + static_cast<std::size_t>(layout_.blocks().values_in(b)) - 1) +
-        ") of some worker");
+    throw nonfinite_error(detail::error_text(
+        {"aggregated_mean: codec '", C::name, "', NaN or infinity in block ", b, " (values ",
+         first_of(b), " to ",
+         first_of(b) + static_cast<std::size_t>(layout_.blocks().values_in(b)) - 1,
+         ") of some worker"}));
   }
 
   static std::string milliseconds(std::chrono::nanoseconds time) {

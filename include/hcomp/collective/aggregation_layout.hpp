@@ -11,6 +11,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/thc.hpp>
 #include <hcomp/collective/aggregator.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
 #include <stdexcept>
@@ -119,14 +120,14 @@ template <IndexCodec C> class aggregation_layout {
   }
   static C checked(C const& codec, int ranks, aggregation_options const& o) {
     if (o.workers < 1 || o.workers >= ranks)
-      throw std::invalid_argument("aggregation: " + std::to_string(o.workers) + " workers on " +
-                                  std::to_string(ranks) +
-                                  " ranks; at least 1 worker and 1 aggregator are needed");
+      throw std::invalid_argument(
+          detail::error_text({"aggregation: ", o.workers, " workers on ", ranks,
+                              " ranks; at least 1 worker and 1 aggregator are needed"}));
     if (o.chunk_values < 64 || o.chunk_values > C::block_values ||
         !std::has_single_bit(o.chunk_values))
-      throw std::invalid_argument("aggregation: chunks of " + std::to_string(o.chunk_values) +
-                                  " coordinates; powers of two from 64 to " +
-                                  std::to_string(C::block_values) + " are possible");
+      throw std::invalid_argument(detail::error_text({"aggregation: chunks of ", o.chunk_values,
+                                                      " coordinates; powers of two from 64 to ",
+                                                      C::block_values, " are possible"}));
     return codec.fitted(static_cast<std::uint32_t>(o.workers));
   }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
@@ -22,9 +23,9 @@ template <class T>
 void wait_for_records(T& transport, typename T::request& in, int from, std::size_t bytes) {
   std::size_t const came = transport.wait(in);
   if (came != bytes)
-    throw wire_error("rank " + std::to_string(from) + " sent " + std::to_string(came) +
-                     " bytes of call records, " + std::to_string(bytes) +
-                     " were expected; is it another version of hcomp, or another call?");
+    throw wire_error(
+        error_text({"rank ", from, " sent ", came, " bytes of call records, ", bytes,
+                    " were expected; is it another version of hcomp, or another call?"}));
 }
 
 }  // namespace detail
@@ -50,6 +51,25 @@ void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite) {
   }
 }
 
+namespace detail {
+
+/// all_gather_records of `bytes` bytes each.
+/// @param all  of all ranks, this rank's first; afterwards that of rank + i is number i
+template <Transport T>
+void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes) {
+  int const rank = transport.rank(), size = transport.size();
+  for (int have = 1; have < size; have *= 2) {
+    std::size_t const count = static_cast<std::size_t>(std::min(have, size - have)) * bytes;
+    int const from = (rank + have) % size;
+    auto in = transport.irecv(from, tag, {all + static_cast<std::size_t>(have) * bytes, count});
+    auto out = transport.isend((rank + size - have) % size, tag, {all, count});
+    wait_for_records(transport, in, from, count);
+    transport.wait(out);
+  }
+}
+
+}  // namespace detail
+
 /// Every rank's record on every rank, in the order of the ranks, in ceil(log2 P) steps.
 ///
 /// All ranks send messages of the same sizes whatever the records say, so this works between ranks
@@ -59,23 +79,11 @@ void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite) {
 template <class Record, Transport T>
   requires std::is_trivially_copyable_v<Record>
 void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector<Record>& all) {
-  int const rank = transport.rank(), size = transport.size();
-  all.resize(static_cast<std::size_t>(size));
-  all[0] = mine;  // all[i] is the record of rank + i until the end
-  for (int have = 1; have < size; have *= 2) {
-    int const count = std::min(have, size - have);
-    auto const records = std::span(all);
-    auto in =
-        transport.irecv((rank + have) % size, tag,
-                        std::as_writable_bytes(records.subspan(static_cast<std::size_t>(have),
-                                                               static_cast<std::size_t>(count))));
-    auto out = transport.isend((rank + size - have) % size, tag,
-                               std::as_bytes(records.first(static_cast<std::size_t>(count))));
-    detail::wait_for_records(transport, in, (rank + have) % size,
-                             static_cast<std::size_t>(count) * sizeof(Record));
-    transport.wait(out);
-  }
-  std::rotate(all.begin(), all.end() - rank, all.end());
+  all.resize(static_cast<std::size_t>(transport.size()));
+  all[0] = mine;
+  detail::all_gather_bytes(transport, tag, reinterpret_cast<std::byte*>(all.data()),
+                           sizeof(Record));
+  std::rotate(all.begin(), all.end() - transport.rank(), all.end());
 }
 
 }  // namespace hcomp

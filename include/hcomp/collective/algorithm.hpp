@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -42,7 +43,7 @@ struct algorithm {
 
   /// "ring", "torus", "torus:RxC", "direct", "doubling", "owner" or "aggregator".
   /// @throws std::invalid_argument  anything else
-  static algorithm from(std::string_view text) {
+  [[gnu::cold]] static algorithm from(std::string_view text) {
     for (auto const& one : detail::algorithm_names)
       if (text == one.name) return {one.kind, 0, 0};
     if (text.starts_with("torus:")) {
@@ -55,12 +56,13 @@ struct algorithm {
           return torus;
       }
     }
-    throw std::invalid_argument("no algorithm is called '" + std::string(text) +
-                                "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), "
-                                "direct, doubling, owner, aggregator");
+    throw std::invalid_argument(
+        detail::error_text({"no algorithm is called '", text,
+                            "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), "
+                            "direct, doubling, owner, aggregator"}));
   }
 
-  std::string name() const {
+  [[gnu::cold]] std::string name() const {
     std::string text;
     for (auto const& one : detail::algorithm_names)
       if (one.kind == kind) text = one.name;
@@ -73,17 +75,16 @@ struct algorithm {
 
   /// A torus with both sides known.
   /// @throws std::invalid_argument  rows * columns is not the number of ranks
-  algorithm fitted(int ranks) const {
+  [[gnu::cold]] algorithm fitted(int ranks) const {
     algorithm fit = *this;
     if (kind == algorithm_kind::torus && rows == 0) {
       for (int r = 1; r * r <= ranks; ++r)
         if (ranks % r == 0) fit.rows = r;
       fit.columns = ranks / fit.rows;
     } else if (kind == algorithm_kind::torus && (rows < 0 || long{rows} * columns != ranks)) {
-      throw std::invalid_argument("torus: " + std::to_string(rows) + " rows of " +
-                                  std::to_string(columns) + " are " +
-                                  std::to_string(long{rows} * columns) +
-                                  " places, the transport has " + std::to_string(ranks) + " ranks");
+      throw std::invalid_argument(
+          detail::error_text({"torus: ", rows, " rows of ", columns, " are ", long{rows} * columns,
+                              " places, the transport has ", ranks, " ranks"}));
     }
     return fit;
   }

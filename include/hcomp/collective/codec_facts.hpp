@@ -2,7 +2,6 @@
 /// @file
 /// Codecs as data: what they are called, which settings they take, what they promise.
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -89,10 +88,14 @@ struct codec_facts {
 
   /// It has what any_plan::set_magnitude sets.
   bool has_magnitude() const {
-    return std::ranges::find(keys, "magnitude", &codec_key::name) != keys.end();
+    for (auto const& key : keys)
+      if (key.name == "magnitude") return true;
+    return false;
   }
   bool is_called(std::string_view text) const {
-    return name == text || std::ranges::find(also, text) != also.end();
+    for (auto const& other : also)
+      if (other == text) return true;
+    return name == text;
   }
 };
 

@@ -15,6 +15,7 @@
 #include <hcomp/collective/detail/rank_clock.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <stdexcept>
@@ -38,8 +39,7 @@ namespace detail {
 
 inline void require_ranks(char const* who, int ranks) {
   if (ranks < 1)
-    throw std::invalid_argument(std::string(who) + ": " + std::to_string(ranks) +
-                                " ranks, at least 1 is needed");
+    throw std::invalid_argument(error_text({who, ": ", ranks, " ranks, at least 1 is needed"}));
 }
 /// ceil(log2 ranks): the steps of an agreement.
 inline int agreement_steps(int ranks) {
@@ -81,8 +81,8 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
                          LayoutOfSum const& layout_of_sum) {
   require_ranks("bytes_sent_per_rank", ranks);
   if (rank < 0 || rank >= ranks)
-    throw std::invalid_argument("bytes_sent_per_rank: rank " + std::to_string(rank) + " of " +
-                                std::to_string(ranks) + " ranks");
+    throw std::invalid_argument(
+        error_text({"bytes_sent_per_rank: rank ", rank, " of ", ranks, " ranks"}));
   if (how.kind == algorithm_kind::owner) {
     code_layout const layout = layout_of_sum(1);
     std::size_t const group = layout.blocks_per(segment_bytes),

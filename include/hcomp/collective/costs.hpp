@@ -10,6 +10,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <stdexcept>
 #include <string>
@@ -125,8 +126,9 @@ struct cost_table {
       if (one.codec == codec) return one.cost;
     std::string known;
     for (auto const& one : codecs) known += (known.empty() ? "" : ", ") + one.codec;
-    throw std::invalid_argument("there are no costs of codec '" + std::string(codec) +
-                                "'; there are of: " + (known.empty() ? "no codec" : known));
+    throw std::invalid_argument(
+        detail::error_text({"there are no costs of codec '", codec,
+                            "'; there are of: ", (known.empty() ? "no codec" : known)}));
   }
 };
 
@@ -136,8 +138,8 @@ namespace detail {
 inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
   auto const require = [&](double seconds, char const* what) {
     if (!(seconds >= 0) || !std::isfinite(seconds))
-      throw std::invalid_argument(std::string(who) + ": " + what + " is " + to_text(seconds) +
-                                  " seconds; it must be finite and at least 0");
+      throw std::invalid_argument(error_text({who, ": ", what, " is ", to_text(seconds),
+                                              " seconds; it must be finite and at least 0"}));
   };
   require(link.seconds_per_message, "the link's cost per message");
   require(link.seconds_per_byte, "the link's cost per byte");
@@ -153,10 +155,9 @@ inline void require_costs(char const* who, codec_cost const& codec, link_cost co
   require(std::max({codec.narrow, codec.narrow_one, codec.widen, codec.widen_one}),
           "narrowing or widening a value");
   if (codec.block_values == 0 || codec.block_unit == 0 || codec.header_bytes >= codec.block_bytes)
-    throw std::invalid_argument(std::string(who) + ": blocks of " +
-                                std::to_string(codec.block_values) + " values in " +
-                                std::to_string(codec.block_bytes) + " bytes, " +
-                                std::to_string(codec.header_bytes) + " of them header");
+    throw std::invalid_argument(
+        error_text({who, ": blocks of ", codec.block_values, " values in ", codec.block_bytes,
+                    " bytes, ", codec.header_bytes, " of them header"}));
 }
 
 }  // namespace detail

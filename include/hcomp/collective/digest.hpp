@@ -2,7 +2,6 @@
 /// @file
 /// Do all ranks hold the same bits? One call that answers.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
@@ -20,7 +19,9 @@ struct digest_report {
 
   /// True if all ranks hold the same bytes (or a 2^-64 accident makes it look so).
   bool same() const {
-    return std::ranges::all_of(of_rank, [&](std::uint64_t f) { return f == of_rank.front(); });
+    for (auto const fingerprint : of_rank)
+      if (fingerprint != of_rank.front()) return false;
+    return true;
   }
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/detail/own_memory.hpp>
@@ -121,12 +122,11 @@ template <Compressor C, Executor E> class encoded_vector {
 
   void require_vector(char const* who, std::span<value_type const> x) const {
     if (x.size() != values())
-      throw std::invalid_argument(std::string(who) + ": " + std::to_string(x.size()) +
-                                  " values, the encoded_vector was made for " +
-                                  std::to_string(values()));
+      throw std::invalid_argument(detail::error_text(
+          {who, ": ", x.size(), " values, the encoded_vector was made for ", values()}));
     if (!detail::can_work_on(executor_, x))
-      throw memory_error(std::string(who) + ": the " + std::to_string(x.size()) +
-                         " values are not in memory that the executor can work on");
+      throw memory_error(detail::error_text(
+          {who, ": the ", x.size(), " values are not in memory that the executor can work on"}));
   }
 
   C codec_;

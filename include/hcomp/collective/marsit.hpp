@@ -12,6 +12,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
@@ -108,9 +109,9 @@ template <class V, Transport T, Executor E> class marsit {
   static number checked(char const* what, double value) {
     auto const rounded = static_cast<number>(value);
     if (!(rounded > 0))  // NaN neither
-      throw std::invalid_argument(std::string("marsit: ") + what + " is " + detail::to_text(value) +
-                                  ", as a parameter " + detail::to_text(rounded) +
-                                  "; it must be above 0");
+      throw std::invalid_argument(
+          detail::error_text({"marsit: ", what, " is ", detail::to_text(value), ", as a parameter ",
+                              detail::to_text(rounded), "; it must be above 0"}));
     return rounded;
   }
   static plan_options exact_options(plan_options options) {

@@ -17,6 +17,7 @@
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -53,9 +54,10 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
       return std::make_unique<block_engine>(of.settings(), of, transport, options);
     if constexpr (OneRanksBit<C>)
       return std::make_unique<owner_engine<E>>(of.settings(), transport, of.executor(), options);
-    throw std::invalid_argument("plan: codec '" + std::string(C::name) +
-                                "' has no algorithm 'owner'; it has: ring, torus, direct, "
-                                "doubling, aggregator");
+    throw std::invalid_argument(
+        error_text({"plan: codec '", C::name,
+                    "' has no algorithm 'owner'; it has: ring, torus, direct, "
+                    "doubling, aggregator"}));
   }
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// An all-reduce as data: who sends which chunks to whom at which hop. Arithmetic only.
+/// An all-reduce as data: who sends which chunks to whom at which hop. Arithmetic only. Schedules are
+/// made once per plan: they are compiled for size, which takes less time.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,7 +50,7 @@ namespace detail {
 constexpr block_range one_chunk(int chunk) { return {static_cast<std::size_t>(chunk), 1}; }
 
 /// size - 1 hops each way, all between neighbours; bandwidth-optimal.
-inline schedule ring_schedule(int rank, int size) {
+[[gnu::cold]] inline schedule ring_schedule(int rank, int size) {
   ring const r{rank, size};
   schedule s{rank, size, size, {}, {}, one_chunk(r.owned())};
   for (int h = 0; h < r.hops(); ++h) {
@@ -64,7 +65,7 @@ inline schedule ring_schedule(int rank, int size) {
 /// Rings in the rows, then on the rows' parts rings in the columns, and back: the same bytes as the
 /// ring in 2 (rows + columns - 2) hops. rank = row * columns + column; part p of a row's ring is
 /// the chunks p * rows .. p * rows + rows - 1.
-inline schedule torus_schedule(int rank, int rows, int columns) {
+[[gnu::cold]] inline schedule torus_schedule(int rank, int rows, int columns) {
   int const row = rank / columns, column = rank % columns;
   ring const across{column, columns}, down{row, rows};
   auto const in_row = [&](int c) { return row * columns + c; };
@@ -91,7 +92,7 @@ inline schedule torus_schedule(int rank, int rows, int columns) {
 }
 
 /// Every rank is the server of its own chunk: all-to-all, then all-gather. Two steps of latency.
-inline schedule direct_schedule(int rank, int size) {
+[[gnu::cold]] inline schedule direct_schedule(int rank, int size) {
   schedule s{rank, size, size, {}, {}, one_chunk(rank)};
   for (int h = 1; h < size; ++h) {
     int const to = (rank + h) % size, from = (rank + size - h) % size;
@@ -104,7 +105,7 @@ inline schedule direct_schedule(int rank, int size) {
 /// Recursive doubling: log2 P exchanges of the whole vector with ranks 1, 2, 4, ... places away,
 /// for powers of two. Otherwise the first ranks pair up before, and one of each pair waits.
 /// Source: R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
-inline schedule doubling_schedule(int rank, int size) {
+[[gnu::cold]] inline schedule doubling_schedule(int rank, int size) {
   auto s = direct_schedule(rank, size);
   s.reduce.clear();
   s.reduces_all = true;
@@ -130,7 +131,7 @@ inline schedule doubling_schedule(int rank, int size) {
 }
 
 /// Rank 0 receives the vectors of all others, adds them up in the order of the ranks, and answers.
-inline schedule aggregator_schedule(int rank, int size) {
+[[gnu::cold]] inline schedule aggregator_schedule(int rank, int size) {
   block_range const all{0, 1}, nothing{};
   schedule s{rank, size, 1, {}, {}, rank == 0 ? all : nothing};
   if (rank > 0) {
@@ -149,7 +150,7 @@ inline schedule aggregator_schedule(int rank, int size) {
 /// The schedule of one rank.
 /// @throws std::invalid_argument  a torus that does not have `size` places, or `owner`, which is no
 ///                                schedule of merges
-inline schedule make_schedule(algorithm const& how, int rank, int size) {
+[[gnu::cold]] inline schedule make_schedule(algorithm const& how, int rank, int size) {
   switch (how.kind) {
     case algorithm_kind::ring: return detail::ring_schedule(rank, size);
     case algorithm_kind::direct: return detail::direct_schedule(rank, size);

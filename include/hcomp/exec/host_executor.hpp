@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <memory>
@@ -141,8 +142,8 @@ template <class Group> class basic_host_executor {
   /// @throws std::invalid_argument  threads < 1
   explicit basic_host_executor(int threads = 1) {
     if (threads < 1)
-      throw std::invalid_argument("host_executor: " + std::to_string(threads) +
-                                  " threads asked for, at least 1 is needed");
+      throw std::invalid_argument(detail::error_text(
+          {"host_executor: ", threads, " threads asked for, at least 1 is needed"}));
     if (threads > 1) crew_ = std::make_unique<detail::thread_crew>(threads - 1);
   }
 

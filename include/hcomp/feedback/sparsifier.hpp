@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
 #include <span>
 #include <stdexcept>
@@ -55,21 +56,21 @@ class sparsifier {
       : residual_(values), pending_(values), counts_(1u << digits.front().bits) {
     if (auto const* k = std::get_if<top_k>(&kept)) {
       if (k->values > values)
-        throw std::invalid_argument("sparsifier: the largest " + std::to_string(k->values) +
-                                    " values of " + std::to_string(values) + " cannot be kept");
+        throw std::invalid_argument(detail::error_text(
+            {"sparsifier: the largest ", k->values, " values of ", values, " cannot be kept"}));
       k_ = k->values;
     } else if (auto const* share = std::get_if<top_share>(&kept)) {
       if (!(share->share >= 0 && share->share <= 1))
-        throw std::invalid_argument("sparsifier: " + std::to_string(share->share) +
-                                    " is no share from 0 to 1");
+        throw std::invalid_argument(
+            detail::error_text({"sparsifier: ", share->share, " is no share from 0 to 1"}));
       auto const exact = share->share * static_cast<double>(values);
       k_ = std::min(values, static_cast<std::size_t>(std::llround(exact)));
       if (k_ == 0 && exact > 0) k_ = 1;
     } else {
       float const magnitude = std::get<threshold>(kept).magnitude;
       if (!(magnitude > 0 && is_finite(magnitude)))
-        throw std::invalid_argument("sparsifier: a threshold of " + std::to_string(magnitude) +
-                                    "; it has to be finite and above 0");
+        throw std::invalid_argument(detail::error_text(
+            {"sparsifier: a threshold of ", magnitude, "; it has to be finite and above 0"}));
       limit_ = magnitude_bits(magnitude);
     }
   }
@@ -81,8 +82,8 @@ class sparsifier {
   /// @throws std::invalid_argument  x has another size; nothing is changed
   std::size_t operator()(std::span<float> x) {
     if (x.size() != values())
-      throw std::invalid_argument("sparsifier: " + std::to_string(x.size()) +
-                                  " values, it is for " + std::to_string(values()));
+      throw std::invalid_argument(
+          detail::error_text({"sparsifier: ", x.size(), " values, it is for ", values()}));
     for (std::size_t i = 0; i < x.size(); ++i) pending_[i] = x[i] + residual_[i];
     auto const border = limit_ > 0 ? cut{limit_, x.size()} : find_cut();
     std::size_t kept = 0, ties = 0;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -61,21 +62,20 @@ namespace detail {
 template <Compressor C>
 block_origin origin_of(C const& codec, code_layout const& layout, encode_options const& options) {
   if (options.weight == 0 || options.rank < 0)
-    throw std::invalid_argument("encode: rank " + std::to_string(options.rank) + ", weight " +
-                                std::to_string(options.weight) +
-                                "; the rank must be at least 0, the weight at least 1");
+    throw std::invalid_argument(
+        error_text({"encode: rank ", options.rank, ", weight ", options.weight,
+                    "; the rank must be at least 0, the weight at least 1"}));
   if constexpr (HomomorphicSum<C>)
     if (options.weight > codec.max_summands())
       throw std::invalid_argument(
-          "encode: codec '" + std::string(C::name) + "' holds " +
-          std::to_string(codec.max_summands()) + " summands, this rank alone has weight " +
-          std::to_string(options.weight) + "; fit it with the total weight");
+          error_text({"encode: codec '", C::name, "' holds ", codec.max_summands(),
+                      " summands, this rank alone has weight ", options.weight,
+                      "; fit it with the total weight"}));
   std::size_t const words = statistics_words(codec, layout);
   if (!options.statistics.empty() && options.statistics.size() != words)
-    throw std::invalid_argument("encode: codec '" + std::string(C::name) + "' has " +
-                                std::to_string(words) + " words of statistics for " +
-                                std::to_string(layout.values) + " values, " +
-                                std::to_string(options.statistics.size()) + " were given");
+    throw std::invalid_argument(
+        error_text({"encode: codec '", C::name, "' has ", words, " words of statistics for ",
+                    layout.values, " values, ", options.statistics.size(), " were given"}));
   return {stream_of(options.key), static_cast<std::uint32_t>(options.rank), options.weight, 0,
           options.statistics.empty() ? nullptr : options.statistics.data()};
 }

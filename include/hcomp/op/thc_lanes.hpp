@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -47,14 +48,13 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
             std::uint32_t weight = 1)
       : codec_(codec), rank_(rank), weight_(weight), total_weight_(total_weight) {
     if (codec.lane_bytes() != static_cast<int>(sizeof(Lane)))
-      throw std::invalid_argument(std::string(name) + ": lanes of " + std::to_string(sizeof(Lane)) +
-                                  " bytes, codec '" + C::name + "' needs " +
-                                  std::to_string(codec.lane_bytes()));
+      throw std::invalid_argument(
+          detail::error_text({name, ": lanes of ", sizeof(Lane), " bytes, codec '", C::name,
+                              "' needs ", codec.lane_bytes()}));
     if (weight == 0 || weight > total_weight || total_weight > codec.max_summands())
-      throw std::invalid_argument(std::string(name) + ": weight " + std::to_string(weight) +
-                                  " of " + std::to_string(total_weight) + ", codec '" + C::name +
-                                  "' holds 1 to " + std::to_string(codec.max_summands()) +
-                                  "; fit it with the total weight");
+      throw std::invalid_argument(detail::error_text(
+          {name, ": weight ", weight, " of ", total_weight, ", codec '", C::name, "' holds 1 to ",
+           codec.max_summands(), "; fit it with the total weight"}));
   }
 
   C const& codec() const { return codec_; }
@@ -83,7 +83,8 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
   void calibrate(std::vector<std::uint32_t> words) {
     if (words.empty() || words.back() != 0)
-      throw nonfinite_error(std::string(name) + ": NaN or infinity on some rank; x is unchanged");
+      throw nonfinite_error(
+          detail::error_text({name, ": NaN or infinity on some rank; x is unchanged"}));
     words.pop_back();
     norms_ = std::move(words);
   }
@@ -121,14 +122,12 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   code_layout require(std::size_t values, std::size_t given) const {
     auto const layout = layout_of(codec_, values);
     if (given != lanes(values))
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
-                                  std::to_string(values) + " values, " +
-                                  std::to_string(lanes(values)) + " are needed");
+      throw std::invalid_argument(detail::error_text(
+          {name, ": ", given, " lanes for ", values, " values, ", lanes(values), " are needed"}));
     if (norms_.size() != statistics_words(codec_, layout))
-      throw std::invalid_argument(std::string(name) + ": calibrated with " +
-                                  std::to_string(norms_.size()) + " norms, " +
-                                  std::to_string(values) + " values have " +
-                                  std::to_string(statistics_words(codec_, layout)));
+      throw std::invalid_argument(
+          detail::error_text({name, ": calibrated with ", norms_.size(), " norms, ", values,
+                              " values have ", statistics_words(codec_, layout)}));
     return layout;
   }
   block_origin origin_of(std::size_t b, std::uint64_t stream, std::uint32_t weight) const {

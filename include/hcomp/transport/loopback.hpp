@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -69,8 +70,8 @@ class loopback_world {
 
   static std::size_t checked(int ranks) {
     if (ranks < 1)
-      throw std::invalid_argument("loopback_world: " + std::to_string(ranks) +
-                                  " ranks asked for, at least 1 is needed");
+      throw std::invalid_argument(detail::error_text(
+          {"loopback_world: ", ranks, " ranks asked for, at least 1 is needed"}));
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
   }
   channel& between(int from, int to) {
@@ -139,8 +140,9 @@ class loopback {
     auto& channel = world_->between(r.from, r.to);
     std::unique_lock lock(channel.mutex);
     auto const arrived = [&] {
-      return std::ranges::find(channel.messages, r.number, &loopback_world::message::number) ==
-             channel.messages.end();
+      for (auto const& message : channel.messages)
+        if (message.number == r.number) return false;
+      return true;
     };
     channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || arrived(); });
     if (!arrived()) throw_if_failed();
@@ -151,11 +153,13 @@ class loopback {
     std::unique_lock lock(channel.mutex);
     auto const mine = [&] {
       auto const found =
-          std::ranges::find(channel.receives, r.number, &loopback_world::receive::number);
+          std::find_if(channel.receives.begin(), channel.receives.end(),
+                       [&](auto const& receive) { return receive.number == r.number; });
       if (found == channel.receives.end())
-        throw transport_error(r.from, "loopback: an earlier call of rank " + std::to_string(rank_) +
-                                          " failed, it cannot receive from rank " +
-                                          std::to_string(r.from) + " any more");
+        throw transport_error(
+            r.from,
+            detail::error_text({"loopback: an earlier call of rank ", rank_,
+                                " failed, it cannot receive from rank ", r.from, " any more"}));
       return found;
     };
     channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || mine()->done; });
@@ -163,10 +167,9 @@ class loopback {
     std::size_t const came = mine()->came;
     channel.receives.erase(mine());
     if (came > r.bytes)
-      throw transport_error(r.from, "loopback: rank " + std::to_string(r.from) + " sent " +
-                                        std::to_string(came) + " bytes, rank " +
-                                        std::to_string(r.to) + " expected at most " +
-                                        std::to_string(r.bytes));
+      throw transport_error(
+          r.from, detail::error_text({"loopback: rank ", r.from, " sent ", came, " bytes, rank ",
+                                      r.to, " expected at most ", r.bytes}));
     return came;
   }
 
@@ -196,7 +199,8 @@ class loopback {
     for (auto& receive : channel.receives) {
       if (receive.done) continue;
       auto const found =
-          std::ranges::find(channel.messages, receive.tag, &loopback_world::message::tag);
+          std::find_if(channel.messages.begin(), channel.messages.end(),
+                       [&](auto const& message) { return message.tag == receive.tag; });
       if (found == channel.messages.end()) continue;
       receive.came = found->bytes.size();
       if (std::size_t const n = std::min(receive.came, receive.bytes.size()))
@@ -209,7 +213,7 @@ class loopback {
   void throw_if_failed() const {
     if (int const failed = world_->failed_rank_; failed >= 0)
       throw transport_error(
-          failed, "loopback: rank " + std::to_string(failed) + " failed: " + world_->why_);
+          failed, detail::error_text({"loopback: rank ", failed, " failed: ", world_->why_}));
   }
 
   loopback_world* world_;

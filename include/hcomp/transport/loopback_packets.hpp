@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <mutex>
@@ -42,8 +43,8 @@ class packet_world {
   };
   static std::size_t checked(int ranks) {
     if (ranks < 1)
-      throw std::invalid_argument("packet_world: " + std::to_string(ranks) +
-                                  " ranks asked for, at least 1 is needed");
+      throw std::invalid_argument(
+          detail::error_text({"packet_world: ", ranks, " ranks asked for, at least 1 is needed"}));
     return static_cast<std::size_t>(ranks);
   }
   std::vector<inbox> inboxes_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <span>
@@ -44,8 +45,8 @@ template <PacketLink L> class lossy_packets {
  private:
   static std::uint64_t limit_of(double loss) {
     if (!(loss >= 0 && loss <= 1))
-      throw std::invalid_argument("lossy_packets: a loss of " + std::to_string(loss) +
-                                  " of all packets; 0 to 1 is possible");
+      throw std::invalid_argument(detail::error_text(
+          {"lossy_packets: a loss of ", loss, " of all packets; 0 to 1 is possible"}));
     return static_cast<std::uint64_t>(loss * 0x1p32);
   }
 

@@ -11,6 +11,7 @@
 #include <hcomp/codec/detail/lhc_peel.hpp>
 #include <hcomp/codec/detail/sparse_lanes.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
@@ -53,9 +54,8 @@ class lhc_plan {
                               std::uint64_t seed) {
     std::size_t const cells = cells_for(marked, cells_per_value);
     if (cells > 0x7fffffff)
-      throw std::invalid_argument(std::string(name) + ": " + std::to_string(marked) +
-                                  " values in " + std::to_string(cells_per_value) +
-                                  " cells each, 2^31 can be counted");
+      throw std::invalid_argument(error_text({name, ": ", marked, " values in ", cells_per_value,
+                                              " cells each, 2^31 can be counted"}));
     return {seed, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
   }
 
@@ -187,10 +187,10 @@ class lhc_plan {
 /// @throws wire_error  there are some
 inline void require_empty(char const* name, std::size_t strange, std::size_t cells) {
   if (strange > 0)
-    throw wire_error(std::string(name) + ": " + std::to_string(strange) + " of " +
-                     std::to_string(cells) +
-                     " cells hold what the index does not explain; did all ranks encode what "
-                     "they marked, by the same settings and step?");
+    throw wire_error(
+        error_text({name, ": ", strange, " of ", cells,
+                    " cells hold what the index does not explain; did all ranks encode what "
+                    "they marked, by the same settings and step?"}));
 }
 template <class Lane> void require_empty(char const* name, std::span<Lane const> sketch) {
   auto const zeros = std::count(sketch.begin(), sketch.end(), Lane{0});

@@ -12,6 +12,7 @@
 #include <hcomp/codec/detail/sign_simd.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -99,9 +100,8 @@ HCOMP_HD void for_owners_of_word(owner_node const* tree, std::size_t ranks, std:
 
 inline void require_owner_ranks(char const* who, std::size_t ranks) {
   if (ranks < 1 || ranks > max_owner_ranks)
-    throw std::invalid_argument(std::string(who) + ": " + std::to_string(ranks) +
-                                " ranks, it can choose among 1 to " +
-                                std::to_string(max_owner_ranks));
+    throw std::invalid_argument(
+        error_text({who, ": ", ranks, " ranks, it can choose among 1 to ", max_owner_ranks}));
 }
 
 }  // namespace hcomp::detail

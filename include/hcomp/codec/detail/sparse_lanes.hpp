@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/lhc_index.hpp>
 #include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <span>
@@ -42,10 +43,10 @@ template <class Lane>
 lhc_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
                                  sparse_options const& options) {
   if (options.ranks == 0)
-    throw std::invalid_argument(std::string(name) + ": 0 ranks to be summed, at least 1 is needed");
+    throw std::invalid_argument(error_text({name, ": 0 ranks to be summed, at least 1 is needed"}));
   if (exponent == nonfinite_exponent &&
       (!lhc_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
-    throw nonfinite_error(std::string(name) + ": NaN or infinity on some rank; x is unchanged");
+    throw nonfinite_error(error_text({name, ": NaN or infinity on some rank; x is unchanged"}));
   return {exponent, options.ranks,
           options.result == reduction::mean ? options.ranks : std::uint32_t{1}};
 }
@@ -58,12 +59,11 @@ lhc_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
 inline void require_lanes(char const* name, std::size_t values, std::size_t united,
                           std::size_t given, std::size_t needed) {
   if (values != united)
-    throw std::invalid_argument(std::string(name) + ": " + std::to_string(values) +
-                                " values, but the ranks' index is of " + std::to_string(united));
+    throw std::invalid_argument(
+        error_text({name, ": ", values, " values, but the ranks' index is of ", united}));
   if (given != needed)
-    throw std::invalid_argument(std::string(name) + ": " + std::to_string(given) + " lanes for " +
-                                std::to_string(values) + " values, " + std::to_string(needed) +
-                                " are needed");
+    throw std::invalid_argument(
+        error_text({name, ": ", given, " lanes for ", values, " values, ", needed, " are needed"}));
 }
 
 /// x[i] as a lane.
@@ -72,9 +72,9 @@ template <class Lane>
 Lane checked_lane(char const* name, lhc_numbers<Lane> const& numbers, float const* x,
                   std::size_t i) {
   if (!numbers.has_room_for(x[i]))
-    throw std::invalid_argument(std::string(name) + ": value " + std::to_string(i) + " is " +
-                                std::to_string(x[i]) +
-                                ", larger than all that were marked; has x changed since?");
+    throw std::invalid_argument(
+        error_text({name, ": value ", i, " is ", x[i],
+                    ", larger than all that were marked; has x changed since?"}));
   return numbers.lane(x[i]);
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -82,10 +83,9 @@ class rounding_costs {
 inline thc_table make_thc_table(int bits, int granularity, double truncation) {
   if (bits < 1 || bits > 8 || granularity < (1 << bits) - 1 || granularity > 255 ||
       !(truncation > 0 && truncation < 1))
-    throw std::invalid_argument("make_thc_table: " + std::to_string(bits) + " bits, granularity " +
-                                std::to_string(granularity) + ", truncation " +
-                                std::to_string(truncation) +
-                                "; 1 to 8 bits b, 2^b - 1 to 255, and 0 to 1 are possible");
+    throw std::invalid_argument(detail::error_text(
+        {"make_thc_table: ", bits, " bits, granularity ", granularity, ", truncation ", truncation,
+         "; 1 to 8 bits b, 2^b - 1 to 255, and 0 to 1 are possible"}));
   thc_table table;
   table.bits = bits;
   table.granularity = granularity;

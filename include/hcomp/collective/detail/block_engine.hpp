@@ -16,6 +16,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -36,15 +37,15 @@ class block_engine final : public sum_engine {
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach the executor's memory
-  block_engine(sum_engine_settings const& made_for, code_work& work, any_transport& transport,
-               plan_options const& options)
+  [[gnu::cold]] block_engine(sum_engine_settings const& made_for, code_work& work,
+                             any_transport& transport, plan_options const& options)
       : sum_engine(made_for, transport, options),
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),
         schedule_(make_schedule(options.how, transport.rank(), transport.size())),
-        reduce_(schedule_.reduce, transport, options.tag, [this](auto c) { return segments(c); }),
-        gather_(schedule_.gather, transport, options.tag, [this](auto c) { return segments(c); }),
+        reduce_(schedule_.reduce, transport, options.tag, cutter{*this}),
+        gather_(schedule_.gather, transport, options.tag, cutter{*this}),
         incoming_bytes_(rounded(most_incoming())),
         statistics_(work.allocate(2 * statistics_bytes())),
         memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
@@ -148,6 +149,11 @@ class block_engine final : public sum_engine {
       cut.push_back({first, std::min(most, all.end() - first)});
     return cut;
   }
+  /// For hop_pipeline, which is compiled once for it.
+  struct cutter {
+    block_engine const& engine;
+    auto operator()(block_range chunks) const { return engine.segments(chunks); }
+  };
 
   // ---- what is done with blocks -------------------------------------------------------------
   void ready_to_move() {
@@ -199,9 +205,8 @@ class block_engine final : public sum_engine {
   /// Blocks that do not travel narrow have as many bytes in their message as in memory.
   void require_length(hop const& h, std::size_t number, block_range range, std::size_t came) const {
     if (!is_narrow_ && came != layout_.bytes(range))
-      throw wire_error("hop " + std::to_string(number) + ": rank " + std::to_string(h.from) +
-                       " sent " + std::to_string(came) + " bytes, " +
-                       std::to_string(layout_.bytes(range)) + " were expected");
+      throw wire_error(error_text({"hop ", number, ": rank ", h.from, " sent ", came, " bytes, ",
+                                   layout_.bytes(range), " were expected"}));
   }
 
   // ---- the two walks ------------------------------------------------------------------------

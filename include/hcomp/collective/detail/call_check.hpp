@@ -13,6 +13,7 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/options.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
@@ -239,7 +240,7 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
 }
 
 /// Word i of a record, for people.
-inline std::string common_text(call_record const& r, std::size_t i) {
+[[gnu::cold]] inline std::string common_text(call_record const& r, std::size_t i) {
   if (i == 0) return to_text(r.what);
   if (i >= 4 && i < 8) return to_text(r.parameters[i - 4]);
   if (i >= 8 && i < 11)
@@ -253,7 +254,7 @@ inline std::string common_text(call_record const& r, std::size_t i) {
 /// @throws disagreement_error     the records contradict each other
 /// @throws std::invalid_argument  some rank refused its own arguments; memory_error among them
 inline void require_agreement(std::span<call_record const> all) {
-  auto const who = [&] { return std::string(to_text(all[0].what)) + ": "; };
+  auto const who = [&] { return error_text({to_text(all[0].what), ": "}); };
   auto const first = common_words(all[0]);
   std::size_t differs = first.size(), where = 0;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -266,16 +267,15 @@ inline void require_agreement(std::span<call_record const> all) {
     }
   }
   if (differs < first.size())
-    throw disagreement_error(who() + "ranks disagree on " + common_names[differs] +
-                             ": rank 0 has " + common_text(all[0], differs) + ", rank " +
-                             std::to_string(where) + " has " + common_text(all[where], differs));
+    throw disagreement_error(error_text({who(), "ranks disagree on ", common_names[differs],
+                                         ": rank 0 has ", common_text(all[0], differs), ", rank ",
+                                         where, " has ", common_text(all[where], differs)}));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     auto const& one = all[rank];
     if (one.refused == complaint::none) continue;
-    auto const text = who() + "on rank " + std::to_string(rank) + " " + to_text(one.refused) +
-                      " (x has " + std::to_string(one.values) + " values, the plan " +
-                      std::to_string(one.plan_values) + ", the weight is " +
-                      std::to_string(one.weight) + ")";
+    auto const text =
+        error_text({who(), "on rank ", rank, " ", to_text(one.refused), " (x has ", one.values,
+                    " values, the plan ", one.plan_values, ", the weight is ", one.weight, ")"});
     if (one.refused == complaint::memory) throw memory_error(text);
     throw std::invalid_argument(text);
   }
@@ -287,10 +287,9 @@ inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_recor
   std::uint64_t total = 0;
   for (auto const& record : all) total += record.weight;
   if (total > codec.max_summands)
-    throw std::invalid_argument(
-        std::string(to_text(all[0].what)) + ": codec '" + std::string(codec.name) + "' holds " +
-        std::to_string(codec.max_summands) + " summands, the ranks' weights add up to " +
-        std::to_string(total) + "; fit it: fit(codec, " + std::to_string(total) + ")");
+    throw std::invalid_argument(error_text(
+        {to_text(all[0].what), ": codec '", codec.name, "' holds ", codec.max_summands,
+         " summands, the ranks' weights add up to ", total, "; fit it: fit(codec, ", total, ")"}));
   return total;
 }
 

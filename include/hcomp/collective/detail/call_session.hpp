@@ -10,6 +10,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -100,8 +101,8 @@ class call_session {
   /// @throws std::invalid_argument  always and on all ranks alike, unless `start` throws before
   report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
     start(what, given, call);
-    throw std::invalid_argument(std::string(to_text(what)) + ": codec '" +
-                                std::string(codec_.name) + "' takes no feedback");
+    throw std::invalid_argument(
+        error_text({to_text(what), ": codec '", codec_.name, "' takes no feedback"}));
   }
 
   report done(report figures) const {

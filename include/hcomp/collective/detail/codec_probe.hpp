@@ -13,6 +13,7 @@
 #include <hcomp/collective/detail/owned_bits.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
@@ -60,8 +61,8 @@ template <HomomorphicSum C, Executor E> class codec_probe {
         layout_(layout_of(codec, values)),
         seconds_(seconds) {
     if (ranks < 1 || values < 1)
-      throw std::invalid_argument("measure_codec: " + std::to_string(values) + " values, " +
-                                  std::to_string(ranks) + " ranks; at least 1 is needed of both");
+      throw std::invalid_argument(error_text(
+          {"measure_codec: ", values, " values, ", ranks, " ranks; at least 1 is needed of both"}));
     values_ = buffer(values * sizeof(value_type));
     decoded_ = buffer(values * sizeof(value_type));
     code_ = buffer(layout_.bytes());

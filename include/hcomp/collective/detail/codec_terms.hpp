@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,8 +37,8 @@ codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_
   std::copy(parameters.begin(), parameters.end(), terms.parameters.begin());
   for (double const parameter : parameters)
     if (!std::isfinite(parameter))
-      throw std::invalid_argument("plan: codec '" + std::string(terms.name) + "' has a parameter " +
-                                  std::to_string(parameter));
+      throw std::invalid_argument(
+          error_text({"plan: codec '", terms.name, "' has a parameter ", parameter}));
   return terms;
 }
 

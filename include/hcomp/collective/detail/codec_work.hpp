@@ -14,6 +14,7 @@
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -87,10 +88,9 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     auto const& layout = this->layout();
     auto const wanted = layout_of(codec, layout.values, sharers_);
     if (wanted.block_bytes != layout.block_bytes || wanted.block_values != layout.block_values)
-      throw std::invalid_argument(
-          "set_codec: blocks of " + std::to_string(wanted.block_values) + " values in " +
-          std::to_string(wanted.block_bytes) + " bytes, the plan was made for " +
-          std::to_string(layout.block_values) + " in " + std::to_string(layout.block_bytes));
+      throw std::invalid_argument(error_text(
+          {"set_codec: blocks of ", wanted.block_values, " values in ", wanted.block_bytes,
+           " bytes, the plan was made for ", layout.block_values, " in ", layout.block_bytes}));
     codec_ = codec;
   }
 

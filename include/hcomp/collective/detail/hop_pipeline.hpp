@@ -46,8 +46,8 @@ class hop_pipeline {
   /// @param segments_end_with_chunks  no segment has blocks of two chunks; then a hop can pass on
   ///                                  some of the chunks that the one before has received
   template <class Cut>
-  hop_pipeline(std::vector<hop> const& hops, any_transport& transport, tag_t tag, Cut const& cut,
-               bool segments_end_with_chunks = false)
+  [[gnu::cold]] hop_pipeline(std::vector<hop> const& hops, any_transport& transport, tag_t tag,
+                             Cut const& cut, bool segments_end_with_chunks = false)
       : transport_(&transport), tag_(tag), sends_at_once_(depend_on_nothing(hops)) {
     for (hop const& h : hops)
       hops_.push_back({h.to, h.from, cut(h.send), cut(h.receive), h.send == h.receive, false});
@@ -105,7 +105,7 @@ class hop_pipeline {
   };
 
   /// True if no hop sends what an earlier one has changed, or changes itself what it sends.
-  static bool depend_on_nothing(std::vector<hop> const& hops) {
+  [[gnu::cold]] static bool depend_on_nothing(std::vector<hop> const& hops) {
     for (std::size_t h = 0; h < hops.size(); ++h)
       for (std::size_t i = 0; i < hops.size(); ++i) {
         block_range const &sent = hops[h].send, &changed = hops[i].receive;

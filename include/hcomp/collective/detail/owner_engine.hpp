@@ -15,6 +15,7 @@
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/wire_tags.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -98,8 +99,8 @@ template <Executor E> class owner_engine final : public sum_engine {
   /// @throws std::invalid_argument  on all ranks alike
   report refuse(operation what, call_arguments const& given, call_options const& call) {
     session_.start(what, given, call);
-    throw std::invalid_argument(std::string(to_text(what)) +
-                                ": algorithm 'owner' knows only all_reduce");
+    throw std::invalid_argument(
+        error_text({to_text(what), ": algorithm 'owner' knows only all_reduce"}));
   }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
   /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
@@ -204,9 +205,8 @@ template <Executor E> class owner_engine final : public sum_engine {
       std::size_t const sender = from(h), expected = message(group, sender).size();
       std::size_t const came = transport().wait(receives_[group * (ranks_ - 1) + h - 1]);
       if (came != expected)
-        throw wire_error("all_reduce: rank " + std::to_string(sender) + " sent " +
-                         std::to_string(came) + " bytes, " + std::to_string(expected) +
-                         " were expected");
+        throw wire_error(error_text(
+            {"all_reduce: rank ", sender, " sent ", came, " bytes, ", expected, " were expected"}));
     }
     watch.add_to(figures.seconds_communicate);
   }

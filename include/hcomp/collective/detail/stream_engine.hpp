@@ -21,6 +21,7 @@
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/wire_tags.hpp>
@@ -129,9 +130,9 @@ class stream_engine : public engine_base {
   // ---- what is agreed on --------------------------------------------------------------------
   static algorithm const& checked(algorithm const& how, codec_terms const& codec) {
     if (how.kind == algorithm_kind::doubling || how.kind == algorithm_kind::owner)
-      throw std::invalid_argument("plan: codec '" + std::string(codec.name) +
-                                  "' has no algorithm '" + how.name() +
-                                  "'; it has: ring, torus, direct, aggregator");
+      throw std::invalid_argument(
+          error_text({"plan: codec '", codec.name, "' has no algorithm '", how.name(),
+                      "'; it has: ring, torus, direct, aggregator"}));
     return how;
   }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <span>
@@ -49,7 +50,7 @@ template <class T>
 std::uint64_t restore_state(char const* who, std::uint16_t kind, std::span<std::byte const> saved,
                             std::vector<T>& values) {
   auto const refuse = [&](std::string const& what) {
-    throw std::invalid_argument(std::string(who) + ": cannot restore: " + what);
+    throw std::invalid_argument(error_text({who, ": cannot restore: ", what}));
   };
   saved_state_header const expected;
   if (saved.size() < sizeof(expected))

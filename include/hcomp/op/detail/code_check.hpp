@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -25,14 +26,13 @@ inline bool overlap(void const* a, std::size_t a_bytes, void const* b, std::size
 /// @throws std::invalid_argument  a code of the wrong size or overlapping the values
 inline void require_code(char const* who, std::string_view codec, std::size_t given,
                          std::size_t needed, std::size_t values, bool overlapping) {
-  std::string const start = std::string(who) + ": codec '" + std::string(codec) + "', ";
+  auto const start = [&] { return error_text({who, ": codec '", codec, "', "}); };
   if (given != needed)
-    throw std::invalid_argument(start + "a code of " + std::to_string(given) + " bytes, " +
-                                std::to_string(needed) + " are needed for " +
-                                std::to_string(values) + " values");
+    throw std::invalid_argument(error_text(
+        {start(), "a code of ", given, " bytes, ", needed, " are needed for ", values, " values"}));
   if (overlapping)
-    throw std::invalid_argument(start + "the code of " + std::to_string(given) +
-                                " bytes overlaps the " + std::to_string(values) + " values");
+    throw std::invalid_argument(
+        error_text({start(), "the code of ", given, " bytes overlaps the ", values, " values"}));
 }
 
 /// What some blocks say, in a form that ranks can compare. Without padding: it is sent as bytes.
@@ -132,21 +132,17 @@ inline code_findings check_code(std::uint8_t codec, code_layout const& layout, b
 inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
                           nonfinite_policy policy, code_layout const& layout) {
   auto const where = [&](std::uint64_t block) {
-    std::uint64_t const first = block * layout.block_values;
-    return "block " + std::to_string(block) + " (values " + std::to_string(first) + " to " +
-           std::to_string(
-               first +
-               static_cast<std::uint64_t>(layout.values_in(static_cast<std::size_t>(block))) - 1) +
-           ")";
+    std::size_t const b = static_cast<std::size_t>(block), first = b * layout.block_values;
+    auto const last = first + static_cast<std::size_t>(layout.values_in(b)) - 1;
+    return error_text({"block ", block, " (values ", first, " to ", last, ")"});
   };
   if (found.damaged != code_findings::nowhere)
-    throw wire_error(std::string(who) + ": codec '" + std::string(codec) + "', " +
-                     where(found.damaged) + ": " + to_text(static_cast<block_fault>(found.fault)));
+    throw wire_error(error_text({who, ": codec '", codec, "', ", where(found.damaged), ": ",
+                                 to_text(static_cast<block_fault>(found.fault))}));
   if (found.nonfinite != code_findings::nowhere && policy == nonfinite_policy::throw_error)
-    throw nonfinite_error(std::string(who) + ": NaN or infinity on some rank, first in " +
-                          where(found.nonfinite) + " of " + std::to_string(layout.values) +
-                          " values, " + std::to_string(found.nonfinite_blocks) +
-                          " blocks concerned; x is unchanged");
+    throw nonfinite_error(error_text(
+        {who, ": NaN or infinity on some rank, first in ", where(found.nonfinite), " of ",
+         layout.values, " values, ", found.nonfinite_blocks, " blocks concerned; x is unchanged"}));
 }
 
 }  // namespace hcomp::detail

@@ -2,6 +2,7 @@
 /// @file
 /// The one check of a peer's number that every transport and link makes.
 
+#include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -13,9 +14,8 @@ namespace hcomp::detail {
 /// @throws std::invalid_argument  peer outside the ranks
 inline void require_peer(char const* call, int peer, int ranks, char const* group) {
   if (peer < 0 || peer >= ranks)
-    throw std::invalid_argument(std::string(call) + ": peer " + std::to_string(peer) +
-                                ", but the " + group + " has " + std::to_string(ranks) +
-                                " ranks (0 to " + std::to_string(ranks - 1) + ")");
+    throw std::invalid_argument(error_text({call, ": peer ", peer, ", but the ", group, " has ",
+                                            ranks, " ranks (0 to ", ranks - 1, ")"}));
 }
 
 }  // namespace hcomp::detail
