@@ -49,7 +49,7 @@ template <class T> class automatic_contender final : public contender<T> {
   automatic_contender(std::string const& transport_name, std::size_t values,
                       hcomp::any_transport& transport, hcomp::automatic_options const& how,
                       int threads)
-      : executor_(threads), plan_(values, transport, executor_, how) {
+      : executor_(threads), plan_(values, transport, executor_, how, hcomp::codec_rows<T>()) {
     auto const& chosen = plan_.chosen();
     this->name = {"automatic", "chosen", transport_name};
     this->remark = "automatic took " + hcomp::to_text(chosen) + " expected";
@@ -67,7 +67,7 @@ template <class T> class automatic_contender final : public contender<T> {
 
  private:
   hcomp::host_executor executor_;
-  hcomp::automatic_plan<T, hcomp::any_transport, hcomp::host_executor> plan_;
+  hcomp::automatic_plan<T> plan_;
 };
 
 template <class T>

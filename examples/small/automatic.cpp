@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
 
     hcomp::automatic_options options;
     options.allowed.codecs = {"identity", "float_cast:fp16"};  // by itself it allows no loss
-    hcomp::automatic_plan<float, hcomp::mpi::transport, hcomp::host_executor> plan(
-        gradient.size(), transport, executor, options);
+    hcomp::automatic_plan<float> plan(gradient.size(), transport, executor, options);
     plan.all_reduce(gradient);
 
     if (transport.rank() == 0) {

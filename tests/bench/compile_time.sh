@@ -43,8 +43,8 @@ with_plans() {
 one='hcomp::plan signs(x.size(), hcomp::sign<>{}, transport, executor); signs.all_reduce(x);'
 thc='hcomp::plan levels(x.size(), hcomp::thc<>{}, transport, executor); levels.all_reduce(x);'
 half='hcomp::plan halves(x.size(), hcomp::float_cast<hcomp::float16>{}, transport, executor); halves.all_reduce(x);'
-any='hcomp::automatic_plan<float, hcomp::loopback, hcomp::host_executor>
-  plan(x.size(), transport, executor); plan.all_reduce(x);'
+named='auto plan = hcomp::make_plan<float>("sign", x.size(), transport, executor); plan.all_reduce(x);'
+any='hcomp::automatic_plan<float> plan(x.size(), transport, executor); plan.all_reduce(x);'
 
 {
   printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \
@@ -54,3 +54,4 @@ echo '#include <hcomp/hcomp.hpp>' | measure '#include <hcomp/hcomp.hpp>, -O2' -O
 with_plans "$one" | measure 'one plan (sign), -O2' -O2
 with_plans "$one $thc $half" | measure 'three plans (sign, thc, fp16), -O2' -O2
 with_plans "$any" | measure 'automatic_plan, -O2' -O2
+with_plans "$named" | measure 'make_plan, -O2' -O2

@@ -7,6 +7,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/automatic.hpp>
 #include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -22,7 +23,12 @@ using namespace hcomp::testing;
 
 namespace {
 
-using automatic = automatic_plan<float, loopback, host_executor>;
+/// Which may choose among all codecs.
+struct automatic : automatic_plan<float> {
+  automatic(std::size_t values, loopback& transport, host_executor& executor,
+            automatic_options const& options)
+      : automatic_plan(values, transport, executor, options, codec_rows<float>()) {}
+};
 constexpr std::size_t many = 100'001;
 measure_options const brief{.values = 40'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
 
@@ -35,6 +41,12 @@ cost_table in_favour_of(std::string const& codec, int ranks) {
     costs.codecs.push_back({C::name, cost});
   });
   return costs;
+}
+
+std::vector<std::string> all_codecs() {
+  std::vector<std::string> names;
+  builtin_codecs<float>::for_each([&]<class C>() { names.push_back(C::name); });
+  return names;
 }
 
 std::vector<std::vector<float>> inputs(int ranks) {
@@ -61,7 +73,7 @@ std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algo
 TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every rank") {
   call_options const call{.seed = 5, .step = 2, .result = reduction::mean};
   for (int const ranks : {1, 3, 4})
-    for (auto const& name : all_codecs<float>())
+    for (auto const& name : all_codecs())
       for (auto const& how : all_algorithms()) {
         if (how.kind == algorithm_kind::owner && name != "sign") continue;
         CAPTURE(ranks);
@@ -70,7 +82,7 @@ TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every ra
         auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
           host_executor executor;
           automatic plan(many, transport, executor,
-                         {.allowed = {all_codecs<float>(), {how}},
+                         {.allowed = {all_codecs(), {how}},
                           .magnitude = 0.25,
                           .costs = in_favour_of(name, ranks)});
           CHECK(plan.chosen().codec == name);
@@ -90,7 +102,7 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
     auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
       host_executor executor(transport.rank() == 0 ? 2 : 1);
       automatic plan(many, transport, executor,
-                     {.allowed = {.codecs = all_codecs<float>()}, .measuring = brief});
+                     {.allowed = {.codecs = all_codecs()}, .measuring = brief});
       plan.all_reduce(mine);
       auto& reason = reasons[static_cast<std::size_t>(transport.rank())];
       for (auto const& one : plan.choices()) reason += to_text(one) + "\n";
@@ -106,12 +118,48 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
 TEST_CASE("automatic_plan: loses nothing unless told that it may") {
   run_ranks(2, [](loopback& transport) {
     host_executor executor;
-    automatic plan(1000, transport, executor, {.measuring = brief});
+    automatic_plan<float> plan(1000, transport, executor, {.measuring = brief});
     for (auto const& one : plan.choices()) CHECK(one.codec == "identity");
     std::vector<float> x(1000, 0.125f);
     plan.all_reduce(x);
     CHECK(x == std::vector<float>(1000, 0.25f));
   });
+}
+
+TEST_CASE("automatic_plan: without other rows it has the codecs that only round") {
+  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+    host_executor executor;
+    automatic_plan<float>(10, transport, executor,
+                          {.allowed = {.codecs = {"fp16", "bf16"}}, .measuring = brief});
+    automatic_plan<float>(10, transport, executor, {.allowed = {.codecs = {"sign"}}});
+  });
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  CHECK(outcomes[0].text ==
+        "no codec is called 'sign'; hcomp has: identity, fp16, bf16; automatic_plan has more if it "
+        "is given codec_rows");
+}
+
+TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, too") {
+  std::vector<std::string> const allowed{"error_bounded:0.25", "inceptionn:8", "thc:bits=2",
+                                         "thc:bits=4", "sign:0.5"};
+  for (auto const& name : allowed) {
+    CAPTURE(name);
+    auto const x = on_ranks(inputs(3), [&](loopback& transport, auto& mine) {
+      host_executor executor;
+      automatic const measured(many, transport, executor,
+                               {.allowed = {allowed, all_algorithms()}, .measuring = brief});
+      // those of variable rate have ring, torus and direct
+      CHECK(measured.choices().size() == 2 * 3 + 3 * 4 + 1);
+      auto costs = measured.costs();
+      CHECK(costs.of("thc:bits=2").one_bits < costs.of("thc:bits=4").one_bits);
+      for (auto& row : costs.codecs) row.cost.encode = row.codec == name ? 1e-9 : 1;
+      automatic plan(many, transport, executor,
+                     {.allowed = {allowed, all_algorithms()}, .costs = costs});
+      CHECK(plan.chosen().codec == name);
+      plan.all_reduce(mine, {.seed = 5});
+    });
+    for (auto const& one : x) CHECK(first_difference(one, x[0]) == nowhere);
+  }
 }
 
 TEST_CASE("automatic_plan: no values, and one") {
@@ -189,8 +237,7 @@ TEST_CASE("automatic_plan: counters have room for the weights that are announced
 TEST_CASE("automatic_plan: other values and settings of plan and calls are passed on") {
   run_ranks(2, [](loopback& transport) {
     host_executor executor;
-    automatic_plan<double, loopback, host_executor> doubles(3, transport, executor,
-                                                            {.measuring = brief});
+    automatic_plan<double> doubles(3, transport, executor, {.measuring = brief});
     std::vector<double> x{1e300, 1, -1};
     doubles.all_reduce(x, {.result = reduction::mean});
     CHECK(x == std::vector<double>{1e300, 1, -1});
@@ -214,9 +261,13 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
   };
   auto const unknown = outcomes(10, {.allowed = {.codecs = {"identity", "gzip"}}});
   CHECK(all_ended_alike(unknown, "invalid_argument"));
-  CHECK(unknown[0].text ==
-        "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
-        "float_cast:bf16, sign, sign_count, thc, uniform_thc");
+  CHECK(unknown[0].text == "no codec is called 'gzip'; hcomp has: " + codec_rows<float>().names());
+  auto const setting = outcomes(10, {.allowed = {.codecs = {"thc:bits=9"}}});
+  CHECK(all_ended_alike(setting, "invalid_argument"));
+  CHECK(setting[0].text == "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");
+  auto const unmeasured = outcomes(10, {.allowed = {.codecs = {"lossless"}}, .measuring = brief});
+  CHECK(all_ended_alike(unmeasured, "invalid_argument"));
+  CHECK(unmeasured[0].text == "nobody knows what codec 'lossless' costs");
 
   auto costs = in_favour_of("sign", 2);
   std::erase_if(costs.codecs, [](auto const& row) { return row.codec == "sign_count"; });

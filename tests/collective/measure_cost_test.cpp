@@ -4,6 +4,8 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/automatic.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
@@ -57,7 +59,7 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
     run_ranks(ranks, [&](loopback& transport) {
       host_executor executor(transport.rank() == 0 ? 2 : 1);
       tables[static_cast<std::size_t>(transport.rank())] =
-          measure_costs<float>(names, executor, transport, brief);
+          measure_costs(codec_rows<float>(), names, executor, transport, brief);
     });
     for (auto const& table : tables) {
       CHECK(figures_of(table.link) == figures_of(tables[0].link));
@@ -82,10 +84,30 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
   }
 }
 
+TEST_CASE("measure_codec: codes of variable rate are as long as those of values from -1 to 1") {
+  host_executor executor;
+  for (int const ranks : {1, 5}) {
+    CAPTURE(ranks);
+    auto const coarse = measure_codec(error_bounded_stream({.bound = 0.1}), executor, ranks, brief),
+               fine = measure_codec(error_bounded_stream({.bound = 0.001}), executor, ranks, brief);
+    check_possible(figures_of(coarse));
+    check_possible(figures_of(fine));
+    CHECK(coarse.bytes_per_value() > 0.25);
+    CHECK(coarse.bytes_per_value() < fine.bytes_per_value());
+    CHECK(fine.bytes_per_value() < 4);
+    CHECK(coarse.encode > 0);
+    CHECK((coarse.merge > 0) == (ranks > 1));
+    CHECK(coarse.decode > 0);
+    CHECK(coarse.goes_with(algorithm_kind::ring));
+    CHECK(!coarse.goes_with(algorithm_kind::doubling));
+  }
+}
+
 TEST_CASE("measure_costs: codecs are as large as the total weight that they are fitted to") {
   run_ranks(2, [](loopback& transport) {
     host_executor executor;
-    auto const costs = measure_costs<float>({"sign_count"}, executor, transport, brief, 1000);
+    auto const costs =
+        measure_costs(codec_rows<float>(), {"sign_count"}, executor, transport, brief, 1000);
     CHECK(costs.of("sign_count").block_bytes == 32 + 10 * 8192 / 8);
   });
 }
@@ -117,10 +139,8 @@ TEST_CASE("measure_costs: wrong arguments are refused with their values") {
         "measure_codec: 0 values, 2 ranks; at least 1 is needed of both");
   auto const outcomes = outcomes_on(2, [](loopback& transport) {
     host_executor mine;
-    measure_costs<float>({"identity", "gzip"}, mine, transport, brief);
+    measure_costs(codec_rows<float>(), {"identity", "gzip"}, mine, transport, brief);
   });
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
-  CHECK(outcomes[0].text ==
-        "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, "
-        "float_cast:bf16, sign, sign_count, thc, uniform_thc");
+  CHECK(outcomes[0].text == "no codec is called 'gzip'; hcomp has: " + codec_rows<float>().names());
 }

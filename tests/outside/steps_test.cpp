@@ -65,3 +65,21 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
       for (auto const& one : found) CHECK(first_difference(one, exact) == nowhere);
     }
 }
+
+TEST_CASE("a codec from outside: is chosen where it is expected to be quickest") {
+  codec_table<float> rows({outside::steps_row<float>()});
+  run_ranks(3, [&](loopback& transport) {
+    host_executor executor;
+    automatic_plan<float> sum(
+        1000, transport, executor,
+        {.allowed = {.codecs = {"steps:0.5", "steps:0.25"}},
+         .measuring = {.values = 10'000, .codec_seconds = 1e-3, .link_seconds = 1e-2}},
+        rows);
+    CHECK(sum.choices().size() == 2 * 4);
+    CHECK(sum.chosen().codec.starts_with("steps:0."));
+    CHECK(sum.costs().of("steps:0.5").block_bytes == 32 + 4 * 1024);
+    std::vector<float> x(1000, 1.5f);
+    sum.all_reduce(x);
+    CHECK(x == std::vector<float>(1000, 4.5f));
+  });
+}

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The codecs hcomp has. One line here gives a new codec its laws, its MPI op and its place in the
-/// examples' `--codec`.
+/// Types of the codecs of blocks that hcomp has, for tests and for programs that make typed plans,
+/// such as those on devices. Codecs are chosen by name at run time from codec_rows.
 
 #include <hcomp/codec/float_cast.hpp>
 #include <hcomp/codec/identity.hpp>

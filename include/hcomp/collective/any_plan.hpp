@@ -98,8 +98,8 @@ template <class V> class any_plan {
   using value_type = V;
 
   /// @param codec      its name and settings, as make_plan takes them
-  /// @param transport  what `body` uses, if it is to be kept with it; or none
-  any_plan(std::string codec, std::unique_ptr<any_transport> transport,
+  /// @param transport  what `body` uses
+  any_plan(std::string codec, detail::kept_transport transport,
            std::unique_ptr<detail::plan_body<V>> body)
       : codec_(std::move(codec)), transport_(std::move(transport)), body_(std::move(body)) {}
 
@@ -140,7 +140,7 @@ template <class V> class any_plan {
 
  private:
   std::string codec_;
-  std::unique_ptr<any_transport> transport_;
+  detail::kept_transport transport_;
   std::unique_ptr<detail::plan_body<V>> body_;
 };
 

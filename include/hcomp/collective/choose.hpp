@@ -8,8 +8,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <hcomp/codec/detail/owner_tree.hpp>
-#include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/sign.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
@@ -28,15 +26,7 @@ inline std::vector<std::string> full_precision_codecs() { return {"identity"}; }
 inline std::vector<std::string> half_precision_codecs() {
   return {"identity", "float_cast:fp16", "float_cast:bf16"};
 }
-/// The names of all codecs that hcomp has for values of type V.
-template <class V = float> std::vector<std::string> all_codecs() {
-  std::vector<std::string> names;
-  builtin_codecs<V>::for_each([&]<class C>() {
-    if (std::find(names.begin(), names.end(), C::name) == names.end()) names.push_back(C::name);
-  });
-  return names;
-}
-/// Ring, torus, direct, doubling and, for codec `sign`, owner.
+/// Ring, torus, direct, doubling and, for codecs that it suits, owner.
 inline std::vector<algorithm> all_algorithms() {
   return {{algorithm_kind::ring},
           {algorithm_kind::torus},
@@ -53,7 +43,7 @@ struct allowed_ways {
 
 /// One way to sum, and how long it is expected to take.
 struct choice {
-  std::string codec;  ///< its name
+  std::string codec;  ///< its name, with its settings if they were allowed with it
   algorithm how;      ///< a torus with both sides
   prediction expected;
 
@@ -68,7 +58,7 @@ inline std::string to_text(choice const& one) {
 }
 
 /// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
-/// ones that which is allowed first. Algorithm `owner` goes with codec `sign` only.
+/// ones that which is allowed first. Algorithms are left out with codecs that they do not go with.
 /// @param costs  of all codecs that are allowed, such as measure_costs gives
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
 ///                                predict
@@ -80,8 +70,8 @@ inline std::vector<choice> choose(
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
-      if (how.kind == algorithm_kind::owner &&
-          (codec != sign<>::name || ranks > static_cast<int>(detail::max_owner_ranks)))
+      if (!cost.goes_with(how.kind) ||
+          (how.kind == algorithm_kind::owner && ranks > static_cast<int>(detail::max_owner_ranks)))
         continue;
       ways.push_back({codec, how.fitted(ranks),
                       predict(how, ranks, values, cost, costs.link, segment_bytes, check,

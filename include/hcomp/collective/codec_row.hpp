@@ -9,6 +9,8 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/codec_probe.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -34,11 +36,21 @@ struct plan_request {
   std::uint32_t total_weight;  ///< largest of a sum; the ranks if all weights are 1
 };
 
+/// What a codec's costs are measured for.
+struct cost_request {
+  codec_settings const& settings;
+  host_executor& executor;
+  std::uint32_t total_weight;  ///< as in plan_request
+  detail::codec_probe const& probe;
+};
+
 /// A codec for values of type V, and how a plan of it is made.
 template <class V> struct codec_row : codec_facts {
   /// Throws std::invalid_argument if settings do not go together, or are between those in range.
   void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
+  /// See measure_codec. None: nobody knows, and automatic_plan does not choose it.
+  codec_cost (*measure)(cost_request const&) = nullptr;
 };
 
 /// A row of codec C, or of some codecs between which its settings choose.
@@ -60,24 +72,37 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
     std::rotate(facts.algorithms.begin(), usual, usual + 1);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  return {std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
-          [](plan_request const& asked) -> body {
-            std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
-            return std::visit(
-                [&]<class Chosen>(Chosen codec) -> body {
-                  if constexpr (HomomorphicSum<Chosen>) codec = fit(codec, asked.total_weight);
-                  using plan_of = plan<Chosen, any_transport, host_executor>;
-                  return std::make_unique<detail::some_plan<plan_of>>(
-                      asked.values, codec, asked.transport, asked.executor, asked.options);
-                },
-                chosen);
-          }};
+  static constexpr auto fitted = []<class Chosen>(Chosen codec, std::uint32_t total_weight) {
+    if constexpr (HomomorphicSum<Chosen>) codec = fit(codec, total_weight);
+    return codec;
+  };
+  codec_row<typename C::value_type> row{
+      std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
+      [](plan_request const& asked) -> body {
+        std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
+        return std::visit(
+            [&]<class Chosen>(Chosen const& codec) -> body {
+              using plan_of = plan<Chosen, any_transport, host_executor>;
+              return std::make_unique<detail::some_plan<plan_of>>(
+                  asked.values, fitted(codec, asked.total_weight), asked.transport, asked.executor,
+                  asked.options);
+            },
+            chosen);
+      }};
+  if constexpr (!SkipsZeros<C> && sizeof...(Others) == 0)
+    row.measure = [](cost_request const& asked) {
+      return detail::measured_cost(fitted(CodecOf{}(asked.settings), asked.total_weight),
+                                   asked.executor, asked.probe);
+    };
+  return row;
 }
 
 /// Rows of codecs for values of one type.
 template <class V> class codec_table {
  public:
-  explicit codec_table(std::vector<codec_row<V>> rows) {
+  /// @param more  said of a codec that it has not: where others are
+  explicit codec_table(std::vector<codec_row<V>> rows, std::string more = {})
+      : more_(std::move(more)) {
     for (auto& row : rows) add(std::move(row));
   }
 
@@ -100,7 +125,7 @@ template <class V> class codec_table {
   codec_row<V> const& at(std::string_view name) const {
     if (auto const* const row = find(name)) return *row;
     throw std::invalid_argument("no codec is called '" + std::string(name) +
-                                "'; hcomp has: " + names());
+                                "'; hcomp has: " + names() + more_);
   }
   std::string names() const {
     std::string all;
@@ -114,6 +139,7 @@ template <class V> class codec_table {
 
  private:
   std::vector<std::unique_ptr<codec_row<V>>> rows_;  // rows stay where they are
+  std::string more_;
 };
 
 /// A codec with its settings, read from text.

@@ -124,7 +124,8 @@ template <class V> codec_row<V> lossless_row() {
       });
 }
 
-template <class V> std::vector<codec_row<V>> builtin_rows() {
+/// Codecs that only round, to 16 bits at worst.
+template <class V> std::vector<codec_row<V>> rounding_rows() {
   std::vector<codec_row<V>> rows;
   rows.push_back(row_of<identity<V>>({.name = "identity",
                                       .about = "uncompressed values, to compare with",
@@ -144,6 +145,16 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
        .promise = sum_promise::rounded,
        .also = {"float_cast:bf16"}},
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
+  return rows;
+}
+/// What automatic_plan has without other rows: it is compiled for no other codecs then.
+template <class V> codec_table<V> const& rounding_codecs() {
+  static codec_table<V> const rows(rounding_rows<V>(),
+                                   "; automatic_plan has more if it is given codec_rows");
+  return rows;
+}
+template <class V> std::vector<codec_row<V>> builtin_rows() {
+  auto rows = rounding_rows<V>();
   rows.push_back(
       row_of<sign<V>>({.name = "sign",
                        .about = "1 bit a value, the sign of a rank drawn at random; for training",
@@ -210,18 +221,11 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options const& options,
                       std::uint32_t total_weight = 0) {
   auto const named = codec_from(codec_rows<V>(), codec);
-  std::unique_ptr<any_transport> kept;
-  any_transport* over;
-  if constexpr (std::is_same_v<T, any_transport>) {
-    over = &transport;
-  } else {
-    kept = std::make_unique<any_transport>(transport);
-    over = kept.get();
-  }
+  detail::kept_transport over(transport);
   auto const ranks = static_cast<std::uint32_t>(transport.size());
   auto body = named.row->make(
       {named.settings, values, *over, executor, options, total_weight > 0 ? total_weight : ranks});
-  return {named.text(), std::move(kept), std::move(body)};
+  return {named.text(), std::move(over), std::move(body)};
 }
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,

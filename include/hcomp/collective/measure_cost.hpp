@@ -6,16 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/codec_probe.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace hcomp {
@@ -152,55 +150,51 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
   return link;
 }
 
-/// What `codec` costs in this process alone, as a part of `ranks` ranks: merges meet the weights
-/// that they have there, and for codec `sign` the figures of owner selection are for so many.
-/// @param codec  fitted to the ranks
-/// @throws std::invalid_argument  ranks < 1, or no values to measure with
-template <HomomorphicSum C, Executor E>
-codec_cost measure_codec(C const& codec, E& executor, int ranks,
-                         measure_options const& options = {}) {
-  return detail::codec_probe<C, E>(codec, executor, ranks, options.values, options.codec_seconds)
-      .measured([] {});
-}
+namespace detail {
 
-/// What `codec` costs while all ranks use it, so that what they share is counted. Collective; every
-/// rank gets the same figures, those of the slowest rank.
-template <HomomorphicSum C, Executor E, Transport T>
-codec_cost measure_codec(C const& codec, E& executor, T& transport,
-                         measure_options const& options = {}) {
-  auto cost = detail::codec_probe<C, E>(codec, executor, transport.size(), options.values,
-                                        options.codec_seconds)
-                  .measured([&] {
-                    char all_are_here = 1;
-                    unite_records(transport, options.tag, all_are_here, [](char&, char) {});
-                  });
-  unite_records(transport, options.tag, cost, [](codec_cost& a, codec_cost const& b) {
+/// Ranks begin each figure together.
+template <Executor E, Transport T>
+codec_probe probe_of(E& executor, T& transport, measure_options const& options) {
+  return probe_on(executor, transport.size(), options.values, options.codec_seconds, [&] {
+    char all_are_here = 1;
+    unite_records(transport, options.tag, all_are_here, [](char&, char) {});
+  });
+}
+template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost& cost) {
+  unite_records(transport, tag, cost, [](codec_cost& a, codec_cost const& b) {
     for (auto const figure :
          {&codec_cost::measure, &codec_cost::encode, &codec_cost::merge, &codec_cost::decode,
           &codec_cost::call, &codec_cost::pack, &codec_cost::unpack, &codec_cost::narrow_one,
           &codec_cost::narrow, &codec_cost::widen_one, &codec_cost::widen})
       a.*figure = std::max(a.*figure, b.*figure);
+    a.block_bytes = std::max(a.block_bytes, b.block_bytes);
   });
-  return cost;
 }
 
-/// The link and the codecs called `codecs`, as hcomp has them for values of type V. Collective;
-/// every rank gets the same table.
-/// @param total_weight  that the codecs are fitted to; 0: the number of ranks
-/// @throws std::invalid_argument  no codec of such a name; the text lists those that exist
-template <class V, Executor E, Transport T>
-cost_table measure_costs(std::vector<std::string> const& codecs, E& executor, T& transport,
-                         measure_options const& options = {}, std::uint32_t total_weight = 0) {
-  for (auto const& name : codecs) builtin_codecs<V>::with(name, []<class C>() {});
-  auto const ranks = static_cast<std::uint32_t>(transport.size());
-  cost_table costs;
-  costs.link = measure_link(transport, options.link_seconds, options.tag);
-  for (auto const& name : codecs)
-    builtin_codecs<V>::with(name, [&]<class C>() {
-      auto const codec = fit(C{}, std::max(total_weight, ranks));
-      costs.codecs.push_back({name, measure_codec(codec, executor, transport, options)});
-    });
-  return costs;
+}  // namespace detail
+
+/// What `codec` costs in this process alone, as a part of `ranks` ranks: merges meet the weights
+/// that they have there, and figures of owner selection are for so many. Values are spread evenly
+/// between -1 and 1, on which the length of codes of variable rate depends.
+/// @param codec  fitted to the ranks, if it is one of blocks
+/// @throws std::invalid_argument  ranks < 1, or no values to measure with
+template <Summable C, Executor E>
+codec_cost measure_codec(C const& codec, E& executor, int ranks,
+                         measure_options const& options = {}) {
+  return detail::measured_cost(
+      codec, executor,
+      detail::probe_on(executor, ranks, options.values, options.codec_seconds, [] {}));
+}
+
+/// What `codec` costs while all ranks use it, so that what they share is counted. Collective; every
+/// rank gets the same figures, those of the slowest rank.
+template <Summable C, Executor E, Transport T>
+codec_cost measure_codec(C const& codec, E& executor, T& transport,
+                         measure_options const& options = {}) {
+  auto cost =
+      detail::measured_cost(codec, executor, detail::probe_of(executor, transport, options));
+  detail::agree_on_slowest(transport, options.tag, cost);
+  return cost;
 }
 
 }  // namespace hcomp

@@ -147,5 +147,24 @@ template <Transport T>
 using erased_transport =
     std::conditional_t<std::same_as<T, any_transport>, any_transport&, any_transport>;
 
+/// The same where T is forgotten. May be moved; the any_transport stays where it is.
+class kept_transport {
+ public:
+  template <Transport T> explicit kept_transport(T& transport) {
+    if constexpr (std::same_as<T, any_transport>) {
+      transport_ = &transport;
+    } else {
+      kept_ = std::make_unique<any_transport>(transport);
+      transport_ = kept_.get();
+    }
+  }
+  any_transport& operator*() const { return *transport_; }
+  any_transport* operator->() const { return transport_; }
+
+ private:
+  std::unique_ptr<any_transport> kept_;
+  any_transport* transport_;
+};
+
 }  // namespace detail
 }  // namespace hcomp

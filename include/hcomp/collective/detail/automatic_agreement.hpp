@@ -30,7 +30,7 @@ struct automatic_record {
 };
 
 inline automatic_record describe(std::size_t values, automatic_options const& options) {
-  automatic_record mine{values, options.magnitude, options.total_weight, 0, {}, {}};
+  automatic_record mine{values, options.magnitude.value_or(1), options.total_weight, 0, {}, {}};
   std::string settings;
   auto const add = [&](auto const&... numbers) {
     ((settings += to_text(static_cast<double>(numbers)) + " "), ...);
@@ -50,10 +50,11 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
       add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.narrow_one, c.narrow,
-          c.widen_one, c.widen, c.lane_bits, c.one_bits, c.sum_step, c.block_values, c.block_unit,
-          c.statistics_bytes, c.block_bytes, c.header_bytes, c.value_bytes);
+          c.widen_one, c.widen, c.lane_bits, c.one_bits, c.sum_step, c.algorithms, c.block_values,
+          c.block_unit, c.statistics_bytes, c.block_bytes, c.header_bytes, c.value_bytes);
     }
   }
+  add(options.magnitude.has_value());
   auto const& m = options.measuring;
   add(m.values, m.codec_seconds, m.link_seconds, m.tag);
   auto const& p = options.plan;
@@ -95,16 +96,16 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
 /// What one rank found quickest. Without padding: it is sent as bytes.
 struct chosen_way {
   std::int32_t rank = 0, kind = 0, rows = 0, columns = 0;
-  std::array<char, 32> codec{};
+  std::uint64_t codec = 0;  ///< fingerprint of its name
 
   chosen_way() = default;
   chosen_way(int of_rank, choice const& one)
       : rank(of_rank),
         kind(static_cast<int>(one.how.kind)),
         rows(one.how.rows),
-        columns(one.how.columns) {
-    std::copy_n(one.codec.data(), std::min(one.codec.size(), codec.size() - 1), codec.data());
-  }
+        columns(one.how.columns),
+        codec(fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(one.codec.data()),
+                          one.codec.size())) {}
   friend bool operator==(chosen_way const&, chosen_way const&) = default;
 };
 

@@ -1,27 +1,37 @@
 #pragma once
 /// @file
-/// Times what a collective does with blocks, with the very functors that it uses.
+/// Times what a collective does with codes, by the very work that its engine calls.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <functional>
+#include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/owner_tree.hpp>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/collective/detail/stream_engine.hpp>
+#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
@@ -47,190 +57,199 @@ template <class V> struct fill_block {
   }
 };
 
-/// Measures one codec on one executor. Every figure is the median of 3 batches, each the mean over
-/// repetitions: ranks that share a core take turns, which single repetitions may be too short to
-/// notice.
-template <HomomorphicSum C, Executor E> class codec_probe {
- public:
-  using value_type = typename C::value_type;
+/// Every figure is the median of 3 batches, each the mean over repetitions: ranks that share a core
+/// take turns, which single repetitions may be too short to notice.
+struct codec_probe {
+  using task = std::function<void()>;
 
-  codec_probe(C const& codec, E& executor, int ranks, std::size_t values, double seconds)
-      : codec_(codec),
-        executor_(&executor),
-        ranks_(static_cast<std::size_t>(ranks)),
-        layout_(layout_of(codec, values)),
-        seconds_(seconds) {
-    if (ranks < 1 || values < 1)
-      throw std::invalid_argument(error_text(
-          {"measure_codec: ", values, " values, ", ranks, " ranks; at least 1 is needed of both"}));
-    values_ = buffer(values * sizeof(value_type));
-    decoded_ = buffer(values * sizeof(value_type));
-    code_ = buffer(layout_.bytes());
-    other_ = buffer(layout_.bytes());
-    if constexpr (Narrowable<C> && E::space == memory_space::host)
-      narrow_ = buffer(layout_.bytes());
-    statistics_ = buffer(statistics_words(codec, layout_) * sizeof(std::uint32_t));
+  int ranks;
+  std::size_t values;
+  double seconds;    ///< about so long for a figure
+  task line_up;      ///< returns when all ranks called it, so that they work at the same time
+  task synchronize;  ///< the executor
+  double call = 0;   ///< seconds that each use of the executor takes
+
+  double per_value(double of_all) const {
+    return std::max(0.0, of_all - call) / static_cast<double>(values);
   }
 
-  /// @param line_up  returns when all ranks called it, so that they work at the same time
-  template <class F> codec_cost measured(F const& line_up) {
-    executor_->for_each_block(layout_.blocks(), fill_block<value_type>{x(), layout_});
-    measure();
-    encode(other_, 1, 1);
-    auto cost = size_of(codec_);
-    auto const per_value = [&](double seconds) {
-      return std::max(0.0, seconds - cost.call) / static_cast<double>(layout_.values);
-    };
-
+  /// Seconds that `work` takes, each time after `prepare`.
+  double timed(task const& prepare, task const& work) const {
     line_up();
-    cost.call = timed([] {}, [&] { executor_->for_each_block(2, any_block_work{}); });
-    if constexpr (Calibrated<C>) {
-      line_up();
-      cost.measure = per_value(timed([] {}, [&] { measure(); }));
-    }
-    line_up();
-    cost.encode = per_value(timed([] {}, [&] { encode(code_, 0, 1); }));
-    line_up();
-    std::uint32_t const most =
-        std::min<std::uint32_t>({4, codec_.max_summands() - 1, static_cast<unsigned>(ranks_) - 1});
-    for (std::uint32_t weight = 1; weight <= most; ++weight)  // hop by hop it grows
-      cost.merge += per_value(timed([&] { encode(code_, 0, weight); }, [&] { merge(); })) / most;
-    if constexpr (Narrowable<C> && E::space == memory_space::host) {
-      std::vector<std::size_t> places(layout_.blocks());
-      for (std::size_t b = 0; b < places.size(); ++b) places[b] = layout_.offset(b);
-      auto const change = [&](std::uint32_t weight, double& narrow, double& widen) {
-        encode(code_, 0, weight);
-        line_up();
-        narrow = per_value(timed([] {},
-                                 [&] {
-                                   executor_->for_each_block(
-                                       layout_.blocks(),
-                                       narrow_blocks<C>{codec_, code_.data(), layout_.block_bytes,
-                                                        narrow_.data(), places.data()});
-                                 }));
-        line_up();
-        widen = per_value(timed([] {},
-                                [&] {
-                                  executor_->for_each_block(
-                                      layout_.blocks(),
-                                      widen_blocks<C>{codec_, narrow_.data(), places.data(),
-                                                      code_.data(), layout_.block_bytes});
-                                }));
-      };
-      change(1, cost.narrow_one, cost.widen_one);
-      change(std::min(static_cast<std::uint32_t>(ranks_), codec_.max_summands()), cost.narrow,
-             cost.widen);
-    }
-    line_up();
-    cost.decode = per_value(timed([] {}, [&] { decode(); }));
-    if constexpr (std::is_same_v<C, sign<value_type>> && E::space == memory_space::host)
-      if (ranks_ > 1 && ranks_ <= max_owner_ranks) measure_selection(line_up, cost);
-    return cost;
-  }
-
- private:
-  using buffer = typename E::buffer;
-  using view = typename no_feedback<value_type>::kernel_view;
-
-  value_type* x() const { return reinterpret_cast<value_type*>(values_.data()); }
-  value_type* decoded() const { return reinterpret_cast<value_type*>(decoded_.data()); }
-
-  std::uint32_t* statistics() const { return reinterpret_cast<std::uint32_t*>(statistics_.data()); }
-
-  void measure() {
-    if constexpr (Calibrated<C>)
-      executor_->for_each_block(layout_.blocks(), measure_blocks<C, value_type const*>{
-                                                      codec_, layout_, x(), statistics()});
-  }
-  void encode(buffer const& code, std::uint32_t rank, std::uint32_t weight) {
-    executor_->for_each_block(
-        layout_.blocks(), encode_with_feedback<C, view>{
-                              codec_,
-                              layout_,
-                              view{x()},
-                              code.data(),
-                              {0, rank, weight, 0, statistics_.size() > 0 ? statistics() : nullptr},
-                              false});
-    executor_->synchronize();
-  }
-  void merge() {
-    executor_->for_each_block(layout_.blocks(),
-                              merge_blocks<C>{codec_, code_.data(), other_.data()});
-  }
-  void decode() {
-    decode_blocks<C> const work{codec_,    layout_,         0,    code_.data(),
-                                decoded(), reduction::mean, false};
-    executor_->for_each_block(layout_.blocks(),
-                              decode_with_feedback<C, view>{work, view{decoded()}});
-  }
-
-  /// What algorithm owner does besides, per rank.
-  template <class F> void measure_selection(F const& line_up, codec_cost& cost) {
-    auto const tree = owner_tree(std::vector<std::uint32_t>(ranks_, 1));
-    std::vector<std::uint32_t> counts(layout_.blocks() * ranks_);
-    auto const per_rank = [&](double seconds) {
-      return std::max(0.0, seconds - cost.call) / static_cast<double>(layout_.values * ranks_);
-    };
-    line_up();
-    cost.pack = per_rank(timed(
-        [] {},
-        [&] {
-          executor_->for_each_block(
-              layout_.blocks(),
-              pack_owned_bits{layout_, {tree.data(), ranks_, 0}, 0, code_.data(), counts.data()});
-        }));
-    std::vector<std::size_t> starts(counts.size());
-    std::size_t end = 0;
-    for (std::size_t r = 0; r < ranks_; ++r)
-      for (std::size_t b = 0; b < layout_.blocks(); ++b) {
-        starts[b * ranks_ + r] = end;
-        end += (counts[b * ranks_ + r] + 7) / 8;
-      }
-    std::vector<std::byte> const messages(end + 16);
-    auto const header = load<block_header>(other_.data());
-    line_up();
-    cost.unpack = per_rank(timed([] {},
-                                 [&] {
-                                   executor_->for_each_block(
-                                       layout_.blocks(),
-                                       unpack_owned_bits{layout_,
-                                                         {tree.data(), ranks_, header.stream},
-                                                         header,
-                                                         messages.data(),
-                                                         starts.data(),
-                                                         code_.data()});
-                                 }));
-  }
-
-  template <class Prepare, class Work> double timed(Prepare const& prepare, Work const& work) {
     prepare();
     work();
-    executor_->synchronize();  // the first one touches the memory
+    synchronize();  // the first one touches the memory
     std::vector<double> batches;
     while (batches.size() < 3) {
-      double seconds = 0, spent = 0;
+      double worked = 0, spent = 0;
       int repetitions = 0;
       stopwatch batch;
       do {
         prepare();
         stopwatch watch;
         work();
-        executor_->synchronize();
-        watch.add_to(seconds);
+        synchronize();
+        watch.add_to(worked);
         batch.add_to(spent);
         ++repetitions;
-      } while (spent < seconds_ / 3);
-      batches.push_back(seconds / repetitions);
+      } while (spent < seconds / 3);
+      batches.push_back(worked / repetitions);
     }
     return median(std::move(batches));
   }
+  double timed(task const& work) const {
+    return timed([] {}, work);
+  }
 
-  C codec_;
-  E* executor_;
-  std::size_t ranks_;
-  code_layout layout_;
-  double seconds_;
-  buffer values_{0}, decoded_{0}, code_{0}, other_{0}, narrow_{0}, statistics_{0};
+  /// @param cost  the sizes
+  /// @param code  where the code of one rank is left
+  codec_cost of_blocks(codec_cost cost, sum_engine_settings const& made_for, code_work& work,
+                       value_work& x, any_buffer const& code) const {
+    auto const all = made_for.layout.all();
+    auto const other = work.allocate(made_for.layout.bytes());
+    auto const statistics = work.allocate(made_for.statistics_words * sizeof(std::uint32_t));
+    auto* const words = made_for.statistics_words > 0
+                            ? reinterpret_cast<std::uint32_t*>(statistics.data())
+                            : nullptr;
+    auto const encode = [&](any_buffer const& to, std::uint32_t rank, std::uint32_t weight) {
+      x.encode(all, to.data(), {0, rank, weight, 0, words}, false);
+      work.synchronize();
+    };
+    cost.call = call;
+    if (words) cost.measure = per_value(timed([&] { x.measure(words); }));
+    encode(other, 1, 1);
+    cost.encode = per_value(timed([&] { encode(code, 0, 1); }));
+    std::uint32_t const most = std::min<std::uint32_t>(
+        {4, made_for.codec.max_summands - 1, static_cast<unsigned>(ranks) - 1});
+    for (std::uint32_t weight = 1; weight <= most; ++weight)  // hop by hop it grows
+      cost.merge += per_value(timed([&] { encode(code, 0, weight); },
+                                    [&] { work.merge(all, code.data(), other.data()); })) /
+                    most;
+    if (made_for.is_narrow && made_for.space == memory_space::host) {
+      auto const narrow = work.allocate(made_for.layout.bytes());
+      auto const change = [&](std::uint32_t weight, double& narrowing, double& widening) {
+        encode(code, 0, weight);
+        std::size_t bytes = 0;
+        narrowing = per_value(timed([&] { bytes = work.narrow(all, code.data(), narrow.data()); }));
+        widening = per_value(timed([&] { work.widen(all, {narrow.data(), bytes}, code.data()); }));
+      };
+      change(1, cost.narrow_one, cost.widen_one);
+      change(std::min(static_cast<std::uint32_t>(ranks), made_for.codec.max_summands), cost.narrow,
+             cost.widen);
+    }
+    encode(code, 0, 1);
+    cost.decode = per_value(timed([&] { x.decode(all, code.data(), reduction::mean, false); }));
+    return cost;
+  }
+
+  /// What algorithm owner does besides, per rank.
+  /// @param code  of one rank; it is written to
+  template <Executor E>
+  void selection(codec_cost& cost, code_layout const& layout, E& executor, std::byte* code) const {
+    auto const size = static_cast<std::size_t>(ranks);
+    auto const header = load<block_header>(code);
+    auto const tree = owner_tree(std::vector<std::uint32_t>(size, 1));
+    std::vector<std::uint32_t> counts(layout.blocks() * size);
+    cost.pack = per_value(timed([&] {
+                  executor.for_each_block(
+                      layout.blocks(),
+                      pack_owned_bits{layout, {tree.data(), size, 0}, 0, code, counts.data()});
+                })) /
+                ranks;
+    std::vector<std::size_t> starts(counts.size());
+    std::size_t end = 0;
+    for (std::size_t r = 0; r < size; ++r)
+      for (std::size_t b = 0; b < layout.blocks(); ++b) {
+        starts[b * size + r] = end;
+        end += (counts[b * size + r] + 7) / 8;
+      }
+    std::vector<std::byte> const messages(end + 16);
+    cost.unpack = per_value(timed([&] {
+                    executor.for_each_block(layout.blocks(),
+                                            unpack_owned_bits{layout,
+                                                              {tree.data(), size, header.stream},
+                                                              header,
+                                                              messages.data(),
+                                                              starts.data(),
+                                                              code});
+                  })) /
+                  ranks;
+  }
+
+  /// The size is that of the longest code that was made.
+  codec_cost of_streams(stream_engine_settings const& made_for, stream_work& work,
+                        stream_values& x) const {
+    using enum algorithm_kind;
+    value_range const all{0, values};
+    std::size_t const room = work.capacity(values);
+    auto const code = work.allocate(room), sum = work.allocate(room);
+    work.reserve(values, 0, made_for.merges_codes);
+    std::size_t bytes = 0, longest = 0;
+    auto const encode = [&] {
+      work.start();
+      if (made_for.fits_calls) work.fit(x.measure(), ranks);
+      bytes = x.encode(all, false, false, {code.data(), room});
+    };
+    codec_cost cost;
+    cost.encode = per_value(timed(encode));
+    longest = bytes;
+    std::span<std::byte const> const made(code.data(), bytes);
+    if (ranks > 1)
+      cost.merge = per_value(timed([&] {
+        std::span const out(sum.data(), room);
+        longest =
+            std::max(longest, made_for.merges_codes ? work.merge(made, made, values, out)
+                                                    : x.add_and_encode(all, false, made, out));
+      }));
+    cost.decode = per_value(timed([&] { x.decode(all, made, false, 0); }));
+    cost.block_values = 1024;
+    cost.block_bytes = std::max<std::size_t>(1, (longest * 1024 + values - 1) / values);
+    cost.block_unit = made_for.layout.block_values;
+    cost.algorithms = 1u << static_cast<int>(ring) | 1u << static_cast<int>(torus) |
+                      1u << static_cast<int>(direct);
+    return cost;
+  }
 };
+
+/// @param line_up  see codec_probe
+/// @throws std::invalid_argument  ranks < 1, or no values to measure with
+template <Executor E>
+codec_probe probe_on(E& executor, int ranks, std::size_t values, double seconds,
+                     codec_probe::task line_up) {
+  if (ranks < 1 || values < 1)
+    throw std::invalid_argument(error_text(
+        {"measure_codec: ", values, " values, ", ranks, " ranks; at least 1 is needed of both"}));
+  codec_probe probe{ranks, values, seconds, std::move(line_up), [&] { executor.synchronize(); }};
+  probe.call = probe.timed([&] { executor.for_each_block(2, any_block_work{}); });
+  return probe;
+}
+
+/// @param probe  on this executor
+template <Summable C, Executor E>
+codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) {
+  using V = typename C::value_type;
+  using parts = plan_parts<C, E>;
+  // full blocks, and all of them at once
+  typename parts::work work(
+      codec, probe.values, probe.ranks, executor,
+      {.how = {algorithm_kind::owner}, .segment_bytes = std::numeric_limits<std::size_t>::max()});
+  typename E::buffer memory(probe.values * sizeof(V));
+  auto* const x = reinterpret_cast<V*>(memory.data());
+  code_layout const layout = work.layout();
+  executor.for_each_block(layout.blocks(), fill_block<V>{x, layout});
+  executor.synchronize();
+  no_feedback<V> nothing(probe.values);
+  typename parts::template values<no_feedback<V>> of_x(work, x, nothing);
+  if constexpr (HomomorphicSum<C>) {
+    auto const code = work.allocate(layout.bytes());
+    auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, code);
+    if constexpr (OneRanksBit<C> && E::space == memory_space::host)
+      if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= max_owner_ranks)
+        probe.selection(cost, layout, executor, code.data());
+    return cost;
+  } else {
+    return probe.of_streams(work.settings(), work, of_x);
+  }
+}
 
 }  // namespace hcomp::detail
