@@ -52,10 +52,11 @@ std::string variable(char const* name) {
 /// What the environment says, or why it cannot be understood.
 struct asked {
   settings values;
-  std::string report, error;
+  std::string codecs, report, error;
 
   asked() : report(variable("HCOMP_REPORT")) {
     try {
+      codecs = add_codecs_from_environment();
       values = settings::from(variable("HCOMP_CONFIG"));
       if (!report.empty() && report != "summary" && !report.starts_with("json:"))
         throw std::invalid_argument("HCOMP_REPORT: '" + report +
@@ -77,7 +78,8 @@ struct asked {
     return "hcomp " + std::to_string(HCOMP_VERSION_MAJOR) + '.' +
            std::to_string(HCOMP_VERSION_MINOR) + '.' + std::to_string(HCOMP_VERSION_PATCH) +
            ", settings '" + values.text() + "', shadow " + std::to_string(values.shadow_calls) +
-           ", report " + (report.empty() ? "off" : "on");
+           ", report " + (report.empty() ? "off" : "on") +
+           (codecs.empty() ? "" : ", codecs " + codecs);
   }
 };
 

@@ -43,6 +43,7 @@ struct choice_of_codec {
 
 std::vector<choice_of_codec> const& codecs() {
   static auto const all = [] {
+    add_codecs_from_environment();
     std::vector<choice_of_codec> list{{"none", "MPI's own sum, untouched", nullptr}};
     codec_rows<float>().for_each([&](codec_row<float> const& row) {
       list.push_back({row.name, row.about, &row});

@@ -79,6 +79,10 @@ struct settings {
   friend bool operator==(settings const&, settings const&) = default;
 };
 
+/// Adds the codecs of the shared objects in HCOMP_CODECS, once. Returns their names, with commas.
+/// What needs codecs calls it by itself.
+/// @throws std::invalid_argument  they cannot be had; nothing is added, and every call says so
+std::string const& add_codecs_from_environment();
 /// none, which is MPI's own sum, and those of codec_rows.
 std::vector<std::string> const& codec_names();
 /// What it does and costs, in a line; empty if there is no such codec.

@@ -1,6 +1,7 @@
 #include "codec_table.hpp"
 
 #include <drop_in/rows.hpp>
+#include <drop_in/settings.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/codec_facts.hpp>
 #include <string>
@@ -44,6 +45,7 @@ std::string_view to_text(sum_promise promise) {
 }  // namespace
 
 std::string codec_table() {
+  drop_in::add_codecs_from_environment();
   std::string text =
       "| codec | values | what it does and costs | settings | algorithms | a sum is "
       "| keeps NaN, infinity |\n|---|---|---|---|---|---|---|\n";

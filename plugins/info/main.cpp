@@ -219,8 +219,12 @@ void show_machine() {
 
 void show_codecs() {
   fmt::print("\nCodecs\n");
-  for (auto const& codec : drop_in::codec_names())
-    print(codec, std::string(drop_in::about_codec(codec)));
+  try {
+    for (auto const& codec : drop_in::codec_names())
+      print(codec, std::string(drop_in::about_codec(codec)));
+  } catch (std::invalid_argument const& why) {  // said with HCOMP_CODECS
+    print("none", "because of HCOMP_CODECS; see below");
+  }
 }
 
 // ---- Environment
@@ -228,6 +232,19 @@ void show_codecs() {
 std::string variable(char const* name) {
   char const* const value = std::getenv(name);
   return value ? value : "";
+}
+
+/// What has been asked for cannot be had otherwise.
+bool has_codecs() {
+  try {
+    auto const& names = drop_in::add_codecs_from_environment();
+    print("HCOMP_CODECS", names.empty() ? "not set; it can be shared objects, with ':' between them"
+                                        : "adds " + names);
+    return true;
+  } catch (std::invalid_argument const& why) {
+    print_wrong("HCOMP_CODECS", why.what());
+    return false;
+  }
 }
 
 void show_config() {
@@ -301,12 +318,13 @@ int main(int count, char** words) {
   app.add_flag("--codecs", only_codecs,
                "Print the codecs as a table in Markdown, and nothing else");
   CLI11_PARSE(app, count, words);
-  if (only_codecs) {
-    fmt::print("{}", info::codec_table());
-    return EXIT_SUCCESS;
-  }
-  if (only_settings) {
-    fmt::print("{}", drop_in::help());
+  if (only_settings || only_codecs) {
+    try {
+      fmt::print("{}", only_settings ? drop_in::help() : info::codec_table());
+    } catch (std::invalid_argument const& why) {
+      fmt::print(stderr, "hcomp-info: {}\n", why.what());
+      return EXIT_FAILURE;
+    }
     return EXIT_SUCCESS;
   }
 
@@ -315,7 +333,7 @@ int main(int count, char** words) {
   show_machine();
   show_codecs();
   fmt::print("\nEnvironment\n");
-  show_config();
+  if (has_codecs()) show_config();
   show_report();
   show_shadow();
   show_preload();

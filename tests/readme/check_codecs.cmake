@@ -2,6 +2,7 @@
 # of `hcomp-info --codecs`.
 cmake_minimum_required(VERSION 3.25)
 
+set(ENV{HCOMP_CODECS})
 execute_process(COMMAND ${INFO} --codecs OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${README}" page)
 string(FIND "${page}" "<!-- codecs -->\n${table}<!-- end of codecs -->\n" found)

@@ -73,6 +73,8 @@ enum class sum_promise {
   on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
 };
 
+class codec_settings;
+
 /// What there is to know of a codec without its type.
 struct codec_facts {
   std::string name;
@@ -80,6 +82,11 @@ struct codec_facts {
   std::vector<codec_key> keys = {};             ///< the first may be given without its name
   std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
   sum_promise promise = sum_promise::rounded;
+  /// sum_promise::rounded: of a value, by which it is off each time; 0: as its type rounds.
+  double rounding = 0;
+  /// sum_promise::bounded: how far a value of the sum of so many ranks is off at most, by the sum of
+  /// its magnitudes. None: that depends on other values, too.
+  double (*largest_error)(codec_settings const&, int ranks, double magnitude) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
   bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
   /// NaN and infinity come out where they went in, and nothing else becomes one of them.

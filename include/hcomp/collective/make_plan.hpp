@@ -2,6 +2,7 @@
 /// @file
 /// Plans by the name of their codec.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/error_bounded_stream.hpp>
@@ -61,6 +62,24 @@ inline thc_options thc_options_of(codec_settings const& s) {
           .unbiased = s.yes("unbiased")};
 }
 
+inline inceptionn inceptionn_of(codec_settings const& s) {
+  return inceptionn(
+      {.bound_exponent = s.whole("E"),
+       .prescale = s.whole("prescale"),
+       .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
+       .fitted = s.yes("fitted")});
+}
+inline error_bounded_stream error_bounded_of(codec_settings const& s) {
+  return error_bounded_stream({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+}
+/// Values become integers, whose sums are exact; larger ones are added as floats.
+inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude) {
+  double const step = error_bounded_of(s).fitted(static_cast<std::uint32_t>(ranks)).step();
+  double const largest_integer = (std::ldexp(1.0, s.whole("magnitude_bits")) - 1) * step;
+  double const rounding = magnitude > largest_integer ? 0x1p-24 * magnitude : 0;
+  return s["bound"] + ranks * rounding;
+}
+
 // Templates, so that only who makes plans by name compiles plans of all codecs.
 template <class V> codec_row<V> inceptionn_row() {
   using enum codec_key::kind;
@@ -74,13 +93,7 @@ template <class V> codec_row<V> inceptionn_row() {
                 {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
        .promise = sum_promise::bounded,
        .carries_nonfinite = true},
-      [](codec_settings const& s) {
-        return inceptionn({.bound_exponent = s.whole("E"),
-                           .prescale = s.whole("prescale"),
-                           .rounding = s.yes("nearest") ? inceptionn_rounding::nearest
-                                                        : inceptionn_rounding::truncate,
-                           .fitted = s.yes("fitted")});
-      });
+      [](codec_settings const& s) { return inceptionn_of(s); });
 }
 template <class V> codec_row<V> error_bounded_row() {
   using enum codec_key::kind;
@@ -91,11 +104,9 @@ template <class V> codec_row<V> error_bounded_row() {
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
                  "larger values than 2^this steps stay floats"}},
        .promise = sum_promise::bounded,
+       .largest_error = largest_error_bounded,
        .carries_nonfinite = true},
-      [](codec_settings const& s) {
-        return error_bounded_stream(
-            {.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
-      });
+      [](codec_settings const& s) { return error_bounded_of(s); });
 }
 
 template <class V> codec_row<V> lossless_row() {
@@ -137,12 +148,14 @@ template <class V> std::vector<codec_row<V>> rounding_rows() {
        .about = "2 bytes a value; error 2^-11 of it a rounding, up "
                 "to 65504",
        .promise = sum_promise::rounded,
+       .rounding = 0x1p-11,
        .also = {"float_cast:fp16"}},
       [](codec_settings const&) { return float_cast<float16, V>{}; }));
   rows.push_back(row_of<float_cast<bfloat16, V>>(
       {.name = "bf16",
        .about = "2 bytes a value; error 2^-8 of it a rounding",
        .promise = sum_promise::rounded,
+       .rounding = 0x1p-8,
        .also = {"float_cast:bf16"}},
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
   return rows;

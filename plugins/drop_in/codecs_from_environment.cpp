@@ -1,0 +1,25 @@
+#include <cstdlib>
+#include <hcomp/codec_library.hpp>
+#include <stdexcept>
+
+#include "rows.hpp"
+#include "settings.hpp"
+
+namespace hcomp::drop_in {
+
+std::string const& add_codecs_from_environment() {
+  static std::string const names = [] {  // tried again in every call while it throws
+    char const* const paths = std::getenv("HCOMP_CODECS");
+    if (!paths) return std::string();
+    try {
+      auto const found = codec_library::from(paths);
+      found.add_to(codec_rows<float>(), codec_rows<double>());
+      return found.names();
+    } catch (std::invalid_argument const& why) {
+      throw std::invalid_argument(std::string("HCOMP_CODECS: ") + why.what());
+    }
+  }();
+  return names;
+}
+
+}  // namespace hcomp::drop_in
