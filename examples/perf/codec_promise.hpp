@@ -1,16 +1,14 @@
 #pragma once
 /// @file
-/// What a codec promises, and the codec as it is timed.
+/// What a codec's row promises of a sum, as it is checked.
 
-#include <cstdint>
-#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
-#include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "contender.hpp"
+#include "options.hpp"
 
 namespace perf {
 
@@ -21,24 +19,31 @@ template <class T> constexpr double rounding() {
   return static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
-/// What a codec's documentation says of a sum over so many ranks.
-template <class C> promise promise_of(int ranks) {
-  using T = typename C::value_type;
-  std::string_view const name = C::name;
-  double wire = 0;
-  if (name == "identity") wire = rounding<T>();
-  if (name == "float_cast:fp16") wire = 0x1p-11;
-  if (name == "float_cast:bf16") wire = 0x1p-8;
+template <class T>
+promise promise_of(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings,
+                   int ranks, bool mean) {
   // encoding, every addition and decoding round once; magnitudes add up along the way
-  if (wire > 0) return {(ranks + 1) * (wire + rounding<T>()), false};
-  return {std::nullopt, name == "sign" || name == "sign_count"};
-}
-
-/// `codec` for a sum over `ranks` ranks of values of mean |x| `typical`.
-template <class C> C fitted(C codec, double typical, int ranks) {
-  if constexpr (requires { codec.magnitude; })
-    codec.magnitude = static_cast<decltype(codec.magnitude)>(typical);
-  return hcomp::fit(codec, static_cast<std::uint32_t>(ranks));
+  auto const rounds = [&](double wire) { return promise{(ranks + 1) * (wire + rounding<T>())}; };
+  switch (codec.promise) {
+    case hcomp::sum_promise::exact: {
+      // fixed point and sketches err by a share of the largest value, or of the norm
+      auto const sparse = sparse_codec::from(codec, settings);
+      if (sparse && (sparse->fixed > 0 || sparse->ways.sketched)) return {};
+      return rounds(rounding<T>());
+    }
+    case hcomp::sum_promise::rounded:
+      return rounds(codec.rounding > 0 ? codec.rounding : rounding<T>());
+    case hcomp::sum_promise::bounded: {
+      if (!codec.largest_error) return {};
+      double const parts = mean ? ranks : 1;
+      return {{}, false, [=, of_sum = codec.largest_error](double magnitude) {
+                double const by_division = mean ? 2 * rounding<T>() * magnitude : 0;
+                return of_sum(settings, ranks, magnitude * parts) / parts + by_division;
+              }};
+    }
+    case hcomp::sum_promise::on_average: break;
+  }
+  return {std::nullopt, codec.has_magnitude()};
 }
 
 }  // namespace perf

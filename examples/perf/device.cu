@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <type_traits>
@@ -48,6 +48,13 @@ class device_contender : public contender<float> {
 
 using staged = hcomp::staged<any_transport, stream_executor>;
 
+/// `codec` for a sum over `ranks` ranks of values of mean |x| `typical`.
+template <class C> C fitted(C codec, double typical, int ranks) {
+  if constexpr (requires { codec.magnitude; })
+    codec.magnitude = static_cast<decltype(codec.magnitude)>(typical);
+  return hcomp::fit(codec, static_cast<std::uint32_t>(ranks));
+}
+
 template <class C> class device_plan final : public device_contender {
  public:
   device_plan(way as, std::size_t values, C const& codec, any_transport& transport,
@@ -56,7 +63,6 @@ template <class C> class device_plan final : public device_contender {
         over_(transport, executor_),
         sum_(values, codec, over_, executor_, options) {
     name = std::move(as);
-    accuracy = promise_of<C>(transport.size());
     memory = over_.copies_messages() ? "staged" : "device";
     std::uint64_t most =
         hcomp::bytes_sent_per_rank(codec, values, transport.rank(), transport.size(), options);
@@ -79,13 +85,11 @@ template <class C> class device_plan final : public device_contender {
 template <class Sum> class device_sum final : public device_contender {
  public:
   template <class... Settings>
-  device_sum(way as, std::size_t values, bool mean, any_transport& transport,
-             Settings const&... settings)
+  device_sum(way as, std::size_t values, any_transport& transport, Settings const&... settings)
       : device_contender(values),
         over_(transport, executor_),
         sum_(values, settings..., over_, executor_) {
     name = std::move(as);
-    accuracy = sum_.accuracy(mean);
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
     auto const figures = sum_.run(vector(), call, *this);
@@ -98,17 +102,6 @@ template <class Sum> class device_sum final : public device_contender {
   staged over_;
   Sum sum_;
 };
-
-template <class Lane>
-void add_sparse(contender_list<float>& list, job const& it, std::string const& codec,
-                std::string const& transport) {
-  using sum = sparse_plan_sum<Lane, staged, stream_executor>;
-  for (auto const& how : it.o.algorithms)
-    if (how.kind != hcomp::algorithm_kind::owner)
-      list.push_back(std::make_unique<device_sum<sum>>(way{codec, how.name(), transport}, it.values,
-                                                       it.o.mean, it.by.at(transport),
-                                                       *sparse_name::from(codec), how));
-}
 
 /// A way of the host's, for sums.
 class host_contender final : public device_contender {
@@ -151,30 +144,52 @@ class host_contender final : public device_contender {
 
 std::string take_device(int rank_on_host) { return example::take_device(rank_on_host); }
 
-void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
+void add_device_plans(contender_list<float>& list, job const& it, std::string const& name,
                       std::string const& transport_name) {
   auto& transport = it.by.at(transport_name);
-  if (auto const sparse = sparse_name::from(codec))
-    return sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, codec, transport_name)
-                               : add_sparse<float>(list, it, codec, transport_name);
-  if (stream_name::from(codec))
-    return for_stream_ways(
-        it, codec, [&]<class C>(C const& one, hcomp::plan_options const& options) {
-          using sum = stream_sum<C, staged, stream_executor>;
-          list.push_back(
-              std::make_unique<device_sum<sum>>(way{codec, options.how.name(), transport_name},
-                                                it.values, it.o.mean, transport, one, options));
-        });
-  device_codecs::with(registry_name(codec), [&]<class C>() {
-    auto const chosen = fitted(C{}, it.typical, transport.size());
+  auto const codec = hcomp::codec_from(codecs<float>(), name);
+  auto const& settings = codec.settings;
+  auto const accuracy = promise_of<float>(*codec.row, settings, transport.size(), it.o.mean);
+  /// make(way, options) -> a contender
+  auto const add = [&](auto const& make) {
     for (auto const& how : it.o.algorithms) {
+      if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end())
+        continue;
       hcomp::plan_options options;
       options.how = how;
-      way const as{codec, how.name(), transport_name};
-      if (how.kind != hcomp::algorithm_kind::owner || hcomp::OneRanksBit<C>)
-        list.push_back(std::make_unique<device_plan<C>>(as, it.values, chosen, transport, options));
+      list.push_back(make(way{name, how.name(), transport_name}, options));
+      list.back()->accuracy = accuracy;
     }
-  });
+  };
+  auto const add_sparse = [&]<class Lane>(Lane, sparse_codec const& sparse) {
+    using sum = sparse_plan_sum<Lane, staged, stream_executor>;
+    add([&](way as, hcomp::plan_options const& options) {
+      return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, sparse,
+                                               options.how);
+    });
+  };
+  auto const add_stream = [&]<class C>(C const& one) {
+    using sum = stream_sum<C, staged, stream_executor>;
+    add([&](way as, hcomp::plan_options const& options) {
+      return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, one, options);
+    });
+  };
+  if (auto const sparse = sparse_codec::from(*codec.row, settings)) {
+    sparse->fixed == 32 ? add_sparse(std::uint32_t{}, *sparse) : add_sparse(float{}, *sparse);
+  } else if (codec.row->is_called("inceptionn")) {
+    add_stream(hcomp::detail::inceptionn_of(settings));
+  } else if (codec.row->is_called("error_bounded")) {
+    add_stream(hcomp::detail::error_bounded_of(settings));
+  } else {
+    device_codecs::for_each([&]<class C>() {
+      if (!codec.row->is_called(C::name)) return;
+      auto const chosen = fitted(C{}, it.typical, transport.size());
+      add([&](way as, hcomp::plan_options const& options) {
+        return std::make_unique<device_plan<C>>(std::move(as), it.values, chosen, transport,
+                                                options);
+      });
+    });
+  }
 }
 
 std::unique_ptr<contender<float>> on_device(std::unique_ptr<contender<float>> inner,

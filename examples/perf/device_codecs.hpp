@@ -14,4 +14,7 @@ namespace perf {
 using device_codecs = hcomp::codec_list<hcomp::identity<>, hcomp::float_cast<hcomp::float16>,
                                         hcomp::sign<>, hcomp::thc<>>;
 
+/// Codecs of variable rate that it knows.
+inline constexpr char const* streams_on_device[] = {"inceptionn", "error_bounded"};
+
 }  // namespace perf

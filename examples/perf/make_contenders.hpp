@@ -2,7 +2,6 @@
 /// @file
 /// Definition of make_contenders(), instantiated for one type of values per file.
 
-#include <algorithm>
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/model.hpp>
@@ -11,14 +10,16 @@
 #include <utility>
 
 #include "../support/program.hpp"
+#include "codec_promise.hpp"
 #include "contenders.hpp"
 #include "device.hpp"
 #include "mpi_algorithms.hpp"
-#include "named_codec.hpp"
 #include "plans.hpp"
 #include "raw_sum.hpp"
-#include "sparse_contenders.hpp"
-#include "stream_contenders.hpp"
+#include "sparse_op.hpp"
+#ifdef HCOMP_PERF_ZFP
+#include "zfp_codec.hpp"
+#endif
 
 namespace perf {
 
@@ -56,8 +57,6 @@ template <class C, class T> class op_contender final : public contender<T> {
  public:
   op_contender(std::size_t values, C const& codec)
       : sum_(hcomp::fit(codec, static_cast<std::uint32_t>(example::ranks()))) {
-    this->name = {C::name, "MPI", "op"};
-    this->accuracy = promise_of<C>(example::ranks());
     this->bytes_to_send = 2.0 * (example::ranks() - 1) / example::ranks() *
                           static_cast<double>(hcomp::layout_of(sum_.codec(), values).bytes());
     code_.resize(hcomp::code_bytes(sum_.codec(), values));
@@ -107,12 +106,42 @@ template <class T> void add_raw(contender_list<T>& list, job const& it) {
     list.push_back(std::make_unique<raw_contender<T>>(it.values, name));
 }
 
-template <class T> void add_op(contender_list<T>& list, job const& it, std::string const& name) {
-  with_codec<T>(name, [&]<class C>(C const& codec) {
-    list.push_back(std::make_unique<op_contender<C, T>>(
-        it.values, fitted(codec, it.typical, example::ranks())));
+/// f(codec), of its type, not yet fitted.
+template <class T, class F> void with_type_of(hcomp::named_codec<T> const& codec, F const& f) {
+#ifdef HCOMP_PERF_ZFP
+  if constexpr (std::is_floating_point_v<T>)
+    if (codec.row->is_called("zfp")) return f(zfp_codec<T>{codec.settings.whole("bits")});
+#endif
+  bool found = false;
+  hcomp::builtin_codecs<T>::for_each([&]<class C>() {
+    if (found || !codec.row->is_called(C::name)) return;
+    found = true;
+    f(C{});
   });
-  list.back()->name.codec = name;
+}
+
+template <class T> void add_op(contender_list<T>& list, job const& it, std::string const& name) {
+  auto const codec = hcomp::codec_from(codecs<T>(), name);
+  if (!has_op(*codec.row, codec.settings)) return;
+  if (auto const sparse = sparse_codec::from(*codec.row, codec.settings)) {
+    if constexpr (std::is_same_v<T, float>) switch (sparse->fixed) {
+        case 32:
+          list.push_back(std::make_unique<sparse_op_contender<std::uint32_t>>(*sparse));
+          break;
+        case 64:
+          list.push_back(std::make_unique<sparse_op_contender<std::uint64_t>>(*sparse));
+          break;
+        default: list.push_back(std::make_unique<sparse_op_contender<float>>(*sparse));
+      }
+  } else {
+    with_type_of(codec, [&]<class C>(C one) {
+      if constexpr (requires { one.magnitude; })
+        one.magnitude = static_cast<decltype(one.magnitude)>(it.typical);
+      list.push_back(std::make_unique<op_contender<C, T>>(it.values, one));
+    });
+  }
+  list.back()->name = {name, "MPI", "op"};
+  list.back()->accuracy = promise_of<T>(*codec.row, codec.settings, example::ranks(), it.o.mean);
 }
 
 template <class T> contender_list<T> make_contenders(job const& it) {
@@ -126,14 +155,7 @@ template <class T> contender_list<T> make_contenders(job const& it) {
           add_device_plans(list, it, name, transport);
           continue;
         }
-      if (auto const sparse = sparse_name::from(name)) {
-        if constexpr (std::is_same_v<T, float>)  // options know no others
-          sparse->fixed_point ? add_sparse<std::uint32_t>(list, it, name, transport)
-                              : add_sparse<float>(list, it, name, transport);
-      } else if (stream_name::from(name)) {
-        if constexpr (std::is_same_v<T, float>)  // nor do they here
-          if (transport != "op") add_streams(list, it, name, transport);
-      } else if (name == "automatic") {
+      if (name == "automatic") {
         if (transport != "op") add_automatic(list, it, transport);
       } else if (transport == "op") {
         add_op(list, it, name);

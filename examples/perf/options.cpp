@@ -4,15 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <hcomp/codec/error_bounded_options.hpp>
-#include <hcomp/codec/inceptionn_options.hpp>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/codec_library.hpp>
+#include <hcomp/collective/codec_row.hpp>
 #include <map>
+#include <stdexcept>
 
 #include "../support/command_line.hpp"
 #include "device_codecs.hpp"
+#include "plans.hpp"
 
 namespace perf {
 namespace {
@@ -21,73 +22,57 @@ std::map<std::string, double> const rate_units{
     {"bit", 1}, {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
 std::map<std::string, double> const time_units{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 
-bool is_owner(hcomp::algorithm const& how) { return how.kind == hcomp::algorithm_kind::owner; }
-
-bool is_on_device(std::string const& codec) {
-  if (auto const sparse = sparse_name::from(codec))  // there are no sketches of floats
-    return sparse->fixed_point || sparse->ways.packed;
-  if (auto const stream = stream_name::from(codec))
-    return stream->bound_exponent > 0 || stream->bound > 0;
-  try {
-    device_codecs::with(registry_name(codec), []<class C>() {});
-    return true;
-  } catch (std::invalid_argument const&) {
-    return false;
-  }
+/// A codec as it is asked for.
+struct asked_codec {
+  hcomp::codec_facts const* facts;
+  hcomp::codec_settings settings;
+};
+template <class T> asked_codec asked(std::string const& codec) {
+  auto const named = hcomp::codec_from(codecs<T>(), codec);
+  return {named.row, named.settings};
+}
+asked_codec asked(std::string const& type, std::string const& codec) {
+  if (type == "double") return asked<double>(codec);
+  if (type == "float16") return asked<hcomp::float16>(codec);
+  if (type == "bfloat16") return asked<hcomp::bfloat16>(codec);
+  return asked<float>(codec);
 }
 
-/// Refuses a name that is no codec's of any type of values.
-template <class Refuse> void require_codec(std::string const& name, Refuse const& refuse) {
-  if (!is_registered(name)) return;
-  try {
-    hcomp::builtin_codecs<float>::with(registry_name(name), []<class C>() {});
-  } catch (std::invalid_argument const& e) {
-    refuse(std::string(e.what()) +
-           "; hcomp_perf also: fp16, bf16, zfp:BITS, automatic, raw, and sparse_sum, sparse_union, "
-           "lhc, each with :u32 after it or not; and inceptionn, inceptionn:1 to "
-           "inceptionn:14, error_bounded:1e-30 to error_bounded:1e30");
-  }
+bool is_on_device(asked_codec const& codec) {
+  if (auto const sparse = sparse_codec::from(*codec.facts, codec.settings))
+    return sparse->fixed == 32 || (sparse->fixed == 0 && sparse->ways.packed);
+  for (auto const* const name : streams_on_device)
+    if (codec.facts->is_called(name)) return true;
+  bool found = false;
+  device_codecs::for_each([&]<class C>() { found |= codec.facts->is_called(C::name); });
+  return found && codec.settings.text().empty();
+}
+
+std::string algorithms_of(hcomp::codec_facts const& codec) {
+  std::string names;
+  for (auto const kind : codec.algorithms)
+    names += (names.empty() ? "" : ", ") + hcomp::algorithm{kind}.name();
+  return names;
 }
 
 }  // namespace
 
-std::optional<sparse_name> sparse_name::from(std::string_view codec) {
-  constexpr std::string_view suffix = ":u32";
-  bool const fixed_point = codec.ends_with(suffix);
-  if (fixed_point) codec.remove_suffix(suffix.size());
-  if (codec == "sparse_sum") return sparse_name{{}, fixed_point};
-  if (codec == "sparse_union") return sparse_name{{.dense = false, .sketched = false}, fixed_point};
-  if (codec == "lhc") return sparse_name{{.dense = false, .packed = false}, fixed_point};
-  return {};
+bool is_own(std::string_view codec) { return codec == "raw" || codec == "automatic"; }
+
+std::optional<sparse_codec> sparse_codec::from(hcomp::codec_facts const& codec,
+                                               hcomp::codec_settings const& settings) {
+  if (!codec.is_called("lossless")) return {};
+  return sparse_codec{{.dense = settings.yes("dense"),
+                       .packed = settings.yes("packed"),
+                       .sketched = settings.yes("sketched")},
+                      settings.whole("fixed")};
 }
 
-std::optional<stream_name> stream_name::from(std::string_view codec) {
-  if (codec == "inceptionn") return stream_name{hcomp::inceptionn_options{}.bound_exponent};
-  for (int exponent = 1; exponent <= 14; ++exponent)
-    if (codec == fmt::format("inceptionn:{}", exponent)) return stream_name{exponent};
-  constexpr std::string_view prefix = "error_bounded:";
-  if (!codec.starts_with(prefix)) return {};
-  codec.remove_prefix(prefix.size());
-  double bound = 0;
-  auto const [end, error] = std::from_chars(codec.data(), codec.data() + codec.size(), bound);
-  if (error != std::errc() || end != codec.data() + codec.size() ||
-      !hcomp::detail::is_possible(hcomp::error_bounded_options{.bound = bound}))
-    return {};
-  return stream_name{.bound = bound};
-}
-
-bool sums_streams(hcomp::algorithm const& how) {
-  return how.kind != hcomp::algorithm_kind::owner && how.kind != hcomp::algorithm_kind::doubling;
-}
-
-bool is_registered(std::string const& codec) {
-  return codec != "raw" && codec != "automatic" && !codec.starts_with("zfp:") &&
-         !sparse_name::from(codec) && !stream_name::from(codec);
-}
-
-std::string registry_name(std::string const& codec) {
-  if (codec == "fp16" || codec == "bf16") return "float_cast:" + codec;
-  return codec;
+bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings) {
+  if (codec.is_called("lossless") || codec.is_called("zfp")) return true;
+  bool found = false;
+  hcomp::builtin_codecs<float>::for_each([&]<class C>() { found |= codec.is_called(C::name); });
+  return found && settings.text().empty();
 }
 
 std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes) {
@@ -103,6 +88,7 @@ std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes) {
 options parse(int argc, char const* const* argv) {
   options o;
   std::vector<std::string> algorithms;
+  std::string libraries;
   for (auto const& how : o.algorithms) algorithms.push_back(how.name());
   CLI::App app(
       "Times all-reduces over the ranks it is started on: hcomp's codecs and algorithms, and the "
@@ -152,14 +138,12 @@ options parse(int argc, char const* const* argv) {
   auto* const how = app.add_option_group("How");
   how->add_option(
          "--codec", o.codecs,
-         "hcomp's codecs, fp16 and bf16 for short (of such values: identity), zfp:BITS "
-         "(decompress, add, recompress on our ring), for floats that are mostly zeros "
-         "sparse_sum, sparse_union, lhc (:u32 after it: in fixed point), inceptionn:E (bound "
-         "2^-E of the largest value), error_bounded:BOUND (every value of the sum at most BOUND "
-         "off), or automatic; "
-         "'raw' is always there")
-      ->delimiter(',')
+         "hcomp's codecs with their settings, as thc:bits=2,unbiased=yes; to compare with "
+         "zfp:BITS (decompresses, adds, recompresses), automatic (the quickest of the others, "
+         "expected); 'raw' is always there. hcomp-info lists codecs and settings")
       ->take_all();
+  how->add_option("--codecs", libraries,
+                  "Shared objects with more codecs for --codec, with ':' between them");
   how->add_option(
          "--algorithm", algorithms,
          "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: rank 0 "
@@ -223,7 +207,13 @@ options parse(int argc, char const* const* argv) {
   for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
     if (figure && !(*figure > 0 && std::isfinite(*figure)))
       refuse(fmt::format("{} {:g} is no number above 0", option, *figure));
-  bool const has_owner = std::ranges::any_of(o.algorithms, is_owner);
+  o.codecs = example::codec_list(o.codecs);
+  try {
+    hcomp::codec_library::from(libraries).add_to(
+        codecs<float>(), codecs<double>(), codecs<hcomp::float16>(), codecs<hcomp::bfloat16>());
+  } catch (std::invalid_argument const& why) {
+    refuse(fmt::format("--codecs {}: {}", libraries, why.what()));
+  }
   // a cast of values to their own type is identity
   std::string const cast = o.type == "float16" ? "fp16" : o.type == "bfloat16" ? "bf16" : "";
   if (std::ranges::find(o.codecs, "identity") != o.codecs.end())
@@ -231,20 +221,23 @@ options parse(int argc, char const* const* argv) {
   else
     std::ranges::replace(o.codecs, cast, "identity");
   for (auto const& codec : o.codecs) {
-    require_codec(codec, refuse);
-    if (sparse_name::from(codec) && o.type != "float")
-      refuse(fmt::format("--codec {}: sparse sums are of floats, --type is {}", codec, o.type));
-    bool const is_stream = stream_name::from(codec).has_value();
-    if (is_stream && o.type != "float")
-      refuse(fmt::format("--codec {}: streams are of floats, --type is {}", codec, o.type));
-    if (is_stream && std::ranges::none_of(o.algorithms, sums_streams))
-      refuse(fmt::format("--codec {} has no algorithm: there are ring, torus, direct, aggregator",
-                         codec));
-    if (is_stream && std::ranges::all_of(o.transports, [](auto const& by) { return by == "op"; }))
+    if (is_own(codec)) continue;
+    auto const [facts, settings] = [&] {
+      try {
+        return asked(o.type, codec);
+      } catch (std::invalid_argument const& why) {
+        throw example::usage{fmt::format("--codec {}, --type {}: {}\n", codec, o.type, why.what()),
+                             1};
+      }
+    }();
+    if (std::ranges::none_of(o.algorithms, [&](auto const& one) {
+          return std::ranges::find(facts->algorithms, one.kind) != facts->algorithms.end();
+        }))
+      refuse(
+          fmt::format("--codec {} has no algorithm: there are {}", codec, algorithms_of(*facts)));
+    if (std::ranges::all_of(o.transports, [](auto const& by) { return by == "op"; }) &&
+        !has_op(*facts, settings))
       refuse(fmt::format("--codec {} has no MPI_Op: --transport mpi or ucx", codec));
-    if (codec != "sign" && has_owner && o.algorithms.size() == 1 && codec != "raw" &&
-        codec != "automatic")
-      refuse(fmt::format("--codec {} has no algorithm: owner goes with codec sign only", codec));
   }
   if (o.min_bytes > o.max_bytes)
     refuse(fmt::format("--min-bytes {} is more than --max-bytes {}", o.min_bytes, o.max_bytes));
@@ -255,10 +248,10 @@ options parse(int argc, char const* const* argv) {
     };
     if (o.type != "float") there_are("--type " + o.type, "vectors of float only");
     for (auto const& codec : o.codecs)
-      if (codec != "raw" && !is_on_device(codec))
+      if (codec != "raw" && (is_own(codec) || !is_on_device(asked<float>(codec))))
         there_are("--codec " + codec,
-                  "identity, fp16, sign, thc, inceptionn:E, error_bounded:BOUND, sparse_sum, "
-                  "sparse_union, sparse_sum:u32, sparse_union:u32, lhc:u32 and raw");
+                  "identity, fp16, sign, thc, inceptionn:E, error_bounded:BOUND, lossless (but no "
+                  "sketches of floats, and fixed=32) and raw");
     if (std::ranges::find(o.transports, "op") != o.transports.end())
       there_are("--transport op", "mpi and ucx");
     if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");

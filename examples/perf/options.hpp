@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <optional>
 #include <string>
@@ -51,33 +52,21 @@ options parse(int argc, char const* const* argv);
 /// Every size from `min_bytes` to `max_bytes`, in values of `value_bytes` bytes.
 std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes);
 
-/// A sum of sparse vectors, as --codec calls it: sparse_sum, sparse_union or lhc, with :u32 after
-/// it in fixed point.
-struct sparse_name {
+/// Whether `codec` is no codec but a word of this program: "raw" or "automatic".
+bool is_own(std::string_view codec);
+
+/// A codec of sparse vectors, as its settings say.
+struct sparse_codec {
   hcomp::sparse_ways ways;
-  bool fixed_point;
+  int fixed = 0;  ///< bits of fixed point; 0: floats
 
-  /// Nothing if `codec` is no such name.
-  static std::optional<sparse_name> from(std::string_view codec);
+  /// Nothing if `codec` is no such codec.
+  static std::optional<sparse_codec> from(hcomp::codec_facts const& codec,
+                                          hcomp::codec_settings const& settings);
 };
 
-/// A codec of variable rate, as --codec calls it: inceptionn, inceptionn:E or
-/// error_bounded:BOUND.
-struct stream_name {
-  int bound_exponent = 0;  ///< of inceptionn
-  double bound = 0;        ///< of error_bounded; 0: inceptionn
-
-  /// Nothing if `codec` is no such name.
-  static std::optional<stream_name> from(std::string_view codec);
-};
-
-/// Whether streams can be summed that way.
-bool sums_streams(hcomp::algorithm const& how);
-
-/// Whether `codec` is one of hcomp's registry, not of this program alone.
-bool is_registered(std::string const& codec);
-
-/// The codec's name in hcomp's registry: "fp16" and "bf16" are short for the casts.
-std::string registry_name(std::string const& codec);
+/// Whether MPI libraries can sum with the codec by hcomp's MPI_Op: those of which this program has
+/// types, with their usual settings.
+bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings);
 
 }  // namespace perf

@@ -14,12 +14,13 @@
 #include "../support/gnuplot.hpp"
 #include "advice.hpp"
 #include "charts.hpp"
+#include "codec_promise.hpp"
 #include "input.hpp"
 #include "network.hpp"
 #include "options.hpp"
+#include "plans.hpp"
 #include "report_page.hpp"
 #include "result.hpp"
-#include "stream_sum.hpp"
 #include "wire_counter.hpp"
 #ifdef HCOMP_PERF_ZFP
 #include <support/laws.hpp>
@@ -347,34 +348,43 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(o.codecs == std::vector<std::string>{"fp16", "sign"});
   CHECK(o.algorithms.size() == 1);
   CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
-  CHECK(perf::registry_name("fp16") == "float_cast:fp16");
-  CHECK(perf::sparse_name::from("lhc:u32")->fixed_point);
-  CHECK_FALSE(perf::sparse_name::from("lhc:u32")->ways.packed);
-  CHECK_FALSE(perf::sparse_name::from("sparse_sum")->fixed_point);
-  CHECK_FALSE(perf::sparse_name::from("sparse_sum:u64"));
-  CHECK(perf::stream_name::from("inceptionn")->bound_exponent == 10);
-  CHECK(perf::stream_name::from("inceptionn:6")->bound_exponent == 6);
-  CHECK_FALSE(perf::stream_name::from("inceptionn:15"));
-  CHECK(perf::stream_name::from("error_bounded:1e-3")->bound == 1e-3);
-  CHECK(perf::stream_name::from("error_bounded:1e-3")->bound_exponent == 0);
-  for (auto const* const none : {"error_bounded", "error_bounded:", "error_bounded:0",
-                                 "error_bounded:-1e-3", "error_bounded:1e-3x", "error_bounded:inf"})
-    CHECK_FALSE(perf::stream_name::from(none));
+  auto const codecs = [](std::vector<char const*> words) {
+    words.insert(words.begin(), "--codec");
+    return parse(words).codecs;
+  };
+  CHECK(codecs({"thc:bits=2,unbiased=yes,fp16"}) ==
+        std::vector<std::string>{"thc:bits=2,unbiased=yes", "fp16"});
+  CHECK(codecs({"raw,lossless:fixed=32,dense=no,inceptionn:6,error_bounded:1e-3"}) ==
+        std::vector<std::string>{"raw", "lossless:fixed=32,dense=no", "inceptionn:6",
+                                 "error_bounded:1e-3"});
+  CHECK(codecs({"inceptionn:6,automatic", "--codec", "zfp:8"}) ==
+        std::vector<std::string>{"inceptionn:6", "automatic", "zfp:8"});
+  auto const sparse = [](std::string const& text) {
+    auto const codec = hcomp::codec_from(perf::codecs<float>(), text);
+    return perf::sparse_codec::from(*codec.row, codec.settings);
+  };
+  CHECK(sparse("lossless:fixed=32,packed=no")->fixed == 32);
+  CHECK_FALSE(sparse("lossless:fixed=32,packed=no")->ways.packed);
+  CHECK(sparse("sparse")->fixed == 0);
+  CHECK_FALSE(sparse("identity"));
   // a cast of values to their own type is identity
   std::vector<std::string> const halves{"identity", "bf16", "sign"};
   CHECK(parse({"--type", "float16", "--codec", "fp16,bf16,sign"}).codecs == halves);
   CHECK(parse({"--type", "float16", "--codec", "fp16,identity,bf16,sign"}).codecs == halves);
-  CHECK(perf::registry_name("sign") == "sign");
 }
 
 TEST_CASE("promise: error_bounded keeps its bound, and rounds like floats where it adds floats") {
-  hcomp::error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
-  double const largest_integer = 262143 * codec.step();
-  auto const of_sum = perf::promise_of(codec, false).largest_error;
+  double const largest_integer =
+      262143 * hcomp::error_bounded_stream({.bound = 1e-3, .ranks = 4}).step();
+  auto const codec = hcomp::codec_from(perf::codecs<float>(), "error_bounded:1e-3");
+  auto const largest_error = [&](bool mean) {
+    return perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error;
+  };
+  auto const of_sum = largest_error(false);
   CHECK(of_sum(0) == 1e-3);
   CHECK(of_sum(largest_integer) == 1e-3);
   CHECK(of_sum(1e6) == doctest::Approx(1e-3 + 4 * 0x1p-24 * 1e6));
-  auto const of_mean = perf::promise_of(codec, true).largest_error;
+  auto const of_mean = largest_error(true);
   CHECK(of_mean(1) == doctest::Approx(0.25e-3 + 2 * 0x1p-24).epsilon(1e-9));
   CHECK(of_mean(1e6) == doctest::Approx(0.25e-3 + 6 * 0x1p-24 * 1e6));
 }
@@ -399,19 +409,23 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--latency=-1ms"}, "--latency -0.001 is no number above 0");
   says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
   says({"--codec", "fp16", "--algorithm", "owner"},
-       "--codec fp16 has no algorithm: owner goes with codec sign only");
-  says({"--codec", "lhc:u32", "--type", "double"},
-       "--codec lhc:u32: sparse sums are of floats, --type is double");
-  says({"--codec", "sparse_union", "--algorithm", "owner"},
-       "--codec sparse_union has no algorithm: owner goes with codec sign only");
+       "--codec fp16 has no algorithm: there are ring, torus, direct, doubling, aggregator");
+  says({"--codec", "lossless:fixed=32", "--type", "double"},
+       "--codec lossless:fixed=32, --type double: no codec is called 'lossless'; hcomp has: ");
+  says({"--codec", "lossless", "--algorithm", "owner"},
+       "--codec lossless has no algorithm: there are direct, ring, torus, doubling, aggregator");
   says({"--codec", "inceptionn:6", "--type", "double"},
-       "--codec inceptionn:6: streams are of floats, --type is double");
-  says({"--codec", "inceptionn:15"}, "no codec is called 'inceptionn:15'; hcomp has: identity, ");
-  says({"--codec", "error_bounded"}, "no codec is called 'error_bounded'; hcomp has: identity, ");
+       "--codec inceptionn:6, --type double: no codec is called 'inceptionn'; hcomp has: ");
+  says({"--codec", "inceptionn:15"}, "'E=15': E is a whole number from 1 to 14");
+  says({"--codec", "error_bounded"}, "it needs bound, most that a value of the sum may be off");
+  for (std::string const bound : {"", "0", "-1e-3", "1e-3x", "inf"})
+    says({"--codec", ("error_bounded:" + bound).c_str()}, "codec 'error_bounded:");
   says({"--codec", "inceptionn", "--algorithm", "doubling"},
        "--codec inceptionn has no algorithm: there are ring, torus, direct, aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
+  says({"--codec", "thc:bits=2", "--transport", "op"},
+       "--codec thc:bits=2 has no MPI_Op: --transport mpi or ucx");
   says({"--iters", "0"}, "--iters");
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "abacus"}, "abacus not in {host,cuda}");
@@ -419,8 +433,9 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--type double: with --device cuda there are vectors of float only");
   says({"--device", "cuda", "--codec", "fp16,bf16"},
        "--codec bf16: with --device cuda there are identity, fp16, sign, thc, inceptionn:E, ");
-  says({"--device", "cuda", "--codec", "lhc:u32,lhc"},
-       "--codec lhc: with --device cuda there are ");
+  says({"--device", "cuda", "--codec",
+        "lossless:fixed=32,dense=no,packed=no,lossless:dense=no,packed=no"},
+       "--codec lossless:dense=no,packed=no: with --device cuda there are ");
   says({"--device", "cuda", "--transport", "mpi,op"},
        "--transport op: with --device cuda there are mpi and ucx");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");

@@ -2,6 +2,8 @@
 /// @file
 /// hcomp's own ways to sum, over any transport: what knows nothing of MPI.
 
+#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <memory>
 #include <string>
@@ -22,6 +24,10 @@ struct job {
   double typical;  ///< mean |x|: what one sign decodes to
   transports& by;
 };
+
+/// Codecs for values of type T that --codec can name: hcomp's, those of --codecs, and what this
+/// program has besides to compare with.
+template <class T> hcomp::codec_table<T>& codecs();
 
 /// Every algorithm that is asked for and goes with the codec. Collective.
 /// @throws std::runtime_error, std::invalid_argument  an unknown codec, on all ranks alike

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <hcomp/collective/automatic.hpp>
+#include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -36,12 +38,12 @@ class measured_costs {
   }
   /// With vectors of about `values` values: what fits into a cache takes less time. On one rank, as
   /// one of those that are to be advised.
-  template <class C>
-  hcomp::codec_cost const& codec(std::string const& name, C const& codec, std::size_t values,
+  template <class T>
+  hcomp::codec_cost const& codec(hcomp::named_codec<T> const& codec, std::size_t values,
                                  hcomp::any_transport& transport) {
     std::size_t about = std::size_t{1} << 15;
     while (about < std::min(values, std::size_t{1} << 22)) about *= 8;
-    auto const [at, is_new] = codecs_.try_emplace({name, about});
+    auto const [at, is_new] = codecs_.try_emplace({codec.text(), about});
     if (is_new) {
       hcomp::host_executor executor(options_->threads);
       if (transport.size() > 1)

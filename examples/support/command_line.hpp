@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace example {
 
@@ -42,6 +43,20 @@ inline CLI::Validator algorithm_name(std::string const& also = {}) {
             }
           },
           "ALGORITHM"};
+}
+
+/// Codecs out of lists of codecs that have settings: "thc:bits=2,unbiased=yes,fp16" are two.
+inline std::vector<std::string> codec_list(std::vector<std::string> const& lists) {
+  std::vector<std::string> codecs;
+  for (auto const& list : lists)
+    for (auto const& word : CLI::detail::split(list, ',')) {
+      bool const is_setting = word.find('=') < word.find(':');
+      if (is_setting && !codecs.empty())
+        codecs.back() += "," + word;
+      else
+        codecs.push_back(word);
+    }
+  return codecs;
 }
 
 /// CLI11's own texts for these spell out the largest double.

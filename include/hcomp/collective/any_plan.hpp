@@ -46,6 +46,7 @@ template <class V> class plan_body {
                                 call_options const& call) = 0;
   virtual report all_gather(std::span<V> x, call_options const& call) = 0;
   virtual void set_magnitude(double magnitude) = 0;
+  virtual std::string about_last_call() const = 0;
 };
 
 /// @tparam Plan  a plan, or what looks like one
@@ -84,6 +85,10 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
     if constexpr (requires { plan_.set_codec(with_magnitude(plan_.codec(), magnitude)); })
       plan_.set_codec(with_magnitude(plan_.codec(), magnitude));
   }
+  std::string about_last_call() const override {
+    if constexpr (requires { plan_.choice().text(); }) return plan_.choice().text();
+    return {};
+  }
 
  private:
   Plan plan_;
@@ -114,6 +119,8 @@ template <class V> class any_plan {
   /// not mind. Equal on all ranks.
   /// @throws std::invalid_argument  not finite
   void set_magnitude(double magnitude) { body_->set_magnitude(magnitude); }
+  /// What the codec chose in the last call, for people; empty if it has nothing to choose.
+  std::string about_last_call() const { return body_->about_last_call(); }
 
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return body_->all_reduce(x, call);

@@ -1,0 +1,17 @@
+#pragma once
+/// @file
+/// What sums of sparse vectors send.
+
+#include <hcomp/op/sparse_sum.hpp>
+
+namespace perf {
+
+/// Bytes that the index and what was chosen after it make a rank send at least.
+inline double bytes_of(hcomp::sparse_choice const& choice, int ranks) {
+  auto const chosen = choice.way == hcomp::sparse_way::dense    ? choice.dense_bytes
+                      : choice.way == hcomp::sparse_way::packed ? choice.packed_bytes
+                                                                : choice.sketched_bytes;
+  return 2.0 * (ranks - 1) / ranks * static_cast<double>(choice.index_bytes + chosen);
+}
+
+}  // namespace perf
