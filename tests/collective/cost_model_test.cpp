@@ -212,9 +212,10 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
       CAPTURE(how.name());
       // direct's messages travel at once, there and back
       int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
-      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link, 1000, false) ==
-            close_to(steps * 1e-3));
-      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link, 1000, true) ==
+      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link,
+                              {.check = false, .segment_bytes = 1000}) == close_to(steps * 1e-3));
+      CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link,
+                              {.check = true, .segment_bytes = 1000}) ==
             close_to(steps * 1e-3 + agreement));
     }
   }
@@ -228,8 +229,8 @@ TEST_CASE("cost model: with bandwidth only, a rank's link carries its bytes one 
       CAPTURE(how.name());
       std::size_t const values = 24'000;  // 96 000 bytes, 240 blocks
       double const expected = 2 * 96'000e-6 * (ranks - 1) / ranks;
-      CHECK(predicted_seconds(how, ranks, values, plain_codec(), link, 800, false) ==
-            close_to(expected));
+      CHECK(predicted_seconds(how, ranks, values, plain_codec(), link,
+                              {.check = false, .segment_bytes = 800}) == close_to(expected));
       CHECK(bytes_sent_per_rank(plain_codec(), values, 0, ranks, {how}) * 1e-6 ==
             close_to(expected));
     }
@@ -242,10 +243,12 @@ TEST_CASE(
   for (int const ranks : {1, 2, 3, 8}) {
     CAPTURE(ranks);
     CHECK(hops_of(how, ranks) == 2 * (ranks - 1));
-    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {0, 1e-6, 0}, 800, false) ==
+    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {0, 1e-6, 0},
+                            {.check = false, .segment_bytes = 800}) ==
           close_to(2 * (ranks - 1) * 96'000e-6));
     // messages of each half leave at once
-    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {1e-3, 0, 0}, 800, false) ==
+    CHECK(predicted_seconds(how, ranks, values, plain_codec(), {1e-3, 0, 0},
+                            {.check = false, .segment_bytes = 800}) ==
           close_to(std::min(2, hops_of(how, ranks)) * 1e-3));
     for (int rank = 0; rank < ranks; ++rank)
       CHECK(bytes_sent_per_rank(plain_codec(), values, rank, ranks, {how}) ==
@@ -254,7 +257,7 @@ TEST_CASE(
     auto cost = plain_codec();
     cost.encode = 2e-6;
     cost.decode = 3e-6;
-    CHECK(predicted_seconds(how, ranks, values, cost, {}, 800, false) ==
+    CHECK(predicted_seconds(how, ranks, values, cost, {}, {.check = false, .segment_bytes = 800}) ==
           close_to(static_cast<double>(values) * 5e-6));
   }
 }
@@ -266,10 +269,12 @@ TEST_CASE("cost model: when merging is slowest, the ring merges without pause") 
   // 4 ranks, chunks of 60 blocks in segments of 2: the first segment travels, then 3 chunks are
   // merged one segment after the other; in the all-gather nothing is merged
   double const first = 800 * 1e-6 / 16, merged = 3 * 6000 * 1e-6, gathered = 3 * 24'000 * 1e-6 / 16;
-  CHECK(predicted_seconds(ring_way, 4, 24'000, cost, link, 800, false) ==
-        close_to(first + merged + gathered));
+  CHECK(
+      predicted_seconds(ring_way, 4, 24'000, cost, link, {.check = false, .segment_bytes = 800}) ==
+      close_to(first + merged + gathered));
   // direct sends all chunks at once, and merges them as they come
-  CHECK(predicted_seconds(direct_way, 4, 24'000, cost, link, 800, false) ==
+  CHECK(predicted_seconds(direct_way, 4, 24'000, cost, link,
+                          {.check = false, .segment_bytes = 800}) ==
         close_to(first + merged + gathered));
 }
 
@@ -278,7 +283,7 @@ TEST_CASE("cost model: encoding, decoding and every use of the executor are adde
   cost.encode = 2e-6;
   cost.decode = 3e-6;
   cost.call = 1e-3;
-  auto const p = predict(ring_way, 2, 1000, cost, {}, 1000, false);
+  auto const p = predict(ring_way, 2, 1000, cost, {}, {.check = false, .segment_bytes = 1000});
   CHECK(p.encode == 0);
   CHECK(p.decode == close_to(1e-3 + 3e-3));
   // chunks of 5 blocks in segments of 2: 3 encodings before sending, 3 before merging, 3 merges
@@ -296,7 +301,8 @@ TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws f
   cost.unpack = 3e-7;
   link_cost const link{1e-3, 1e-6, 1e-5};
   std::size_t const values = 8 * 32768;
-  auto const p = predict(owner_way, 8, values, cost, link, 1 << 18, false);
+  auto const p =
+      predict(owner_way, 8, values, cost, link, {.check = false, .segment_bytes = 1 << 18});
   CHECK(p.encode == close_to(values * (1e-6 + 8e-7)));
   double const link_time = 7 * (1e-5 + (4096 + 3.5 + 32) * 1e-6), put_back = values * 24e-7;
   CHECK(p.all_gather == close_to(1e-3 + link_time + put_back));
@@ -343,10 +349,13 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
           bool const pairs_up = how == doubling_way && !detail::is_power_of_two(ranks);
           for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
             CAPTURE(early);
-            CHECK(predicted_seconds(how, ranks, values, cost, r.link, segment, check, early) ==
-                  close_to(
-                      played(how, ranks, values, identity<>{}, cost, r.link, segment, check, early),
-                      pairs_up ? 0.07 : 1e-5));
+            CHECK(
+                predicted_seconds(
+                    how, ranks, values, cost, r.link,
+                    {.check = check, .segment_bytes = segment, .decode_on_arrival_bytes = early}) ==
+                close_to(
+                    played(how, ranks, values, identity<>{}, cost, r.link, segment, check, early),
+                    pairs_up ? 0.07 : 1e-5));
           }
         }
 }
@@ -375,7 +384,9 @@ TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
         bool const pairs_up = how == doubling_way && !detail::is_power_of_two(ranks);
         for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
           CAPTURE(early);
-          CHECK(predicted_seconds(how, ranks, values, cost, link, 1 << 18, true, early) ==
+          CHECK(predicted_seconds(
+                    how, ranks, values, cost, link,
+                    {.check = true, .segment_bytes = 1 << 18, .decode_on_arrival_bytes = early}) ==
                 close_to(played(how, ranks, values, codec, cost, link, 1 << 18, true, early),
                          pairs_up           ? 0.07
                          : how == torus_way ? 0.01
@@ -403,7 +414,9 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
           CAPTURE(how.name());
           CAPTURE(early);
           double const tolerance = values >= 1'000'000 ? 0.05 : values > 1000 ? 0.15 : 0.25;
-          CHECK(predicted_seconds(how, ranks, values, cost, link, 1 << 13, true, early) ==
+          CHECK(predicted_seconds(
+                    how, ranks, values, cost, link,
+                    {.check = true, .segment_bytes = 1 << 13, .decode_on_arrival_bytes = early}) ==
                 close_to(played(how, ranks, values, sign<>{}, cost, link, 1 << 13, true, early),
                          tolerance));
         }

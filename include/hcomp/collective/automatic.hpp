@@ -154,8 +154,7 @@ template <class V> class automatic_plan {
                                            measuring, total_weight);
     if (!options.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
-    choices_ = choose(costs_, transport.size(), values, options.allowed, options.plan.segment_bytes,
-                      options.plan.check, options.plan.decode_on_arrival_bytes);
+    choices_ = choose(costs_, transport.size(), values, options.allowed, options.plan);
     follow_rank_0(options.plan.tag);
 
     auto plan = options.plan;

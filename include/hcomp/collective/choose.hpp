@@ -59,13 +59,13 @@ inline std::string to_text(choice const& one) {
 
 /// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
 /// ones that which is allowed first. Algorithms are left out with codecs that they do not go with.
-/// @param costs  of all codecs that are allowed, such as measure_costs gives
+/// @param costs    of all codecs that are allowed, such as measure_costs gives
+/// @param options  as for predict
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
 ///                                predict
-inline std::vector<choice> choose(
-    cost_table const& costs, int ranks, std::size_t values, allowed_ways const& allowed = {},
-    std::size_t segment_bytes = plan_options{}.segment_bytes, bool check = true,
-    std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
+inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_t values,
+                                  allowed_ways const& allowed = {},
+                                  plan_options const& options = {}) {
   std::vector<choice> ways;
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
@@ -73,9 +73,8 @@ inline std::vector<choice> choose(
       if (!cost.goes_with(how.kind) ||
           (how.kind == algorithm_kind::owner && ranks > static_cast<int>(detail::max_owner_ranks)))
         continue;
-      ways.push_back({codec, how.fitted(ranks),
-                      predict(how, ranks, values, cost, costs.link, segment_bytes, check,
-                              decode_on_arrival_bytes)});
+      ways.push_back(
+          {codec, how.fitted(ranks), predict(how, ranks, values, cost, costs.link, options)});
     }
   }
   if (ways.empty()) {

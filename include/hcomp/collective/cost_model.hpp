@@ -173,17 +173,15 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 ///
 /// @param codec          blocks travel narrow, where it says that they can; codec.wide(): they do
 ///                       not
-/// @param segment_bytes  as in plan_options, like the last two
+/// @param options        of the plan, of which segment_bytes, check and decode_on_arrival_bytes matter
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
 ///                                negative or not finite
 /// Cost: a few operations per hop and segment.
 /// Source: the model is that of R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform.
 /// Comput. Appl. 19 (2005) 49-66, with segments.
-inline prediction predict(
-    algorithm const& how, int ranks, std::size_t values, codec_cost const& codec,
-    link_cost const& link, std::size_t segment_bytes = plan_options{}.segment_bytes,
-    bool check = true,
-    std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
+inline prediction predict(algorithm const& how, int ranks, std::size_t values,
+                          codec_cost const& codec, link_cost const& link,
+                          plan_options const& options = {}) {
   detail::require_ranks("predict", ranks);
   detail::require_costs("predict", codec, link);
   auto const shape = how.fitted(ranks);
@@ -195,12 +193,12 @@ inline prediction predict(
                (link.seconds_per_message + link.seconds_between_messages) +
            bytes * link.seconds_per_byte;
   };
-  if (check) p.agree = agreement(static_cast<double>(agreement_bytes_per_rank(ranks)));
+  if (options.check) p.agree = agreement(static_cast<double>(agreement_bytes_per_rank(ranks)));
   if (codec.statistics_bytes > 0)
     p.agree += codec.call + all * codec.measure + detail::agreement_steps(ranks) * codec.call +
                agreement(static_cast<double>(statistics_bytes_per_rank(codec, values, ranks)));
   p.decode = codec.call + all * codec.decode;
-  detail::rank_clock clock(codec, link, layout, segment_bytes);
+  detail::rank_clock clock(codec, link, layout, options.segment_bytes);
   if (how.kind == algorithm_kind::owner) {
     p.encode = clock.pack_groups(ranks);
     clock.unpack_groups(ranks);
@@ -244,7 +242,7 @@ inline prediction predict(
     return all * seconds_per_value / std::max(1.0, static_cast<double>(largest(parts)) * parts);
   };
   bool const passes_on = how.kind != algorithm_kind::direct;
-  bool const decodes = ranks > 1 && values * codec.value_bytes >= decode_on_arrival_bytes;
+  bool const decodes = ranks > 1 && values * codec.value_bytes >= options.decode_on_arrival_bytes;
   int const rows = how.kind == algorithm_kind::torus ? shape.rows : 1,
             columns = how.kind == algorithm_kind::torus ? shape.columns : ranks;
   clock.move(columns - 1, largest(columns),
@@ -276,10 +274,10 @@ inline prediction predict(
 }
 
 /// predict(...).seconds()
-template <class... Options>
-double predicted_seconds(algorithm const& how, int ranks, std::size_t values,
-                         codec_cost const& codec, link_cost const& link, Options... options) {
-  return predict(how, ranks, values, codec, link, options...).seconds();
+inline double predicted_seconds(algorithm const& how, int ranks, std::size_t values,
+                                codec_cost const& codec, link_cost const& link,
+                                plan_options const& options = {}) {
+  return predict(how, ranks, values, codec, link, options).seconds();
 }
 
 /// How long an MPI library's own all-reduce of `bytes` bytes is expected to take: the quickest of
