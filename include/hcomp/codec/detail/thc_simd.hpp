@@ -314,8 +314,8 @@ struct thc_round_vectors {
   thc_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    if (limit < 32 << 15)
-      round<Lanes, true>();
+    if (Lanes > 4 && limit < 32 << 15)  // four lanes look all entries up one by one
+      round<Lanes, (Lanes > 4)>();
     else
       round<Lanes, false>();
     return false;
@@ -348,7 +348,7 @@ struct thc_round_vectors {
       counters += Lanes / 2;
     }
     philox4x32(draws, place.stream);
-    HCOMP_UNROLL
+    // not unrolled: the draws of all turns do not fit into registers anyway
     for (int k = 0; k < Tiles * turns; ++k) {
       auto const& [c0, c1, c2, c3] = draws[k];
       int const to = i + k / turns * 64 + k % turns * Lanes;
