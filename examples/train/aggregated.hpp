@@ -29,8 +29,9 @@ namespace train {
 /// of s left out, parameters move 1 / (1 - s) times as far as with all in time.
 template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchronizer {
  public:
-  mean_by_aggregators(std::size_t values, mishaps const& shares, std::uint64_t seed,
-                      paced_transport& transport, hcomp::host_executor& executor)
+  mean_by_aggregators(std::size_t values, Codec const& codec, mishaps const& shares,
+                      std::uint64_t seed, paced_transport& transport,
+                      hcomp::host_executor& executor)
       : shares_(shares),
         seed_(seed),
         post_(transport),
@@ -39,7 +40,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
         up_(worker_, shares.lost, seed),
         down_(aggregator_, shares.lost, seed),
         feedback_(values),
-        average_(values, {}, up_,
+        average_(values, codec, up_,
                  {.share = {transport.size()},
                   .norm_patience = 4 * deadline,
                   .patience = 2 * deadline,

@@ -35,7 +35,7 @@ class device_workplace : public workplace {
   }
   std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                   std::size_t values, std::uint64_t seed) override {
-    auto made = make_for_any_memory(what, sign_step, values, *settings_, seed, over_, executor_);
+    auto made = make_on_device(what, sign_step, values, *settings_, seed, over_, executor_);
     if (!made)
       throw std::invalid_argument("method '" + std::string(what.how->name) +
                                   "' has no synchronizer on devices");

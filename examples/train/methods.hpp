@@ -8,13 +8,6 @@
 
 namespace train {
 
-/// What :bound says of a method's errors.
-enum class bound_kind {
-  none,
-  exponent,  ///< they are below 2^-E of the largest value
-  absolute   ///< they are at most B
-};
-
 /// A name for --codec and the settings it is trained with unless the command line says otherwise.
 ///
 /// Settings were searched for every method on its own, on Fashion-MNIST with four ranks: learning
@@ -22,35 +15,37 @@ enum class bound_kind {
 struct method {
   std::string_view name;
   std::string_view what;
+  std::string_view codec;   ///< as make_plan reads it; empty: it is more than a codec
   double rate;              ///< learning rate at the start; goes linearly to 0
   double momentum;          ///< of each rank's own gradient, before anything is sent
   double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
   bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
   bool sparsified = false;  ///< sends a share of the values, with :share
-  bound_kind bounded = bound_kind::none;
 };
 
 inline constexpr std::array methods{
-    method{"fp32", "all-reduce in full precision", 0.02, 0.9, 0},
-    method{"fp16", "all-reduce in half precision", 0.02, 0.9, 0},
-    method{"bf16", "all-reduce in bfloat16", 0.02, 0.9, 0},
-    method{"majority_vote", "signSGD: the majority of the gradients' signs", 1, 0, 1e-4},
-    method{"signum", "the same with momentum before the sign", 1, 0.9, 1e-4},
-    method{"ef_sign", "EF-signSGD: scaled signs with error feedback", 0.02, 0.9, 0},
-    method{"thc", "THC: sums of 4-bit table indices, with error feedback", 0.02, 0.9, 0, true},
-    method{"uniform_thc", "the same with equidistant levels", 0.02, 0.9, 0, true},
-    method{"sparse", "sums of what is not 0 on some rank", 0.02, 0.9, 0},
-    method{"sparse_fixed", "the same in fixed point, with exact sums", 0.02, 0.9, 0},
-    method{"fixed", "all values in the same fixed point", 0.02, 0.9, 0},
-    method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", 0.02, 0.9, 0,
-           false, true},
-    method{"inceptionn",
-           "INCEPTIONN: 2 to 34 bits per value; :bound=E, 10: off by 2^-E of the largest", 0.02,
-           0.9, 0, false, false, bound_kind::exponent},
-    method{"error_bounded", "sums of integers; :bound=B, 1e-5: no update is off by more than B",
-           0.02, 0.9, 0, false, false, bound_kind::absolute},
-    method{"marsit", "one bit per value, full precision every --period steps", 0.1, 0, 1e-3},
-    method{"marsit_inf", "one bit per value, never full precision", 0.1, 0, 1e-3},
+    method{"fp32", "all-reduce in full precision", "identity", 0.02, 0.9, 0},
+    method{"fp16", "all-reduce in half precision", "fp16", 0.02, 0.9, 0},
+    method{"bf16", "all-reduce in bfloat16", "bf16", 0.02, 0.9, 0},
+    method{"majority_vote", "signSGD: the majority of the gradients' signs", "", 1, 0, 1e-4},
+    method{"signum", "the same with momentum before the sign", "", 1, 0.9, 1e-4},
+    method{"ef_sign", "EF-signSGD: scaled signs with error feedback", "", 0.02, 0.9, 0},
+    method{"thc", "THC: sums of 4-bit table indices, with error feedback", "thc", 0.02, 0.9, 0,
+           true},
+    method{"uniform_thc", "the same with equidistant levels", "uniform_thc", 0.02, 0.9, 0, true},
+    method{"sparse", "sums of what is not 0 on some rank", "lossless", 0.02, 0.9, 0},
+    method{"sparse_fixed", "the same in fixed point, with exact sums", "lossless:fixed=32", 0.02,
+           0.9, 0},
+    method{"fixed", "all values in the same fixed point", "lossless:fixed=32,packed=no,sketched=no",
+           0.02, 0.9, 0},
+    method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", "lossless",
+           0.02, 0.9, 0, false, true},
+    method{"inceptionn", "INCEPTIONN: 2 to 34 bits per value; :E, 10: off by 2^-E of the largest",
+           "inceptionn:nearest=yes", 0.02, 0.9, 0},
+    method{"error_bounded", "sums of integers; :BOUND, 1e-5: no update is off by more than that",
+           "error_bounded:bound=1e-5", 0.02, 0.9, 0},
+    method{"marsit", "one bit per value, full precision every --period steps", "", 0.1, 0, 1e-3},
+    method{"marsit_inf", "one bit per value, never full precision", "", 0.1, 0, 1e-3},
 };
 
 /// Those that sum vectors in a CUDA device's memory; few, because each takes the CUDA compiler some
@@ -59,11 +54,8 @@ inline constexpr std::array<std::string_view, 9> methods_on_device{
     "fp32",       "fp16",          "majority_vote", "signum",    "thc",
     "inceptionn", "error_bounded", "marsit",        "marsit_inf"};
 
-/// The method called `name`, or nothing.
-constexpr method const* find_method(std::string_view name) {
-  for (auto const& m : methods)
-    if (m.name == name) return &m;
-  return nullptr;
-}
+/// The method called `name`, or the mean by hcomp's codec of that name, with the rate and momentum of
+/// other means; or nothing.
+method const* find_method(std::string_view name);
 
 }  // namespace train

@@ -112,6 +112,9 @@ options parse(int argc, char const* const* argv) {
                "train");
   app.footer(
       "Models:\n" + known_models() + "\nCodecs:\n" + known_methods() +
+      "and hcomp's codecs (hcomp-info), averaged as they are; all with settings after the name, "
+      "as\n"
+      "thc:bits=2,unbiased=yes.\n\n"
       "Each codec has a learning rate, momentum and sign step found for it with mlp. With\n"
       "embedding all have one learning rate, found for it, and no momentum. --lr, --momentum and\n"
       "--sign-step replace them for all.\n\n"
@@ -140,9 +143,7 @@ options parse(int argc, char const* const* argv) {
              "What is sent; several are trained one after the other. Unless said otherwise,\n"
              "with mlp {}\nand with embedding {}",
              models[0].codecs, models[1].codecs))
-      ->delimiter(',')
-      ->take_all()
-      ->check(readable("CODEC", trial_from));
+      ->take_all();
   app.add_option("--late", late, "Share of each rank's contributions that come too late; see below")
       ->check(readable("SHARE", share_from));
   app.add_option("--lost", lost, "Share of all packets that get lost; see below")
@@ -223,8 +224,9 @@ options parse(int argc, char const* const* argv) {
 
   example::parse(app, argc, argv);
   o.model = find_model(model);
+  codecs = example::codec_list(codecs);
   if (codecs.empty()) {
-    codecs = CLI::detail::split(std::string(o.model->codecs), ',');
+    codecs = example::codec_list({std::string(o.model->codecs)});
     if (o.device == "cuda")
       std::erase_if(codecs, [](std::string const& codec) { return !is_on_device(codec); });
   }
@@ -233,7 +235,11 @@ options parse(int argc, char const* const* argv) {
   o.batch = batch.value_or(o.model->batch);
   if (!o.rate) o.rate = o.model->rate;
   if (!o.momentum) o.momentum = o.model->momentum;
-  std::ranges::transform(codecs, std::back_inserter(o.trials), trial_from);
+  try {
+    std::ranges::transform(codecs, std::back_inserter(o.trials), trial_from);
+  } catch (std::invalid_argument const& why) {
+    throw example::usage{fmt::format("--codec: {}\n", why.what()), 1};
+  }
   add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
               lost ? std::optional(share_from(*lost)) : std::nullopt);
   if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);

@@ -3,28 +3,63 @@
 #include <fmt/core.h>
 
 #include <hcomp/hcomp.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "aggregated.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
+#include "rows.hpp"
 #include "synchronizers.hpp"
 
 namespace train {
 namespace {
 
-/// The mean over the ranks, of which only what is not 0 on some rank is sent.
-/// @tparam Lane  float, or an integer for fixed point
-template <class Lane>
-using sparse_mean = mean<hcomp::lossless<Lane>, paced_transport, hcomp::host_executor>;
+/// The mean over the ranks by a codec that is chosen by name; if so much is lost by sending that it
+/// has to be, that is sent later.
+class mean_by_name : public synchronizer {
+ public:
+  mean_by_name(trial const& what, std::size_t values, std::uint64_t seed,
+               hcomp::plan_options const& how, paced_transport& transport,
+               hcomp::host_executor& executor)
+      : mean_by_name(codec_of(what, transport.size()), values, seed, how, transport, executor) {}
+
+  hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
+    hcomp::call_options const call{.seed = seed_, .step = step, .result = hcomp::reduction::mean};
+    return feedback_ ? plan_.all_reduce(update, *feedback_, call) : plan_.all_reduce(update, call);
+  }
+
+ private:
+  mean_by_name(hcomp::named_codec<float> const& codec, std::size_t values, std::uint64_t seed,
+               hcomp::plan_options const& how, paced_transport& transport,
+               hcomp::host_executor& executor)
+      : seed_(seed),
+        plan_(hcomp::make_plan<float>(codec.text(), values, transport, executor, how)) {
+    if (codec.row->wants_feedback) feedback_.emplace(values);
+  }
+  /// A bound is one of the mean here, and codecs have bounds of the sum.
+  static hcomp::named_codec<float> codec_of(trial const& what, int ranks) {
+    auto codec = hcomp::codec_from(hcomp::codec_rows<float>(), what.how->codec);
+    codec.settings = *what.settings;
+    for (auto const& key : codec.row->keys)
+      if (key.name == "bound")
+        codec.settings.set(key.name, key.text(codec.settings[key.name] * ranks));
+    return codec;
+  }
+
+  std::uint64_t seed_;
+  hcomp::any_plan<float> plan_;
+  std::optional<hcomp::error_feedback<float>> feedback_;
+};
 
 /// The mean over the ranks of each one's largest values; others are sent when they have added up.
 class top_k_mean : public synchronizer {
  public:
-  top_k_mean(std::size_t values, double share, std::uint64_t seed, hcomp::plan_options const& how,
-             paced_transport& transport, hcomp::host_executor& executor)
-      : keep_largest_(values, hcomp::top_share{share}),
-        mean_(values, {}, seed, how, transport, executor) {}
+  top_k_mean(trial const& what, std::size_t values, std::uint64_t seed,
+             hcomp::plan_options const& how, paced_transport& transport,
+             hcomp::host_executor& executor)
+      : keep_largest_(values, hcomp::top_share{what.share}),
+        mean_(what, values, seed, how, transport, executor) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
     keep_largest_(update);
@@ -35,7 +70,7 @@ class top_k_mean : public synchronizer {
 
  private:
   hcomp::sparsifier keep_largest_;
-  sparse_mean<float> mean_;
+  mean_by_name mean_;
 };
 
 }  // namespace
@@ -57,37 +92,21 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
                                                 hcomp::host_executor& executor) {
   using std::make_unique;
   auto const& how = *what.how;
-  if (what.by_aggregators && how.name == "thc")
-    return make_unique<mean_by_aggregators<hcomp::thc<float>>>(values, *what.by_aggregators, seed,
-                                                               transport, executor);
-  if (what.by_aggregators && how.name == "uniform_thc")
-    return make_unique<mean_by_aggregators<hcomp::uniform_thc<float>>>(values, *what.by_aggregators,
-                                                                       seed, transport, executor);
-  if (auto made = make_for_any_memory(what, sign_step, values, o, seed, transport, executor))
-    return made;
+  if (what.by_aggregators) {
+    auto const by_aggregators = [&]<class C>(C const& codec) -> std::unique_ptr<synchronizer> {
+      return make_unique<mean_by_aggregators<C>>(values, codec, *what.by_aggregators, seed,
+                                                 transport, executor);
+    };
+    auto const settings = hcomp::detail::thc_options_of(*what.settings);
+    return how.name == "thc" ? by_aggregators(hcomp::thc<float>(settings))
+                             : by_aggregators(hcomp::uniform_thc<float>(settings));
+  }
   hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
-  if (how.name == "bf16")
-    return make_unique<
-        mean<hcomp::float_cast<hcomp::bfloat16, float>, paced_transport, hcomp::host_executor>>(
-        values, hcomp::float_cast<hcomp::bfloat16, float>{}, seed, plan, transport, executor);
-  if (how.name == "uniform_thc")
-    return make_unique<
-        mean_with_feedback<hcomp::uniform_thc<float>, paced_transport, hcomp::host_executor>>(
-        values, seed, plan, transport, executor);
-  using hcomp::lossless;
-  using fixed = lossless<std::uint32_t>;
-  if (how.name == "sparse")
-    return make_unique<sparse_mean<float>>(values, lossless<>{}, seed, plan, transport, executor);
-  if (how.name == "sparse_fixed")
-    return make_unique<sparse_mean<std::uint32_t>>(values, fixed{}, seed, plan, transport,
-                                                   executor);
-  if (how.name == "fixed")
-    return make_unique<sparse_mean<std::uint32_t>>(
-        values, fixed{.ways = {.packed = false, .sketched = false}}, seed, plan, transport,
-        executor);
-  if (how.name == "top_k")
-    return make_unique<top_k_mean>(values, what.share, seed, plan, transport, executor);
+  if (how.sparsified) return make_unique<top_k_mean>(what, values, seed, plan, transport, executor);
+  if (what.settings)
+    return make_unique<mean_by_name>(what, values, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
+  if (auto made = make_by_signs(what, sign_step, values, o, seed, transport, executor)) return made;
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }
 

@@ -10,6 +10,7 @@
 #include <hcomp/codec/inceptionn.hpp>
 #include <hcomp/codec/sign_count.hpp>
 #include <hcomp/codec/thc.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -47,11 +48,11 @@ template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : publi
 template <class Codec, hcomp::Transport T, hcomp::Executor E>
 class mean_with_feedback : public synchronizer {
  public:
-  mean_with_feedback(std::size_t values, std::uint64_t seed, hcomp::plan_options const& how,
-                     T& transport, E& executor)
+  mean_with_feedback(std::size_t values, Codec const& codec, std::uint64_t seed,
+                     hcomp::plan_options const& how, T& transport, E& executor)
       : seed_(seed),
         feedback_(values),
-        plan_(values, hcomp::fit(Codec{}, static_cast<std::uint32_t>(transport.size())), transport,
+        plan_(values, hcomp::fit(codec, static_cast<std::uint32_t>(transport.size())), transport,
               executor, how) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
@@ -118,29 +119,16 @@ template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchroni
   hcomp::marsit<float, T, E> synchronize_;
 };
 
-/// What `what` says if that is one of methods_on_device; otherwise nothing. As make_synchronizer.
+/// What `what` says if it is a method of signs that are no codec alone; otherwise nothing. As
+/// make_synchronizer.
 /// @param executor  of the memory in which vectors are
 template <hcomp::Transport T, hcomp::Executor E>
-std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign_step,
-                                                  std::size_t values, options const& o,
-                                                  std::uint64_t seed, T& transport, E& executor) {
+std::unique_ptr<synchronizer> make_by_signs(trial const& what, double sign_step, std::size_t values,
+                                            options const& o, std::uint64_t seed, T& transport,
+                                            E& executor) {
   using std::make_unique;
   auto const name = what.how->name;
   hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
-  auto const mean_by = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
-    return make_unique<mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
-  };
-  if (name == "fp32") return mean_by(hcomp::identity<float>{});
-  if (name == "fp16") return mean_by(hcomp::float_cast<hcomp::float16, float>{});
-  if (name == "inceptionn")
-    return mean_by(hcomp::inceptionn({.bound_exponent = what.bound_exponent,
-                                      .rounding = hcomp::inceptionn_rounding::nearest,
-                                      .fitted = true}));
-  if (name == "error_bounded")  // of the mean
-    return mean_by(hcomp::error_bounded_stream({.bound = what.bound * transport.size()}));
-  if (name == "thc")
-    return make_unique<mean_with_feedback<hcomp::thc<float>, T, E>>(values, seed, plan, transport,
-                                                                    executor);
   if (name == "majority_vote" || name == "signum")
     return make_unique<majority_vote<T, E>>(values, sign_step, seed, plan, transport, executor);
   if (name == "marsit" || name == "marsit_inf") {
@@ -153,6 +141,33 @@ std::unique_ptr<synchronizer> make_for_any_memory(trial const& what, double sign
     return make_unique<marsit<T, E>>(values, settings, transport, executor);
   }
   return nullptr;
+}
+
+/// What `what` says if that is one of methods_on_device; otherwise nothing. As make_synchronizer.
+/// @param executor  of the device
+template <hcomp::Transport T, hcomp::Executor E>
+std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step,
+                                             std::size_t values, options const& o,
+                                             std::uint64_t seed, T& transport, E& executor) {
+  using std::make_unique;
+  auto const name = what.how->name;
+  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
+  auto const mean_by = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
+    return make_unique<mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
+  };
+  if (name == "fp32") return mean_by(hcomp::identity<float>{});
+  if (name == "fp16") return mean_by(hcomp::float_cast<hcomp::float16, float>{});
+  if (name == "inceptionn") return mean_by(hcomp::detail::inceptionn_of(*what.settings));
+  if (name == "error_bounded") {  // of the mean
+    auto of_sum = hcomp::detail::error_bounded_of(*what.settings).options();
+    of_sum.bound *= transport.size();
+    return mean_by(hcomp::error_bounded_stream(of_sum));
+  }
+  if (name == "thc")
+    return make_unique<mean_with_feedback<hcomp::thc<float>, T, E>>(
+        values, hcomp::thc<float>(hcomp::detail::thc_options_of(*what.settings)), seed, plan,
+        transport, executor);
+  return make_by_signs(what, sign_step, values, o, seed, transport, executor);
 }
 
 }  // namespace train

@@ -3,36 +3,65 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "rows.hpp"
+
 namespace train {
 namespace {
 
-/// The names of the methods that `wanted` is true for.
-template <class Wanted> std::string names_of(Wanted const& wanted) {
+std::string names_in(auto const& list) {
   std::vector<std::string_view> names;
-  for (auto const& m : methods)
-    if (wanted(m)) names.push_back(m.name);
+  for (auto const& m : list) names.push_back(m.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
-
-int exponent_from(std::string const& text) {
-  int exponent = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
-  if (error != std::errc() || end != text.data() + text.size() || exponent < 1 || exponent > 14)
-    throw std::invalid_argument(fmt::format("'{}' is no exponent of a bound, 1 to 14", text));
-  return exponent;
+/// The names of the methods that `wanted` is true for.
+template <class Wanted> std::string names_of(Wanted const& wanted) {
+  std::vector<method> some;
+  std::ranges::copy_if(methods, std::back_inserter(some), wanted);
+  return names_in(some);
 }
 
-double bound_from(std::string const& text) {
-  double bound = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), bound);
-  if (error != std::errc() || end != text.data() + text.size() || !(bound >= 1e-25 && bound < 1e25))
-    throw std::invalid_argument(fmt::format("'{}' is no bound from 1e-25 to 1e25", text));
-  return bound;
+/// Means by codecs that are no methods themselves; not by those of signs, where a method has to say
+/// what a sign is worth.
+std::vector<method> const& means_by_codecs() {
+  static auto const all = [] {
+    std::vector<method> means;
+    hcomp::codec_rows<float>().for_each([&](hcomp::codec_facts const& codec) {
+      bool const is_method = std::ranges::find(methods, codec.name, &method::name) != methods.end();
+      if (!is_method && !codec.has_magnitude())
+        means.push_back({codec.name, codec.about, codec.name, 0.02, 0.9, 0});
+    });
+    return means;
+  }();
+  return all;
+}
+
+/// Settings of a method's codec that nobody said anything about.
+hcomp::named_codec<float> usual_codec(method const& how) {
+  return hcomp::codec_from(hcomp::codec_rows<float>(), how.codec);
+}
+
+/// "thc:bits=2": the method itself, but for what is said.
+void set(hcomp::codec_row<float> const& row, hcomp::codec_settings& settings,
+         std::string_view words) {
+  for (std::size_t end; !words.empty(); words.remove_prefix(end)) {
+    auto const word = words.substr(0, words.find(','));
+    end = std::min(word.size() + 1, words.size());
+    auto const equals = word.find('=');
+    if (equals != word.npos)
+      settings.set(word.substr(0, equals), word.substr(equals + 1));
+    else if (!row.keys.empty())
+      settings.set(row.keys.front().name, word);
+    else
+      throw std::invalid_argument("it has no settings");
+  }
+  row.check(settings);
 }
 
 }  // namespace
@@ -49,34 +78,36 @@ double share_from(std::string const& text) {
   return share;
 }
 
+method const* find_method(std::string_view name) {
+  for (auto const& m : methods)
+    if (m.name == name) return &m;
+  for (auto const& m : means_by_codecs())
+    if (m.name == name) return &m;
+  return nullptr;
+}
+
 trial trial_from(std::string const& text) {
   auto end = text.find(':');
   auto const name = text.substr(0, end);
   trial made{.how = find_method(name)};
   if (!made.how)
-    throw std::invalid_argument(fmt::format("no codec is called '{}'; train has: {}", name,
-                                            names_of([](method const&) { return true; })));
+    throw std::invalid_argument(fmt::format("no codec is called '{}'; train has: {}, {}", name,
+                                            names_of([](method const&) { return true; }),
+                                            names_in(means_by_codecs())));
+  std::string settings;
   while (end != std::string::npos) {
     auto const first = end + 1;
     end = text.find(':', first);
     auto const part = text.substr(first, end == std::string::npos ? end : end - first);
     auto const what = part.substr(0, part.find('='));
-    if ((what != "late" && what != "lost" && what != "share" && what != "bound") || what == part)
-      throw std::invalid_argument(fmt::format(
-          "{}: '{}' is none of late=SHARE, lost=SHARE, share=SHARE and bound=BOUND", text, part));
-    if (what == "bound") {
-      auto const value = part.substr(what.size() + 1);
-      if (made.how->bounded == bound_kind::none)
+    if (what != "late" && what != "lost" && what != "share") {
+      if (made.how->codec.empty())
         throw std::invalid_argument(
-            fmt::format("{}: {} has no bound; these have: {}", text, name,
-                        names_of([](method const& m) { return m.bounded != bound_kind::none; })));
-      if (made.how->bounded == bound_kind::exponent)
-        made.bound_exponent = exponent_from(value);
-      else
-        made.bound = bound_from(value);
+            fmt::format("{}: '{}' is no setting of {}, which has none", text, part, name));
+      settings += (settings.empty() ? "" : ",") + part;
       continue;
     }
-    double const share = share_from(part.substr(what.size() + 1));
+    double const share = share_from(part.substr(std::min(what.size() + 1, part.size())));
     if (what == "share") {
       if (!made.how->sparsified)
         throw std::invalid_argument(
@@ -91,14 +122,28 @@ trial trial_from(std::string const& text) {
     auto& how = made.by_aggregators ? *made.by_aggregators : made.by_aggregators.emplace();
     (what == "late" ? how.late : how.lost) = share;
   }
+  if (made.how->codec.empty()) return made;
+  try {
+    auto codec = usual_codec(*made.how);
+    set(*codec.row, codec.settings, settings);
+    made.settings = codec.settings;
+  } catch (std::invalid_argument const& why) {
+    throw std::invalid_argument(fmt::format("{}: {}", text, why.what()));
+  }
   return made;
 }
 
 std::string trial::name() const {
   std::string text(how->name);
   if (how->sparsified) text += fmt::format(", {:g} %", 100 * share);
-  if (how->bounded == bound_kind::exponent) text += fmt::format(", E={}", bound_exponent);
-  if (how->bounded == bound_kind::absolute) text += fmt::format(", B={:g}", bound);
+  if (settings) {
+    auto const usual = usual_codec(*how);
+    auto const& keys = usual.row->keys;
+    for (auto const& key : keys)
+      if ((*settings)[key.name] != usual.settings[key.name] ||
+          (usual.row->promise == hcomp::sum_promise::bounded && &key == &keys.front()))
+        text += fmt::format(", {}={}", key.name, key.text((*settings)[key.name]));
+  }
   if (!by_aggregators) return text;
   if (by_aggregators->late > 0) text += fmt::format(", {:g} % late", 100 * by_aggregators->late);
   if (by_aggregators->lost > 0) text += fmt::format(", {:g} % lost", 100 * by_aggregators->lost);

@@ -2,6 +2,7 @@
 /// @file
 /// What `train` trains once per seed: a method, and what goes wrong on the way of its sums.
 
+#include <hcomp/collective/codec_facts.hpp>
 #include <optional>
 #include <string>
 
@@ -19,18 +20,17 @@ struct trial {
   method const* how;
   std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
   double share = 0.01;                         ///< of the values that a sparsified method sends
-  int bound_exponent = 10;                     ///< of a method with such a bound
-  double bound = 1e-5;                         ///< of one with an absolute bound, of the mean
+  std::optional<hcomp::codec_settings> settings = {};  ///< of the method's codec, if it has one
 
   /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, 1 %", "inceptionn, E=10"
-  /// or "error_bounded, B=1e-05".
+  /// or "error_bounded, bound=1e-05".
   std::string name() const;
 };
 
 /// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE, :share=SHARE and
-/// :bound=E or :bound=B may follow.
+/// settings of its codec may follow, as in "thc:bits=2,unbiased=yes:late=0.1".
 /// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
-///                                share or bound
+///                                value
 trial trial_from(std::string const& text);
 
 /// @throws std::invalid_argument  no number from 0 to below 1

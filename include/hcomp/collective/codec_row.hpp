@@ -53,6 +53,17 @@ template <class V> struct codec_row : codec_facts {
   codec_cost (*measure)(cost_request const&) = nullptr;
 };
 
+namespace detail {
+
+template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t total_weight) {
+  if constexpr (HomomorphicSum<C>)
+    return fit(codec, total_weight);
+  else
+    return codec;
+}
+
+}  // namespace detail
+
 /// A row of codec C, or of some codecs between which its settings choose.
 /// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
 /// @param codec_of   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
@@ -72,10 +83,6 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
     std::rotate(facts.algorithms.begin(), usual, usual + 1);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  static constexpr auto fitted = []<class Chosen>(Chosen codec, std::uint32_t total_weight) {
-    if constexpr (HomomorphicSum<Chosen>) codec = fit(codec, total_weight);
-    return codec;
-  };
   codec_row<typename C::value_type> row{
       std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
       [](plan_request const& asked) -> body {
@@ -84,15 +91,16 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
             [&]<class Chosen>(Chosen const& codec) -> body {
               using plan_of = plan<Chosen, any_transport, host_executor>;
               return std::make_unique<detail::some_plan<plan_of>>(
-                  asked.values, fitted(codec, asked.total_weight), asked.transport, asked.executor,
-                  asked.options);
+                  asked.values, detail::fitted_to(codec, asked.total_weight), asked.transport,
+                  asked.executor, asked.options);
             },
             chosen);
       }};
   if constexpr (!SkipsZeros<C> && sizeof...(Others) == 0)
     row.measure = [](cost_request const& asked) {
-      return detail::measured_cost(fitted(CodecOf{}(asked.settings), asked.total_weight),
-                                   asked.executor, asked.probe);
+      return detail::measured_cost(
+          detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
+          asked.probe);
     };
   return row;
 }

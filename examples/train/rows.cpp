@@ -1,0 +1,7 @@
+#include "rows.hpp"
+
+namespace hcomp {
+
+template codec_table<float>& codec_rows<float>();
+
+}  // namespace hcomp
