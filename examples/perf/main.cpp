@@ -11,6 +11,7 @@
 #include <fstream>
 #include <hcomp/core/half.hpp>
 #include <limits>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -200,11 +201,29 @@ void run(options const& o) {
   if (auto const text = complaints(all); o.check && !text.empty()) throw std::runtime_error(text);
 }
 
+/// What is asked for; on all ranks or on none, since files may be missing on some hosts only.
+options parse_together(int argc, char** argv) {
+  options asked;
+  std::optional<example::usage> said;
+  try {
+    asked = parse(argc, argv);
+  } catch (example::usage const& text) {
+    said = text;
+  }
+  int of_rank_0 = said.has_value();
+  MPI_Bcast(&of_rank_0, 1, MPI_INT, 0, example::comm);
+  if (of_rank_0) throw said.value_or(example::usage{"", 1});
+  example::together([&] {
+    if (said) throw std::runtime_error(said->text);
+  });
+  return asked;
+}
+
 }  // namespace
 }  // namespace perf
 
 int main(int argc, char** argv) {
   perf::allow_mpi_algorithms();
   return example::main_of("hcomp_perf", argc, argv,
-                          [](int c, char** v) { perf::run(perf::parse(c, v)); });
+                          [](int c, char** v) { perf::run(perf::parse_together(c, v)); });
 }
