@@ -2,11 +2,11 @@
 /// @file
 /// Codecs of fixed length that --device cuda knows.
 
-#include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/sign.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 
 namespace perf {
 

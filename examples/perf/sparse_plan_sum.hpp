@@ -3,7 +3,7 @@
 /// Sums of sparse vectors by hcomp's own collectives, of vectors in any memory.
 
 #include <cstddef>
-#include <hcomp/codec/lossless.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <span>

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <hcomp/aggregation.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>

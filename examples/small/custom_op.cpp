@@ -3,7 +3,7 @@
 #include <mpi.h>
 
 #include <cstdio>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <hcomp/op/encode.hpp>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <hcomp/op/thc_lanes.hpp>

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/sign_count.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/sign/sign_count.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/plan.hpp>

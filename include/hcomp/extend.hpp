@@ -5,9 +5,9 @@
 
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/inceptionn_bursts.hpp>
+#include <hcomp/codec/inceptionn/inceptionn_bursts.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/codec_facts.hpp>

@@ -10,17 +10,17 @@
 
 #include <hcomp/core/version.hpp>
 
-#include <hcomp/codec/error_bounded_options.hpp>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/inceptionn_options.hpp>
-#include <hcomp/codec/lossless.hpp>
-#include <hcomp/codec/sign.hpp>
-#include <hcomp/codec/sign_count.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_options.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/sign/sign_count.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/automatic.hpp>

@@ -2,14 +2,14 @@
 /// @file
 /// Native sums: integers or floats that a built-in reduction adds, such as MPI_SUM or a switch.
 
-#include <hcomp/codec/bloom_index.hpp>
-#include <hcomp/codec/iblt.hpp>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/lhc_one_phase.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sign_by_owner.hpp>
-#include <hcomp/codec/sparse_index.hpp>
-#include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/codec/sign/sign_by_owner.hpp>
+#include <hcomp/codec/sparse/bloom_index.hpp>
+#include <hcomp/codec/sparse/iblt.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/lhc_one_phase.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/sparse_union.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <hcomp/op/thc_lanes.hpp>

@@ -13,7 +13,7 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
 #include <memory>
 #include <span>
 #include <string>

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <map>

@@ -15,8 +15,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/sparse_union.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <memory>

@@ -8,7 +8,7 @@
 //   --benchmark_report_aggregates_only
 
 #include <array>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>

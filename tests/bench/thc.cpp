@@ -15,7 +15,7 @@
 
 #include <array>
 #include <cstring>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>

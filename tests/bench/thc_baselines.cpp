@@ -10,7 +10,7 @@
 
 #include <cstdio>
 #include <cstring>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <string>
 #include <support/baselines.hpp>
 #include <support/mean_of_blocks.hpp>

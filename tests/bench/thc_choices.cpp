@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>

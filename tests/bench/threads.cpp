@@ -7,9 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>

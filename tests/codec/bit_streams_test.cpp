@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/bit_streams.hpp>
+#include <hcomp/codec/sign/detail/bit_streams.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
 #include <vector>

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/bloom_index.hpp>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/sparse_union.hpp>
+#include <hcomp/codec/sparse/bloom_index.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/sparse_union.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
 #include <vector>

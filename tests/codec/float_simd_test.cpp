@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <cstring>
-#include <hcomp/codec/float_cast.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/core/random.hpp>
 #include <support/data.hpp>
 #include <vector>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/hadamard.hpp>
+#include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 #include <support/data.hpp>

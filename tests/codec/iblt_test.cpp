@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/iblt_cells.hpp>
-#include <hcomp/codec/iblt.hpp>
+#include <hcomp/codec/sparse/detail/iblt_cells.hpp>
+#include <hcomp/codec/sparse/iblt.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/inceptionn_bursts.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/inceptionn_bursts.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <string>

@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/inceptionn_chunks.hpp>
-#include <hcomp/codec/detail/inceptionn_lanes.hpp>
 #include <hcomp/codec/detail/votes.hpp>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/detail/chunks.hpp>
+#include <hcomp/codec/inceptionn/detail/lanes.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/core/group.hpp>
 #include <string>
 #include <support/inceptionn.hpp>

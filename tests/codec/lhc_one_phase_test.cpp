@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/lhc_one_phase.hpp>
+#include <hcomp/codec/sparse/lhc_one_phase.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <string>

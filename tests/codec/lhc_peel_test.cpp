@@ -9,10 +9,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/lhc_cells.hpp>
-#include <hcomp/codec/detail/lhc_index.hpp>
-#include <hcomp/codec/detail/lhc_peel.hpp>
-#include <hcomp/codec/detail/lhc_sketch.hpp>
+#include <hcomp/codec/sparse/detail/lhc_cells.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_peel.hpp>
+#include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <numeric>

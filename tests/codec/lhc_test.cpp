@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/lhc.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <string>

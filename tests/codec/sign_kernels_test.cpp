@@ -1,5 +1,5 @@
 /// @file
-/// The fast paths of codec/detail/sign_simd.hpp against the plain code of sign_kernels.hpp, which
+/// The fast paths of codec/sign/detail/simd.hpp against the plain code of kernels.hpp, which
 /// in turn is held against the definition.
 
 #include <doctest/doctest.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/sign_kernels.hpp>
-#include <hcomp/codec/detail/sign_simd.hpp>
+#include <hcomp/codec/sign/detail/kernels.hpp>
+#include <hcomp/codec/sign/detail/simd.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
 #include <vector>

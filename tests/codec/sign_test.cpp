@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/op/encode.hpp>
 #include <set>
 #include <support/data.hpp>

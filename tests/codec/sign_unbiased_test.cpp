@@ -36,7 +36,7 @@ inline void merge_signs(noting_group group, std::byte*, std::byte const*, int, s
 
 #include <algorithm>
 #include <cmath>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <numeric>
 #include <random>
 #include <set>

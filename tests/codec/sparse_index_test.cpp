@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/sparse_index.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
 #include <hcomp/core/simd.hpp>
 #include <limits>
 #include <stdexcept>

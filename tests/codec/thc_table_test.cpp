@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <hcomp/codec/detail/thc_table.hpp>
+#include <hcomp/codec/thc/detail/table.hpp>
 #include <limits>
 #include <random>
 #include <stdexcept>

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/hash.hpp>
 #include <limits>

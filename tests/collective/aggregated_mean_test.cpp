@@ -7,7 +7,7 @@
 #include <collective/packets.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/aggregated_mean.hpp>
 #include <hcomp/collective/serve_aggregation.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

@@ -2,7 +2,7 @@
 
 #include <collective/on_ranks.hpp>
 #include <cstddef>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/codec_row.hpp>

@@ -10,7 +10,7 @@
 #include <deque>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/bits.hpp>

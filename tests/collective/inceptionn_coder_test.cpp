@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>

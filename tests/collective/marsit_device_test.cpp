@@ -3,7 +3,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -5,8 +5,8 @@
 #include <collective/oracle.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sign.hpp>
-#include <hcomp/codec/sign_by_owner.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/sign/sign_by_owner.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
@@ -176,5 +176,6 @@ TEST_CASE("owner: more than 1024 ranks are refused") {
   large_world transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = owner}),
-                       "plan: algorithm owner: 1025 ranks, it can choose among 1 to 1024", std::invalid_argument);
+                       "plan: algorithm owner: 1025 ranks, it can choose among 1 to 1024",
+                       std::invalid_argument);
 }

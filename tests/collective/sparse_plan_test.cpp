@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/lossless.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/native_lanes.hpp>
-#include <hcomp/codec/skips_zeros.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -576,7 +576,9 @@ TEST_CASE("sparse plan: without options it goes by direct, and with options as t
 }
 
 template <class Sum>
-concept TakesAnotherCodec = requires(Sum& sum) { sum.set_codec(sum.codec()); };
+concept TakesAnotherCodec = requires(Sum& sum) {
+  sum.set_codec(sum.codec());
+};
 static_assert(TakesAnotherCodec<plan<identity<>, loopback, host_executor>>);
 
 TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the codec stays") {

@@ -12,11 +12,11 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/core/bits.hpp>

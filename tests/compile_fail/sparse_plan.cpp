@@ -3,7 +3,7 @@
 //
 // CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse_plan\.hpp>
 
-#include <hcomp/codec/lossless.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>

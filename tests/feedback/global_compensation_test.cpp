@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <feedback/saved_states.hpp>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
 #include <optional>
 
 #include "fuzzing.hpp"

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <hcomp/codec/error_bounded_stream.hpp>
-#include <hcomp/codec/inceptionn.hpp>
+#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/error.hpp>

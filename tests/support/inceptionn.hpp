@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/inceptionn.hpp>
-#include <hcomp/codec/inceptionn_options.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>

@@ -6,9 +6,9 @@
 
 #include <cmath>
 #include <cstddef>
-#include <hcomp/codec/lhc.hpp>
-#include <hcomp/codec/lossless.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/options.hpp>

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/identity.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/wire_tags.hpp>

@@ -3,11 +3,11 @@
 /// Types of the codecs of blocks that hcomp has, for tests and for programs that make typed plans,
 /// such as those on devices. Codecs are chosen by name at run time from codec_rows.
 
-#include <hcomp/codec/float_cast.hpp>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/sign.hpp>
-#include <hcomp/codec/sign_count.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/sign/sign_count.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <hcomp/codec/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/identity.hpp>
-#include <hcomp/codec/sign.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/skips_zeros.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/block_engine.hpp>

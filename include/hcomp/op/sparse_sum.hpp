@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/sparse_lanes.hpp>
-#include <hcomp/codec/lhc.hpp>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sparse_index.hpp>
-#include <hcomp/codec/sparse_union.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/sparse_union.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>

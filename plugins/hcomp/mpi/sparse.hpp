@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/lhc_one_phase.hpp>
+#include <hcomp/codec/sparse/lhc_one_phase.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/mpi/call.hpp>

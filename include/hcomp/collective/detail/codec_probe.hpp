@@ -8,7 +8,7 @@
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/costs.hpp>

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>

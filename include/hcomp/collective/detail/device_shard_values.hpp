@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/detail/lhc_index.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/codec/skips_zeros.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/call_session.hpp>
 #include <hcomp/collective/detail/code_work.hpp>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/thc.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/core/bits.hpp>

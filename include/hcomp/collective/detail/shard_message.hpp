@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/detail/lhc_index.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/codec/detail/mark_list.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/wire_tags.hpp>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/op/code_layout.hpp>

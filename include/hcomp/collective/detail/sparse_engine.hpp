@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/detail/mark_list.hpp>
-#include <hcomp/codec/sparse_ways.hpp>
+#include <hcomp/codec/sparse/detail/mark_list.hpp>
+#include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>

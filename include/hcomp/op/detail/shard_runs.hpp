@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/lhc_lanes.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
 #include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>

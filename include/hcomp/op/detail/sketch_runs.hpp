@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/lhc_cells.hpp>
-#include <hcomp/codec/detail/lhc_lanes.hpp>
-#include <hcomp/codec/detail/lhc_numbers.hpp>
-#include <hcomp/codec/detail/lhc_peel.hpp>
-#include <hcomp/codec/detail/lhc_sketch.hpp>
+#include <hcomp/codec/sparse/detail/lhc_cells.hpp>
+#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lhc_peel.hpp>
+#include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
 

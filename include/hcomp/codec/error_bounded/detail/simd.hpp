@@ -1,0 +1,22 @@
+#pragma once
+/// @file
+/// What error_bounded_stream does with blocks, as fast as a processor can.
+
+#include <hcomp/codec/error_bounded/detail/avx2.hpp>
+#include <hcomp/codec/error_bounded/detail/avx512.hpp>
+#include <hcomp/codec/error_bounded/detail/blocks.hpp>
+#include <hcomp/core/simd.hpp>
+
+namespace hcomp::detail {
+
+/// @param level  not above best_simd_level()
+inline error_bounded_kernels error_bounded_kernels_at([[maybe_unused]] simd_level level) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  if (level == simd_level::avx512)
+    return {quantize_avx512, dequantize_avx512, pack_avx512, unpack_avx512};
+  if (level == simd_level::avx2) return {quantize_avx2, dequantize_avx2, pack_avx2, unpack_avx2};
+#endif
+  return {quantize_block, dequantize_block, pack_block, unpack_block};
+}
+
+}  // namespace hcomp::detail

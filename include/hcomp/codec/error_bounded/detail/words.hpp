@@ -1,0 +1,104 @@
+#pragma once
+/// @file
+/// Sums of words, each an integer or a float, as many at a time as the processor's vectors have
+/// lanes.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/error_bounded/detail/blocks.hpp>
+#include <hcomp/codec/float_cast/detail/simd.hpp>
+#include <hcomp/core/simd.hpp>
+
+namespace hcomp::detail {
+
+/// Sums of a block's words.
+struct error_bounded_added_words {
+  std::int32_t words[error_bounded_block_values];
+  std::int32_t rare[error_bounded_block_values];  ///< not 0: the sum must be made another way
+  std::uint32_t floats;                           ///< how many sums of two floats there are
+  bool any_rare;
+};
+
+#if !defined(__CUDA_ARCH__)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// a + b where both are integers, or both floats whose sum is a float.
+struct add_error_bounded_words {
+  std::int32_t const* a;
+  std::byte const* b;
+  std::int32_t first_float;
+  error_bounded_added_words* out;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using ints = typename aligned_vector<std::int32_t, Lanes>::type;
+    ints floats{}, any_rare{};
+    for (std::size_t i = 0; i < error_bounded_block_values; i += Lanes) {
+      ints rare, both_floats;
+      add<Lanes, ints>(i, rare, both_floats);
+      floats -= both_floats;
+      any_rare |= rare;
+    }
+    std::int32_t lanes[2][Lanes];
+    std::memcpy(lanes[0], &floats, sizeof(floats));
+    std::memcpy(lanes[1], &any_rare, sizeof(any_rare));
+    std::int32_t count = 0, any = 0;
+    for (int lane = 0; lane < Lanes; ++lane) count += lanes[0][lane], any |= lanes[1][lane];
+    out->floats = static_cast<std::uint32_t>(count);
+    out->any_rare = any != 0;
+    return true;
+  }
+
+ private:
+  template <int Lanes, class ints>
+  [[gnu::always_inline]] void add(std::size_t i, ints& rare, ints& both_floats) const {
+    using floats = typename aligned_vector<float, Lanes>::type;
+    constexpr std::int32_t not_sign = 0x7fffffff;
+    ints mine, other;
+    std::memcpy(&mine, a + i, sizeof(mine));
+    std::memcpy(&other, b + 4 * i, sizeof(other));
+    ints const sign = mine >> 31, other_sign = other >> 31;
+    ints const size = mine & not_sign, other_size = other & not_sign;
+    ints const both_small = (ints)((size | other_size) < 1 << 28);
+    // what is not small is not used: 0 instead, which cannot overflow
+    ints const q = (((size & both_small) ^ sign) - sign) +
+                   (((other_size & both_small) ^ other_sign) - other_sign);
+    ints const q_sign = q >> 31;
+    ints const integer = ((q ^ q_sign) - q_sign) | (q_sign & ~not_sign);
+
+    floats const sum = (floats)mine + (floats)other;
+    ints bits = (ints)sum;
+    ints const sum_size = bits & not_sign;
+    ints const nan = (ints)(sum_size > 0x7f800000);
+    bits = (bits & ~nan) | (nan & 0x7fc00000);
+
+    ints const is_integer = (ints)(size < first_float), is_other = (ints)(other_size < first_float);
+    ints const integers = is_integer & is_other & both_small;
+    both_floats = ~(is_integer | is_other) & (ints)(sum_size >= first_float);
+    ints const words = (integers & integer) | (~integers & bits);
+    rare = ~(integers | both_floats);
+    std::memcpy(out->words + i, &words, sizeof(words));
+    std::memcpy(out->rare + i, &rare, sizeof(rare));
+  }
+};
+
+#pragma GCC diagnostic pop
+
+#endif
+
+/// Of a block: a in memory of its own, b in a stream.
+inline void add_words([[maybe_unused]] simd_level level, [[maybe_unused]] std::int32_t const* a,
+                      [[maybe_unused]] std::byte const* b,
+                      [[maybe_unused]] std::uint32_t first_float,
+                      [[maybe_unused]] error_bounded_added_words& out) {
+#if !defined(__CUDA_ARCH__)
+  // g++ 12 compares 512 bits lane by lane
+  run_at(std::min(level, simd_level::avx2),
+         add_error_bounded_words{a, b, static_cast<std::int32_t>(first_float), &out});
+#endif
+}
+
+}  // namespace hcomp::detail

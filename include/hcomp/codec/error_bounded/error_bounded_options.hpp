@@ -1,0 +1,56 @@
+#pragma once
+/// @file
+/// How far the sum of all ranks may be off; equal on all ranks.
+
+#include <charconv>
+#include <cstdint>
+#include <hcomp/codec/error_bounded/detail/grid.hpp>
+#include <hcomp/core/bits.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// Settings of error_bounded_stream; equal on all ranks.
+struct error_bounded_options {
+  /// Largest error of a value of the answer, the sum of `ranks` ranks. Divided by the ranks, 2^-100
+  /// to 2^100.
+  double bound = 1e-3;
+  /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits); every one of them has its share of the
+  /// bound.
+  std::uint32_t ranks = 1;
+  /// 10 to 22. Values up to 2^magnitude_bits steps, of twice the bound of one rank, become
+  /// integers; larger ones stay floats. The rounding of the answer to float takes 2^(magnitude_bits
+  /// - 23) of the bound: one bit more doubles it.
+  int magnitude_bits = 18;
+
+  friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;
+};
+
+namespace detail {
+
+inline std::string text_of(error_bounded_options const& o) {
+  char bound[32];
+  return "bound " + std::string(bound, std::to_chars(bound, bound + sizeof(bound), o.bound).ptr) +
+         ", ranks " + std::to_string(o.ranks) + ", magnitude bits " +
+         std::to_string(o.magnitude_bits);
+}
+inline bool is_possible(error_bounded_options const& o) {
+  if (o.magnitude_bits < 10 || o.magnitude_bits > 22 || !is_finite(o.bound)) return false;
+  if (o.ranks < 1 || o.ranks > 1u << (28 - o.magnitude_bits)) return false;
+  double const share = o.bound / o.ranks;
+  return share >= 0x1p-100 && share <= 0x1p100;
+}
+inline constexpr char const* error_bounded_possible =
+    "the bound divided by the ranks is 2^-100 to 2^100, the magnitude bits 10 to 22, the ranks 1 "
+    "to 2^(28 - magnitude bits)";
+
+/// @throws std::invalid_argument  a setting is out of range
+inline error_bounded_grid grid_of(error_bounded_options const& o) {
+  if (!is_possible(o))
+    throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + error_bounded_possible);
+  return error_bounded_grid(o.bound / o.ranks, o.magnitude_bits);
+}
+
+}  // namespace detail
+}  // namespace hcomp

@@ -1,0 +1,178 @@
+#pragma once
+/// @file
+/// INCEPTIONN's chunks by any group: the same bytes, whoever makes them.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunk_words.hpp>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/codec/inceptionn/detail/chunks.hpp>
+#include <hcomp/codec/inceptionn/detail/header.hpp>
+#include <hcomp/codec/inceptionn/detail/lanes.hpp>
+#include <hcomp/codec/inceptionn/detail/values.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+
+namespace hcomp::detail {
+
+/// See VariableRate.
+struct inceptionn_chunk_coder {
+  using header = inceptionn_header;
+  struct note {};
+  struct outcome {
+    std::uint64_t bytes;
+  };
+
+  inceptionn_coder by_cpu;
+
+  /// Of lanes that share memory: payloads are at odd addresses, and are put together and taken
+  /// apart there. A chunk, 3 bytes before it, and words behind it that are read.
+  static constexpr std::size_t scratch_bytes(int) {
+    return inceptionn_chunk_values * sizeof(float) + 16;
+  }
+
+  template <class Group>
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
+                                    std::byte* out, std::size_t, note&) const {
+    std::size_t const n = values_of_chunk<header>(i, from.values);
+    float const* const x = from.x + i * inceptionn_chunk_values;
+    inceptionn_lane<Group> mine;
+    if (from.b) {
+      take(group, from.b, i, from.values, mine);
+      mine.add(group, x, n);
+    } else {
+      mine.read(group, x, n);
+    }
+    if constexpr (SharesMemory<Group>) {
+      auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
+      std::size_t const bytes = mine.encode(group, by_cpu.rule, n, shared);
+      group.sync();
+      copy_words(static_cast<std::size_t>(group.lane()), Group::lanes, out, shared, bytes);
+      return bytes;
+    } else {
+      return mine.encode(group, by_cpu.rule, n, out);
+    }
+  }
+
+  template <class Group>
+  HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                             float const* addends, float divided_by, float* out) const {
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * inceptionn_chunk_values;
+    inceptionn_lane<Group> mine;
+    take(group, in, i, values, mine);
+    if (addends) mine.add(group, addends + first, n);
+    if (divided_by != 0) mine.divide(divided_by);
+    mine.write(group, out + first, n);
+  }
+
+  template <class Group>
+  HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
+                                            std::size_t values) const {
+    inceptionn_lane<Group> mine;
+    take(group, in, i, values, mine);
+    return mine.nonfinite(group);
+  }
+
+  /// Whether `bytes` at `chunk` are a chunk of n values; the same to all lanes. Reads only them.
+  template <class Group>
+  HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
+                         std::size_t n) const {
+    return inceptionn_is_chunk(group, chunk, bytes, n);
+  }
+
+  template <class Group>
+  HCOMP_HD void finish(Group group, code_sources const&, note const*, std::size_t,
+                       std::uint64_t bytes, std::byte*, outcome& made) const {
+    if (group.lane() == 0) made.bytes = bytes;
+  }
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+  // ---- The same as fast as a CPU can
+  std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
+                           std::size_t room, note&) const {
+    std::size_t const n = values_of_chunk<header>(i, from.values);
+    float const* const x = from.x + i * inceptionn_chunk_values;
+    if (!from.b) return by_cpu.encode(x, n, out, room);
+    float sums[inceptionn_chunk_values];
+    take(from.b, i, from.values, x, sums);
+    return by_cpu.encode(sums, n, out, room);
+  }
+
+  void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
+                    float const* addends, float divided_by, float* out) const {
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * inceptionn_chunk_values;
+    take(in, i, values, addends ? addends + first : nullptr, out + first);
+    if (divided_by != 0)
+      for (std::size_t k = 0; k < n; ++k) out[first + k] /= divided_by;
+  }
+
+  std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
+                                   std::size_t values) const {
+    float x[inceptionn_chunk_values];
+    take(in, i, values, nullptr, x);
+    return nonfinite_runs(x, values_of_chunk<header>(i, values));
+  }
+
+  bool is_chunk(simd_group, std::byte const* chunk, std::size_t bytes, std::size_t n) const {
+    return by_cpu.valid(chunk, bytes, n);
+  }
+#endif
+
+ private:
+  template <class Group>
+  HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                     inceptionn_lane<Group>& mine) const {
+    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
+    if constexpr (SharesMemory<Group>) {
+      auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
+      std::byte const* const chunk = bring_words(group, in, part.begin, part.end, shared);
+      group.sync();
+      mine.decode_words(group, by_cpu.rule, chunk, bytes, n);
+      group.sync();  // before it is written again
+    } else {
+      mine.decode(group, by_cpu.rule, in + part.begin, bytes, n);
+    }
+  }
+  void take(std::byte const* in, std::size_t i, std::size_t values, float const* addends,
+            float* out) const {
+    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    by_cpu.decode(in + part.begin, part.end - part.begin, load<header>(in).bytes - part.end,
+                  values_of_chunk<header>(i, values), addends, out);
+  }
+};
+
+/// For encode_run: chunks whose tags and payloads f(n, out) puts.
+template <class F> struct inceptionn_given_chunks {
+  using header = inceptionn_header;
+  struct note {};
+
+  inceptionn_coder const& by_cpu;
+  F const& f;
+
+  std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
+                           std::size_t, note&) const {
+    std::byte coded[inceptionn_chunk_room];
+    std::size_t const n = values_of_chunk<header>(i, from.values);
+    return by_cpu.finish(coded, f(n, coded), n, out);
+  }
+};
+
+/// What FittedVariableRate codecs measure, of every so many chunks.
+struct measure_exponents {
+  std::size_t values, chunks;  ///< of one block
+  float const* x;
+  std::uint32_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    std::size_t const first = block * chunks * inceptionn_chunk_values, left = values - first;
+    std::size_t const most = chunks * inceptionn_chunk_values;
+    std::uint32_t const mine = largest_exponent(group, x + first, left < most ? left : most, 0);
+    std::uint32_t const largest = largest_in(group, mine, 8);
+    if (group.lane() == 0) found[block] = largest;
+  }
+};
+
+}  // namespace hcomp::detail

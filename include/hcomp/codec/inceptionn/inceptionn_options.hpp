@@ -1,0 +1,67 @@
+#pragma once
+/// @file
+/// How INCEPTIONN encodes values; equal on all ranks.
+
+#include <cstdint>
+#include <hcomp/codec/inceptionn/detail/values.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// What the 8 bits of a value below 2^-F hold, F = floor(E/2) for the bound 2^-E. Which values get
+/// 8 bits is the same with all, and so are the sizes.
+enum class inceptionn_variant : std::uint8_t {
+  within_bound,  ///< multiples of 2^-(F+7): every error is below 2^-E
+  as_drawn,      ///< multiples of 2^-7, as in the paper: errors below the larger of 2^-E and 2^-7
+  grace,         ///< multiples of 2^-6, in 16 bits of 2^-14, 0 read as half of one, as in GRACE:
+                 ///< errors below the larger of 2^-E and 2^-6; to compare with it, not to use
+};
+enum class inceptionn_rounding : std::uint8_t {
+  truncate,  ///< towards 0, as in the paper: sums shrink
+  nearest,   ///< ties to even; the largest multiple stays the largest
+};
+
+/// Settings of INCEPTIONN; equal on all ranks.
+struct inceptionn_options {
+  int bound_exponent = 10;  ///< 1 to 14; values below 2^-bound_exponent become 0
+  int prescale = 0;         ///< -64 to 64; values are multiplied by 2^prescale, and divided again
+  inceptionn_variant variant = inceptionn_variant::within_bound;
+  inceptionn_rounding rounding = inceptionn_rounding::truncate;
+  /// A plan chooses the prescale anew in every call, by the largest value of all ranks.
+  bool fitted = false;
+
+  friend bool operator==(inceptionn_options const&, inceptionn_options const&) = default;
+};
+
+namespace detail {
+
+inline std::string text_of(inceptionn_options const& o) {
+  return "variant " + std::to_string(static_cast<int>(o.variant)) + ", rounding " +
+         std::to_string(static_cast<int>(o.rounding)) + ", bound exponent " +
+         std::to_string(o.bound_exponent) + ", prescale " + std::to_string(o.prescale);
+}
+inline bool is_possible(inceptionn_options const& o) {
+  return o.bound_exponent >= 1 && o.bound_exponent <= 14 && o.prescale >= -64 && o.prescale <= 64 &&
+         o.variant <= inceptionn_variant::grace && o.rounding <= inceptionn_rounding::nearest;
+}
+inline constexpr char const* inceptionn_possible = "there are 0 to 2, 0 to 1, 1 to 14, -64 to 64";
+
+/// @throws std::invalid_argument  a setting is out of range
+inline inceptionn_rule rule_of(inceptionn_options const& o) {
+  if (!is_possible(o))
+    throw std::invalid_argument("inceptionn: " + text_of(o) + "; " + inceptionn_possible);
+  int const half = o.bound_exponent / 2;
+  bool const grace = o.variant == inceptionn_variant::grace;
+  bool const within_bound = o.variant == inceptionn_variant::within_bound;
+  return {.prescale = o.prescale,
+          .lowest = inceptionn_whole - o.bound_exponent,
+          .middle = inceptionn_whole - half,
+          .unit8 = within_bound ? half + 7 : 7 - grace,
+          .unit16 = 15 - grace,
+          .nearest = o.rounding == inceptionn_rounding::nearest,
+          .grace = grace};
+}
+
+}  // namespace detail
+}  // namespace hcomp

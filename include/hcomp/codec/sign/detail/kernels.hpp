@@ -1,0 +1,119 @@
+#pragma once
+/// @file
+/// Packing, merging, splitting and unpacking sign bits: for any group, one definition each. Word w,
+/// bit j belongs to the value 64 w + j. The fast paths of simd_group are in simd.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
+
+namespace hcomp::detail {
+
+/// The mask with which two blocks of signs are merged: where it is set, the bit of the block with
+/// the lower lowest rank survives. The total weight grows along every path of merges, so no path
+/// meets a mask twice.
+HCOMP_HD inline mask_key sign_merge_key(std::uint64_t stream, std::uint32_t lower_rank,
+                                        std::uint32_t upper_rank, std::uint32_t lower_weight,
+                                        std::uint32_t total_weight) {
+  std::uint64_t const ranks = std::uint64_t{lower_rank} << 32 | upper_rank;
+  return {stream, static_cast<std::uint32_t>(mix(mix(ranks) + total_weight)), lower_weight,
+          total_weight};
+}
+
+/// Signs of values [64 w, 64 w + count) as bits; clears `finite` at NaN or infinity.
+template <class Source>
+HCOMP_HD std::uint64_t sign_word(Source const& x, int w, int count, bool& finite) {
+  std::uint64_t bits = 0;
+  for (int j = 0; j < count; ++j) {
+    auto const value = x[static_cast<std::size_t>(w * 64 + j)];
+    bits |= static_cast<std::uint64_t>(value >= 0) << j;
+    finite &= is_finite(value);
+  }
+  return bits;
+}
+
+/// put(h, bits) for all halves h of words of signs. Returns whether this lane saw NaN or infinity.
+template <HasWarps Group, class Source, class Put>
+HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
+  bool finite = true;
+  auto const is_positive = [&](int i) {
+    auto const value = x[static_cast<std::size_t>(i)];
+    finite &= is_finite(value);
+    return value >= 0;
+  };
+  vote_on(group, n, is_positive, put);
+  return !finite;
+}
+
+/// Returns whether this lane saw NaN or infinity.
+template <class Group, class Source>
+HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
+  if constexpr (HasWarps<Group>)
+    return vote_on_signs(group, x, n, [&](int h, std::uint32_t bits) {
+      store_aligned(out, static_cast<std::size_t>(h), bits);
+    });
+  bool finite = true;
+  for (int w = group.lane(); w * 64 < n; w += Group::lanes)
+    store_aligned(out, static_cast<std::size_t>(w),
+                  sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
+  return !finite;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// acc = bit by bit that of the lower-ranked block where the mask says so, else the other's.
+/// Only bits that differ need a decision.
+[[gnu::always_inline]] HCOMP_HD inline void merge_sign_word(std::byte* acc, std::byte const* in,
+                                                            std::uint64_t place, bool acc_is_lower,
+                                                            mask_key const& key) {
+  auto const mine = load_aligned<std::uint64_t>(acc), other = load_aligned<std::uint64_t>(in);
+  std::uint64_t const differ = mine ^ other;
+  std::uint64_t from_lower;
+  bernoulli_mask(from_lower, differ, place, key);
+  store_aligned(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
+}
+
+/// lower keeps each of its bits where the mask says so, upper gets the others.
+[[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
+                                                             std::uint64_t place,
+                                                             mask_key const& key) {
+  auto const all = load_aligned<std::uint64_t>(lower);
+  std::uint64_t taken;
+  bernoulli_mask(taken, all, place, key);
+  store_aligned(lower, 0, taken);
+  store_aligned(upper, 0, all & ~taken);
+}
+
+#pragma GCC diagnostic pop
+
+template <class Group>
+HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
+                          std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
+  for (int w = group.lane(); w < count; w += Group::lanes)
+    merge_sign_word(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w), acc_is_lower,
+                    key);
+}
+
+template <class Group>
+HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int count,
+                           std::uint64_t first_word, mask_key const& key) {
+  for (int w = group.lane(); w < count; w += Group::lanes)
+    split_owner_word(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w), key);
+}
+
+/// x = +size where the bit is 1, -size where it is 0.
+template <class Group, class Out>
+HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
+  Out const worth[2] = {static_cast<Out>(-size), size};  // a branch would be mispredicted
+  for (int i = group.lane(); i < n; i += Group::lanes)
+    x[i] = worth[load_aligned<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
+  group.sync();
+}
+
+}  // namespace hcomp::detail

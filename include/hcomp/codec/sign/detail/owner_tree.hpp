@@ -1,0 +1,107 @@
+#pragma once
+/// @file
+/// Which rank's sign survives, drawn without any message: the canonical balanced tree of merges,
+/// walked from the root. A bit belongs to the lower half of the ranks where the mask of that merge
+/// says so, else to the upper half; and so on down to one rank.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/sign/detail/kernels.hpp>
+#include <hcomp/codec/sign/detail/simd.hpp>
+#include <hcomp/core/bernoulli.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// One merge of the tree: ranks [low, middle) and [middle, high).
+struct owner_node {
+  std::uint32_t low, middle, high;
+  std::uint32_t share, whole;  ///< weights of the lower half and of both
+
+  HCOMP_HD mask_key key(std::uint64_t stream) const {
+    return sign_merge_key(stream, low, middle, share, whole);
+  }
+};
+
+/// The merges of `weights.size()` ranks, from the root, every node before those below it.
+inline std::vector<owner_node> owner_tree(std::span<std::uint32_t const> weights) {
+  std::vector<owner_node> nodes;
+  auto const weigh = [&](std::uint32_t from, std::uint32_t to) {
+    std::uint32_t sum = 0;
+    for (std::uint32_t r = from; r < to; ++r) sum += weights[r];
+    return sum;
+  };
+  auto const visit = [&](auto const& self, std::uint32_t low, std::uint32_t high) -> void {
+    if (high - low < 2) return;
+    std::uint32_t const middle = low + (high - low) / 2;
+    nodes.push_back({low, middle, high, weigh(low, middle), weigh(low, high)});
+    self(self, low, middle);
+    self(self, middle, high);
+  };
+  visit(visit, 0, static_cast<std::uint32_t>(weights.size()));
+  return nodes;
+}
+
+/// Calls f(word, count, masks) for consecutive tiles of `words` words; masks(rank) points to
+/// `count` words: the bits of the tile that belong to that rank. Their union is all bits, no two
+/// share one. Needs no memory but 64 KiB of stack.
+template <class Group, class F>
+void for_owner_tiles(Group group, std::span<owner_node const> tree, std::size_t ranks, int words,
+                     std::uint64_t first_word, std::uint64_t stream, F const& f) {
+  constexpr std::size_t room = 8192;
+  alignas(64) std::array<std::uint64_t, room> masks;
+  auto const tile = static_cast<int>(room / ranks / 8 * 8);
+  auto const of_rank = [&](std::size_t rank) {
+    return reinterpret_cast<std::byte*>(masks.data() + rank * static_cast<std::size_t>(tile));
+  };
+  for (int word = 0; word < words; word += tile) {
+    int const count = words - word < tile ? words - word : tile;
+    std::memset(of_rank(0), 0xff, static_cast<std::size_t>(count) * 8);
+    for (owner_node const& node : tree)
+      split_owners(group, of_rank(node.low), of_rank(node.middle), count,
+                   first_word + static_cast<unsigned>(word), node.key(stream));
+    f(word, count, of_rank);
+  }
+}
+inline constexpr std::size_t max_owner_ranks = 1024;
+
+/// Calls f(rank, mask) for every rank with those of `bits`, which are of word `place` of the whole
+/// vector, that belong to it: what for_owner_tiles does, for one lane's word. Ranks come in the
+/// same order for every word.
+template <class F>
+HCOMP_HD void for_owners_of_word(owner_node const* tree, std::size_t ranks, std::uint64_t bits,
+                                 std::uint64_t place, std::uint64_t stream, F const& f) {
+  if (ranks == 1) return f(std::size_t{0}, bits);
+  std::uint64_t left[12];  // bits of subtrees still to be visited: one for each level, and the next
+  int last = 0;
+  left[0] = bits;
+  for (std::size_t i = 0; i + 1 < ranks; ++i) {
+    owner_node const node = tree[i];
+    std::uint64_t const all = left[last--];
+    std::uint64_t lower;
+    bernoulli_mask(lower, all, place, node.key(stream));
+    if (node.high - node.middle == 1)
+      f(std::size_t{node.middle}, all & ~lower);
+    else
+      left[++last] = all & ~lower;
+    if (node.middle - node.low == 1)
+      f(std::size_t{node.low}, lower);
+    else
+      left[++last] = lower;
+  }
+}
+
+inline void require_owner_ranks(char const* who, std::size_t ranks) {
+  if (ranks < 1 || ranks > max_owner_ranks)
+    throw std::invalid_argument(
+        error_text({who, ": ", ranks, " ranks, it can choose among 1 to ", max_owner_ranks}));
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,110 @@
+#pragma once
+/// @file
+/// One bit per value on every hop: Marsit's signs and their unbiased merge.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sign/detail/kernels.hpp>
+#include <hcomp/codec/sign/detail/simd.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
+#include <limits>
+
+namespace hcomp {
+
+/// Signs of the values; merged blocks hold, for every value, the sign of one rank drawn at random.
+///
+/// bit = 1 where x >= 0 (so +0 and -0 give 1), 0 otherwise. Merging blocks of weights a and b takes
+/// the bit of the first with probability a / (a + b), independently per value, so that over any
+/// tree of merges each rank is drawn with probability weight / total weight: the mean is unbiased.
+/// Decoding gives +magnitude or -magnitude (mean), or that times the total weight (sum).
+///
+/// The draws come from the block headers (stream, place, weights, lowest ranks) in canonical order
+/// of the ranks: whoever performs a merge, in whichever order of arguments, gets the same bits.
+/// NaN encodes as 0; a block with NaN or infinity is flagged (see `nonfinite_policy`).
+/// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
+/// Source: Wu et al., Marsit, DAC 2022, Algorithm 1; the merge is its operator for any weights.
+template <class T = float> struct sign {
+  using value_type = T;
+  static constexpr char const* name = "sign";
+  static constexpr std::uint8_t tag = wire_tags::sign;
+  static constexpr int block_values = 32768;
+  static constexpr bool sum_is_exact = false;
+  static constexpr bool passes_nonfinite = false;
+  static constexpr bool takes_one_ranks_bit = true;
+
+  accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
+
+  std::array<double, 1> parameters() const { return {static_cast<double>(magnitude)}; }
+
+  static constexpr int words_of(int n) { return (n + 63) / 64; }
+  static constexpr std::size_t block_bytes(int n = block_values) {
+    return block_header_bytes + static_cast<std::size_t>(words_of(n)) * sizeof(std::uint64_t);
+  }
+  static constexpr std::uint32_t max_summands() {
+    return std::numeric_limits<std::uint32_t>::max();
+  }
+
+  template <class Group, class Source>
+  HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin) const {
+    encode_parts(group, x, n, block, origin, [](int, int) {});
+  }
+  /// The same; after(first, count) is called when these values are encoded, and can be decoded by
+  /// decode_part as a mean.
+  template <class Group, class Source, class After>
+  HCOMP_HD void encode_parts(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin, After const& after) const {
+    // as few as keep all lanes of a device busy
+    constexpr int part = Group::lanes == 1 ? block_values : 2048;
+    bool nonfinite = false;
+    for (int at = 0; at < n; at += part) {
+      int const count = n - at < part ? n - at : part;
+      nonfinite |= detail::pack_signs(group, x + at, count, block + block_header_bytes + at / 8);
+      group.sync();
+      after(at, count);
+    }
+    nonfinite = group.any(nonfinite);
+    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    group.sync();
+  }
+
+  template <class Group>
+  HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
+    merge_checked<sign>(group, acc, in, max_summands(), [&](auto const& mine, auto const& other) {
+      bool const mine_first = mine.lowest_rank < other.lowest_rank;
+      auto const& lower = mine_first ? mine : other;
+      auto const& upper = mine_first ? other : mine;
+      auto const key = detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
+                                              lower.weight, lower.weight + upper.weight);
+      detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
+                          words_of(mine.values), first_word(mine.index), mine_first, key);
+    });
+  }
+
+  template <class Group, class Out>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
+                             reduction r) const {
+    decode_part(group, block, 0, n, x, r);
+  }
+  /// Values [first, first + n) of a block; `first` is a multiple of 64.
+  template <class Group, class Out>
+  HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
+                            reduction r) const {
+    auto const header = load_aligned<block_header>(block);
+    auto const size =
+        r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
+    detail::unpack_signs(group, block + block_header_bytes + first / 8, n, static_cast<Out>(size),
+                         x);
+  }
+
+  /// Number of a block's first word in the whole vector: the place its draws belong to.
+  HCOMP_HD static constexpr std::uint64_t first_word(std::uint32_t block_index) {
+    return std::uint64_t{block_index} * (block_values / 64);
+  }
+};
+
+}  // namespace hcomp

@@ -1,0 +1,90 @@
+#pragma once
+/// @file
+/// Marsit's one-bit sum as a bitwise OR: for any MPI library, and for switches that reduce.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sign/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+
+/// Every rank keeps only the sign bits that the shared draws give to it; OR over all ranks is then
+/// one rank's sign per value, drawn with probability weight / total weight.
+///
+/// The same distribution as codec `sign`, and the same bits as `sign` merged along the balanced
+/// tree of ranks; but the reduction is exact in any order, without headers and without a user op:
+/// `MPI_Allreduce(MPI_IN_PLACE, lanes, n, MPI_UINT64_T, MPI_BOR, comm)`.
+/// NaN counts as negative. Size: 1 bit per value, rounded up to 64.
+/// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
+/// merge tree is that of one rank drawn by weight.
+template <class T = float> struct sign_by_owner {
+  using value_type = T;
+  using lane_type = std::uint64_t;
+  static constexpr char const* name = "sign_by_owner";
+  static constexpr native_operation operation = native_operation::bit_or;
+
+  std::uint32_t rank = 0;              ///< this rank
+  std::vector<std::uint32_t> weights;  ///< of all ranks, each >= 1; equal on all ranks
+  accumulator_t<T> magnitude = 1;      ///< what one sign is worth after decoding (mean)
+
+  static constexpr std::size_t lanes(std::size_t values) { return (values + 63) / 64; }
+
+  /// @param stream  stream_of(stream_key), equal on all ranks
+  /// @throws std::invalid_argument  lanes of the wrong size, rank without weight, over 1024 ranks
+  void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t stream) const {
+    require_lanes(x.size(), out.size());
+    detail::require_owner_ranks(name, weights.size());
+    if (rank >= weights.size())
+      throw std::invalid_argument(
+          detail::error_text({name, ": rank ", rank, " of ", weights.size(), " ranks"}));
+    auto const tree = detail::owner_tree(weights);
+    auto* const bits = reinterpret_cast<std::byte*>(out.data());
+    for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
+      int const n =
+          static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
+      detail::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
+    }
+    for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
+      int const count = static_cast<int>(std::min<std::size_t>(1 << 20, out.size() - first));
+      detail::for_owner_tiles(simd_group{}, tree, weights.size(), count, first, stream,
+                              [&](int word, int tile, auto const& mask_of) {
+                                auto const* const mine =
+                                    reinterpret_cast<std::uint64_t const*>(mask_of(rank));
+                                for (int w = 0; w < tile; ++w)
+                                  out[first + static_cast<std::size_t>(word + w)] &= mine[w];
+                              });
+    }
+  }
+
+  /// x = +magnitude or -magnitude.
+  void decode_lanes(std::span<lane_type const> reduced, std::span<T> x,
+                    std::uint64_t /*stream*/ = 0) const {
+    require_lanes(x.size(), reduced.size());
+    auto const* const bits = reinterpret_cast<std::byte const*>(reduced.data());
+    for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
+      int const n =
+          static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
+      detail::unpack_signs(simd_group{}, bits + first / 8, n, static_cast<T>(magnitude),
+                           x.data() + first);
+    }
+  }
+
+ private:
+  static void require_lanes(std::size_t values, std::size_t given) {
+    if (given != lanes(values))
+      throw std::invalid_argument(detail::error_text(
+          {name, ": ", given, " lanes for ", values, " values, ", lanes(values), " are needed"}));
+  }
+};
+
+static_assert(NativeSum<sign_by_owner<>>);
+
+}  // namespace hcomp

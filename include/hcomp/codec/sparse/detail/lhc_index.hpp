@@ -1,0 +1,123 @@
+#pragma once
+/// @file
+/// Which values of a vector are not zero, as a bitmap: made, counted, and used to pack the values
+/// it marks. Word w, bit j belongs to the value 64 w + j. The fast path of marking is in
+/// lhc_index_simd.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+HCOMP_HD constexpr std::size_t index_words(std::size_t values) { return (values + 63) / 64; }
+
+/// Behind the index, a bit per exponent that a float may have: of the union over all ranks the
+/// highest is the largest exponent. So a bitwise OR finds a maximum.
+inline constexpr std::size_t exponent_words = 4;
+/// The exponent of infinity and NaN.
+inline constexpr std::uint32_t nonfinite_exponent = 255;
+
+/// Marks of `count` values; raises `largest` to the largest magnitude, as bits. -0 is zero, NaN is
+/// not.
+HCOMP_HD inline std::uint64_t nonzero_word(float const* x, int count, std::uint32_t& largest) {
+  std::uint64_t marks = 0;
+  for (int j = 0; j < count; ++j) {
+    std::uint32_t const magnitude = same_bits<std::uint32_t>(x[j]) & 0x7fffffffu;
+    marks |= static_cast<std::uint64_t>(magnitude != 0) << j;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return marks;
+}
+
+/// Marks of words first to end - 1; returns the largest exponent, as it is stored.
+HCOMP_HD inline std::uint32_t mark_words(float const* x, std::size_t n, std::size_t first,
+                                         std::size_t end, std::uint64_t* words) {
+  std::uint32_t largest = 0;
+  for (std::size_t w = first; w < end; ++w)
+    words[w] =
+        nonzero_word(x + w * 64, n - w * 64 < 64 ? static_cast<int>(n - w * 64) : 64, largest);
+  return largest >> 23;
+}
+
+/// The largest of the exponents; -1 if there is none.
+HCOMP_HD inline int largest_of(std::uint64_t const* exponents) {
+  for (std::size_t i = exponent_words; i-- > 0;)
+    for (int bit = 64; bit-- > 0;)
+      if (exponents[i] >> bit & 1) return static_cast<int>(64 * i) + bit;
+  return -1;
+}
+
+/// Only the highest of the exponents stays.
+HCOMP_HD inline void keep_largest(std::uint64_t* exponents) {
+  bool found = false;
+  for (std::size_t i = exponent_words; i-- > 0;) {
+    std::uint64_t word = found ? 0 : exponents[i];
+    while ((word & (word - 1)) != 0) word &= word - 1;
+    exponents[i] = word;
+    found = found || word != 0;
+  }
+}
+
+/// @param words  index_words(n) + exponent_words
+template <class Group>
+HCOMP_HD void mark_nonzeros(Group group, float const* x, std::size_t n, std::uint64_t* words) {
+  std::uint64_t* const exponents = words + index_words(n);
+  if (group.lane() == 0)
+    for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
+  group.sync();
+  auto const part = part_of(group, index_words(n));
+  std::uint32_t const largest = mark_words(x, n, part.first, part.end, words);
+  add_bits(group, exponents + largest / 64, std::uint64_t{1} << largest % 64);
+  group.sync();
+  if (group.lane() == 0) keep_largest(exponents);
+  group.sync();
+}
+
+/// ranks[w] = number of marks in the words before w; returns the number of all.
+/// @param shared  one word per lane
+template <class Group>
+HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std::size_t count,
+                                   std::uint32_t* ranks, std::uint64_t* shared) {
+  auto const [first, end] = part_of(group, count);
+  std::uint64_t mine = 0;
+  for (std::size_t w = first; w < end; ++w) mine += static_cast<std::uint64_t>(ones(words[w]));
+  auto const counts = count_together(group, mine, shared);
+  auto rank = static_cast<std::uint32_t>(counts.before);
+  for (std::size_t w = first; w < end; ++w) {
+    ranks[w] = rank;
+    rank += static_cast<std::uint32_t>(ones(words[w]));
+  }
+  group.sync();
+  return counts.all;
+}
+
+/// f(value, place) for every marked value: its number, and how many are marked before it.
+template <class Group, class F>
+HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t count,
+                         std::uint32_t const* ranks, F const& f) {
+  for (auto w = static_cast<std::size_t>(group.lane()); w < count; w += Group::lanes) {
+    std::size_t place = words[w] == 0 ? 0 : ranks[w];
+    for (std::uint64_t marks = words[w]; marks != 0; marks &= marks - 1)
+      f(w * 64 + static_cast<std::size_t>(lowest_one(marks)), place++);
+  }
+}
+
+/// x[value] = get(place) where marked, 0 elsewhere.
+template <class Group, class Get>
+HCOMP_HD void unpack_marked(Group group, std::uint64_t const* words, std::size_t n,
+                            std::uint32_t const* ranks, float* x, Get const& get) {
+  for (auto w = static_cast<std::size_t>(group.lane()); w < index_words(n); w += Group::lanes) {
+    float* const here = x + w * 64;
+    memset(here, 0, (n - w * 64 < 64 ? n - w * 64 : 64) * sizeof(float));
+    std::size_t place = words[w] == 0 ? 0 : ranks[w];
+    for (std::uint64_t marks = words[w]; marks != 0; marks &= marks - 1)
+      here[lowest_one(marks)] = get(place++);
+  }
+  group.sync();
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,200 @@
+#pragma once
+/// @file
+/// How one index is sketched and peeled: found out by all ranks alike, before values are sent.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sparse/detail/lhc_cells.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
+#include <hcomp/codec/sparse/detail/lhc_peel.hpp>
+#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// A sketch that was chosen.
+struct lhc_choice {
+  lhc_cells cells;  ///< no rows: none is worth it
+  lhc_progress progress;
+  int attempts;  ///< sketches that were tried
+};
+
+/// A sketch whose values can be peeled, and what is to be sent beside it because it cannot.
+class lhc_plan {
+ public:
+  /// Cells of whole rows.
+  static std::size_t cells_for(std::size_t marked, double cells_per_value) {
+    auto const row = lhc_cells{}.size();
+    double const rows = cells_per_value * static_cast<double>(marked) / static_cast<double>(row);
+    return static_cast<std::size_t>(std::ceil(rows)) * row;
+  }
+
+  /// By itself (`asked` 0): few values need more cells, because chance matters.
+  static double cells_per_value(std::size_t marked, double asked) {
+    return asked > 0 ? asked : marked < 2000 ? 1.4 : 1.3;
+  }
+  /// Cells of the first sketch that is tried, if so many per value are asked for.
+  static std::size_t likely_cells(std::size_t marked, double asked) {
+    return cells_for(marked, cells_per_value(marked, asked));
+  }
+  /// A sketch of so many cells, by the hashes of `seed`.
+  /// @throws std::invalid_argument  more cells than 31 bits can count
+  static lhc_cells layout_for(char const* name, std::size_t marked, double cells_per_value,
+                              std::uint64_t seed) {
+    std::size_t const cells = cells_for(marked, cells_per_value);
+    if (cells > 0x7fffffff)
+      throw std::invalid_argument(error_text({name, ": ", marked, " values in ", cells_per_value,
+                                              " cells each, 2^31 can be counted"}));
+    return {seed, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
+  }
+
+  /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
+  /// until one peels. Of those tried it takes the one that makes fewest lanes; what that leaves is
+  /// sent beside. A sketch that gives no more than half of the values is left out.
+  /// @param try_cells  try_cells(cells) peels such a sketch and returns the progress; the last that
+  ///                   it is given is the one that is taken
+  /// @throws std::invalid_argument  more cells than 31 bits can count
+  template <class Try>
+  static lhc_choice choose(std::size_t marked, double cells_per_value, int attempts,
+                           std::uint64_t stream, Try const& try_cells) {
+    lhc_cells best, tried = layout_for("lhc", marked, cells_per_value, 0);
+    std::size_t fewest = std::numeric_limits<std::size_t>::max();
+    lhc_choice last{{0, 0}, {0, 0}, 0};
+    for (; last.attempts < attempts && (last.attempts == 0 || last.progress.claims < marked);
+         ++last.attempts) {
+      if (last.attempts >= 4) tried.rows += (tried.rows + 9) / 10;
+      if (tried.size() > 0x7fffffff) break;
+      tried.seed = mix(stream + static_cast<std::uint64_t>(last.attempts));
+      last.cells = tried;
+      last.progress = try_cells(tried);
+      if (std::size_t const lanes = tried.size() + marked - last.progress.claims; lanes < fewest) {
+        fewest = lanes;
+        best = tried;
+      }
+    }
+    if (best.seed != last.cells.seed) {
+      last.cells = best;
+      last.progress = try_cells(best);
+    }
+    if (last.progress.claims <= marked / 2) {
+      last.cells.rows = 0;
+      last.progress = {0, 0};
+    }
+    return last;
+  }
+
+  /// @throws std::invalid_argument  as choose
+  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
+    auto const chosen = choose(index.marked(), cells_per_value, attempts, stream,
+                               [&](lhc_cells const& cells) { return try_cells(index, cells); });
+    cells_ = chosen.cells;
+    progress_ = chosen.progress;
+    attempts_ = chosen.attempts;
+    separate(index);
+  }
+
+  /// Takes a sketch that was made before the index was known. What it cannot give is left.
+  void take(sparse_index const& index, lhc_cells const& cells) {
+    attempts_ = 1;
+    cells_ = cells;
+    progress_ = cells.rows > 0 ? try_cells(index, cells) : lhc_progress{0, 0};
+    separate(index);
+  }
+
+  /// What the values of order() add up to, read from the sum of the ranks' sketches; in `sketch`
+  /// stays what they do not explain.
+  template <class Lane> std::vector<Lane> read(std::span<Lane> sketch) const {
+    std::vector<Lane> sums(claims());
+    recover(simd_group{}, cells_, order().data(), claims_after(), rounds(), sketch.data(),
+            [&](std::size_t k, Lane lane) { sums[k] = lane; });
+    for (auto const& claim : order()) sketch[claim.cell] = 0;
+    return sums;
+  }
+
+  /// x = the values of order() and those that are left; 0 elsewhere.
+  template <class Numbers, class Lane>
+  void write(Numbers const& numbers, std::span<Lane const> read, std::span<Lane const> beside,
+             std::span<float> x) const {
+    std::fill(x.begin(), x.end(), 0.0f);
+    for (std::size_t k = 0; k < claims(); ++k) x[claims_[k].value] = numbers.value(read[k]);
+    for_marked(
+        simd_group{}, left_.data(), left_.size(), left_ranks_.data(),
+        [&](std::size_t value, std::size_t place) { x[value] = numbers.value(beside[place]); });
+  }
+
+  lhc_cells const& cells() const { return cells_; }
+  int attempts() const { return attempts_; }
+  std::size_t rounds() const { return progress_.rounds; }
+  std::size_t claims() const { return progress_.claims; }
+  std::span<lhc_claim const> order() const { return std::span(claims_).first(claims()); }
+  /// Claims after each round.
+  std::uint32_t const* claims_after() const { return rounds_.data(); }
+
+  /// The values in the sketch, and those beside it.
+  std::span<std::uint64_t const> sketched(sparse_index const& index) const {
+    return left_count_ == 0 ? index.marks() : std::span<std::uint64_t const>(sketched_);
+  }
+  marked_values left() const { return {left_, left_ranks_}; }
+  std::size_t left_count() const { return left_count_; }
+
+ private:
+  lhc_progress try_cells(sparse_index const& index, lhc_cells const& cells) {
+    words_.resize(cells.size());
+    open_.resize(open_words(cells));
+    claims_.resize(index.marked());
+    rounds_.resize(lhc_most_rounds);
+    lhc_graph const graph{words_.data(), open_.data(), claims_.data(), rounds_.data()};
+    begin_peeling(simd_group{}, cells, index.marks().data(), index.marks().size(), graph);
+    return peel(simd_group{}, cells, graph);
+  }
+  /// Marks what peels and what does not.
+  void separate(sparse_index const& index) {
+    left_count_ = index.marked() - claims();
+    left_.clear();
+    left_ranks_.clear();
+    if (left_count_ == 0) return;
+    left_.assign(index.marks().begin(), index.marks().end());
+    sketched_.assign(left_.size(), 0);
+    move_claimed(simd_group{}, claims_.data(), 0, claims(), left_.data(), sketched_.data());
+    left_ranks_.resize(left_.size());
+    std::uint64_t shared = 0;
+    count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared);
+  }
+
+  lhc_cells cells_{0, 0};
+  int attempts_ = 0;
+  lhc_progress progress_{0, 0};
+  std::vector<std::uint64_t> words_, open_;
+  std::vector<lhc_claim> claims_;
+  std::vector<std::uint32_t> rounds_;
+  std::vector<std::uint64_t> left_, sketched_;
+  std::vector<std::uint32_t> left_ranks_;
+  std::size_t left_count_ = 0;
+};
+
+/// @param strange  cells that are not zero after all values were taken out, in fixed point
+/// @throws wire_error  there are some
+inline void require_empty(char const* name, std::size_t strange, std::size_t cells) {
+  if (strange > 0)
+    throw wire_error(
+        error_text({name, ": ", strange, " of ", cells,
+                    " cells hold what the index does not explain; did all ranks encode what "
+                    "they marked, by the same settings and step?"}));
+}
+template <class Lane> void require_empty(char const* name, std::span<Lane const> sketch) {
+  auto const zeros = std::count(sketch.begin(), sketch.end(), Lane{0});
+  require_empty(name, sketch.size() - static_cast<std::size_t>(zeros), sketch.size());
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,83 @@
+#pragma once
+/// @file
+/// The count sketch of LHC: every marked value is added to three cells, so that sketches of several
+/// ranks can be added cell by cell.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sparse/detail/lhc_cells.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
+#include <hcomp/core/config.hpp>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+/// What a lane does where cells are changed. Integers may be added in any order, so each lane takes
+/// some of the values. Of floats, the sum depends on the order: a lane takes all values, but only
+/// the tables that are its own, so the order in each cell is the one of a single lane.
+template <class Lane, class Group> struct lhc_share {
+  static constexpr bool by_values = std::is_integral_v<Lane> || Group::lanes == 1;
+
+  std::size_t first, step;
+  int table, table_step;
+
+  HCOMP_HD explicit lhc_share(Group group)
+      : first(by_values ? static_cast<std::size_t>(group.lane()) : 0),
+        step(by_values ? Group::lanes : 1),
+        table(by_values ? 0 : group.lane()),
+        table_step(by_values ? 1 : Group::lanes) {}
+};
+
+/// cells[at] += value, or -= where `negative`.
+template <class Group, class Lane>
+HCOMP_HD void add_to_cell(Group group, Lane* cells, std::uint32_t at, Lane value, bool negative) {
+  Lane const change = negative ? -value : value;
+  if constexpr (std::is_integral_v<Lane>)
+    fetch_add(group, cells + at, change);
+  else
+    cells[at] += change;
+}
+
+/// Calls f(row, value) for the values that word w of the index marks.
+template <class Layout, class F>
+HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, std::size_t w,
+                            F const& f) {
+  for (std::uint32_t half = 0; half < 64; half += 32) {
+    auto marks = static_cast<std::uint32_t>(words[w] >> half);
+    if (marks == 0) continue;
+    auto const start = static_cast<std::uint32_t>(w * 64 + half);
+    auto const row = layout.row_of(start);
+    for (; marks != 0; marks &= marks - 1)
+      f(row, start + static_cast<std::uint32_t>(lowest_one(marks)));
+  }
+}
+
+/// Adds what words first to end - 1 mark to the cells of a sketch.
+/// @param layout  lhc_cells, or what has its members
+/// @param get     get(value) gives what is added: a float, or an unsigned integer, which wraps
+template <class Group, class Layout, class Lane, class Get>
+HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const* words,
+                         std::size_t first, std::size_t end, Lane* cells, Get const& get) {
+  lhc_share<Lane, Group> const mine(group);
+  for (std::size_t w = first + mine.first; w < end; w += mine.step)
+    for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
+      Lane const lane = get(value);
+      if (lane == 0) return;  // marked by others
+      for (int t = mine.table; t < Layout::hashes; t += mine.table_step)
+        add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
+    });
+}
+
+/// cells = the sketch of the marked values.
+template <class Group, class Layout, class Lane, class Get>
+HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t const* words,
+                            std::size_t count, Lane* cells, Get const& get) {
+  for (auto c = static_cast<std::size_t>(group.lane()); c < layout.size(); c += Group::lanes)
+    cells[c] = 0;
+  group.sync();
+  add_marked(group, layout, words, 0, count, cells, get);
+  group.sync();
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,63 @@
+#pragma once
+/// @file
+/// What a rank keeps of its vector when it marks it, so that it need not read all of it again.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
+#include <hcomp/core/bits.hpp>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// The values of a rank's vector that are not zero, in their order, and where they were.
+class own_values {
+ public:
+  /// Marks as mark_nonzeros does.
+  /// @param words  index_words(x.size()) + exponent_words of them
+  void mark(std::span<float const> x, std::uint64_t* words) {
+    if (x.size() > room_) {  // of what is never written no memory is taken
+      kept_ = std::make_unique_for_overwrite<float[]>(x.size() + marking_slack);
+      room_ = x.size();
+    }
+    auto const found = mark_and_keep(x.data(), x.size(), words, kept_.get());
+    count_ = found.kept;
+    negative_zeros_ = found.negative_zeros;
+    marks_.assign(words, words + index_words(x.size()));
+  }
+
+  std::span<std::uint64_t const> marks() const { return marks_; }
+  std::span<float const> values() const { return {kept_.get(), count_}; }
+  /// Not all of what is not marked has the bits of 0.
+  bool negative_zeros() const { return negative_zeros_; }
+
+  /// out[place] = lane(value) where the union of all ranks has the value, and lane(0) where only
+  /// others have one.
+  /// @param all    contains marks()
+  /// @param ranks  how many of `all` are set before each word
+  /// @param out    one per mark of `all`
+  template <class Lane, class ToLane>
+  void spread(std::span<std::uint64_t const> all, std::span<std::uint32_t const> ranks,
+              std::span<Lane> out, ToLane const& lane) const {
+    spread_values const values{all.data(), ranks.data(), marks_.data(), kept_.get(), marks_.size()};
+    if constexpr (sizeof(Lane) == sizeof(float)) {
+      detail::spread(values, out.size(), reinterpret_cast<std::byte*>(out.data()));
+      if constexpr (!std::is_same_v<Lane, float>)
+        for (Lane& bits : out) bits = lane(same_bits<float>(bits));
+    } else {
+      spread_words(values, 0, 0, [&](std::size_t place, float x) { out[place] = lane(x); });
+    }
+  }
+
+ private:
+  std::unique_ptr<float[]> kept_ = std::make_unique_for_overwrite<float[]>(marking_slack);
+  std::size_t room_ = 0, count_ = 0;
+  bool negative_zeros_ = false;
+  std::vector<std::uint64_t> marks_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,243 @@
+#pragma once
+/// @file
+/// LHC in one phase: index and sketch travel at once, for which the sketch's size is predicted.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lhc_plan.hpp>
+#include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
+#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp {
+
+/// Settings of `lhc_one_phase`; equal on all ranks.
+struct one_phase_options {
+  int rounds = 8;              ///< that are remembered
+  double growth = 1.2;         ///< the next union is predicted to be so many times their largest
+  double cells_per_value = 0;  ///< of the values predicted; 0: as lhc
+  /// Fixed point: the largest value may grow by 2^this before a round takes two phases. As many
+  /// bits of precision are given away.
+  int exponent_bits = 2;
+};
+
+/// How a round went.
+struct one_phase_report {
+  std::size_t values = 0, marked = 0;  ///< of the vector, and not zero on some rank
+  std::size_t cells = 0;               ///< of the sketch that went with the index
+  std::size_t afterwards = 0;          ///< values sent in a second phase; 0: there was none
+  std::size_t index_bytes = 0, sketch_bytes = 0, afterwards_bytes = 0;
+  bool outgrown =
+      false;  ///< a value was larger than the sketch had room for, so all were sent again
+
+  /// "one phase: 5000 of 100000 values are not zero on some rank, 7872 cells, 0 values afterwards"
+  std::string text() const {
+    return std::string(afterwards == 0 ? "one phase: " : "two phases: ") + std::to_string(marked) +
+           " of " + std::to_string(values) + " values are not zero on some rank, " +
+           std::to_string(cells) + " cells, " + std::to_string(afterwards) + " values afterwards" +
+           (outgrown ? ", because one outgrew the sketch" : "");
+  }
+};
+
+/// Sums of one vector, round after round, in one phase as a rule: the union's size and the largest
+/// exponent are predicted from the last rounds. What a sketch was too small for is sent packed in a
+/// second phase, so **nothing is ever lost**. The first round, of which nothing is known, takes
+/// two.
+///
+///     hcomp::lhc_one_phase<std::uint32_t> sum({.ranks = ranks});  // kept from round to round
+///     hcomp::mpi::all_reduce_one_phase(sum, x, key, comm);
+///
+/// or by whatever else can reduce, such as a switch:
+///
+///     sum.begin(x, stream_of(key));
+///     // words() by a bitwise OR, and at the same time sketch() by addition, over all ranks
+///     sum.unite(x);
+///     // rest() by addition, unless it is empty, as it is on all ranks alike
+///     sum.finish(x);
+///
+/// All ranks predict the same, since they have seen the same unions.
+/// In fixed point sums are exact, multiples of a unit that the predicted exponent decides; floats
+/// round as in lhc.
+/// @tparam Lane  float, std::uint32_t or std::uint64_t
+/// Size: 1 bit per value, and 1.2 * 1.3 lanes per value of the largest union of late.
+/// Source: Li et al., arXiv 2402.07529, whose sketch is lost when it cannot be peeled.
+template <class Lane = std::uint32_t> class lhc_one_phase {
+ public:
+  using value_type = float;
+  using lane_type = Lane;
+  static constexpr char const* name = "lhc_one_phase";
+
+  /// @throws std::invalid_argument  settings that cannot be
+  explicit lhc_one_phase(sparse_options const& options = {}, one_phase_options const& phase = {})
+      : options_(options), phase_(phase) {
+    options_.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
+    bool const cells_fit =
+        phase.cells_per_value == 0 || (phase.cells_per_value >= 1 && phase.cells_per_value <= 100);
+    if (options.ranks == 0 || phase.rounds < 1 || !(phase.growth >= 0.01 && phase.growth <= 100) ||
+        !cells_fit || phase.exponent_bits < 0 || phase.exponent_bits > 20)
+      throw std::invalid_argument(detail::error_text(
+          {"lhc_one_phase: ", options.ranks, " ranks, ", phase.rounds, " rounds, growth ",
+           phase.growth, ", ", phase.cells_per_value, " cells per value, ", phase.exponent_bits,
+           " bits for exponents; there can be 1 or more, 1 or more, 0.01 to 100, 1 to 100 (0: by "
+           "itself), 0 to 20"}));
+  }
+
+  /// Marks what is not zero in x, and sketches it if there were rounds before.
+  /// @param stream  stream_of(stream_key): the hashes are drawn from it
+  /// @throws std::invalid_argument  more values or cells than can be counted
+  void begin(std::span<float const> x, std::uint64_t stream) {
+    if (x.size() != index_.values()) past_.clear();  // of another vector
+    words_ = index_.mark(x);
+    layout_ = predicted(mix(stream));
+    sketch_.resize(layout_.size());
+    rest_.clear();
+    if (sketch_.empty()) return;
+    numbers_ = numbers_of(predicted_exponent());
+    auto const marks = index_.marks();
+    detail::sketch_marked(simd_group{}, layout_, marks.data(), marks.size(), sketch_.data(),
+                          [&](std::uint32_t value) {
+                            // too large a value is seen in the index: all ranks will send again
+                            return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
+                                                                   : Lane{0};
+                          });
+  }
+
+  /// To be united by a bitwise OR, in place.
+  std::span<std::uint64_t> words() { return words_; }
+  /// To be added up, in place; empty in a first round.
+  std::span<Lane> sketch() { return sketch_; }
+
+  /// Finds out what of the union the sketch gives, and packs this rank's other values.
+  /// @param x  what was marked
+  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, x is unchanged
+  /// @throws wire_error       not a union of indices
+  void unite(std::span<float const> x) {
+    index_.unite();
+    auto const agreed = detail::agreed_numbers<Lane>(name, index_, options_);
+    report_ = {index_.values(),
+               index_.marked(),
+               layout_.size(),
+               0,
+               words_.size_bytes(),
+               sketch_.size() * sizeof(Lane),
+               0,
+               false};
+    report_.outgrown =
+        std::is_integral_v<Lane> && layout_.rows > 0 && index_.exponent() > predicted_exponent();
+    if (report_.outgrown) layout_.rows = 0;
+    if (layout_.rows == 0) numbers_ = agreed;
+    plan_.take(index_, layout_);
+    report_.afterwards = plan_.left_count();
+    rest_.resize(plan_.left_count());
+    report_.afterwards_bytes = rest_.size() * sizeof(Lane);
+    detail::require_lanes(name, x.size(), index_.values(), rest_.size(), rest_.size());
+    detail::pack_values(name, numbers_, plan_.left(), x.data(), rest_.data());
+  }
+
+  /// To be added up, in place, unless it is empty.
+  std::span<Lane> rest() { return rest_; }
+
+  /// x = the sum, and this round is remembered.
+  /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
+  one_phase_report const& finish(std::span<float> x) {
+    detail::require_lanes(name, x.size(), index_.values(), rest_.size(), plan_.left_count());
+    std::vector<Lane> sums;
+    if (layout_.rows > 0) {
+      sums = plan_.read(std::span(sketch_));
+      if constexpr (std::is_integral_v<Lane>) require_explained();
+    }
+    plan_.template write<decltype(numbers_), Lane>(numbers_, sums, rest_, x);
+    past_.push_back({index_.marked(), index_.exponent()});
+    if (past_.size() > static_cast<std::size_t>(phase_.rounds)) past_.erase(past_.begin());
+    return report_;
+  }
+
+  one_phase_report const& report() const { return report_; }
+  sparse_index const& index() const { return index_; }
+  sparse_options const& options() const { return options_; }
+  /// Cells of the next sketch; 0 where nothing is known of the vector.
+  std::size_t predicted_cells() const { return predicted(0).size(); }
+
+  /// A number that differs where settings or rounds before do: for ranks to compare.
+  std::uint64_t settings() const {
+    std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
+    auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
+    add(options_.ranks);
+    add(static_cast<std::uint64_t>(options_.result));
+    add(static_cast<std::uint64_t>(phase_.rounds));
+    add(same_bits<std::uint64_t>(phase_.growth));
+    add(same_bits<std::uint64_t>(phase_.cells_per_value));
+    add(static_cast<std::uint64_t>(phase_.exponent_bits));
+    add(index_.values());
+    for (auto const& round : past_) {
+      add(round.marked);
+      add(round.exponent);
+    }
+    return all;
+  }
+
+ private:
+  struct past_round {
+    std::size_t marked;
+    std::uint32_t exponent;
+  };
+
+  detail::lhc_cells predicted(std::uint64_t seed) const {
+    std::size_t most = 0;
+    for (auto const& round : past_) most = std::max(most, round.marked);
+    auto const expected =
+        std::min(static_cast<std::size_t>(std::ceil(phase_.growth * static_cast<double>(most))),
+                 index_.values());
+    return detail::lhc_plan::layout_for(
+        name, expected, detail::lhc_plan::cells_per_value(expected, phase_.cells_per_value), seed);
+  }
+  std::uint32_t predicted_exponent() const {
+    std::uint32_t most = 0;
+    for (auto const& round : past_) most = std::max(most, round.exponent);
+    return std::min(most + static_cast<std::uint32_t>(phase_.exponent_bits),
+                    detail::nonfinite_exponent - 1);
+  }
+  detail::lhc_numbers<Lane> numbers_of(std::uint32_t exponent) const {
+    return {exponent, options_.ranks,
+            options_.result == reduction::mean ? options_.ranks : std::uint32_t{1}};
+  }
+  /// Of the values sent afterwards, too, all ranks' sketches must hold what was sent.
+  void require_explained() {
+    auto const left = plan_.left();
+    detail::for_marked(simd_group{}, left.marks.data(), left.marks.size(), left.ranks.data(),
+                       [&](std::size_t place, std::size_t k) {
+                         auto const value = static_cast<std::uint32_t>(place);
+                         auto const row = layout_.row_of(value);
+                         for (int t = 0; t < detail::lhc_cells::hashes; ++t)
+                           detail::add_to_cell(simd_group{}, sketch_.data(), row.cell(t, value),
+                                               rest_[k], !row.negative(t));
+                       });
+    detail::require_empty<Lane>(name, sketch_);
+  }
+
+  sparse_options options_;
+  one_phase_options phase_;
+  sparse_index index_;
+  std::span<std::uint64_t> words_;  // of the index
+  detail::lhc_cells layout_{0, 0};
+  detail::lhc_numbers<Lane> numbers_;
+  detail::lhc_plan plan_;
+  std::vector<Lane> sketch_, rest_;
+  std::vector<past_round> past_;
+  one_phase_report report_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,117 @@
+#pragma once
+/// @file
+/// Which values of a vector are not zero on some rank: what sums of sparse vectors agree on first.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
+#include <hcomp/codec/sparse/detail/own_values.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+
+/// A bit per value that is not zero, and the largest exponent of all. Made by every rank of its own
+/// vector, then united by a bitwise OR of the words, in any order:
+///
+///     auto const words = index.mark(x);
+///     MPI_Allreduce(MPI_IN_PLACE, words.data(), words.size(), MPI_UINT64_T, MPI_BOR, comm);
+///     index.unite();
+///
+/// -0 counts as zero, NaN and infinity do not. It keeps the values that are not zero, for those who
+/// send them; it can be moved, not copied.
+/// Size: 1 bit per value, rounded up to 64, and 32 bytes. Memory besides: 1 bit and 4 bytes per
+/// 64 values, and 4 bytes per value that is not zero here.
+class sparse_index {
+ public:
+  /// Words of `values` values.
+  static constexpr std::size_t words(std::size_t values) {
+    return detail::index_words(values) + detail::exponent_words;
+  }
+
+  /// This rank's words; they stay in here, where the union is to be put.
+  /// @throws std::invalid_argument  2^32 values or more
+  std::span<std::uint64_t> mark(std::span<float const> x) {
+    if (x.size() > std::numeric_limits<std::uint32_t>::max())
+      throw std::invalid_argument(
+          detail::error_text({"sparse_index: ", x.size(), " values, there is room for ",
+                              std::numeric_limits<std::uint32_t>::max()}));
+    values_ = x.size();
+    words_.resize(words(values_));
+    own_.mark(x, words_.data());
+    return words_;
+  }
+
+  /// Takes the words as those of the union, and counts.
+  /// @throws wire_error  they are not an index of so many values
+  void unite() {
+    if (values_ % 64 != 0 && marks().back() >> values_ % 64 != 0)
+      throw wire_error(detail::error_text({"sparse_index: marks beyond its ", values_,
+                                           " values; were words of another vector mixed in?"}));
+    for (std::size_t w = 0; w < marks().size(); ++w)
+      if ((own_.marks()[w] & ~marks()[w]) != 0)
+        throw wire_error(detail::error_text(
+            {"sparse_index: of values ", 64 * w, " to ", std::min(values_, 64 * w + 64) - 1,
+             " some that this rank has marked are not; is this a result of a bitwise "
+             "OR?"}));
+    exponent_ = detail::largest_of(words_.data() + marks().size());
+    if (exponent_ < 0)
+      throw wire_error(detail::error_text({"sparse_index: no exponent of its ", values_,
+                                           " values; is this a result of a bitwise OR?"}));
+    ranks_.resize(marks().size());
+    std::uint64_t shared = 0;
+    marked_ =
+        detail::count_marks(simd_group{}, marks().data(), marks().size(), ranks_.data(), &shared);
+  }
+
+  std::size_t values() const { return values_; }
+  /// Values that are not zero on some rank.
+  std::size_t marked() const { return marked_; }
+  /// Some rank has NaN or infinity.
+  bool nonfinite() const { return exponent_ == detail::nonfinite_exponent; }
+  /// The largest, as floats store it.
+  std::uint32_t exponent() const { return static_cast<std::uint32_t>(exponent_); }
+
+  std::span<std::uint64_t const> marks() const {
+    return std::span(words_).first(detail::index_words(values_));
+  }
+  /// What this rank has marked, and the values.
+  detail::own_values const& own() const { return own_; }
+  /// How many values are marked before each word.
+  std::span<std::uint32_t const> ranks() const { return ranks_; }
+
+  /// A number that differs where settings do: for ranks to compare.
+  std::uint64_t settings() const { return 0; }
+
+ protected:
+  /// For indices that travel in another form: what mark() returned, to be overwritten before
+  /// unite().
+  std::span<std::uint64_t> own_words() { return words_; }
+
+ private:
+  std::size_t values_ = 0, marked_ = 0;
+  int exponent_ = 0;
+  detail::own_values own_;
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint32_t> ranks_;
+};
+
+/// A sparse_index, or what becomes one in unite() though its words travel in another form.
+template <class I>
+concept SparseIndex = std::derived_from<I, sparse_index> &&
+    requires(I index, I const united, std::span<float const> x) {
+  { index.mark(x) } -> std::same_as<std::span<std::uint64_t>>;
+  { index.unite() } -> std::same_as<void>;
+  { united.settings() } -> std::same_as<std::uint64_t>;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,73 @@
+#pragma once
+/// @file
+/// Sums of sparse vectors by packing: once all ranks know which values are not zero on some rank,
+/// these are sent one behind the other.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <span>
+#include <utility>
+
+namespace hcomp {
+
+/// One lane per value of the union; zeros are not sent. Two phases, each a built-in reduction:
+///
+///     hcomp::sparse_union<> sum({.ranks = ranks});
+///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
+///
+/// With floats a value has the bits that a plain sum along the same tree gives it. With
+/// std::uint32_t or std::uint64_t values are rounded to multiples of a unit that the largest value
+/// of all ranks decides (off by 2^-22 of it at most, or 2^-54, on up to 256 ranks); sums are exact,
+/// the same bits in any order and on any number of ranks.
+/// @tparam Lane   float, std::uint32_t or std::uint64_t
+/// @tparam Index  sparse_index, or bloom_index for very sparse vectors
+/// Size: the index (1 bit per value), and one lane per value that it marks.
+template <class Lane = float, SparseIndex Index = sparse_index> class sparse_union {
+ public:
+  using value_type = float;
+  using lane_type = Lane;
+  static constexpr char const* name = "sparse_union";
+  static constexpr native_operation operation = native_operation::sum;
+
+  explicit sparse_union(sparse_options const& options = {}, Index index = Index{})
+      : options_(options), index_(std::move(index)) {}
+
+  /// As the index.
+  std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
+  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
+  /// @throws wire_error       not a union of indices
+  void unite(std::uint64_t /*stream*/ = 0) {
+    index_.unite();
+    numbers_ = detail::agreed_numbers<Lane>(name, index_, options_);
+  }
+
+  Index const& index() const { return index_; }
+
+  /// Of the index's values.
+  std::size_t lanes(std::size_t /*values*/) const { return index_.marked(); }
+
+  /// @param x  what was marked, of which what is not zero was kept: it is not read again
+  void encode_lanes(std::span<float const> x, std::span<Lane> out,
+                    std::uint64_t /*stream*/ = 0) const {
+    detail::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
+    detail::pack_own(numbers_, index_, out);
+  }
+
+  void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
+                    std::uint64_t /*stream*/ = 0) const {
+    detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
+    detail::unpack_values(numbers_, detail::marked_by(index_), reduced.data(), x);
+  }
+
+ private:
+  sparse_options options_;
+  Index index_;
+  detail::lhc_numbers<Lane> numbers_;
+};
+
+static_assert(IndexedNativeSum<sparse_union<>>);
+
+}  // namespace hcomp

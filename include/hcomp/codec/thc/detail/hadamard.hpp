@@ -1,0 +1,159 @@
+#pragma once
+/// @file
+/// The Walsh-Hadamard transform in place, without a factor: x = H x with entries +1 and -1.
+///
+/// Stages of strides 1, 2, 4, ...: each value of each stage is one addition of two of the stage
+/// before, so lanes, passes and registers change no bit of the result.
+
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <hcomp/codec/float_cast/detail/simd.hpp>
+#include <hcomp/core/config.hpp>
+#include <utility>
+
+namespace hcomp::detail {
+
+/// @param x     shared by the lanes of the group
+/// @param size  a power of two
+template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
+  for (int stride = 1; stride < size; stride *= 2) {
+    for (int i = group.lane(); i < size / 2; i += Group::lanes) {
+      int const low = 2 * i - (i & (stride - 1));
+      float const a = x[low], b = x[low + stride];
+      x[low] = a + b;
+      x[low + stride] = a - b;
+    }
+    group.sync();
+  }
+}
+
+/// The next log2(Radix) strides from `stride` on, in registers.
+template <int Radix, class Group>
+HCOMP_HD void hadamard_pass(Group group, float* x, int size, int stride) {
+  for (int b = group.lane(); b < size / Radix; b += Group::lanes) {
+    int const inside = b & (stride - 1);
+    float* const at = x + (b - inside) * Radix + inside;
+    float values[Radix];
+    HCOMP_UNROLL
+    for (int k = 0; k < Radix; ++k) values[k] = at[k * stride];
+    HCOMP_UNROLL
+    for (int across = 1; across < Radix; across *= 2) {
+      HCOMP_UNROLL
+      for (int k = 0; k < Radix / 2; ++k) {
+        int const low = 2 * k - (k & (across - 1));
+        float const first = values[low], second = values[low + across];
+        values[low] = first + second;
+        values[low + across] = first - second;
+      }
+    }
+    HCOMP_UNROLL
+    for (int k = 0; k < Radix; ++k) at[k * stride] = values[k];
+  }
+  group.sync();
+}
+
+/// All stages from `stride` on.
+template <class Group> HCOMP_HD void hadamard_from(Group group, float* x, int size, int stride) {
+  for (; stride * 16 <= size; stride *= 16) hadamard_pass<16>(group, x, size, stride);
+  if (stride * 8 == size) hadamard_pass<8>(group, x, size, stride);
+  if (stride * 4 == size) hadamard_pass<4>(group, x, size, stride);
+  if (stride * 2 == size) hadamard_pass<2>(group, x, size, stride);
+}
+
+#if !defined(__CUDA_ARCH__)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/// The same, `Lanes` values at a time, in as few passes over memory as there are registers for.
+template <int Lanes> struct hadamard_by {
+  using values = typename aligned_vector<float, Lanes>::type;
+
+  /// Vectors in registers at once.
+  static constexpr int radix = Lanes == 16 ? 16 : 8;
+
+  /// The first stages, as many as go without a second pass.
+  /// @param x     aligned to whole vectors; becomes the transform, once `end` is through
+  /// @param size  a power of two, at least 4 * Lanes
+  /// @param load  load(v, i) gives the values from number i on; asked once for each
+  template <class Load>
+  [[gnu::always_inline]] static void begin(float* x, int size, Load const& load) {
+    if (size >= Lanes * radix)
+      first_pass<radix>(x, size, load);
+    else if (size == Lanes * radix / 2)
+      first_pass<radix / 2>(x, size, load);
+    else
+      first_pass<radix / 4>(x, size, load);
+  }
+  /// The other stages.
+  [[gnu::always_inline]] static void end(float* x, int size) {
+    int stride = Lanes * radix;
+    for (; stride * radix <= size; stride *= radix) pass<radix>(x, size, stride);
+    if (stride * 8 == size) pass<8>(x, size, stride);
+    if (stride * 4 == size) pass<4>(x, size, stride);
+    if (stride * 2 == size) pass<2>(x, size, stride);
+  }
+
+ private:
+  /// Strides inside a vector and those of `Radix` vectors behind each other.
+  template <int Radix, class Load>
+  [[gnu::always_inline]] static void first_pass(float* x, int size, Load const& load) {
+    for (int i = 0; i < size; i += Radix * Lanes) {
+      values v[Radix];
+      [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
+        (load(v[K], i + K * Lanes), ...);
+        (inside<1>(v[K]), ...);
+      }
+      (std::make_integer_sequence<int, Radix>{});
+      across<1>(v);
+      std::memcpy(x + i, v, sizeof(v));
+    }
+  }
+  /// The next log2(Radix) strides from `stride` on.
+  template <int Radix> [[gnu::always_inline]] static void pass(float* x, int size, int stride) {
+    for (int i = 0; i < size; i += Radix * stride)
+      for (float* at = x + i; at < x + i + stride; at += Lanes) {
+        values v[Radix];
+        [&]<int... K>(std::integer_sequence<int, K...>) __attribute__((always_inline)) {
+          (std::memcpy(&v[K], at + K * stride, sizeof(values)), ...);
+          across<1>(v);
+          (std::memcpy(at + K * stride, &v[K], sizeof(values)), ...);
+        }
+        (std::make_integer_sequence<int, Radix>{});
+      }
+  }
+
+  template <int Stride, int Radix> [[gnu::always_inline]] static void across(values (&v)[Radix]) {
+    if constexpr (Stride < Radix) {
+      [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+        (butterfly(v[2 * I - (I & (Stride - 1))], v[2 * I - (I & (Stride - 1)) + Stride]), ...);
+      }
+      (std::make_integer_sequence<int, Radix / 2>{});
+      across<2 * Stride>(v);
+    }
+  }
+  [[gnu::always_inline]] static void butterfly(values& a, values& b) {
+    values const difference = a - b;
+    a += b;
+    b = difference;
+  }
+
+  template <int Stride> [[gnu::always_inline]] static void inside(values& v) {
+    if constexpr (Stride < Lanes) {
+      [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+        values const partner = {v[I ^ Stride]...};
+        values const sign = {(I & Stride ? -1.0f : 1.0f)...};
+        v = partner + v * sign;  // products with 1 are exact: fused or not, the bits are the same
+      }
+      (std::make_integer_sequence<int, Lanes>{});
+      inside<2 * Stride>(v);
+    }
+  }
+};
+
+#pragma GCC diagnostic pop
+
+#endif
+
+}  // namespace hcomp::detail

@@ -1,0 +1,564 @@
+#pragma once
+/// @file
+/// Fast paths of THC's kernels for simd_group, as many coordinates at a time as the processor's
+/// vectors have lanes. The same bits as kernels.hpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/float_cast/detail/simd.hpp>
+#include <hcomp/codec/thc/detail/hadamard.hpp>
+#include <hcomp/codec/thc/detail/kernels.hpp>
+#include <hcomp/core/compensated.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
+#include <type_traits>
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+
+namespace hcomp::detail {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+// ---- Lookup: the one step that needs instructions of its own
+//
+// Through memory, which is gone once they are inlined: vectors of 32 and 64 bytes have no ABI that
+// callers without the instruction set share.
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] inline __m256i load_avx2(std::uint32_t const* from) {
+  return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from));
+}
+/// table[j] of 8 entries.
+[[gnu::target("avx2")]] inline __m256 look_up_8_avx2(std::uint32_t const* table, __m256i j) {
+  return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(load_avx2(table), j));
+}
+/// entries[j] of 32 entries for 8 numbers below 32.
+[[gnu::target("avx2")]] inline void look_up_few_avx2(std::uint32_t* out, std::uint32_t const* table,
+                                                     std::uint32_t const* j) {
+  __m256i const at = load_avx2(j);
+  __m256 const by_8 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
+  __m256 const by_16 = _mm256_castsi256_ps(_mm256_slli_epi32(at, 27));
+  __m256 const low =
+      _mm256_blendv_ps(look_up_8_avx2(table, at), look_up_8_avx2(table + 8, at), by_8);
+  __m256 const high =
+      _mm256_blendv_ps(look_up_8_avx2(table + 16, at), look_up_8_avx2(table + 24, at), by_8);
+  _mm256_storeu_ps(reinterpret_cast<float*>(out), _mm256_blendv_ps(low, high, by_16));
+}
+[[gnu::target("avx2")]] inline void look_up_avx2(std::uint32_t* out, std::uint32_t const* table,
+                                                 std::uint32_t const* j) {
+  __m256i const at = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(j));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                      _mm256_i32gather_epi32(reinterpret_cast<int const*>(table), at, 4));
+}
+/// The same for 16.
+[[gnu::target("avx512f")]] inline void look_up_few_avx512(std::uint32_t* out,
+                                                          std::uint32_t const* table,
+                                                          std::uint32_t const* j) {
+  _mm512_storeu_si512(out,
+                      _mm512_permutex2var_epi32(_mm512_loadu_si512(table), _mm512_loadu_si512(j),
+                                                _mm512_loadu_si512(table + 16)));
+}
+[[gnu::target("avx512f")]] inline void look_up_avx512(std::uint32_t* out,
+                                                      std::uint32_t const* table,
+                                                      std::uint32_t const* j) {
+  // masked, because g++ 12 warns of the other one's own header
+  _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff,
+                                                       _mm512_loadu_si512(j), table, 4));
+}
+#endif
+
+/// entry = table[j], lane by lane; `Few`: all of j are below 32.
+template <int Lanes, bool Few, class Bits>
+[[gnu::always_inline]] inline void look_up(Bits& entry, std::uint32_t const* table, Bits const& j) {
+  std::uint32_t in[Lanes], out[Lanes];
+  std::memcpy(in, &j, sizeof(j));
+#if defined(__x86_64__)
+  if constexpr (Lanes == 16 && Few)
+    look_up_few_avx512(out, table, in);
+  else if constexpr (Lanes == 16)
+    look_up_avx512(out, table, in);
+  else if constexpr (Lanes == 8 && Few)
+    look_up_few_avx2(out, table, in);
+  else if constexpr (Lanes == 8)
+    look_up_avx2(out, table, in);
+  else
+#endif
+    for (int i = 0; i < Lanes; ++i) out[i] = table[in[i]];
+  std::memcpy(&entry, out, sizeof(entry));
+}
+
+#if defined(__x86_64__)
+/// bytes[i] = table[bytes[i]] for 32 numbers below 32.
+[[gnu::target("avx2")]] inline void exchange_bytes_avx2(std::byte* bytes,
+                                                        std::uint8_t const* table) {
+  auto const half = [&](int k) __attribute__((target("avx2"))) {
+    return _mm256_broadcastsi128_si256(
+        _mm_loadu_si128(reinterpret_cast<__m128i const*>(table + 16 * k)));
+  };
+  auto* const at = reinterpret_cast<__m256i*>(bytes);
+  __m256i const b = _mm256_loadu_si256(at);
+  // numbers with their highest bit set give 0
+  __m256i const low = _mm256_shuffle_epi8(half(0), _mm256_add_epi8(b, _mm256_set1_epi8(0x70)));
+  __m256i const high = _mm256_shuffle_epi8(half(1), _mm256_sub_epi8(b, _mm256_set1_epi8(16)));
+  _mm256_storeu_si256(at, _mm256_or_si256(low, high));
+}
+/// The same for 64.
+[[gnu::target("avx512f,avx512bw")]] inline void exchange_bytes_avx512(std::byte* bytes,
+                                                                      std::uint8_t const* table) {
+  auto const half = [&](int k) __attribute__((target("avx512f,avx512bw"))) {
+    return _mm512_maskz_broadcast_i32x4(
+        0xffff, _mm_loadu_si128(reinterpret_cast<__m128i const*>(table + 16 * k)));
+  };
+  __m512i const b = _mm512_loadu_si512(bytes);
+  __m512i const low = _mm512_shuffle_epi8(half(0), _mm512_add_epi8(b, _mm512_set1_epi8(0x70)));
+  __m512i const high = _mm512_shuffle_epi8(half(1), _mm512_sub_epi8(b, _mm512_set1_epi8(16)));
+  _mm512_storeu_si512(bytes, _mm512_or_si512(low, high));
+}
+#endif
+
+/// In lanes of 16 bits the upper bytes are 0, and 0 is exchanged for 0.
+template <class Lane, bool ToNumbers>
+template <class Vector>
+[[gnu::always_inline]] inline void thc_level_numbers<Lane, ToNumbers>::vector(Vector& w) const {
+  std::byte bytes[sizeof(Vector)];
+  std::memcpy(bytes, &w, sizeof(w));
+#if defined(__x86_64__)
+  if constexpr (sizeof(Vector) == 64)
+    exchange_bytes_avx512(bytes, few_);
+  else if constexpr (sizeof(Vector) == 32)
+    exchange_bytes_avx2(bytes, few_);
+  else
+#endif
+    for (auto& byte : bytes) byte = static_cast<std::byte>(few_[static_cast<int>(byte) & 31]);
+  std::memcpy(&w, bytes, sizeof(w));
+}
+
+// ---- Vectors of values, of draws, of signs
+
+template <int Lanes> struct thc_vectors {
+  using values = typename aligned_vector<float, Lanes>::type;
+  using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
+  using ints = typename aligned_vector<std::int32_t, Lanes>::type;
+  using word = typename aligned_vector<std::uint64_t, Lanes / 2>::type;
+
+  /// Two counters' words of 32 bits, neighbours.
+  [[gnu::always_inline]] static void pack(bits& to, word const& low, word const& high) {
+    word const both = (low & 0xffffffffu) | (high << 32);
+    std::memcpy(&to, &both, sizeof(to));
+  }
+
+  /// The values of x from `at` on; NaN and infinity become 0 and set bits of `special`.
+  [[gnu::always_inline]] static void read(values& v, bits& special, float const* x,
+                                          std::size_t at) {
+    std::memcpy(&v, x + at, sizeof(v));
+    remove_special(v, special);
+  }
+  [[gnu::always_inline]] static void read(values& v, bits& special, compensated<float> const& x,
+                                          std::size_t at) {
+    values c;
+    std::memcpy(&v, x.x + at, sizeof(v));
+    std::memcpy(&c, x.compensation + at, sizeof(c));
+    v += c;
+    remove_special(v, special);
+  }
+
+  /// v = -v where the word's bits from `at` on are set.
+  [[gnu::always_inline]] static void negate(values& v, std::uint64_t word, int at) {
+    bits left;
+    for (int i = 0; i < Lanes; ++i) left[i] = static_cast<std::uint32_t>(31 - i);
+    bits const here = bits{} + static_cast<std::uint32_t>(word >> at);
+    v = (values)((bits)v ^ ((here << left) & 0x80000000u));
+  }
+
+ private:
+  [[gnu::always_inline]] static void remove_special(values& v, bits& special) {
+    bits const b = (bits)v, mask = (bits)((b & 0x7f800000u) != 0x7f800000u);
+    v = (values)(b & mask);
+    special |= ~mask;
+  }
+};
+
+/// The sign words of one transform.
+template <int Lanes> class thc_sign_words {
+ public:
+  [[gnu::always_inline]] thc_sign_words(thc_place const& place, thc_part part) {
+    using vectors = thc_vectors<Lanes>;
+    using word = typename vectors::word;
+    int const from = part.first / 64, end = from + part.size / 64;
+    int const base = from / 16 * 16;
+    first_ = from - base;
+    for (int w = base; w < end; w += 16) {
+      constexpr int turns = 16 / Lanes;
+      philox_words<word> draws[turns];
+      word index, domain;
+      repeat(index, place.index);
+      repeat(domain, thc_signs);
+      for (int k = 0; k < turns; ++k) {
+        count_from(draws[k].c0, static_cast<std::uint64_t>(w / 2 + k * Lanes / 2));
+        draws[k].c1 = index;
+        draws[k].c2 = word{};
+        draws[k].c3 = domain;
+      }
+      philox4x32(draws, place.stream);
+      for (int k = 0; k < turns; ++k) {
+        auto const& [c0, c1, c2, c3] = draws[k];
+        typename vectors::bits low, high;
+        vectors::pack(low, c0, c1);
+        vectors::pack(high, c2, c3);
+        std::memcpy(words_ + (w - base) + k * Lanes / 2, &low, sizeof(low));
+        std::memcpy(words_ + (w - base) + 8 + k * Lanes / 2, &high, sizeof(high));
+      }
+    }
+  }
+  /// Those of coordinates i to i + 63 of the transform, i a multiple of 64.
+  std::uint64_t operator[](int i) const { return words_[first_ + i / 64]; }
+
+ private:
+  int first_;
+  alignas(64) std::uint64_t words_[thc_largest_transform / 64 + 16];
+};
+
+// ---- Sinks
+
+template <class Lane, int Lanes, class Bits>
+[[gnu::always_inline]] inline void store_narrow(std::byte* out, Bits const& b) {
+  using narrow = typename aligned_vector<Lane, Lanes>::type;
+  if constexpr (Lanes == 16) {
+    narrow const n = __builtin_convertvector(b, narrow);
+    std::memcpy(out, &n, sizeof(n));
+  } else {
+    // by way of 16 bits: to 8 at once, g++ 12 converts one by one
+    using middle = typename aligned_vector<std::uint16_t, Lanes>::type;
+    narrow const n = __builtin_convertvector(__builtin_convertvector(b, middle), narrow);
+    std::memcpy(out, &n, sizeof(n));
+  }
+}
+template <int Lanes, class Bits>
+[[gnu::always_inline]] inline void put_vector(thc_sink const& sink, int i, Bits const& entry,
+                                              Bits const& upper) {
+  auto const at = static_cast<std::size_t>(i);
+  if (sink.kind == thc_sink::indices) {
+    store_narrow<std::uint8_t, Lanes>(sink.out + at, (entry >> 24) - upper);
+    return;
+  }
+  Bits level = (entry >> 16 & 0xffu) + (upper & entry >> 8 & 0xffu);
+  if (sink.weight != 1) level *= sink.weight;
+  if (sink.kind == thc_sink::lanes_8)
+    store_narrow<std::uint8_t, Lanes>(sink.out + at, level);
+  else
+    store_narrow<std::uint16_t, Lanes>(sink.out + at * sizeof(std::uint16_t), level);
+}
+
+// ---- Kernels
+
+/// Values that will be read, or written, next. In between nothing but the scratch is touched, so
+/// there is time to fetch them: without, every transform would wait for its first values.
+struct thc_ahead {
+  char const* first = nullptr;
+  char const* second = nullptr;  ///< of the same type
+  int value_bytes = 0;
+
+  thc_ahead() = default;
+  template <class Source> thc_ahead(Source const&, int) {}
+  template <class V>
+  thc_ahead(V* const& x, int at)
+      : first(reinterpret_cast<char const*>(x + at)), value_bytes(sizeof(V)) {}
+  template <class V> thc_ahead(compensated<V> const& x, int at) : thc_ahead(x.x, at) {
+    if (sizeof(*x.x) == sizeof(*x.compensation))
+      second = reinterpret_cast<char const*>(x.compensation + at);
+  }
+
+  [[gnu::always_inline]] void prefetch(int i, int count) const {
+    if (!first) return;
+    for (int byte = i * value_bytes; byte < (i + count) * value_bytes; byte += 64) {
+      __builtin_prefetch(first + byte);
+      if (second) __builtin_prefetch(second + byte);
+    }
+  }
+};
+
+template <class Source> struct thc_rotate_vectors {
+  float* scratch;
+  Source x;  ///< of part.size values
+  thc_part part;
+  thc_scale scale;
+  thc_place const& place;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    thc_sign_words<Lanes> const signs(place, part);
+    typename vectors::bits special{};
+    hadamard_by<Lanes>::begin(
+        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+          vectors::read(v, special, x, static_cast<std::size_t>(i));
+          v *= scale.factor;
+          vectors::negate(v, signs[i], i % 64);
+          v *= scale.power;
+        });
+    return any_bit((typename vectors::word)special);
+  }
+};
+
+struct thc_round_vectors {
+  float const* scratch;
+  thc_part part;
+  float limit;
+  thc_cells const& cells;
+  thc_place const& place;
+  thc_sink sink;
+  thc_ahead ahead = {};
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    if (Lanes > 4 && limit < 32 << 15)  // four lanes look all entries up one by one
+      round<Lanes, (Lanes > 4)>();
+    else
+      round<Lanes, false>();
+    return false;
+  }
+
+ private:
+  template <int Lanes, bool Few> [[gnu::always_inline]] void round() const {
+    typename thc_vectors<Lanes>::word counters;
+    count_from(counters, static_cast<std::uint64_t>(part.first / 8));
+    int i = 0;
+    for (; i + 128 <= part.size; i += 128) tiles<Lanes, Few, 2>(i, counters);
+    if (i < part.size) tiles<Lanes, Few, 1>(i, counters);
+  }
+
+  /// 64 coordinates, or twice as many: the keys of Philox serve both.
+  template <int Lanes, bool Few, int Tiles, class Word>
+  [[gnu::always_inline]] void tiles(int i, Word& counters) const {
+    using vectors = thc_vectors<Lanes>;
+    using bits = typename vectors::bits;
+    constexpr int turns = 16 / Lanes;  // vectors to a row of 16 coordinates
+    ahead.prefetch(i, Tiles * 64);
+    Word index, rank, domain;
+    repeat(index, place.index);
+    repeat(rank, place.rank);
+    repeat(domain, thc_rounding);
+    philox_words<Word> draws[Tiles * turns];
+    HCOMP_UNROLL
+    for (int k = 0; k < Tiles * turns; ++k) {
+      draws[k] = {counters, index, rank, domain};
+      counters += Lanes / 2;
+    }
+    philox4x32(draws, place.stream);
+    // not unrolled: the draws of all turns do not fit into registers anyway
+    for (int k = 0; k < Tiles * turns; ++k) {
+      auto const& [c0, c1, c2, c3] = draws[k];
+      int const to = i + k / turns * 64 + k % turns * Lanes;
+      bits first, second;
+      vectors::pack(first, c0, c1);
+      vectors::pack(second, c2, c3);
+      quantize<Lanes, Few>(to, first & 0xffffu);
+      quantize<Lanes, Few>(to + 16, first >> 16);
+      quantize<Lanes, Few>(to + 32, second & 0xffffu);
+      quantize<Lanes, Few>(to + 48, second >> 16);
+    }
+  }
+
+  template <int Lanes, bool Few, class Bits>
+  [[gnu::always_inline]] void quantize(int i, Bits const& draw) const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    using ints = typename vectors::ints;
+    values c;
+    std::memcpy(&c, scratch + i, sizeof(c));
+    values const most = values{} + limit, least = values{} - limit;
+    c = c < most ? c : most;
+    c = c > least ? c : least;
+    Bits const fixed = (Bits) __builtin_convertvector(c + (limit + 0.5f), ints);
+    Bits entry;
+    look_up<Lanes, Few>(entry, cells.entries.data(), fixed >> 16);
+    Bits const upper =
+        (Bits)((ints)(draw * (entry >> 8 & 0xffu)) < (ints)(fixed - (entry & 0x00ff00ffu)));
+    put_vector<Lanes>(sink, part.first + i, entry, upper);
+  }
+};
+
+template <class Lane> struct thc_center_vectors {
+  float* scratch;
+  std::byte const* lanes;
+  thc_part part;
+  std::uint32_t offset;
+  thc_ahead ahead = {};
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
+    using values = typename vectors::values;
+    using bits = typename vectors::bits;
+    using ints = typename vectors::ints;
+    using narrow = typename aligned_vector<Lane, Lanes>::type;
+    using wider = typename aligned_vector<std::uint16_t, Lanes>::type;
+    hadamard_by<Lanes>::begin(
+        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+          ahead.prefetch(i, Lanes);
+          narrow n;
+          std::memcpy(&n, lanes + static_cast<std::size_t>(part.first + i) * sizeof(Lane),
+                      sizeof(n));
+          // by way of 16 bits: from 8 at once, g++ 12 converts one by one
+          bits const sum = __builtin_convertvector(__builtin_convertvector(n, wider), bits);
+          v = __builtin_convertvector((ints)(2 * sum - offset), values);
+        });
+    return false;
+  }
+};
+
+/// The stages that thc_rotate_vectors and thc_center_vectors leave.
+struct hadamard_rest {
+  float* x;
+  int size;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    hadamard_by<Lanes>::end(x, size);
+    return false;
+  }
+};
+
+struct thc_finish_vectors {
+  float const* scratch;
+  thc_part part;
+  thc_scale scale;
+  thc_place const& place;
+  float* x;
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vectors = thc_vectors<Lanes>;
+    thc_sign_words<Lanes> const signs(place, part);
+    for (int i = 0; i < part.count; i += Lanes) {
+      typename vectors::values v;
+      std::memcpy(&v, scratch + i, sizeof(v));
+      v = v * scale.factor * scale.power;
+      vectors::negate(v, signs[i], i % 64);
+      std::size_t const left = static_cast<std::size_t>(part.count - i);
+      if (left >= Lanes)
+        std::memcpy(x + part.first + i, &v, sizeof(v));
+      else
+        std::memcpy(x + part.first + i, &v, left * sizeof(float));
+    }
+    return false;
+  }
+};
+
+/// The 16 sums of squares of thc_norm.
+template <class Source> struct thc_norm_vectors {
+  Source x;  ///< of `size` values
+  int size;
+  double (&sums)[16];
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    constexpr int half = Lanes / 2;  // doubles are twice as long
+    using vectors = thc_vectors<half>;
+    using doubles = typename aligned_vector<double, half>::type;
+    doubles total[16 / half] = {};
+    typename vectors::bits special{};
+    for (int i = 0; i < size; i += 16) {
+      HCOMP_UNROLL
+      for (int k = 0; k < 16 / half; ++k) {
+        typename vectors::values v;
+        vectors::read(v, special, x, static_cast<std::size_t>(i + k * half));
+        doubles const wide = __builtin_convertvector(v, doubles);
+        total[k] += wide * wide;
+      }
+    }
+    std::memcpy(sums, total, sizeof(sums));
+    return false;
+  }
+};
+
+template <class Lane> struct thc_add_vectors {
+  std::byte* acc;
+  std::byte const* in;
+  std::size_t bytes;  ///< a multiple of 64
+
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    using vector = typename aligned_vector<Lane, Lanes * 4 / sizeof(Lane)>::type;
+    for (std::size_t i = 0; i < bytes; i += sizeof(vector)) {
+      vector a, b;
+      std::memcpy(&a, acc + i, sizeof(a));
+      std::memcpy(&b, in + i, sizeof(b));
+      a += b;
+      std::memcpy(acc + i, &a, sizeof(a));
+    }
+    return false;
+  }
+};
+
+#pragma GCC diagnostic pop
+
+// ---- What simd_group calls: overloads of the templates in kernels.hpp
+
+/// Calls use(values, finite) with the values of one transform: floats are read where they are, also
+/// with compensation. What is to be converted or padded goes through memory first, so that the
+/// vector code is compiled for these two sources only.
+template <class Source, class Use>
+auto thc_with_floats(Source const& x, thc_part part, Use const& use) {
+  if (part.count == part.size) {
+    auto const at = static_cast<std::size_t>(part.first);
+    if constexpr (std::is_convertible_v<Source, float const*>)
+      return use(static_cast<float const*>(x) + at, true);
+    else if constexpr (std::is_same_v<Source, compensated<float>>)
+      return use(x + at, true);
+  }
+  alignas(64) float values[thc_largest_transform];
+  bool finite = true;
+  for (int i = 0; i < part.count; ++i)
+    values[i] = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
+  std::fill(values + part.count, values + part.size, 0.0f);
+  return use(static_cast<float const*>(values), finite);
+}
+
+template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_part part) {
+  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool) {
+    double sums[16];
+    run_at(best_simd_level(), thc_norm_vectors<Floats>{values, part.size, sums});
+    return thc_norm_of(sums, part.size);
+  });
+}
+template <class Source>
+bool thc_rotate(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
+                thc_place const& place) {
+  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool finite) {
+    bool const nonfinite =
+        run_at(best_simd_level(), thc_rotate_vectors<Floats>{scratch, values, part, scale, place});
+    run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+    return nonfinite || !finite;
+  });
+}
+template <class Source>
+void thc_round(simd_group, float const* scratch, Source const& x, thc_part part, float limit,
+               thc_cells const& cells, thc_place const& place, thc_sink const& sink) {
+  run_at(best_simd_level(), thc_round_vectors{scratch, part, limit, cells, place, sink,
+                                              thc_ahead(x, part.first + part.size)});
+}
+template <class Lane, class Out>
+void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part part,
+                std::uint32_t offset, Out* x) {
+  run_at(best_simd_level(),
+         thc_center_vectors<Lane>{scratch, lanes, part, offset, thc_ahead(x, part.first)});
+  run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+}
+template <class Out>
+void thc_finish(simd_group, float const* scratch, thc_part part, thc_scale scale,
+                thc_place const& place, Out* x) {
+  if constexpr (std::is_same_v<Out, float>) {
+    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, x});
+  } else {
+    alignas(64) float values[thc_largest_transform];
+    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, values});
+    for (int i = part.first; i < part.first + part.count; ++i) x[i] = static_cast<Out>(values[i]);
+  }
+}
+template <class Lane> void thc_add(simd_group, std::byte* acc, std::byte const* in, int count) {
+  run_at(best_simd_level(),
+         thc_add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
+}
+
+}  // namespace hcomp::detail
+
+#endif

@@ -1,0 +1,414 @@
+#pragma once
+/// @file
+/// THC: rotated values rounded to a few levels of a common grid, whose sums are plain integer sums.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/thc/detail/kernels.hpp>
+#include <hcomp/codec/thc/detail/narrow_lanes.hpp>
+#include <hcomp/codec/thc/detail/simd.hpp>
+#include <hcomp/codec/thc/detail/table.hpp>
+#include <hcomp/codec/thc/detail/warps.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/wire_tags.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp {
+
+/// Settings of `thc` and `uniform_thc`; equal on all ranks.
+struct thc_options {
+  int bits = 4;         ///< b: 1 to 8, of one index
+  int granularity = 0;  ///< g: 2^b - 1 to 255 steps from the lowest level to the highest; 0:
+                        ///< as good as the number of ranks allows
+  double truncation = 1. / 32;  ///< p: 1e-9 to 0.5, the share of coordinates beyond the levels
+  int transform = 4096;         ///< values that are rotated together: a power of two, 64 to 16384
+  bool unbiased = false;        ///< divide by 1 - p, what truncation leaves of a vector
+};
+
+namespace detail {
+
+/// What `thc` and `uniform_thc` share. A block is
+///
+///     header | one float per transform | one lane of 8 or 16 bits per coordinate
+///
+/// The float is the largest root mean square among the ranks, on which they have agreed before
+/// (see Calibrated), the lane the sum over the ranks of weight times level. The last transform of a
+/// short block has as many coordinates as the next power of two, at least 64.
+template <class Codec, class T> class basic_thc {
+ public:
+  using value_type = T;
+  static constexpr int block_values = 16384;
+  static constexpr bool sum_is_exact = true;
+  static constexpr bool passes_nonfinite = false;
+
+  // ---- Settings ----
+
+  int bits() const { return table_.bits; }
+  int granularity() const { return table_.granularity; }
+  double truncation() const { return truncation_; }
+  int transform() const { return transform_; }
+  bool unbiased() const { return unbiased_; }
+  /// Bytes of one coordinate's sum: 1 or 2.
+  int lane_bytes() const { return lane_bytes_; }
+  /// The levels T[0] = 0 to T[2^b - 1] = g, what they cost, and where they lie.
+  thc_table const& table() const { return table_; }
+  std::span<std::uint8_t const> levels() const {
+    return {table_.levels.data(), static_cast<std::size_t>(table_.size())};
+  }
+
+  std::array<double, 4> parameters() const {
+    return {static_cast<double>(table_.bits), static_cast<double>(table_.granularity), truncation_,
+            static_cast<double>(transform_ * 8 + unbiased_ * 4 + lane_bytes_)};
+  }
+  HCOMP_HD constexpr std::uint32_t max_summands() const {
+    return lane_limit(lane_bytes_) / static_cast<std::uint32_t>(table_.granularity);
+  }
+  /// Lanes, and a granularity if none was asked for, with room for `total_weight`: lanes of 8 bits
+  /// as long as 2^b levels fit, and among grids that fit that of the least rounding error.
+  /// @throws std::invalid_argument  16 bits are not enough
+  Codec fitted(std::uint32_t total_weight) const {
+    Codec result = static_cast<Codec const&>(*this);
+    result.make_room(total_weight);
+    return result;
+  }
+
+  // ---- Sizes ----
+
+  HCOMP_HD constexpr int transforms(int n) const { return (n + transform_ - 1) / transform_; }
+  /// Coordinates of a block of n values: n, and what pads its last transform.
+  HCOMP_HD constexpr int coordinates(int n) const {
+    if (n == 0) return 0;
+    auto const last = part(n, transforms(n) - 1);
+    return last.first + last.size;
+  }
+  HCOMP_HD constexpr std::size_t block_bytes(int n = block_values) const {
+    return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
+           static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
+  }
+  /// Of a group that encodes or decodes: one transform. Others need it for each of their lanes.
+  std::size_t scratch_bytes() const { return thc_shared_bytes(transform_); }
+  /// Smaller blocks should have a multiple of so many values: transforms are not cut.
+  constexpr int block_unit() const { return transform_; }
+  constexpr std::size_t statistics_in(int n) const {
+    return static_cast<std::size_t>(transforms(n));
+  }
+
+  /// Bits of one coordinate on its way, if the block holds a total weight of `weight`: b of one
+  /// rank, else those of the largest sum.
+  HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
+    if (weight == 1) return table_.bits;
+    auto const largest = static_cast<std::uint64_t>(table_.granularity) * weight;
+    int bits = 0;
+    while (bits < 8 * lane_bytes_ && largest >> bits != 0) ++bits;
+    return bits;
+  }
+  HCOMP_HD constexpr std::size_t narrow_bytes(block_header const& header) const {
+    int const n = header.values < block_values ? header.values : block_values;
+    return lanes_at(n) + static_cast<std::size_t>(coordinates(n) / 8) *
+                             static_cast<std::size_t>(narrow_bits(header.weight));
+  }
+
+  // ---- Blocks ----
+
+  /// The root mean square of each transform, as the bits of a float; NaN and infinity count as 0.
+  template <class Group, class Source>
+  HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words) const {
+    int const all = transforms(n);
+    if constexpr (HasWarps<Group>) {  // 16 lanes each
+      for (int first = 0; first < all; first += Group::lanes / 16) {
+        int const k = first + group.lane() / 16;
+        auto const norm = thc_norm(group, x, part(n, k < all ? k : all - 1));
+        if (k < all && group.lane() % 16 == 0) words[k] = norm;
+      }
+    } else {
+      for (int k = group.lane(); k < all; k += Group::lanes)
+        words[k] = thc_norm(group, x, part(n, k));
+    }
+    group.sync();
+  }
+
+  /// The number of its level for each of coordinates(n) coordinates, 0 to 2^b - 1, one byte each:
+  /// for those who add T[index] elsewhere. Returns, in every lane, whether NaN or infinity was met.
+  /// @param origin  with statistics as in encode_block; its weight plays no part
+  template <class Group, class Source>
+  HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
+                               block_origin const& origin) const {
+    return encode_to(group, x, n, origin,
+                     {thc_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
+  }
+
+  /// Without origin.statistics, a rank alone, the block's own norms are taken.
+  template <class Group, class Source>
+  HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin) const {
+    std::byte* const lanes = block + lanes_at(n);
+    thc_sink const sink{lane_bytes_ == 1 ? thc_sink::lanes_8 : thc_sink::lanes_16, lanes,
+                        origin.weight};
+    bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
+    if (group.lane() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
+    group.sync();
+  }
+
+  /// Adds the lanes; blocks whose norms differ must not be added (block_fault::scale).
+  template <class Group>
+  HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
+    merge_checked<Codec>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
+      int const n = mine.values;
+      for (int k = 0; k < transforms(n); ++k)
+        if (norm_in(acc, k) != norm_in(in, k)) return block_fault::scale;
+      std::size_t const at = lanes_at(n);
+      if (lane_bytes_ == 1)
+        thc_add<std::uint8_t>(group, acc + at, in + at, coordinates(n));
+      else
+        thc_add<std::uint16_t>(group, acc + at, in + at, coordinates(n));
+      return block_fault::none;
+    });
+  }
+
+  /// Header and norms as they are, then lanes in narrow_bits: columns of narrow_lanes over all
+  /// coordinates of the block.
+  template <class Group>
+  HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
+    change_width<true>(group, block, out);
+  }
+  template <class Group>
+  HCOMP_HD void widen_block(Group group, std::byte const* in, std::byte* block) const {
+    change_width<false>(group, in, block);
+  }
+
+  template <class Group, class Out>
+  HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
+                             reduction r) const {
+    auto const header = load_aligned<block_header>(block);
+    decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
+                {header.stream, 0, header.weight, header.index, nullptr}, x, r);
+  }
+
+  /// The same from sums that came without a header.
+  /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address; on devices aligned
+  /// @param norms   statistics_in(n) floats on which the ranks agreed, likewise
+  /// @param origin  stream and index of encoding, and the total weight
+  template <class Group, class Out>
+  HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
+                            block_origin const& origin, Out* x, reduction r) const {
+    if (lane_bytes_ == 1)
+      decode_from<std::uint8_t>(group, sums, norms, n, origin, x, r);
+    else
+      decode_from<std::uint16_t>(group, sums, norms, n, origin, x, r);
+  }
+
+ protected:
+  /// @param uniform  levels at every step, granularity 2^b - 1
+  basic_thc(thc_options const& options, bool uniform)
+      : truncation_(options.truncation),
+        transform_(options.transform),
+        unbiased_(options.unbiased) {
+    auto const refuse = [](std::string const& what) {
+      throw std::invalid_argument(error_text({Codec::name, ": ", what}));
+    };
+    if (options.bits < 1 || options.bits > 8)
+      refuse(std::to_string(options.bits) + " bits asked for; 1 to 8 are possible");
+    int const least = (1 << options.bits) - 1, most = uniform ? least : 255;
+    if (options.granularity != 0 && (options.granularity < least || options.granularity > most))
+      refuse("granularity " + std::to_string(options.granularity) + " asked for; with " +
+             std::to_string(options.bits) + " bits " + std::to_string(least) + " to " +
+             std::to_string(most) + " are possible");
+    if (!(options.truncation >= 1e-9 && options.truncation <= 0.5))
+      refuse("truncation of a share of " + std::to_string(options.truncation) +
+             " asked for; 1e-9 to 0.5 are possible");
+    if (options.transform < 64 || options.transform > block_values ||
+        !std::has_single_bit(static_cast<unsigned>(options.transform)))
+      refuse("transforms of " + std::to_string(options.transform) +
+             " values asked for; powers of two from 64 to " + std::to_string(block_values) +
+             " are possible");
+    table_.bits = options.bits;
+    fixed_granularity_ = uniform ? least : options.granularity;
+    make_room(1);
+  }
+
+ private:
+  HCOMP_HD static constexpr std::uint32_t lane_limit(int bytes) { return bytes == 1 ? 255 : 65535; }
+
+  void make_room(std::uint32_t total_weight) {
+    std::uint32_t const weight = std::max<std::uint32_t>(total_weight, 1);
+    int const b = table_.bits;
+    auto const least =
+        static_cast<std::uint32_t>(fixed_granularity_ != 0 ? fixed_granularity_ : (1 << b) - 1);
+    lane_bytes_ = lane_limit(1) / weight >= least ? 1 : 2;
+    std::uint32_t const room = std::min<std::uint32_t>(lane_limit(lane_bytes_) / weight, 255);
+    if (room < least)
+      throw std::invalid_argument(
+          error_text({Codec::name, ": ", b, " bits of granularity ", least,
+                      " leave room for a total weight of ", lane_limit(2) / least,
+                      " in lanes of 16 bits, ", weight, " was asked for"}));
+    choose_table(static_cast<int>(least), static_cast<int>(room));
+  }
+  /// Even grids have no level in the middle but a step of two, and finer ones than these win
+  /// little: b = 4, p = 1/32 has rounding error 0.01332 with g = 15, 0.01253 with 17, 0.01292 with
+  /// 19, 0.01275 with 31, 0.01201 with 51. And the finer the grid, the fewer ranks fit.
+  void choose_table(int least, int room) {
+    int const most = fixed_granularity_ != 0 ? least : std::min(least + 8, room);
+    if (most == most_) return;
+    most_ = most;
+    auto best = make_thc_table(table_.bits, least, truncation_);
+    for (int g = least + 2; g <= most; g += 2) {
+      auto const other = make_thc_table(table_.bits, g, truncation_);
+      if (other.rounding_error < best.rounding_error * (1 - 1e-9)) best = other;
+    }
+    table_ = best;
+    cells_ = thc_cells(table_);
+  }
+
+  HCOMP_HD constexpr thc_part part(int n, int k) const {
+    int const first = k * transform_, count = n - first < transform_ ? n - first : transform_;
+    int size = 64;
+    while (size < count) size *= 2;
+    return {first, count, size};
+  }
+  HCOMP_HD constexpr std::size_t lanes_at(int n) const {
+    return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float);
+  }
+  template <bool Narrow, class Group>
+  HCOMP_HD void change_width(Group group, std::byte const* from, std::byte* to) const {
+    auto const header = load_aligned<block_header>(from);
+    int const n = header.values < block_values ? header.values : block_values;
+    std::size_t const at = lanes_at(n);
+    copy_bytes(group, to, from, at);
+    if (lane_bytes_ == 1)
+      change_lanes<Narrow, std::uint8_t>(group, from + at, n, header.weight, to + at);
+    else
+      change_lanes<Narrow, std::uint16_t>(group, from + at, n, header.weight, to + at);
+  }
+  template <bool Narrow, class Lane, class Group>
+  HCOMP_HD void change_lanes(Group group, std::byte const* from, int n, std::uint32_t weight,
+                             std::byte* to) const {
+    auto const count = static_cast<std::size_t>(coordinates(n));
+    int const bits = narrow_bits(weight);
+    auto const change = [&](auto const& numbers) {
+      if constexpr (Narrow)
+        narrow_lanes<Lane>(group, from, count, bits, to, numbers);
+      else
+        widen_lanes<Lane>(group, from, count, bits, to, numbers);
+    };
+    if (weight != 1 || table_.granularity >> bits == 0) {
+      change(same_numbers{});
+    } else if constexpr (HasWarps<Group>) {
+      auto const shared = thc_share_table(group, table_, cells_);
+      change(thc_level_numbers<Lane, Narrow>(shared.levels, table_.size(), shared.cells));
+    } else {
+      change(thc_level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(),
+                                             cells_.entries.data()));
+    }
+  }
+  HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
+    return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
+  }
+
+  /// Returns, in every lane, whether NaN or infinity was met.
+  /// @param norms  where the norms go; null: nowhere
+  template <class Group, class Source>
+  HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
+                          thc_sink const& sink, std::byte* norms) const {
+    thc_place const place{origin.stream, origin.rank, origin.index};
+    auto const limit = static_cast<float>(table_.granularity << 15);
+    bool nonfinite = false;
+    if constexpr (HasWarps<Group>) thc_share_cells(group, cells_);
+    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+      auto const p = part(n, k);
+      auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);
+      if (norms && who.lane() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
+      auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
+      if (size > 0) {
+        thc_scale const scale(limit / (table_.limit * size));
+        nonfinite |= thc_rotate(who, scratch, x, p, scale, place);
+        thc_round(who, scratch, x, p, limit, cells_, place, sink);
+      } else {
+        nonfinite |= thc_round_nothing(who, x, p, cells_, sink);
+      }
+    });
+    return group.any(nonfinite);
+  }
+
+  template <class Lane, class Group, class Out>
+  HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
+                            block_origin const& origin, Out* x, reduction r) const {
+    thc_place const place{origin.stream, 0, origin.index};
+    double const steps = static_cast<double>(table_.granularity) *
+                         (r == reduction::mean ? static_cast<double>(origin.weight) : 1) *
+                         (unbiased_ ? 1 - truncation_ : 1);
+    std::uint32_t const offset = static_cast<std::uint32_t>(table_.granularity) * origin.weight;
+    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+      auto const p = part(n, k);
+      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
+      thc_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
+      if (scale.factor > 0) {
+        thc_center<Lane>(who, scratch, sums, p, offset, x);
+        thc_finish(who, scratch, p, scale, place, x);
+      } else {
+        for (int i = who.lane(); i < p.count; i += who.lanes)
+          x[p.first + i] = static_cast<Out>(0.0f);
+      }
+    });
+  }
+
+  thc_table table_;
+  detail::thc_cells cells_;
+  double truncation_;
+  int transform_;
+  int fixed_granularity_ = 0;  ///< 0: chosen
+  int most_ = 0;               ///< largest granularity the choice was made from
+  int lane_bytes_ = 1;
+  bool unbiased_;
+};
+
+}  // namespace detail
+
+/// Sums of table levels that any adder of small integers can do.
+///
+/// Every `transform` values are rotated: shared random signs, fresh for every stream, then a
+/// Hadamard transform. The coordinates are now like normal numbers of a common size, the largest
+/// root mean square among the ranks; they are moved into [-t, t], which changes a share p of them,
+/// and rounded at random, without bias and by each rank for itself, to one of 2^b levels on a
+/// uniform grid of g steps. The levels' places on the grid, 0 to g, are what is added; decoding
+/// rotates the sum back.
+///
+/// Error: n ranks of equal norm and independent directions lose (V + B) / n of the energy, V and B
+/// as in table(): 0.0198 / n by default. Truncation shrinks vectors by 1 - p, which error feedback
+/// or `unbiased` repairs. NaN and infinity encode as 0 and are flagged.
+/// Size: 8 bits per value for up to 15 ranks (17 with the grid fitted to them), otherwise 16; and
+/// 48 bytes per 16384 values. In plans blocks travel narrow: b bits of one rank, then as many as
+/// the largest sum has, for instance 4 and 7 for 4 ranks. Source: Li et al., THC, NSDI 2024. Beyond
+/// it: a norm per transform, fresh signs, `unbiased`.
+template <class T = float> class thc : public detail::basic_thc<thc<T>, T> {
+ public:
+  static constexpr char const* name = "thc";
+  static constexpr std::uint8_t tag = wire_tags::thc;
+
+  thc() : thc(thc_options{}) {}
+  /// @throws std::invalid_argument  settings out of range
+  explicit thc(thc_options const& options) : detail::basic_thc<thc<T>, T>(options, false) {}
+};
+
+/// THC with equidistant levels: g = 2^b - 1. Nothing is looked up, and a few more ranks fit into 8
+/// bits; the error is a little larger: 0.0206 / n instead of 0.0198 / n.
+template <class T = float> class uniform_thc : public detail::basic_thc<uniform_thc<T>, T> {
+ public:
+  static constexpr char const* name = "uniform_thc";
+  static constexpr std::uint8_t tag = wire_tags::uniform_thc;
+
+  uniform_thc() : uniform_thc(thc_options{}) {}
+  /// @throws std::invalid_argument  settings out of range; granularity other than 0 and 2^b - 1
+  explicit uniform_thc(thc_options const& options)
+      : detail::basic_thc<uniform_thc<T>, T>(options, true) {}
+};
+
+}  // namespace hcomp
