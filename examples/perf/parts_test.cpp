@@ -374,8 +374,7 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
 }
 
 TEST_CASE("promise: error_bounded keeps its bound, and rounds like floats where it adds floats") {
-  double const largest_integer =
-      262143 * hcomp::error_bounded_stream({.bound = 1e-3, .ranks = 4}).step();
+  double const largest_integer = 262143 * hcomp::error_bounded({.bound = 1e-3, .ranks = 4}).step();
   auto const codec = hcomp::codec_from(perf::codecs<float>(), "error_bounded:1e-3");
   auto const largest_error = [&](bool mean) {
     return perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error;

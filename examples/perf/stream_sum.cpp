@@ -17,12 +17,12 @@ std::string about_sum(std::string const& codec, double bits, hcomp::inceptionn c
                       hcomp::report const&) {
   return about_bits(codec, bits) + fmt::format(", prescaled by 2^{}", fitted.options().prescale);
 }
-std::string about_sum(std::string const& codec, double bits, hcomp::error_bounded_stream const&,
+std::string about_sum(std::string const& codec, double bits, hcomp::error_bounded const&,
                       hcomp::report const& figures) {
   return about_bits(codec, bits) + fmt::format(", integers off by up to {:.2g}", figures.error);
 }
 
-promise promise_of(hcomp::error_bounded_stream const& codec, bool mean) {
+promise promise_of(hcomp::error_bounded const& codec, bool mean) {
   auto const& options = codec.options();
   double const parts = mean ? options.ranks : 1;
   double const largest_integer = (std::ldexp(1.0, options.magnitude_bits) - 1) * codec.step();

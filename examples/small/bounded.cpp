@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
                   MPI_COMM_WORLD);
 
     hcomp::host_executor executor;
-    hcomp::error_bounded_stream const codec({.bound = 1e-4});
+    hcomp::error_bounded const codec({.bound = 1e-4});
     hcomp::plan plan(field.size(), codec, transport, executor);
     auto const report = plan.all_reduce(field);
 

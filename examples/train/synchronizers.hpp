@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
@@ -161,7 +161,7 @@ std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step
   if (name == "error_bounded") {  // of the mean
     auto of_sum = hcomp::detail::error_bounded_of(*what.settings).options();
     of_sum.bound *= transport.size();
-    return mean_by(hcomp::error_bounded_stream(of_sum));
+    return mean_by(hcomp::error_bounded(of_sum));
   }
   if (name == "thc")
     return make_unique<mean_with_feedback<hcomp::thc<float>, T, E>>(

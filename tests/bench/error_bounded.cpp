@@ -1,4 +1,4 @@
-// error_bounded_stream on one thread, against reading the same fp32 values from memory:
+// error_bounded on one thread, against reading the same fp32 values from memory:
 //
 //   encode              asked: 2 GB/s of fp32, 0.50 * 10^9 values per second
 //   decode              asked: 3 GB/s, 0.75
@@ -13,7 +13,7 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,8 +30,8 @@ constexpr std::size_t values = std::size_t{1} << 22;
 constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 18, 1};
 
 struct state {
-  error_bounded::input input, other;
-  hcomp::error_bounded_stream codec{{.bound = 2 * input.bound, .ranks = 2}};
+  bounded_values::input input, other;
+  hcomp::error_bounded codec{{.bound = 2 * input.bound, .ranks = 2}};
   std::size_t slice = 0;  ///< values of one stream
   std::vector<float> y = std::vector<float>(values);
   std::vector<std::byte> mine = {}, others = {}, out = {};
@@ -69,7 +69,7 @@ struct state {
 
 void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::simd_level at) {
   auto const read = bench::fastest_read(s->input.x.data(), nullptr, values);
-  hcomp::error_bounded_stream const codec(s->codec.options(), at);
+  hcomp::error_bounded const codec(s->codec.options(), at);
   auto const contest = [&](char const* figure, bench::work const& kernel) {
     bench::contest one{std::string(figure) + " " + s->input.name, level, 0, kernel,
                        [s, read](std::size_t first, std::size_t n, int) {
@@ -101,7 +101,8 @@ void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::simd_
 
 int main(int argc, char** argv) {
   std::vector<std::shared_ptr<state>> all;
-  for (auto* const make : {error_bounded::gradient, error_bounded::smooth, error_bounded::sparse})
+  for (auto* const make :
+       {bounded_values::gradient, bounded_values::smooth, bounded_values::sparse})
     all.push_back(std::make_shared<state>(state{make(values, 1), make(values, 2)}));
   std::pair<char const*, hcomp::simd_level> const levels[] = {
       {"baseline", hcomp::simd_level::baseline},
@@ -111,11 +112,11 @@ int main(int argc, char** argv) {
     if (level <= hcomp::best_simd_level())
       for (auto const& s : all) add(s, name, level);
   int const failed =
-      bench::run(argc, argv, "Time of error_bounded_stream / time of reading; values per second");
+      bench::run(argc, argv, "Time of error_bounded / time of reading; values per second");
   for (auto const& s : all)
     if (s->ratio > 0)
       std::printf("%-27s%6.2f times smaller, the sum of two%6.2f; ZCCL's format%6.2f\n",
                   s->input.name.c_str(), s->ratio, s->ratio_of_sum,
-                  error_bounded::ratio_of_fz_light(s->input.x, s->input.bound));
+                  bounded_values::ratio_of_fz_light(s->input.x, s->input.bound));
   return failed;
 }

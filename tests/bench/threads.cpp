@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
@@ -142,6 +142,6 @@ int main(int argc, char** argv) {
           {{1e-3f}, a.layout, 0, a.other.data(), a.x.data(), hcomp::reduction::mean}, compensation},
       nothing);
   add_segments("inceptionn", hcomp::inceptionn());
-  add_segments("error_bounded", hcomp::error_bounded_stream({.bound = 1e-4, .ranks = 2}));
+  add_segments("error_bounded", hcomp::error_bounded({.bound = 1e-4, .ranks = 2}));
   return bench::run(argc, argv, "Wall-clock time of two threads / of one; values per second");
 }

@@ -1,5 +1,5 @@
 /// @file
-/// error_bounded_stream: that the bound holds for the answer, that integers are added exactly, what
+/// error_bounded: that the bound holds for the answer, that integers are added exactly, what
 /// becomes of floats that are no integers, sizes, damage.
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
@@ -22,8 +22,8 @@
 #include <support/error_bounded.hpp>
 #include <vector>
 
+using hcomp::error_bounded;
 using hcomp::error_bounded_options;
-using hcomp::error_bounded_stream;
 using hcomp::simd_level;
 
 namespace {
@@ -35,22 +35,22 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// A copy: it has no room behind it that could be read unnoticed.
-bytes encoded(error_bounded_stream const& codec, floats const& x) {
+bytes encoded(error_bounded const& codec, floats const& x) {
   bytes out(codec.capacity(x.size()));
   out.resize(codec.encode(x, out));
   return {out.begin(), out.end()};
 }
-bytes merged(error_bounded_stream const& codec, bytes const& a, bytes const& b) {
+bytes merged(error_bounded const& codec, bytes const& a, bytes const& b) {
   bytes out(codec.capacity(codec.peek(a).values));
   out.resize(codec.merge(a, b, out));
   return {out.begin(), out.end()};
 }
-floats decoded(error_bounded_stream const& codec, bytes const& in) {
+floats decoded(error_bounded const& codec, bytes const& in) {
   floats y(codec.peek(in).values, 77.0f);
   codec.decode(in, y);
   return y;
 }
-bytes summed(error_bounded_stream const& codec, std::vector<floats> const& ranks) {
+bytes summed(error_bounded const& codec, std::vector<floats> const& ranks) {
   bytes sum = encoded(codec, ranks[0]);
   for (std::size_t r = 1; r < ranks.size(); ++r) sum = merged(codec, sum, encoded(codec, ranks[r]));
   return sum;
@@ -80,11 +80,11 @@ double largest_error(std::vector<floats> const& ranks, floats const& y) {
 }
 
 /// Up to 2^-0.001 of what becomes an integer, as many of each power of two; a seventh are zeros.
-floats of_all_sizes(error_bounded_stream const& codec, std::size_t n, std::uint64_t seed) {
+floats of_all_sizes(error_bounded const& codec, std::size_t n, std::uint64_t seed) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t const random = hcomp::mix(seed * 1'000'003 + i);
-    double const power = codec.options().magnitude_bits * error_bounded::draw(seed, i) * 1.3;
+    double const power = codec.options().magnitude_bits * bounded_values::draw(seed, i) * 1.3;
     double const size = std::exp2(power - 0.3 * codec.options().magnitude_bits - 0.001);
     x[i] = static_cast<float>((random & 1 ? -1 : 1) * codec.step() * size);
     if (random % 7 == 0) x[i] = random & 1 ? -0.0f : 0.0f;
@@ -93,7 +93,7 @@ floats of_all_sizes(error_bounded_stream const& codec, std::size_t n, std::uint6
 }
 /// Halfway between two multiples, so that all ranks are off by half a step to the same side, and so
 /// large that the rounding to float counts as well.
-floats halfway(error_bounded_stream const& codec, std::size_t n) {
+floats halfway(error_bounded const& codec, std::size_t n) {
   floats x(n);
   double const highest = std::exp2(codec.options().magnitude_bits);
   for (std::size_t i = 0; i < n; ++i)
@@ -103,8 +103,8 @@ floats halfway(error_bounded_stream const& codec, std::size_t n) {
 
 /// All forms that blocks have: zeros, few values, differences, integers, and as floats.
 floats of_all_forms(std::size_t n, std::uint64_t seed, bool with_floats) {
-  auto const smooth = error_bounded::smooth(n, seed).x;
-  auto const gradient = error_bounded::gradient(n, seed).x;
+  auto const smooth = bounded_values::smooth(n, seed).x;
+  auto const gradient = bounded_values::gradient(n, seed).x;
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t const block = hcomp::mix(seed * 77 + i / 64) % 5, random = hcomp::mix(seed + i);
@@ -135,7 +135,7 @@ TEST_CASE("error_bounded: the sum of 1 to 16 ranks is within the bound, the last
       CAPTURE(n);
       double const bound = std::pow(10.0, -12.0 + static_cast<double>((ranks * 7 + n) % 20));
       int const bits[] = {10, 14, 18, 22};
-      error_bounded_stream const codec(
+      error_bounded const codec(
           {.bound = bound, .ranks = ranks, .magnitude_bits = bits[(ranks + n) % 4]});
       std::vector<floats> x;
       for (std::uint32_t r = 0; r < ranks; ++r) x.push_back(of_all_sizes(codec, n, 40 * r + 1));
@@ -151,7 +151,7 @@ TEST_CASE("error_bounded: the bound holds where all roundings go the same way, b
     for (std::uint32_t const ranks : {1u, 2u, 7u, 16u, 64u}) {
       CAPTURE(bits);
       CAPTURE(ranks);
-      error_bounded_stream const codec({.bound = 1e-3, .ranks = ranks, .magnitude_bits = bits});
+      error_bounded const codec({.bound = 1e-3, .ranks = ranks, .magnitude_bits = bits});
       std::vector<floats> const x(ranks, halfway(codec, 400));
       double const error = largest_error(x, decoded(codec, summed(codec, x)));
       CHECK(error <= 1e-3);
@@ -164,7 +164,7 @@ TEST_CASE("error_bounded: the bound holds where all roundings go the same way, b
 TEST_CASE("error_bounded: sums are the same bytes in any order") {
   for (std::size_t const n : sizes) {
     CAPTURE(n);
-    error_bounded_stream const codec({.bound = 1e-3, .ranks = 6});
+    error_bounded const codec({.bound = 1e-3, .ranks = 6});
     std::vector<bytes> codes;
     for (std::uint64_t r = 0; r < 6; ++r)
       codes.push_back(encoded(codec, of_all_forms(n, r, false)));
@@ -192,7 +192,7 @@ TEST_CASE("error_bounded: sums are the same bytes in any order") {
 }
 
 TEST_CASE("error_bounded: merging is encoding the sum where values are multiples of the step") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 2});
+  error_bounded const codec({.bound = 1e-3, .ranks = 2});
   floats a(5000), b(5000), both(5000);
   for (std::size_t i = 0; i < 5000; ++i) {
     auto const p = static_cast<int>(hcomp::mix(i) % 2001) - 1000, q = static_cast<int>(i % 60) - 9;
@@ -211,11 +211,11 @@ TEST_CASE("error_bounded: every level makes the same bytes and the same floats")
     for (bool const with_floats : {false, true}) {
       CAPTURE(n);
       error_bounded_options const options{.bound = 2e-3, .ranks = 4};
-      error_bounded_stream const plain(options, simd_level::baseline);
+      error_bounded const plain(options, simd_level::baseline);
       auto const x = of_all_forms(n, 1, with_floats), y = of_all_forms(n, 2, with_floats);
       auto const a = encoded(plain, x), b = encoded(plain, y), sum = merged(plain, a, b);
       at_every_level([&](simd_level level) {
-        error_bounded_stream const codec(options, level);
+        error_bounded const codec(options, level);
         CHECK(encoded(codec, x) == a);
         CHECK(merged(codec, a, b) == sum);
         CHECK(same(decoded(codec, sum), decoded(plain, sum)));
@@ -225,18 +225,18 @@ TEST_CASE("error_bounded: every level makes the same bytes and the same floats")
 
 TEST_CASE("error_bounded: every level makes the same bytes of all widths") {
   error_bounded_options const options{.bound = 1e-3, .ranks = 64, .magnitude_bits = 22};
-  error_bounded_stream const plain(options, simd_level::baseline);
+  error_bounded const plain(options, simd_level::baseline);
   // blocks of 2^0 to 2^22 steps, and such differences with a large value in front
   floats x(32 * 46 + 9);
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const size = std::exp2(static_cast<double>(i / 64 % 23)) * plain.step();
     double const other = i / 32 % 2 == 0 ? 0 : 0x1p21 * plain.step();
-    double const value = (2 * error_bounded::draw(1, i) - 1) * size;
+    double const value = (2 * bounded_values::draw(1, i) - 1) * size;
     x[i] = static_cast<float>(std::fabs(value) < other ? (value + other) / 2 : value * 0.999);
   }
   auto const code = encoded(plain, x);
   at_every_level([&](simd_level level) {
-    error_bounded_stream const codec(options, level);
+    error_bounded const codec(options, level);
     CHECK(encoded(codec, x) == code);
     auto sum = code, expected = code;
     for (int doubling = 0; doubling < 6; ++doubling) {  // up to 28 bits
@@ -253,7 +253,7 @@ TEST_CASE("error_bounded: decode_add_encode is encode and merge, decode_add is d
   for (std::size_t const n : sizes)
     for (bool const with_floats : {false, true}) {
       CAPTURE(n);
-      error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+      error_bounded const codec({.bound = 1e-3, .ranks = 3});
       auto const x = of_all_forms(n, 1, with_floats), y = of_all_forms(n, 2, with_floats);
       auto const in = encoded(codec, x);
       bytes hop(codec.capacity(n));
@@ -270,7 +270,7 @@ TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighb
   double const bound = 1e-3;
   for (std::uint32_t const ranks : {1u, 2u, 5u, 16u}) {
     CAPTURE(ranks);
-    error_bounded_stream const codec({.bound = bound, .ranks = ranks});
+    error_bounded const codec({.bound = bound, .ranks = ranks});
     float const specials[] = {hcomp::same_bits<float>(0x7fe12345u),
                               hcomp::same_bits<float>(0xffc00001u),
                               not_a_number,
@@ -331,7 +331,7 @@ TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighb
 
 TEST_CASE("error_bounded: at every level, the same values are the largest that are integers") {
   at_every_level([](simd_level level) {
-    error_bounded_stream const codec({.bound = 1e-3, .magnitude_bits = 10}, level);
+    error_bounded const codec({.bound = 1e-3, .magnitude_bits = 10}, level);
     for (float const sign : {1.0f, -1.0f}) {
       auto const changed = [&](double steps) {
         floats x(32, 0.0f);
@@ -347,7 +347,7 @@ TEST_CASE("error_bounded: at every level, the same values are the largest that a
 }
 
 TEST_CASE("error_bounded: 1e6 at a bound of 1e-6 is summed as floats are") {
-  error_bounded_stream const codec({.bound = 1e-6, .ranks = 4});
+  error_bounded const codec({.bound = 1e-6, .ranks = 4});
   std::vector<floats> x;
   for (std::uint64_t r = 0; r < 4; ++r) x.push_back(data::uniform(100, 0.9e6, 1.1e6, {.seed = r}));
   auto const sum = summed(codec, x);
@@ -357,7 +357,7 @@ TEST_CASE("error_bounded: 1e6 at a bound of 1e-6 is summed as floats are") {
 }
 
 TEST_CASE("error_bounded: floats that cancel leave an integer, and the next sums are exact again") {
-  error_bounded_stream const codec({.bound = 1e-2, .ranks = 4});
+  error_bounded const codec({.bound = 1e-2, .ranks = 4});
   auto const of = [&](float value) { return encoded(codec, floats(40, value)); };
   auto const zero = merged(codec, of(1e20f), of(-1e20f));
   auto const sum = merged(codec, merged(codec, zero, of(1.25f)), of(2.5f));
@@ -368,7 +368,7 @@ TEST_CASE("error_bounded: floats that cancel leave an integer, and the next sums
 }
 
 TEST_CASE("error_bounded: a stream says how far it is off, at most the bound") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
   std::vector<floats> x;
   for (std::uint64_t r = 0; r < 3; ++r) x.push_back(data::uniform(900, -1, 1, {.seed = r}));
   auto const sum = summed(codec, x);
@@ -389,7 +389,7 @@ TEST_CASE("error_bounded: a stream says how far it is off, at most the bound") {
 }
 
 TEST_CASE("error_bounded: zeros take a byte per 32 values, nothing more than 1.02 of its floats") {
-  error_bounded_stream const codec({.bound = 4e-30, .ranks = 4});
+  error_bounded const codec({.bound = 4e-30, .ranks = 4});
   auto const zeros = encoded(codec, floats(8192, 0.0f));
   CHECK(zeros.size() == 56 + 2 * (4 + 4 + 128));
   CHECK(merged(codec, zeros, zeros).size() == zeros.size());
@@ -407,13 +407,13 @@ TEST_CASE("error_bounded: zeros take a byte per 32 values, nothing more than 1.0
 }
 
 TEST_CASE("error_bounded: vectors are as small as ZCCL makes them, or smaller") {
-  for (auto const& input : {error_bounded::gradient(65536, 1), error_bounded::smooth(65536, 1),
-                            error_bounded::sparse(65536, 1)}) {
+  for (auto const& input : {bounded_values::gradient(65536, 1), bounded_values::smooth(65536, 1),
+                            bounded_values::sparse(65536, 1)}) {
     CAPTURE(input.name);
-    error_bounded_stream const codec({.bound = input.bound});
+    error_bounded const codec({.bound = input.bound});
     double const ratio = 4.0 * static_cast<double>(input.x.size()) /
                          static_cast<double>(encoded(codec, input.x).size());
-    double const of_fz_light = error_bounded::ratio_of_fz_light(input.x, input.bound);
+    double const of_fz_light = bounded_values::ratio_of_fz_light(input.x, input.bound);
     CAPTURE(ratio);
     CAPTURE(of_fz_light);
     CHECK(of_fz_light == doctest::Approx(input.least_ratio).epsilon(0.1));
@@ -424,7 +424,7 @@ TEST_CASE("error_bounded: vectors are as small as ZCCL makes them, or smaller") 
 TEST_CASE("error_bounded: what cannot be is refused, and says why") {
   auto const refused = [](error_bounded_options const& options) {
     CAPTURE(options.bound);
-    CHECK_THROWS_AS(error_bounded_stream{options}, std::invalid_argument);
+    CHECK_THROWS_AS(error_bounded{options}, std::invalid_argument);
   };
   for (double const bound : {0.0, -1.0, 1e-31, 1e31, std::nan(""), HUGE_VAL})
     refused({.bound = bound});
@@ -433,18 +433,18 @@ TEST_CASE("error_bounded: what cannot be is refused, and says why") {
   refused({.magnitude_bits = 9});
   refused({.magnitude_bits = 23});
   CHECK_THROWS_WITH_AS(
-      error_bounded_stream({.bound = 0.5, .ranks = 2000}),
+      error_bounded({.bound = 0.5, .ranks = 2000}),
       "error_bounded: bound 0.5, ranks 2000, magnitude bits 18; the bound divided by the ranks is "
       "2^-100 to 2^100, the magnitude bits 10 to 22, the ranks 1 to 2^(28 - magnitude bits)",
       std::invalid_argument);
 
-  error_bounded_stream const codec({.bound = 0.5, .ranks = 2});
+  error_bounded const codec({.bound = 0.5, .ranks = 2});
   floats const x(100, 1.0f);
   bytes out(codec.capacity(100));
   CHECK_THROWS_AS(codec.encode(x, std::span(out).first(out.size() - 1)), std::invalid_argument);
   auto const one = encoded(codec, x), two = merged(codec, one, one);
   CHECK_THROWS_WITH_AS(codec.merge(two, one, out),
-                       "error_bounded_stream: sums of 2 and 1 ranks; the bound is divided by 2",
+                       "error_bounded: sums of 2 and 1 ranks; the bound is divided by 2",
                        hcomp::wire_error);
   CHECK_THROWS_AS(codec.decode_add_encode(two, x, out), hcomp::wire_error);
   CHECK_THROWS_AS(codec.fitted(3).merge(one, one, out), hcomp::wire_error);
@@ -456,7 +456,7 @@ TEST_CASE("error_bounded: what cannot be is refused, and says why") {
 }
 
 TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapped around") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 8});
+  error_bounded const codec({.bound = 1e-3, .ranks = 8});
   for (float const other : {0.0f, 1e30f}) {  // integers alone, and beside a float
     floats x(32, static_cast<float>(200'000 * codec.step()));
     x[5] = other;
@@ -466,14 +466,14 @@ TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapp
     hcomp::store(sum.data() + 44, 0, std::uint32_t{0});  // without an error
     bytes out(codec.capacity(32));
     CHECK_THROWS_WITH_AS(codec.merge(sum, sum, out),
-                         "error_bounded_stream: a sum of more than 524286 steps, the most that 2 "
+                         "error_bounded: a sum of more than 524286 steps, the most that 2 "
                          "ranks can have",
                          hcomp::wire_error);
   }
 }
 
 TEST_CASE("error_bounded: damaged streams are refused or read as something, within their bytes") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  error_bounded const codec({.bound = 1e-3, .ranks = 4});
   auto const right = encoded(codec, of_all_forms(700, 3, true));
   std::size_t refused = 0;
   for (std::uint64_t round = 0; round < 4000; ++round) {
@@ -507,7 +507,7 @@ TEST_CASE("error_bounded: damaged streams are refused or read as something, with
 }
 
 TEST_CASE("error_bounded: forms that no block has are refused") {
-  error_bounded_stream const codec({.bound = 1e-3});
+  error_bounded const codec({.bound = 1e-3});
   auto few = encoded(codec, {0.009f, 0, 0});
   REQUIRE(few.size() == 56 + 4 + 4 + 1 + 5);
   REQUIRE(few[64] == std::byte{2 << 6 | 1});  // one of them is not 0
@@ -540,7 +540,7 @@ TEST_CASE("error_bounded: forms that no block has are refused") {
 }
 
 TEST_CASE("error_bounded: headers of too many values or too large an error are refused") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  error_bounded const codec({.bound = 1e-3, .ranks = 4});
   auto const refused = [&](std::size_t at, auto value) {
     auto wrong = encoded(codec, {});
     std::memcpy(wrong.data() + at, &value, sizeof(value));
@@ -555,14 +555,14 @@ TEST_CASE("error_bounded: headers of too many values or too large an error are r
   // so many that their chunks, rounded up, wrap around to none
   for (std::uint64_t const values : {0 - std::uint64_t{1}, 0 - std::uint64_t{40}})
     CHECK(refused(16, values) ==
-          "error_bounded_stream: " + std::to_string(values) + " values in 0 chunks of 4096");
+          "error_bounded: " + std::to_string(values) + " values in 0 chunks of 4096");
   CHECK(refused(44, std::uint32_t{2049}).empty());
   CHECK(refused(44, std::uint32_t{2050}) ==
-        "error_bounded_stream: an error of 2050/4096 steps of 1 ranks, which have up to 2049 each");
+        "error_bounded: an error of 2050/4096 steps of 1 ranks, which have up to 2049 each");
 }
 
 TEST_CASE("error_bounded: the format is this") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4});
+  error_bounded const codec({.bound = 1e-3, .ranks = 4});
   // by additions and multiplications alone, which are the same everywhere
   auto const vector = [](std::uint64_t seed) {
     floats x(5000);

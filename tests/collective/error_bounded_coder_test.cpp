@@ -1,6 +1,6 @@
 // optimise: -O1
 /// @file
-/// Streams of error_bounded_stream by executors: the host's bytes, values and complaints.
+/// Streams of error_bounded by executors: the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-using hcomp::error_bounded_stream;
+using hcomp::error_bounded;
 using hcomp::variable_rate_coder;
 using hcomp::testing::guarded_executor;
 using lanes::array;
@@ -38,7 +38,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t many = std::size_t{256} << 20;
 
-bytes encoded(error_bounded_stream const& codec, floats const& x) {
+bytes encoded(error_bounded const& codec, floats const& x) {
   bytes out(codec.capacity(x.size()));
   out.resize(codec.encode(x, out));
   return out;
@@ -55,12 +55,12 @@ bool begins_with(bytes const& code, bytes const& expected) {
 /// Blocks in all forms, in runs of some and alone: zeros, few values, differences, integers; and
 /// some with floats, among them NaN and infinity.
 floats of_all_forms(std::size_t n, std::uint64_t seed, double step) {
-  auto const smooth = error_bounded::smooth(n, seed).x;
+  auto const smooth = bounded_values::smooth(n, seed).x;
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t const block = i / 32, random = hcomp::mix(seed * 1000 + i);
     std::uint64_t const form = hcomp::mix(seed * 77 + (block % 16 < 8 ? block / 8 : block)) % 6;
-    double const laplace = error_bounded::laplace(seed, i);
+    double const laplace = bounded_values::laplace(seed, i);
     if (form == 1) x[i] = static_cast<float>(random % 9 == 0 ? 300 * step * laplace : 0);
     if (form == 2) x[i] = smooth[i] * static_cast<float>(3e4 * step);
     if (form == 3) x[i] = static_cast<float>(40 * step * laplace);
@@ -76,10 +76,10 @@ floats of_all_forms(std::size_t n, std::uint64_t seed, double step) {
 
 /// All that an executor does with vectors of two ranks, against the host.
 template <class E>
-void check_vectors(E& executor, error_bounded_stream const& codec, floats const& x,
-                   floats const& second, std::size_t most_bytes = many) {
+void check_vectors(E& executor, error_bounded const& codec, floats const& x, floats const& second,
+                   std::size_t most_bytes = many) {
   std::size_t const n = x.size();
-  variable_rate_coder<error_bounded_stream, E> coder(n, executor, most_bytes);
+  variable_rate_coder<error_bounded, E> coder(n, executor, most_bytes);
   array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
   array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
   auto const expected = encoded(codec, x), other = encoded(codec, second);
@@ -127,7 +127,7 @@ void check_vectors(E& executor, error_bounded_stream const& codec, floats const&
 }
 
 template <class E>
-void check_forms(E& executor, error_bounded_stream const& codec, std::size_t n,
+void check_forms(E& executor, error_bounded const& codec, std::size_t n,
                  std::size_t most_bytes = many) {
   check_vectors(executor, codec, of_all_forms(n, n + 1, codec.step()),
                 of_all_forms(n, n + 2, codec.step()), most_bytes);
@@ -145,7 +145,7 @@ std::string complaint(auto const& f) {
 }  // namespace
 
 TEST_CASE(
-    "variable_rate_coder of error_bounded_stream: the host's bytes and values; the host touches no "
+    "variable_rate_coder of error_bounded: the host's bytes and values; the host touches no "
     "memory") {
   for (double const bound : {1e-20, 1e-3, 1e4})
     for (int const bits : {10, 18, 22})
@@ -154,15 +154,15 @@ TEST_CASE(
         CAPTURE(bits);
         CAPTURE(n);
         guarded_executor executor;
-        check_forms(executor, error_bounded_stream({bound, 3, bits}), n);
+        check_forms(executor, error_bounded({bound, 3, bits}), n);
       }
   // all integers, all floats, and all zeros
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
   for (float const scale : {1e-2f, 1e20f, 0.0f}) {
     CAPTURE(scale);
     floats x[2] = {floats(9000), floats(9000)};
     for (std::size_t i = 0; i < 9000; ++i) {
-      x[0][i] = scale * static_cast<float>(error_bounded::laplace(5, i));
+      x[0][i] = scale * static_cast<float>(bounded_values::laplace(5, i));
       x[1][i] = i % 3 == 0 ? -x[0][i] : x[0][i];  // floats that cancel
     }
     guarded_executor executor;
@@ -170,12 +170,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("variable_rate_coder of error_bounded_stream: by several lanes, and by threads") {
+TEST_CASE("variable_rate_coder of error_bounded: by several lanes, and by threads") {
   lanes::sharing_executor<5> five;
   lanes::sharing_executor<32> warp;
   hcomp::reference_executor threads(3);
   hcomp::host_executor one, three(3);
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
   for (std::size_t const n : {0, 1, 33, 4097, 9000}) {
     CAPTURE(n);
     check_forms(five, codec, n);
@@ -197,21 +197,21 @@ TEST_CASE("variable_rate_coder of error_bounded_stream: by several lanes, and by
 }
 
 TEST_CASE(
-    "variable_rate_coder of error_bounded_stream: more chunks than are added up at once, and in "
+    "variable_rate_coder of error_bounded: more chunks than are added up at once, and in "
     "parts") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
   hcomp::reference_executor executor(2);
   for (std::size_t const most : {std::size_t{0}, many})
     check_forms(executor, codec, 600 * 4096 + 5, most);
 }
 
 TEST_CASE(
-    "variable_rate_coder of error_bounded_stream: sums that no ranks have are told as on the host, "
+    "variable_rate_coder of error_bounded: sums that no ranks have are told as on the host, "
     "the first one") {
   constexpr std::size_t n = 9000;
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 3});
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
   auto const complaints = [&](auto& executor, bytes const& a, bytes const& b) {
-    variable_rate_coder<error_bounded_stream, std::decay_t<decltype(executor)>> coder(n, executor);
+    variable_rate_coder<error_bounded, std::decay_t<decltype(executor)>> coder(n, executor);
     array const first(executor, a), second(executor, b), code(executor, bytes(codec.capacity(n)));
     auto const found = complaint([&] {
       coder.merge(codec, first.span(), second.span(), n, code.span());
@@ -274,10 +274,10 @@ TEST_CASE(
   check(two);
 }
 
-TEST_CASE("variable_rate_coder of error_bounded_stream: what there is no room for is refused") {
+TEST_CASE("variable_rate_coder of error_bounded: what there is no room for is refused") {
   guarded_executor executor;
-  error_bounded_stream const codec;
-  variable_rate_coder<error_bounded_stream, guarded_executor> coder(100, executor);
+  error_bounded const codec;
+  variable_rate_coder<error_bounded, guarded_executor> coder(100, executor);
   array<float, guarded_executor> const x(executor, floats(101));
   array<std::byte, guarded_executor> const code(executor, bytes(1000));
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),

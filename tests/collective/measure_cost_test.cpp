@@ -88,8 +88,8 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
   host_executor executor;
   for (int const ranks : {1, 5}) {
     CAPTURE(ranks);
-    auto const coarse = measure_codec(error_bounded_stream({.bound = 0.1}), executor, ranks, brief),
-               fine = measure_codec(error_bounded_stream({.bound = 0.001}), executor, ranks, brief);
+    auto const coarse = measure_codec(error_bounded({.bound = 0.1}), executor, ranks, brief),
+               fine = measure_codec(error_bounded({.bound = 0.001}), executor, ranks, brief);
     check_possible(figures_of(coarse));
     check_possible(figures_of(fine));
     CHECK(coarse.bytes_per_value() > 0.25);

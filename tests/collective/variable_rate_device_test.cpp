@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
@@ -50,7 +50,7 @@ vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
 }
 
 /// Of values_of some are too large to be integers.
-error_bounded_stream const bounded({.bound = 1e-5});
+error_bounded const bounded({.bound = 1e-5});
 
 /// What the last of some calls reported, as far as hosts and devices must agree.
 struct figures {
@@ -269,7 +269,7 @@ TEST_CASE("variable rate on devices: sums that no ranks have are told as on host
   // bit 26 of the second word: no float, and more steps than there can be
   auto const word = [](std::span<std::byte const> message) {
     auto const code = message.subspan(block_header_bytes);
-    std::size_t const values = std::min<std::size_t>(error_bounded_stream::peek(code).values, 4096);
+    std::size_t const values = std::min<std::size_t>(error_bounded::peek(code).values, 4096);
     std::size_t const chunk = load<std::uint32_t>(code.data() + 56);
     return block_header_bytes + chunk + 4 + (values + 31) / 32 + 7;
   };

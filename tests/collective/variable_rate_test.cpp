@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -195,7 +195,7 @@ TEST_CASE("variable rate: several threads of every rank give the bits of one") {
   };
   check(inceptionn());
   check(inceptionn({.fitted = true}));
-  check(error_bounded_stream({.bound = 1e-3}));
+  check(error_bounded({.bound = 1e-3}));
 }
 
 TEST_CASE("variable rate: replicas would drift apart if owners kept what they did not send") {
@@ -272,8 +272,7 @@ TEST_CASE(
         double said = 0;
         auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
           host_executor executor;
-          plan sum(mine.size(), error_bounded_stream({.bound = bound}), transport, executor,
-                   by.options);
+          plan sum(mine.size(), error_bounded({.bound = bound}), transport, executor, by.options);
           double const error = sum.all_reduce(mine, {.seed = 3}).error;
           std::lock_guard const lock(mutex);
           said = std::max(said, error);
@@ -439,7 +438,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                            [&](loopback& transport, auto mine) {
                              host_executor executor;
                              plan coded(500, inceptionn(), transport, executor);
-                             plan other(500, error_bounded_stream(), transport, executor);
+                             plan other(500, error_bounded(), transport, executor);
                              if (transport.rank() == 1)
                                perform(what, other, mine);
                              else
@@ -643,7 +642,7 @@ TEST_CASE("variable rate: codes that are added as they are stop all ranks when t
     for (int const message : {0, 1, 3}) {
       CAPTURE(by.name);
       CAPTURE(message);
-      error_bounded_stream const codec;
+      error_bounded const codec;
       // of the header the magic, place and stream; of the code the bound, values, bytes, ranks, place
       for (std::size_t const byte : {0, 16, 24, 32 + 15, 32 + 16, 32 + 24, 32 + 40, 32 + 56})
         check_change(by.options, operation::all_reduce, message, flipped(byte), codec);

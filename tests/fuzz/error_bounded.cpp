@@ -1,5 +1,5 @@
 /// @file
-/// Whatever bytes come, error_bounded_stream answers with wire_error or a vector, the same with all
+/// Whatever bytes come, error_bounded answers with wire_error or a vector, the same with all
 /// instruction sets; and whatever floats are added, the bound holds.
 ///
 /// The first byte of an input says what the others are: a stream, or floats of two ranks, whose
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <optional>
 
 #include "fuzzing.hpp"
@@ -16,13 +16,13 @@
 namespace {
 
 using namespace fuzzing;
+using hcomp::error_bounded;
 using hcomp::error_bounded_options;
-using hcomp::error_bounded_stream;
 using hcomp::simd_level;
 
 /// The same codec with and without vectors.
 struct codecs {
-  error_bounded_stream codec, reference;
+  error_bounded codec, reference;
 
   codecs(error_bounded_options const& options, simd_level level)
       : codec(options, level), reference(options, simd_level::baseline) {}
@@ -35,7 +35,7 @@ bool may_have(input in, std::size_t values) { return values / 32 <= in.size(); }
 /// refuse.
 template <class Add>
 std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add) {
-  auto const one = [&](error_bounded_stream const& codec) -> std::optional<bytes> {
+  auto const one = [&](error_bounded const& codec) -> std::optional<bytes> {
     bytes sum;
     if (refuses([&] {
           sum = written(codec.capacity(values), [&](bytes& out) { return add(codec, out); });
@@ -50,19 +50,18 @@ std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add
 }
 std::optional<bytes> merged(codecs const& by, input a, input b) {
   std::size_t values = 0;
-  if (!refuses([&] { values = error_bounded_stream::peek(a).values; }) && !may_have(a, values))
+  if (!refuses([&] { values = error_bounded::peek(a).values; }) && !may_have(a, values))
     values = 0;  // merge finds out before it writes
-  return sum_of(by, values, [&](error_bounded_stream const& codec, bytes& out) {
-    return codec.merge(a, b, out);
-  });
+  return sum_of(by, values,
+                [&](error_bounded const& codec, bytes& out) { return codec.merge(a, b, out); });
 }
 /// Of any two streams, sound or not.
 std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   auto const sum = merged(by, a, b);
   require(sum == merged(by, b, a), "the order makes no difference");
   if (sum)
-    require(error_bounded_stream::peek(*sum).weight ==
-                error_bounded_stream::peek(a).weight + error_bounded_stream::peek(b).weight,
+    require(error_bounded::peek(*sum).weight ==
+                error_bounded::peek(a).weight + error_bounded::peek(b).weight,
             "a sum has the ranks of both");
   return sum;
 }
@@ -80,7 +79,7 @@ bytes values(codecs const& by, floats const& x) {
                                : error <= by.codec.options().bound,
             "a rank's values are within the bound");
   }
-  auto const info = error_bounded_stream::peek(stream);
+  auto const info = error_bounded::peek(stream);
   require(info.weight == 1 && info.float_additions == 0 && info.error <= info.options.bound,
           "a rank's stream says so");
   require(same(decoded(by.codec, encoded(by.codec, y), x.size()), y),
@@ -92,7 +91,7 @@ void stream(input in, simd_level level) {
   hcomp::error_bounded_info info;
   floats none;
   try {
-    info = error_bounded_stream::peek(in);
+    info = error_bounded::peek(in);
   } catch (hcomp::wire_error const&) {
     codecs const by({}, level);
     require(refuses([&] { by.codec.decode(in, none); }), "decode checks the header");
@@ -108,7 +107,7 @@ void stream(input in, simd_level level) {
   }
   floats x(n, 5.0f);
   floats const ones(n, 0.25f);
-  auto const hop = [&](error_bounded_stream const& codec, bytes& out) {
+  auto const hop = [&](error_bounded const& codec, bytes& out) {
     return codec.decode_add_encode(in, ones, out);
   };
   try {
@@ -150,11 +149,11 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
   auto const sum = merged_both_ways(by, a, b);
   require(sum.has_value(), "two ranks are added");
   require(sum == sum_of(by, n,
-                        [&](error_bounded_stream const& codec, bytes& out) {
+                        [&](error_bounded const& codec, bytes& out) {
                           return codec.decode_add_encode(a, y, out);
                         }),
           "a hop is encode and merge");
-  auto const info = error_bounded_stream::peek(*sum);
+  auto const info = error_bounded::peek(*sum);
   floats const answer = decoded(by.codec, *sum, n);
   for (std::size_t i = 0; i < n && info.float_additions == 0; ++i) {
     double const exact = static_cast<double>(x[i]) + static_cast<double>(y[i]);

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's streams on a GPU, and those of error_bounded_stream: the host's bytes, values and
+/// INCEPTIONN's streams on a GPU, and those of error_bounded: the host's bytes, values and
 /// complaints.
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
@@ -169,8 +169,8 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("gpu: error_bounded_stream has the CPU's bytes and values") {
-  error_bounded_stream const codec({.bound = 1e-3, .ranks = 4}, simd_level::baseline);
+TEST_CASE("gpu: error_bounded has the CPU's bytes and values") {
+  error_bounded const codec({.bound = 1e-3, .ranks = 4}, simd_level::baseline);
   for (std::size_t const n : {0, 1, 33, 4097, 70'001, 300 * 4096 + 5}) {
     CAPTURE(n);
     auto const x = inceptionn::mixed(n, {.seed = n});  // some stay floats
@@ -184,8 +184,8 @@ TEST_CASE("gpu: error_bounded_stream has the CPU's bytes and values") {
     for (float& value : decoded) value /= 3;
 
     gpu::stream_executor executor;
-    variable_rate_coder<error_bounded_stream, gpu::stream_executor> coder(n, executor,
-                                                                          std::size_t{4} << 20);
+    variable_rate_coder<error_bounded, gpu::stream_executor> coder(n, executor,
+                                                                   std::size_t{4} << 20);
     array<float> const there(x), y(floats(n, 7.0f));
     array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
     coder.encode(codec, there.span(), code.span());
@@ -252,5 +252,5 @@ template <class CodecOf> void check_plans(CodecOf const& codec_of) {
 
 TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on hosts") {
   check_plans([](bool flag) { return codec_of({.fitted = flag}); });
-  check_plans([](bool) { return error_bounded_stream({.bound = 1e-5}, simd_level::baseline); });
+  check_plans([](bool) { return error_bounded({.bound = 1e-5}, simd_level::baseline); });
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the test and the benchmark of error_bounded_stream share: three kinds of vectors, each with
+/// What the test and the benchmark of error_bounded share: three kinds of vectors, each with
 /// the bound of one rank that it is meant for.
 
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace error_bounded {
+namespace bounded_values {
 
 /// Evenly over (0, 1), the same everywhere.
 inline double draw(std::uint64_t seed, std::size_t i) {
@@ -76,4 +76,4 @@ inline double ratio_of_fz_light(std::vector<float> const& x, double bound) {
   return static_cast<double>(x.size() * sizeof(float)) / static_cast<double>(bytes);
 }
 
-}  // namespace error_bounded
+}  // namespace bounded_values

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/error_bounded_stream.hpp>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
@@ -69,8 +69,8 @@ inline inceptionn inceptionn_of(codec_settings const& s) {
        .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
        .fitted = s.yes("fitted")});
 }
-inline error_bounded_stream error_bounded_of(codec_settings const& s) {
-  return error_bounded_stream({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+inline error_bounded error_bounded_of(codec_settings const& s) {
+  return error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
 }
 /// Values become integers, whose sums are exact; larger ones are added as floats.
 inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude) {
@@ -97,7 +97,7 @@ template <class V> codec_row<V> inceptionn_row() {
 }
 template <class V> codec_row<V> error_bounded_row() {
   using enum codec_key::kind;
-  return row_of<error_bounded_stream>(
+  return row_of<error_bounded>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},

@@ -11,7 +11,7 @@
 
 namespace hcomp {
 
-/// Settings of error_bounded_stream; equal on all ranks.
+/// Settings of error_bounded; equal on all ranks.
 struct error_bounded_options {
   /// Largest error of a value of the answer, the sum of `ranks` ranks. Divided by the ranks, 2^-100
   /// to 2^100.

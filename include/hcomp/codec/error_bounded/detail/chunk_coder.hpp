@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded_stream by any group: the same bytes, whoever makes them.
+/// Chunks of error_bounded by any group: the same bytes, whoever makes them.
 
 #include <algorithm>
 #include <cstddef>

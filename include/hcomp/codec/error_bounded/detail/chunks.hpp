@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A chunk of error_bounded_stream: the integer before the first, a byte per block of 32 values,
+/// A chunk of error_bounded: the integer before the first, a byte per block of 32 values,
 /// then the blocks' payloads.
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace hcomp::detail {
 inline constexpr std::size_t error_bounded_chunk_values = 4096;
 
 [[noreturn]] inline void error_bounded_damaged(std::string const& text) {
-  throw wire_error("error_bounded_stream: " + text);
+  throw wire_error("error_bounded: " + text);
 }
 
 HCOMP_HD constexpr std::size_t error_bounded_blocks(std::size_t values) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The integers that error_bounded_stream makes of floats, and what becomes of floats that are too
+/// The integers that error_bounded makes of floats, and what becomes of floats that are too
 /// large for them.
 
 #include <bit>

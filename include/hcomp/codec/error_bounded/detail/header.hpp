@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is in front of the chunks of an error_bounded_stream.
+/// What is in front of the chunks of an error_bounded.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded_stream by the lanes of a group, a lane for each block of 32 values.
+/// Chunks of error_bounded by the lanes of a group, a lane for each block of 32 values.
 
 #include <cstddef>
 #include <cstdint>

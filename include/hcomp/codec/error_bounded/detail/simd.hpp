@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What error_bounded_stream does with blocks, as fast as a processor can.
+/// What error_bounded does with blocks, as fast as a processor can.
 
 #include <hcomp/codec/error_bounded/detail/avx2.hpp>
 #include <hcomp/codec/error_bounded/detail/avx512.hpp>

@@ -41,7 +41,7 @@ struct error_bounded_info {
 /// Vectors encoded for sums that are off by no more than a stated bound, whatever the number of
 /// ranks:
 ///
-///     hcomp::error_bounded_stream const codec({.bound = 1e-4, .ranks = 4});
+///     hcomp::error_bounded const codec({.bound = 1e-4, .ranks = 4});
 ///     std::vector<std::byte> bytes(codec.capacity(x.size()));
 ///     bytes.resize(codec.encode(x, bytes));
 ///     sum.resize(codec.merge(bytes, of_another_rank, sum));  // no float is made on the way
@@ -64,11 +64,11 @@ struct error_bounded_info {
 /// % more than the vector.
 /// Source: integers that are added without decoding, in blocks of their own width, after J. Huang
 /// et al., hZCCL, SC 2024; the division of the bound, its derivation and this format are ours.
-class error_bounded_stream {
+class error_bounded {
  public:
   using value_type = float;
   using header_type = detail::error_bounded_header;
-  static constexpr char const* name = "error_bounded_stream";
+  static constexpr char const* name = "error_bounded";
   static constexpr std::uint8_t tag = wire_tags::error_bounded;
   static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
   /// Places in a stream have 32 bits.
@@ -76,8 +76,8 @@ class error_bounded_stream {
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
-  explicit error_bounded_stream(error_bounded_options const& options = {},
-                                simd_level level = best_simd_level())
+  explicit error_bounded(error_bounded_options const& options = {},
+                         simd_level level = best_simd_level())
       : options_(options),
         coder_{{detail::grid_of(options), detail::error_bounded_kernels_at(level), level}} {}
 
@@ -88,10 +88,10 @@ class error_bounded_stream {
   }
   /// The same bound for the sum of so many ranks.
   /// @throws std::invalid_argument  they are too many, or each one's share too small
-  error_bounded_stream fitted(std::uint32_t ranks) const {
+  error_bounded fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
-    return error_bounded_stream(options, coder_.by_cpu.level);
+    return error_bounded(options, coder_.by_cpu.level);
   }
   /// What the integers are multiples of.
   double step() const { return coder_.by_cpu.grid.step; }
@@ -206,6 +206,6 @@ class error_bounded_stream {
   coder_type coder_;
 };
 
-static_assert(BoundedVariableRate<error_bounded_stream>);
+static_assert(BoundedVariableRate<error_bounded>);
 
 }  // namespace hcomp
