@@ -229,7 +229,6 @@ struct error_bounded_chunk_coder {
   std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
                            std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
-    float const* const x = from.x + i * error_bounded_chunk_values;
     auto const fill = [&](auto const& first_of) {
       if (!from.b) return write(from, n, out, found, first_of, [](auto&&...) {});
       return write(from, n, out, found, first_of,
@@ -241,6 +240,7 @@ struct error_bounded_chunk_coder {
       return fill([mine = reader(from.a, i, from.values)](std::size_t, std::size_t here,
                                                           error_bounded_values& v,
                                                           double&) mutable { mine.take(here, v); });
+    float const* const x = from.x + i * error_bounded_chunk_values;
     return fill([&](std::size_t first, std::size_t here, error_bounded_values& v, double& error) {
       by_cpu.quantize(x + first, here, v, error);
     });
