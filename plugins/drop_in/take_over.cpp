@@ -229,11 +229,10 @@ struct summing {
       so_far.bytes_sent += figures.bytes_sent;
     }
     if (lib->reports())
-      lib->journal().add(
-          site_of(call.function, call.caller, call.type, d.ranks,
-                  left_because ? "MPI" : as.sum.text(),
-                  left_because ? *left_because : "rule '" + as.text() + "'"),
-          figures);
+      lib->journal().add(site_of(call.function, call.caller, call.type, d.ranks,
+                                 left_because ? "MPI" : as.sum.text(),
+                                 left_because ? *left_because : "rule '" + as.text() + "'"),
+                         figures);
     return !left_because;
   }
 

@@ -28,9 +28,10 @@ namespace hcomp {
 /// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
 /// - `scratch_bytes(codes)` of memory lanes share while so many chunks are read or made.
 ///
-/// `header_of(values)` is a header without its length, `require(header, values)` throws wire_error
-/// if one is not of the same parameters and as many values, `refuse_chunk` says that a chunk is not
-/// sound, and `bytes_of(outcome)` how long the code is, or throws wire_error if there is none.
+/// `header_type::of(options(), values)` is a header without its length. One that came is `checked`
+/// by itself, and `require(options, values)` throws wire_error if it is not of the same parameters
+/// and as many values. `bytes_of(outcome)` says how long a code is, or throws wire_error if there is
+/// none.
 /// For whole vectors there are `check(in, n)` here, for the calling thread, and variable_rate_coder.
 template <class C>
 concept VariableRate = std::copyable<C> &&
@@ -42,8 +43,9 @@ concept VariableRate = std::copyable<C> &&
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { C::capacity(n) } -> std::same_as<std::size_t>;
   { c.coder() } -> std::convertible_to<typename C::coder_type>;
-  { c.header_of(n) } -> std::same_as<typename C::header_type>;
-  { c.require(header, n) } -> std::same_as<void>;
+  { C::header_type::of(c.options(), n) } -> std::same_as<typename C::header_type>;
+  { C::header_type::checked(header, n) } -> std::same_as<typename C::header_type>;
+  { header.require(c.options(), n) } -> std::same_as<void>;
   { c.bytes_of(made) } -> std::same_as<std::size_t>;
   { c.check(in, n) } -> std::same_as<void>;
 };

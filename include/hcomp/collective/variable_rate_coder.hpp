@@ -111,11 +111,11 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   void check(C const& codec, std::span<std::byte const> in, std::size_t values) {
     require_values("check", values);
     require_address("check", in.data());
-    header_type::require_whole(in.size());
+    detail::require_header<header_type>(in.size());
     executor_->for_each_block(1, detail::take_header<header_type>{in.data(), header_.for_work()});
     header_.fetch(*executor_, 1);
     auto const header = header_type::checked(*header_.for_host(), in.size());
-    codec.require(header, values);
+    header.require(codec.options(), values);
 
     auto const all = runs_of(values);
     std::size_t const bytes = header.bytes;
@@ -130,7 +130,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     executor_->for_each_block(
         1, detail::take_part<header_type>{in.data(), i, all.chunks, part_.for_work()});
     part_.fetch(*executor_, 1);
-    C::refuse_chunk(i, values, *part_.for_host(), bytes);
+    detail::refuse_chunk<header_type>(i, values, *part_.for_host(), bytes);
   }
 
   /// C::measure, of any number of values. Waits for the executor.
@@ -196,18 +196,18 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     for (std::byte const* const code : {from.a, from.b, static_cast<std::byte const*>(out.data())})
       require_address(who, code);
     detail::require_room<C>(where, who, from.values, out.size());
-    auto const header = codec.header_of(from.values);
+    auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
     auto* const bytes = reinterpret_cast<std::uint64_t*>(bytes_.data());
-    std::size_t const noted = put_chunks(codec.coder(), header, from, notes, bytes, out);
+    std::size_t const noted = make_chunks(codec.coder(), header, from, notes, bytes, out);
     executor_->for_each_block(
         1, detail::finish_code<coder_type>{codec.coder(), from, notes, noted, bytes, out.data(),
                                            outcome_.for_work()});
   }
   /// Returns the number of notes.
-  std::size_t put_chunks(coder_type const& coder, header_type const& header,
-                         detail::code_sources const& from, typename coder_type::note* notes,
-                         std::uint64_t* bytes, std::span<std::byte> out) {
+  std::size_t make_chunks(coder_type const& coder, header_type const& header,
+                          detail::code_sources const& from, typename coder_type::note* notes,
+                          std::uint64_t* bytes, std::span<std::byte> out) {
     if constexpr (in_place) {
       auto all = runs_of(from.values);
       if (executor_->threads() == 1) all.per_run = std::max<std::size_t>(all.chunks, 1);

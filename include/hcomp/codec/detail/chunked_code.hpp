@@ -52,14 +52,37 @@ HCOMP_HD code_part part_of_code(std::byte const* in, std::size_t i, std::size_t 
                          : static_cast<std::size_t>(load_aligned<Header>(in).bytes)};
 }
 
+/// @throws wire_error  `given` bytes are less than a header
+template <class Header> void require_header(std::size_t given) {
+  if (given < sizeof(Header))
+    Header::refuse(std::to_string(given) + " bytes, the header has " +
+                   std::to_string(sizeof(Header)));
+}
+/// The header of a code, behind which there may be other bytes.
+/// @throws wire_error  it is none, or bytes of the code are missing
+template <class Header> Header header_of_code(std::span<std::byte const> in) {
+  require_header<Header>(in.size());
+  return Header::checked(load<Header>(in.data()), in.size());
+}
+/// @param values, bytes  of the code
+/// @throws wire_error  always: chunk i is not sound
+template <class Header>
+[[noreturn]] void refuse_chunk(std::size_t i, std::size_t values, code_part part,
+                               std::size_t bytes) {
+  Header::refuse(
+      "chunk " + std::to_string(i) + " of " + std::to_string(values_of_chunk<Header>(i, values)) +
+      " values, bytes " + std::to_string(part.begin) + " to " + std::to_string(part.end) + " of " +
+      std::to_string(bytes) + ": its " + Header::chunks_are_of + " or neighbours say otherwise");
+}
+
 /// Makes chunks `first` to `end` of a code, one behind the other from byte `at` of `out` on, and
 /// what the table says of them. Returns where they end.
 /// @param limit  where bytes of `out` end that may be overwritten
 /// @param note   what is found out is added to it
 template <class Group, class Coder>
-std::size_t encode_run(Group group, Coder const& coder, code_sources const& from,
-                                std::size_t first, std::size_t end, std::byte* out, std::size_t at,
-                                std::size_t limit, typename Coder::note& note) {
+std::size_t encode_run(Group group, Coder const& coder, code_sources const& from, std::size_t first,
+                       std::size_t end, std::byte* out, std::size_t at, std::size_t limit,
+                       typename Coder::note& note) {
   for (std::size_t i = first; i < end; ++i) {
     store(out + sizeof(typename Coder::header), i, static_cast<std::uint32_t>(at));
     at += coder.encode_chunk(group, from, i, out + at, limit - at, note);
@@ -116,7 +139,7 @@ std::size_t encode_code(char const* who, C const& codec, code_sources const& fro
   using coder = typename C::coder_type;
   using header = typename coder::header;
   require_room<C>(std::string(C::name) + "::", who, from.values, out.size());
-  auto front = codec.header_of(from.values);
+  auto front = header::of(codec.options(), from.values);
   typename coder::note note{};
   front.bytes = encode_run(simd_group{}, codec.coder(), from, 0, front.chunks, out.data(),
                            first_chunk_at<header>(front.chunks), out.size(), note);
@@ -130,8 +153,8 @@ std::size_t encode_code(char const* who, C const& codec, code_sources const& fro
 template <class C>
 void check_code(C const& codec, std::span<std::byte const> in, std::size_t values) {
   using header = typename C::coder_type::header;
-  auto const front = header::read(in);
-  codec.require(front, values);
+  auto const front = header_of_code<header>(in);
+  front.require(codec.options(), values);
   std::size_t const chunks = front.chunks;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (i + 4 < chunks) {  // where the next are, processors do not guess
@@ -141,7 +164,7 @@ void check_code(C const& codec, std::span<std::byte const> in, std::size_t value
             reinterpret_cast<std::uintptr_t>(in.data()) + next + line));
     }
     if (!is_sound_chunk(simd_group{}, codec.coder(), in.data(), i, values, front.bytes))
-      C::refuse_chunk(i, values, part_of_code<header>(in.data(), i, chunks), front.bytes);
+      refuse_chunk<header>(i, values, part_of_code<header>(in.data(), i, chunks), front.bytes);
   }
 }
 

@@ -116,7 +116,7 @@ class error_bounded {
   /// @throws std::invalid_argument  as encode
   std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                     std::span<std::byte> out) const {
-    std::size_t const values = header_type::read(a).values;
+    std::size_t const values = detail::header_of_code<header_type>(a).values;
     check(a, values);
     check(b, values);
     return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
@@ -149,7 +149,7 @@ class error_bounded {
   /// Reads the header alone; other bytes may follow the stream.
   /// @throws wire_error  it is none, or bytes of the stream are missing
   static error_bounded_info peek(std::span<std::byte const> in) {
-    auto const header = header_type::read(in);
+    auto const header = detail::header_of_code<header_type>(in);
     error_bounded_options const options = header.options();
     double const error = detail::grid_of(options).step * header.error / header.error_parts;
     return {options,
@@ -175,19 +175,6 @@ class error_bounded {
   using coder_type = detail::error_bounded_chunk_coder;
 
   coder_type const& coder() const { return coder_; }
-  header_type header_of(std::size_t values) const { return header_type::of(options_, values); }
-  /// @throws wire_error  a header of other options, or another length
-  void require(header_type const& header, std::size_t values) const {
-    header.require(options_, values);
-  }
-  [[noreturn]] static void refuse_chunk(std::size_t i, std::size_t values, detail::code_part part,
-                                        std::size_t bytes) {
-    detail::error_bounded_damaged("chunk " + std::to_string(i) + " of " +
-                                  std::to_string(detail::values_of_chunk<header_type>(i, values)) +
-                                  " values, bytes " + std::to_string(part.begin) + " to " +
-                                  std::to_string(part.end) + " of " + std::to_string(bytes) +
-                                  ": its blocks or neighbours say otherwise");
-  }
   /// @throws wire_error  there is no code: see merge
   std::size_t bytes_of(coder_type::outcome const& made) const {
     using enum detail::error_bounded_fault;

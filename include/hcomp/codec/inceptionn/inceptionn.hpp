@@ -114,7 +114,7 @@ class inceptionn {
   /// Reads the header alone; other bytes may follow the stream.
   /// @throws wire_error  it is none, or bytes of the stream are missing
   static inceptionn_info peek(std::span<std::byte const> in) {
-    auto const header = header_type::read(in);
+    auto const header = detail::header_of_code<header_type>(in);
     return {header.options(), static_cast<std::size_t>(header.values),
             static_cast<std::size_t>(header.bytes)};
   }
@@ -175,7 +175,7 @@ class inceptionn {
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
     detail::require_room<inceptionn>("inceptionn::", "write_chunks", values, out.size());
-    auto header = header_of(values);
+    auto header = header_type::of(options_, values);
     detail::inceptionn_given_chunks<F> const given{coder_.by_cpu, f};
     typename detail::inceptionn_given_chunks<F>::note none;
     header.bytes =
@@ -191,19 +191,6 @@ class inceptionn {
   using measure_work = detail::measure_exponents;
 
   coder_type const& coder() const { return coder_; }
-  header_type header_of(std::size_t values) const { return header_type::of(options_, values); }
-  /// @throws wire_error  a header of other options, or another length
-  void require(header_type const& header, std::size_t values) const {
-    header.require(options_, values);
-  }
-  [[noreturn]] static void refuse_chunk(std::size_t i, std::size_t values, detail::code_part part,
-                                        std::size_t bytes) {
-    detail::inceptionn_damaged("chunk " + std::to_string(i) + " of " +
-                               std::to_string(detail::values_of_chunk<header_type>(i, values)) +
-                               " values, bytes " + std::to_string(part.begin) + " to " +
-                               std::to_string(part.end) + " of " + std::to_string(bytes) +
-                               ": its tags or neighbours say otherwise");
-  }
   static std::size_t bytes_of(coder_type::outcome const& made) {
     return static_cast<std::size_t>(made.bytes);
   }

@@ -102,7 +102,7 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
                                   std::size_t values, bool is_other = false) {
     codec.check(in, values);
     auto& to = is_other ? other_ : came_;
-    std::size_t const bytes = C::header_type::read(in).bytes;
+    std::size_t const bytes = header_of_code<typename C::header_type>(in).bytes;
     copied_ = executor_->write(to.data(), in.data(), bytes);
     return {to.data(), bytes};
   }

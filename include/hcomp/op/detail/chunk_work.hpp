@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <span>
 
 namespace hcomp::detail {
 

@@ -18,6 +18,7 @@ namespace hcomp::detail {
 struct error_bounded_header {
   static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
   static constexpr std::uint8_t right_version = 1;
+  static constexpr char const* chunks_are_of = "blocks";  ///< beside values
   /// Parts of a step that `error` counts.
   static constexpr double error_parts = 4096;
   static constexpr std::uint32_t largest_error = 2049;  ///< of one rank: half a step, rounded up
@@ -67,19 +68,9 @@ struct error_bounded_header {
                           " ranks; the bound is divided by " + std::to_string(ranks));
   }
 
-  /// @throws wire_error  it cannot be one, or bytes of the stream are missing
-  static error_bounded_header read(std::span<std::byte const> in) {
-    require_whole(in.size());
-    return checked(load<error_bounded_header>(in.data()), in.size());
-  }
-  /// @throws wire_error  `given` bytes are less than a header
-  static void require_whole(std::size_t given) {
-    if (given < sizeof(error_bounded_header))
-      error_bounded_damaged(std::to_string(given) + " bytes, the header has " +
-                            std::to_string(sizeof(error_bounded_header)));
-  }
+  [[noreturn]] static void refuse(std::string const& text) { error_bounded_damaged(text); }
   /// @param given  bytes of what this is the header of
-  /// @throws wire_error  as read
+  /// @throws wire_error  it cannot be one, or bytes of the code are missing
   static error_bounded_header checked(error_bounded_header const& header, std::size_t given) {
     if (header.magic != right_magic || header.version != right_version)
       error_bounded_damaged("begins with " + std::to_string(header.magic) + ", version " +

@@ -23,6 +23,7 @@ namespace hcomp::detail {
 struct inceptionn_header {
   static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
   static constexpr std::uint8_t right_version = 1;
+  static constexpr char const* chunks_are_of = "tags";  ///< beside values
   static constexpr std::size_t chunk_values = inceptionn_chunk_values;
   static constexpr std::size_t slot_bytes = inceptionn_chunk_values * sizeof(float);
   static constexpr std::size_t max_values = 1'000'000 * inceptionn_chunk_values;
@@ -61,19 +62,9 @@ struct inceptionn_header {
             0};
   }
 
-  /// @throws wire_error  it cannot be one, or bytes of the stream are missing
-  static inceptionn_header read(std::span<std::byte const> in) {
-    require_whole(in.size());
-    return checked(load<inceptionn_header>(in.data()), in.size());
-  }
-  /// @throws wire_error  `given` bytes are less than a header
-  static void require_whole(std::size_t given) {
-    if (given < sizeof(inceptionn_header))
-      inceptionn_damaged(std::to_string(given) + " bytes, the header has " +
-                         std::to_string(sizeof(inceptionn_header)));
-  }
+  [[noreturn]] static void refuse(std::string const& text) { inceptionn_damaged(text); }
   /// @param given  bytes of what this is the header of
-  /// @throws wire_error  as read
+  /// @throws wire_error  it cannot be one, or bytes of the code are missing
   static inceptionn_header checked(inceptionn_header const& header, std::size_t given) {
     if (header.magic != right_magic || header.version != right_version)
       inceptionn_damaged("begins with " + std::to_string(header.magic) + ", version " +
