@@ -111,7 +111,7 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
     if (!codec.row->measure) continue;
     auto const& link = it.by.costs.link(transport_name, transport);
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
-    if (cost.goes_with(how.kind))
+    if (cost.algorithms.contains(how.kind))
       list.back()->predicted_seconds =
           hcomp::predicted_seconds(how, transport.size(), it.values, cost, link);
   }

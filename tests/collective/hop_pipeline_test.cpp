@@ -36,7 +36,7 @@ class integer_handler final : public detail::segment_handler {
   std::span<std::byte> inbox(std::size_t h, block_range segment) override {
     return std::as_writable_bytes(part(in_[h], segment));
   }
-  void expect(block_range segment) override {
+  void expect(std::size_t, block_range segment) override {
     expected_ = segment;
     ++expected;
   }
@@ -127,8 +127,8 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
             watching_transport watched(inner);
             any_transport transport(watched);
             auto const plan = make_schedule(algorithm::from(name), inner.rank(), ranks);
-            auto const cut = [&](block_range chunks) {
-              auto const all = plan.blocks_of(chunks, blocks);
+            auto const cut = [&](block_range parts) {
+              auto const all = plan.blocks_of(parts, blocks);
               std::vector<block_range> segments;
               for (std::size_t first = all.first; first < all.end(); first += most)
                 segments.push_back({first, std::min(most, all.end() - first)});
@@ -143,8 +143,8 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
               std::fill(code.begin(), code.end(), step << 6 * inner.rank());
               report figures;
               integer_handler adding(code, plan.reduce, true), keeping(code, plan.gather, false);
-              reduce.walk(adding, figures);
-              if (!plan.reduces_all) gather.walk(keeping, figures);
+              reduce.walk(adding, &figures);
+              if (!plan.reduces_all) gather.walk(keeping, &figures);
               std::size_t segments = 0;
               for (hop const& h : plan.reduce) segments += cut(h.receive).size();
               auto& bad = wrong[static_cast<std::size_t>(inner.rank())];

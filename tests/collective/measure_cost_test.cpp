@@ -98,8 +98,8 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
     CHECK(coarse.encode > 0);
     CHECK((coarse.merge > 0) == (ranks > 1));
     CHECK(coarse.decode > 0);
-    CHECK(coarse.goes_with(algorithm_kind::ring));
-    CHECK(!coarse.goes_with(algorithm_kind::doubling));
+    CHECK(coarse.algorithms.contains(algorithm_kind::ring));
+    CHECK(!coarse.algorithms.contains(algorithm_kind::doubling));
   }
 }
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/ring.hpp>
@@ -13,7 +14,7 @@ using namespace hcomp;
 
 namespace {
 
-/// How often each rank's values are in one chunk of one rank.
+/// How often each rank's values are in one part of one rank.
 using contributions = std::vector<int>;
 
 std::vector<schedule> schedules_of(algorithm const& how, int size) {
@@ -26,7 +27,7 @@ std::vector<hop> const& hops_of(schedule const& s, bool gather) {
   return gather ? s.gather : s.reduce;
 }
 
-/// What all ranks' hops, made at the same time, turn the chunks into: [rank][chunk].
+/// What all ranks' hops, made at the same time, turn the parts into: [rank][part].
 std::vector<std::vector<contributions>> played(std::vector<schedule> const& all, bool gather,
                                                std::vector<std::vector<contributions>> state) {
   for (std::size_t h = 0; h < hops_of(all[0], gather).size(); ++h) {
@@ -34,9 +35,9 @@ std::vector<std::vector<contributions>> played(std::vector<schedule> const& all,
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       auto const& hop = hops_of(all[rank], gather)[h];
       auto const& sent = before[static_cast<std::size_t>(hop.from)];
-      for (std::size_t chunk = hop.receive.first; chunk < hop.receive.end(); ++chunk)
+      for (std::size_t part = hop.receive.first; part < hop.receive.end(); ++part)
         for (std::size_t i = 0; i < all.size(); ++i)
-          state[rank][chunk][i] = sent[chunk][i] + (gather ? 0 : before[rank][chunk][i]);
+          state[rank][part][i] = sent[part][i] + (gather ? 0 : before[rank][part][i]);
     }
   }
   return state;
@@ -48,7 +49,7 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
   CAPTURE(size);
   auto const all = schedules_of(how, size);
   auto const ranks = static_cast<std::size_t>(size);
-  auto const chunks = static_cast<std::size_t>(all[0].chunks);
+  auto const parts = static_cast<std::size_t>(all[0].parts);
 
   for (bool const gather : {false, true})
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -59,7 +60,7 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
       for (std::size_t h = 0; h < mine.size(); ++h) {
         CAPTURE(h);
         REQUIRE(mine[h].from != static_cast<int>(rank));
-        REQUIRE(mine[h].receive.end() <= chunks);
+        REQUIRE(mine[h].receive.end() <= parts);
         // What I receive is what the peer sends me at the same hop. With one message per pair and
         // hop this is also the order of the messages of every pair.
         auto const& peer = hops_of(all[static_cast<std::size_t>(mine[h].from)], gather);
@@ -70,13 +71,13 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
     }
 
   std::vector<std::vector<contributions>> state(
-      ranks, std::vector<contributions>(chunks, contributions(ranks, 0)));
+      ranks, std::vector<contributions>(parts, contributions(ranks, 0)));
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    for (auto& chunk : state[rank]) chunk[rank] = 1;
+    for (auto& part : state[rank]) part[rank] = 1;
   contributions const everybody_once(ranks, 1);
 
   state = played(all, false, state);
-  std::vector<int> owners(chunks, 0);
+  std::vector<int> owners(parts, 0);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     CAPTURE(rank);
     REQUIRE(all[rank].rank == static_cast<int>(rank));
@@ -86,11 +87,11 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
       ++owners[c];
     }
   }
-  REQUIRE(owners == std::vector<int>(chunks, 1));
+  REQUIRE(owners == std::vector<int>(parts, 1));
 
   state = played(all, true, state);
   for (auto const& of_rank : state)
-    for (auto const& chunk : of_rank) REQUIRE(chunk == everybody_once);
+    for (auto const& part : of_rank) REQUIRE(part == everybody_once);
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ TEST_CASE("ring: what I receive is what my predecessor sends") {
       }
 }
 
-TEST_CASE("ring: every rank's values reach every chunk once, and every chunk every rank") {
+TEST_CASE("ring: every rank's values reach every part once, and every part every rank") {
   for (int size = 1; size <= 32; ++size)
     check_schedule(algorithm::from("ring"), size, static_cast<std::size_t>(size - 1));
 }
@@ -124,7 +125,7 @@ TEST_CASE("ring: a rank talks to its two neighbours only") {
         }
 }
 
-TEST_CASE("direct: every rank's values reach every chunk once, and every chunk every rank") {
+TEST_CASE("direct: every rank's values reach every part once, and every part every rank") {
   for (int size = 1; size <= 32; ++size)
     check_schedule(algorithm::from("direct"), size, static_cast<std::size_t>(size - 1));
 }
@@ -135,7 +136,7 @@ TEST_CASE("aggregator: rank 0 hears from all others in their order, and answers 
       CAPTURE(size);
       CAPTURE(s.rank);
       block_range const all{0, 1}, nothing{};
-      REQUIRE(s.chunks == 1);
+      REQUIRE(s.parts == 1);
       REQUIRE(s.owned == (s.rank == 0 ? all : nothing));
       for (bool const gather : {false, true}) {
         auto const& hops = hops_of(s, gather);
@@ -162,7 +163,7 @@ TEST_CASE("direct: a rank that has not received anything yet can send everything
     }
 }
 
-TEST_CASE("torus: every rank's values reach every chunk once, and every chunk every rank") {
+TEST_CASE("torus: every rank's values reach every part once, and every part every rank") {
   for (int rows = 1; rows <= 8; ++rows)
     for (int columns = 1; columns <= 8; ++columns)
       check_schedule({algorithm_kind::torus, rows, columns}, rows * columns,
@@ -231,7 +232,7 @@ TEST_CASE("torus: without a shape it is the squarest one") {
   }
 }
 
-TEST_CASE("every schedule sends every chunk once per phase and hop-to-owner, as the ring does") {
+TEST_CASE("every schedule sends every part once per phase and hop-to-owner, as the ring does") {
   // bandwidth: over all ranks, each phase moves size - 1 times the whole vector
   for (std::string const name : {"ring", "direct", "torus"})
     for (int size = 1; size <= 12; ++size)
@@ -242,28 +243,45 @@ TEST_CASE("every schedule sends every chunk once per phase and hop-to-owner, as 
         auto const all = schedules_of(algorithm::from(name), size);
         for (auto const& s : all)
           for (auto const& hop : hops_of(s, gather)) moved += hop.send.count;
-        REQUIRE(moved == static_cast<std::size_t>((size - 1) * all[0].chunks));
+        REQUIRE(moved == static_cast<std::size_t>((size - 1) * all[0].parts));
       }
 }
 
-TEST_CASE("schedule: chunks cut any number of blocks without gap or overlap, evenly") {
+TEST_CASE("schedule: parts cut any number of blocks without gap or overlap, evenly") {
   for (int size = 1; size <= 9; ++size)
     for (std::size_t blocks : {0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 1000}) {
       CAPTURE(size);
       CAPTURE(blocks);
       auto const s = make_schedule(algorithm::from("ring"), 0, size);
       std::size_t end = 0;
-      for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(s.chunks); ++chunk) {
-        auto const range = s.blocks_of({chunk, 1}, blocks);
+      for (std::size_t part = 0; part < static_cast<std::size_t>(s.parts); ++part) {
+        auto const range = s.blocks_of({part, 1}, blocks);
         REQUIRE(range.first == end);
         end = range.end();
         auto const floor = blocks / static_cast<std::size_t>(size);
         REQUIRE((range.count == floor || range.count == floor + 1));
       }
       REQUIRE(end == blocks);
-      REQUIRE(s.blocks_of({0, static_cast<std::size_t>(s.chunks)}, blocks) ==
+      REQUIRE(s.blocks_of({0, static_cast<std::size_t>(s.parts)}, blocks) ==
               block_range{0, blocks});
     }
+}
+
+TEST_CASE("every algorithm with a schedule: rank 0 or 1 makes as many hops as any") {
+  for (auto const& row : detail::algorithm_rows) {
+    algorithm const how{row.kind};
+    CHECK(algorithm::from(row.name) == how);
+    CHECK(how.merges() == algorithm_set::merging().contains(row.kind));
+    for (int size = 1; how.merges() && size <= 64; ++size) {
+      CAPTURE(how.name());
+      CAPTURE(size);
+      std::size_t most = 0;
+      for (auto const& s : schedules_of(how, size))
+        most = std::max(most, s.reduce.size() + s.gather.size());
+      auto const longest = detail::longest_schedule(how, size);
+      REQUIRE(longest.reduce.size() + longest.gather.size() == most);
+    }
+  }
 }
 
 TEST_CASE("make_schedule: the owner algorithm and a torus that does not fit are refused") {

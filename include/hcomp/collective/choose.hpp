@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
@@ -26,13 +25,12 @@ inline std::vector<std::string> full_precision_codecs() { return {"identity"}; }
 inline std::vector<std::string> half_precision_codecs() {
   return {"identity", "float_cast:fp16", "float_cast:bf16"};
 }
-/// Ring, torus, direct, doubling and, for codecs that it suits, owner.
+/// All that somebody might choose for their speed; owner is for codecs that it suits.
 inline std::vector<algorithm> all_algorithms() {
-  return {{algorithm_kind::ring},
-          {algorithm_kind::torus},
-          {algorithm_kind::direct},
-          {algorithm_kind::doubling},
-          {algorithm_kind::owner}};
+  std::vector<algorithm> all;
+  for (auto const& row : detail::algorithm_rows)
+    if (!row.is_baseline) all.push_back({row.kind});
+  return all;
 }
 
 /// What a choice is made among. A codec that loses something must be allowed by name.
@@ -70,8 +68,7 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
-      if (!cost.goes_with(how.kind) ||
-          (how.kind == algorithm_kind::owner && ranks > static_cast<int>(detail::max_owner_ranks)))
+      if (!cost.algorithms.contains(how.kind) || ranks > detail::facts_of(how.kind).most_ranks)
         continue;
       ways.push_back(
           {codec, how.fitted(ranks), predict(how, ranks, values, cost, costs.link, options)});

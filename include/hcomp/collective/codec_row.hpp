@@ -71,14 +71,10 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
 codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
-  using enum algorithm_kind;
   if (!HomomorphicSum<C>) facts.takes_feedback = false;
   if (facts.algorithms.empty()) {
-    facts.algorithms = {ring, torus, direct};
-    if (!VariableRate<C>) facts.algorithms.push_back(doubling);
-    if constexpr (HomomorphicSum<C>)
-      if (OneRanksBit<C>) facts.algorithms.push_back(owner);
-    facts.algorithms.push_back(aggregator);
+    detail::algorithms_of<C>().for_each(
+        [&](algorithm_kind kind) { facts.algorithms.push_back(kind); });
     auto const usual = std::ranges::find(facts.algorithms, detail::usual_algorithm<C>);
     std::rotate(facts.algorithms.begin(), usual, usual + 1);
   }

@@ -11,6 +11,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/codec_algorithms.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <stdexcept>
@@ -51,8 +52,7 @@ struct codec_cost {
   int lane_bits = 0;  ///< of a value in memory; 0: blocks travel as they are
   int one_bits = 0;   ///< of one rank's value on its way
   int sum_step = 0;   ///< a sum of n ranks has bit_width(n * sum_step) bits there
-  /// That it can be summed by: the sum of 1 << algorithm_kind.
-  std::uint32_t algorithms = ~(1u << static_cast<int>(algorithm_kind::owner));
+  algorithm_set algorithms = algorithm_set::merging();  ///< that it can be summed by
   std::size_t block_values = 1;      ///< of a full block
   std::size_t block_bytes = 4;       ///< of a full block, its header included
   std::size_t header_bytes = 0;      ///< of these
@@ -60,9 +60,6 @@ struct codec_cost {
   std::size_t statistics_bytes = 0;  ///< Calibrated: of a full block, which the ranks agree on
   std::size_t value_bytes = 4;       ///< of the vector
 
-  bool goes_with(algorithm_kind kind) const {
-    return (algorithms >> static_cast<int>(kind) & 1u) != 0;
-  }
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
   }
@@ -113,7 +110,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
     cost.one_bits = codec.narrow_bits(1);
     cost.sum_step = codec.granularity();
   }
-  if constexpr (OneRanksBit<C>) cost.algorithms = ~0u;
+  cost.algorithms = detail::algorithms_of<C>();
   cost.value_bytes = sizeof(typename C::value_type);
   return cost;
 }

@@ -115,7 +115,7 @@ template <class V, Transport T, Executor E> class marsit {
     return rounded;
   }
   static plan_options exact_options(plan_options options) {
-    if (options.how.kind == algorithm_kind::owner) options.how = {};
+    if (!options.how.merges()) options.how = {};
     return options;
   }
 

@@ -20,7 +20,7 @@ struct plan_options {
   /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send, and for
   /// a tenth of what encoding takes more to do.
   bool narrow = true;
-  std::size_t segment_bytes = 256 * 1024;  ///< chunks travel in pieces of about this size
+  std::size_t segment_bytes = 256 * 1024;  ///< parts travel in pieces of about this size
   /// An x of so many bytes is decoded while its last parts arrive. Not with checksums, which
   /// promise more; see plan::all_reduce.
   std::size_t decode_on_arrival_bytes = std::size_t{4} << 20;

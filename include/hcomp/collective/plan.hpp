@@ -10,6 +10,7 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/codec_algorithms.hpp>
 #include <hcomp/collective/detail/codec_streams.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
 #include <hcomp/collective/detail/owner_engine.hpp>
@@ -47,17 +48,12 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using engine = sum_engine;
   template <class F> using values = codec_values<C, E, F>;
 
-  /// @throws std::invalid_argument  no such algorithm for this codec
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    if (options.how.kind != algorithm_kind::owner)
-      return std::make_unique<block_engine>(of.settings(), of, transport, options);
     if constexpr (OneRanksBit<C>)
-      return std::make_unique<owner_engine<E>>(of.settings(), transport, of.executor(), options);
-    throw std::invalid_argument(
-        error_text({"plan: codec '", C::name,
-                    "' has no algorithm 'owner'; it has: ring, torus, direct, "
-                    "doubling, aggregator"}));
+      if (!options.how.merges())
+        return std::make_unique<owner_engine<E>>(of.settings(), transport, of.executor(), options);
+    return std::make_unique<block_engine>(of.settings(), of, transport, options);
   }
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {
@@ -71,11 +67,6 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
   }
 };
 
-/// The algorithm of a plan without options.
-template <class C>
-inline constexpr algorithm_kind usual_algorithm =
-    SkipsZeros<C> ? algorithm_kind::direct : algorithm_kind::ring;
-
 }  // namespace detail
 
 /// Everything that sums vectors of one size with one codec over one transport: schedule, layout and
@@ -86,7 +77,7 @@ inline constexpr algorithm_kind usual_algorithm =
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks.
-/// Memory: the code and two of its chunks, in the executor's memory space; with options.narrow and
+/// Memory: the code and two of its parts, in the executor's memory space; with options.narrow and
 /// a codec that is Narrowable as much again.
 ///
 /// A plan without options goes by the usual algorithm of its codec: direct if the codec SkipsZeros,
@@ -106,7 +97,7 @@ inline constexpr algorithm_kind usual_algorithm =
 /// - On a device messages are in the host's memory: what
 ///   crosses the bus is codes. The host checks what came, and waits for every code that has to
 ///   leave: segments of some MiB are better than the small ones that suit a host.
-/// - Memory: the longest code of the vector, those of two chunks, and with algorithm direct or
+/// - Memory: the longest code of the vector, those of two parts, and with algorithm direct or
 ///   aggregator, unless the codec adds codes, the vector; on a device the codes as E::staging, and
 ///   in its own memory the vector, where it is needed, and three segments, or four where codes are
 ///   added to codes.
@@ -136,7 +127,7 @@ template <Summable C, Transport T, Executor E> class plan {
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {.how = {detail::usual_algorithm<C>}})
       : transport_(transport),
-        work_(codec, values, transport.size(), executor, options),
+        work_(codec, values, transport.size(), executor, checked(options)),
         engine_(parts::make(work_, transport_, options)) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
@@ -163,9 +154,7 @@ template <Summable C, Transport T, Executor E> class plan {
   /// with algorithm owner every rank owns all values, with aggregator rank 0 does, unless the codec
   /// SkipsZeros.
   std::size_t part_unit() const {
-    auto const kind = options().how.kind;
-    if (!SkipsZeros<C> && (kind == algorithm_kind::owner || kind == algorithm_kind::aggregator))
-      return 0;
+    if (!SkipsZeros<C> && !options().how.shares_the_sum()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
@@ -245,6 +234,10 @@ template <Summable C, Transport T, Executor E> class plan {
   }
 
  private:
+  static plan_options const& checked(plan_options const& options) {
+    detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.how);
+    return options;
+  }
   code_layout const& layout() const { return work_.layout(); }
   template <class F>
   detail::call_arguments arguments(std::span<value_type> x, F const& feedback) const {

@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Who sends which chunk at which hop of a ring: arithmetic only, no communication.
+/// Who sends which part at which hop of a ring: arithmetic only, no communication.
 
 namespace hcomp {
 
-/// The view of one rank on a ring of `size` ranks. Chunks are numbered like ranks.
+/// The view of one rank on a ring of `size` ranks. Parts are numbered like ranks.
 ///
-/// After `hops()` hops of the reduce-scatter this rank owns the finished chunk `owned()`; the
+/// After `hops()` hops of the reduce-scatter this rank owns the finished part `owned()`; the
 /// all-gather starts from there.
 /// Source: P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69 (2009) 117-124.
 struct ring {
@@ -18,11 +18,11 @@ struct ring {
   constexpr int hops() const { return size - 1; }
   constexpr int owned() const { return (rank + 1) % size; }
 
-  /// Chunk sent, and chunk received and added, at hop `h` of the reduce-scatter.
+  /// Part sent, and part received and added, at hop `h` of the reduce-scatter.
   constexpr int reduce_send(int h) const { return (rank + size - h) % size; }
   constexpr int reduce_recv(int h) const { return (rank + 2 * size - h - 1) % size; }
 
-  /// Chunk sent, and chunk received and kept, at hop `h` of the all-gather.
+  /// Part sent, and part received and kept, at hop `h` of the all-gather.
   constexpr int gather_send(int h) const { return (rank + size + 1 - h) % size; }
   constexpr int gather_recv(int h) const { return (rank + size - h) % size; }
 };

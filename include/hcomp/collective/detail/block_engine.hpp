@@ -116,7 +116,7 @@ class block_engine final : public sum_engine {
     for (hop const& h : schedule_.reduce) most = std::max(most, layout_.bytes(blocks(h.receive)));
     return most;
   }
-  /// Received chunks of two hops. If blocks travel narrow, as much again as they arrive, and a
+  /// Received parts of two hops. If blocks travel narrow, as much again as they arrive, and a
   /// whole code as it leaves.
   std::size_t scratch_bytes() const {
     return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
@@ -138,11 +138,11 @@ class block_engine final : public sum_engine {
     return memory_.data() + rounded(layout_.bytes()) + 4 * incoming_bytes_ +
            layout_.offset(range.first);
   }
-  block_range blocks(block_range chunks) const {
-    return schedule_.blocks_of(chunks, layout_.blocks());
+  block_range blocks(block_range parts) const {
+    return schedule_.blocks_of(parts, layout_.blocks());
   }
-  std::vector<block_range> segments(block_range chunks) const {
-    block_range const all = blocks(chunks);
+  std::vector<block_range> segments(block_range parts) const {
+    block_range const all = blocks(parts);
     std::size_t const most = layout_.blocks_per(options().segment_bytes);
     std::vector<block_range> cut;
     for (std::size_t first = all.first; first < all.end(); first += most)
@@ -152,7 +152,7 @@ class block_engine final : public sum_engine {
   /// For hop_pipeline, which is compiled once for it.
   struct cutter {
     block_engine const& engine;
-    auto operator()(block_range chunks) const { return engine.segments(chunks); }
+    auto operator()(block_range parts) const { return engine.segments(parts); }
   };
 
   // ---- what is done with blocks -------------------------------------------------------------
@@ -225,7 +225,7 @@ class block_engine final : public sum_engine {
       return {engine.is_narrow_ ? engine.received_narrow(h, segment) : engine.received(h, segment),
               engine.layout_.bytes(segment)};
     }
-    void expect(block_range segment) override { engine.encode_what_is_not(segment, it); }
+    void expect(std::size_t, block_range segment) override { engine.encode_what_is_not(segment, it); }
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       hop const& now = engine.schedule_.reduce[h];
       engine.require_length(now, h, segment, bytes);
@@ -261,7 +261,8 @@ class block_engine final : public sum_engine {
       return {engine.is_narrow_ ? engine.outbox(segment) : engine.code(segment),
               engine.layout_.bytes(segment)};
     }
-    void expect(block_range) override {
+    void expect(std::size_t, block_range) override { do_meanwhile(); }
+    void do_meanwhile() {
       if (is_first) meanwhile();
       is_first = false;
     }
@@ -274,22 +275,22 @@ class block_engine final : public sum_engine {
     void passed_on(block_range segment) override { arrived(segment); }
   };
 
-  /// Adds up the chunks; afterwards this rank holds its finished chunks in the code.
+  /// Adds up the parts; afterwards this rank holds its finished parts in the code.
   void reduce(one_call const& it) {
     encoded_.assign(layout_.blocks(), 0);
     forget_narrow_messages();
     reduction_walk walk(*this, it);
-    reduce_.walk(walk, it.figures);
+    reduce_.walk(walk, &it.figures);
     encode_what_is_not(layout_.all(), it);  // a rank alone makes no hops
   }
 
-  /// Gives finished chunks to all ranks.
+  /// Gives finished parts to all ranks.
   template <class Meanwhile, class Arrived>
   void spread(one_call const& it, Meanwhile const& meanwhile, Arrived const& arrived) {
     forget_narrow_messages();
     spreading_walk walk(*this, it.figures, meanwhile, arrived);
-    gather_.walk(walk, it.figures);
-    walk.expect({});  // of a walk without hops
+    gather_.walk(walk, &it.figures);
+    walk.do_meanwhile();  // of a walk without hops
   }
   void spread(one_call const& it) {
     spread(

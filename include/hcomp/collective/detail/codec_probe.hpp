@@ -177,9 +177,8 @@ struct codec_probe {
   }
 
   /// The size is that of the longest code that was made.
-  codec_cost of_streams(stream_engine_settings const& made_for, stream_work& work,
-                        stream_values& x) const {
-    using enum algorithm_kind;
+  codec_cost of_streams(algorithm_set algorithms, stream_engine_settings const& made_for,
+                        stream_work& work, stream_values& x) const {
     value_range const all{0, values};
     std::size_t const room = work.capacity(values);
     auto const code = work.allocate(room), sum = work.allocate(room);
@@ -205,8 +204,8 @@ struct codec_probe {
     cost.block_values = 1024;
     cost.block_bytes = std::max<std::size_t>(1, (longest * 1024 + values - 1) / values);
     cost.block_unit = made_for.layout.block_values;
-    cost.algorithms = 1u << static_cast<int>(ring) | 1u << static_cast<int>(torus) |
-                      1u << static_cast<int>(direct);
+    cost.algorithms = algorithms;
+    cost.algorithms.remove(algorithm_kind::aggregator);  // it answers uncompressed, see stream_engine
     return cost;
   }
 };
@@ -248,7 +247,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
         probe.selection(cost, layout, executor, code.data());
     return cost;
   } else {
-    return probe.of_streams(work.settings(), work, of_x);
+    return probe.of_streams(algorithms_of<C>(), work.settings(), work, of_x);
   }
 }
 

@@ -23,7 +23,7 @@ class segment_handler {
   /// Where the message of a segment is received, and how long it is at most.
   virtual std::span<std::byte> inbox(std::size_t h, block_range segment) = 0;
   /// Called while the segment is on its way here.
-  virtual void expect(block_range /*segment*/) {}
+  virtual void expect(std::size_t /*h*/, block_range /*segment*/) {}
   /// Called when `bytes` bytes of the segment's message have come.
   virtual void arrive(std::size_t h, block_range segment, std::size_t bytes) = 0;
   /// Called when the segment is on its way to the next rank, if it goes there.
@@ -32,6 +32,21 @@ class segment_handler {
  protected:
   ~segment_handler() = default;
 };
+
+/// True if no hop sends what an earlier one has changed, or changes itself what it sends. Of what
+/// replaces parts even a later change counts.
+[[gnu::cold]] inline bool depend_on_nothing(std::vector<hop> const& hops) {
+  std::size_t parts = 0;
+  for (hop const& h : hops) parts = std::max({parts, h.send.end(), h.receive.end()});
+  std::vector<std::size_t> changed_at(parts, hops.size());  // first hop that matters
+  for (std::size_t h = hops.size(); h-- > 0;)
+    for (std::size_t part = hops[h].receive.first; part < hops[h].receive.end(); ++part)
+      changed_at[part] = hops[h].adds ? std::min(changed_at[part], h) : 0;
+  for (std::size_t h = 0; h < hops.size(); ++h)
+    for (std::size_t part = hops[h].send.first; part < hops[h].send.end(); ++part)
+      if (changed_at[part] <= h) return false;
+  return true;
+}
 
 /// One half of a schedule, reduce-scatter or all-gather, cut into segments.
 ///
@@ -42,12 +57,12 @@ class segment_handler {
 /// first walk nothing is allocated.
 class hop_pipeline {
  public:
-  /// @param cut                       (chunks) -> their segments, in order; see schedule for chunks
-  /// @param segments_end_with_chunks  no segment has blocks of two chunks; then a hop can pass on
-  ///                                  some of the chunks that the one before has received
+  /// @param cut                      (parts) -> their segments, in order; see schedule for parts
+  /// @param segments_end_with_parts  no segment has blocks of two parts; then a hop can pass on
+  ///                                 some of the parts that the one before has received
   template <class Cut>
   [[gnu::cold]] hop_pipeline(std::vector<hop> const& hops, any_transport& transport, tag_t tag,
-                             Cut const& cut, bool segments_end_with_chunks = false)
+                             Cut const& cut, bool segments_end_with_parts = false)
       : transport_(&transport), tag_(tag), sends_at_once_(depend_on_nothing(hops)) {
     for (hop const& h : hops)
       hops_.push_back({h.to, h.from, cut(h.send), cut(h.receive), h.send == h.receive, false});
@@ -55,19 +70,19 @@ class hop_pipeline {
       block_range const &received = hops[h].receive, &next = hops[h + 1].send;
       bool const is_part = received.first <= next.first && next.end() <= received.end();
       hops_[h].passes_on = !sends_at_once_ && next.count > 0 &&
-                           (segments_end_with_chunks ? is_part : next == received);
+                           (segments_end_with_parts ? is_part : next == received);
     }
   }
 
   /// True if every hop sends what no other hop has changed: all messages leave at the start.
   bool sends_at_once() const { return sends_at_once_; }
 
-  /// @param figures  gets the hops and the time spent waiting for messages
-  void walk(segment_handler& handler, report& figures) {
+  /// @param figures  gets the hops and the time spent waiting for messages; null: no clock is read
+  void walk(segment_handler& handler, report* figures) {
     for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
       list->clear();
     if (hops_.empty()) return;
-    watch_ = {};
+    if (figures) watch_ = {};
     receive_all(0, handler);
     for (std::size_t h = 0; h < (sends_at_once_ ? hops_.size() : 1); ++h)
       send_all(h, handler, figures);
@@ -77,7 +92,7 @@ class hop_pipeline {
       if (more) receive_all(h + 1, handler);
       for (std::size_t i = 0; i < now.receive.size(); ++i) {
         block_range const segment = now.receive[i];
-        aside(figures, [&] { handler.expect(segment); });
+        aside(figures, [&] { handler.expect(h, segment); });
         std::size_t const came = transport_->wait(receives_[h % 2][i]);
         if (now.exchanges) transport_->wait(sends_[h % 2][i]);
         aside(figures, [&] { handler.arrive(h, segment, came); });
@@ -87,13 +102,13 @@ class hop_pipeline {
       }
       if (!now.exchanges)
         for (auto& request : sends_[h % 2]) transport_->wait(request);
-      if (!now.send.empty()) ++figures.hops;
+      if (figures && !now.send.empty()) ++figures->hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
       if (more && !now.passes_on && !sends_at_once_) send_all(h + 1, handler, figures);
     }
     for (auto& request : early_sends_) transport_->wait(request);
-    watch_.add_to(figures.seconds_communicate);
+    if (figures) watch_.add_to(figures->seconds_communicate);
   }
 
  private:
@@ -104,16 +119,6 @@ class hop_pipeline {
     bool passes_on;  ///< the next hop sends nothing but what this one receives
   };
 
-  /// True if no hop sends what an earlier one has changed, or changes itself what it sends.
-  [[gnu::cold]] static bool depend_on_nothing(std::vector<hop> const& hops) {
-    for (std::size_t h = 0; h < hops.size(); ++h)
-      for (std::size_t i = 0; i < hops.size(); ++i) {
-        block_range const &sent = hops[h].send, &changed = hops[i].receive;
-        bool const early = i <= h || !hops[i].adds;
-        if (early && changed.first < sent.end() && sent.first < changed.end()) return false;
-      }
-    return true;
-  }
   /// @param segments  in order
   static bool contains(std::vector<block_range> const& segments, block_range const& wanted) {
     auto const found = std::lower_bound(
@@ -123,18 +128,18 @@ class hop_pipeline {
   }
 
   /// Work that keeps its own time is not counted as waiting.
-  template <class F> void aside(report& figures, F const& f) {
-    watch_.add_to(figures.seconds_communicate);
+  template <class F> void aside(report* figures, F const& f) {
+    if (figures) watch_.add_to(figures->seconds_communicate);
     f();
-    watch_.skip();
+    if (figures) watch_.skip();
   }
-  void send(std::size_t h, block_range segment, segment_handler& handler, report& figures) {
+  void send(std::size_t h, block_range segment, segment_handler& handler, report* figures) {
     std::span<std::byte const> message;
     aside(figures, [&] { message = handler.leave(h, segment); });
     (sends_at_once_ ? early_sends_ : sends_[h % 2])
         .push_back(transport_->isend(hops_[h].to, tag_, message));
   }
-  void send_all(std::size_t h, segment_handler& handler, report& figures) {
+  void send_all(std::size_t h, segment_handler& handler, report* figures) {
     for (block_range const& segment : hops_[h].send) send(h, segment, handler, figures);
   }
   void receive_all(std::size_t h, segment_handler& handler) {

@@ -31,6 +31,8 @@
 
 namespace hcomp::detail {
 
+static_assert(facts_of(algorithm_kind::owner).most_ranks == max_owner_ranks);
+
 /// Algorithm `owner`: the all-reduce of signs in one all-gather.
 ///
 /// The merged bit of a value is the bit of one rank drawn at random; with a shared seed every rank

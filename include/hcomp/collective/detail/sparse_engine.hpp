@@ -67,11 +67,10 @@ struct sparse_values {
 class sparse_engine : public engine_base {
  public:
   /// @param work  must outlive the engine, as must the transport
-  /// @throws std::invalid_argument  algorithm owner, or one that does not fit the ranks; a
-  ///                                transport that cannot reach the executor's memory
+  /// @throws std::invalid_argument  a transport that cannot reach the executor's memory
   sparse_engine(sparse_engine_settings const& made_for, sparse_work& work, any_transport& transport,
                 plan_options const& options)
-      : engine_base(made_for.codec, made_for.layout, transport, checked(options, made_for.codec),
+      : engine_base(made_for.codec, made_for.layout, transport, options,
                     made_for.space),
         work_(&work),
         is_on_device_(made_for.space == memory_space::device),
@@ -121,13 +120,6 @@ class sparse_engine : public engine_base {
   }
 
  private:
-  static plan_options const& checked(plan_options const& options, codec_terms const& codec) {
-    if (options.how.kind == algorithm_kind::owner)
-      throw std::invalid_argument("plan: codec '" + std::string(codec.name) +
-                                  "' has no algorithm 'owner'; it has: ring, torus, direct, "
-                                  "doubling, aggregator");
-    return options;
-  }
   static shard_layout shards_of(std::size_t values, any_transport const& transport) {
     return {values, static_cast<std::size_t>(transport.size()),
             static_cast<std::size_t>(transport.rank())};

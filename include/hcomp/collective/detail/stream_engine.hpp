@@ -56,8 +56,8 @@ struct stream_engine_settings {
 class stream_engine : public engine_base {
  public:
   /// @param work  must outlive the engine, as must the transport
-  /// @throws std::invalid_argument  an algorithm that does not exist for such codes, or does not fit
-  ///                                the ranks; a transport that cannot reach host memory
+  /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
+  ///                                ranks; a transport that cannot reach host memory
   stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
                 plan_options const& options)
       : engine_base(made_for.codec, made_for.layout, transport, options, memory_space::host),
@@ -65,10 +65,9 @@ class stream_engine : public engine_base {
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
         work_(&work),
-        schedule_(make_schedule(checked(options.how, made_for.codec), transport.rank(),
-                                transport.size())),
-        answers_plain_(options.how.kind == algorithm_kind::aggregator),
-        begins_(cut_chunks()),
+        schedule_(make_schedule(options.how, transport.rank(), transport.size())),
+        answers_plain_(schedule_.is_centralised),
+        begins_(cut_parts()),
         reduce_(
             schedule_.reduce, transport, options.tag, [this](auto c) { return cut(c); }, true),
         gather_(
@@ -128,13 +127,6 @@ class stream_engine : public engine_base {
   };
 
   // ---- what is agreed on --------------------------------------------------------------------
-  static algorithm const& checked(algorithm const& how, codec_terms const& codec) {
-    if (how.kind == algorithm_kind::doubling || how.kind == algorithm_kind::owner)
-      throw std::invalid_argument(
-          error_text({"plan: codec '", codec.name, "' has no algorithm '", how.name(),
-                      "'; it has: ring, torus, direct, aggregator"}));
-    return how;
-  }
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
 
   /// After the arguments of all ranks were found to be good.
@@ -167,14 +159,14 @@ class stream_engine : public engine_base {
   }
 
   // ---- where things lie ---------------------------------------------------------------------
-  /// Cuts chunks into segments; returns the first segment of every chunk, and behind the last.
-  std::vector<std::size_t> cut_chunks() {
+  /// Cuts parts into segments; returns the first segment of every part, and behind the last.
+  std::vector<std::size_t> cut_parts() {
     std::vector<std::size_t> begins;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.parts); ++c) {
       begins.push_back(blocks_.size());
-      auto const chunk = schedule_.blocks_of({c, 1}, layout_.blocks());
-      for (std::size_t b = chunk.first; b < chunk.end(); b += segment_blocks())
-        blocks_.push_back({b, std::min(segment_blocks(), chunk.end() - b)});
+      auto const part = schedule_.blocks_of({c, 1}, layout_.blocks());
+      for (std::size_t b = part.first; b < part.end(); b += segment_blocks())
+        blocks_.push_back({b, std::min(segment_blocks(), part.end() - b)});
     }
     begins.push_back(blocks_.size());
     return begins;
@@ -184,11 +176,11 @@ class stream_engine : public engine_base {
     std::size_t const run = 1024 / layout_.block_values;
     return std::max(layout_.blocks_per(options().segment_bytes) / run, std::size_t{1}) * run;
   }
-  std::vector<block_range> cut(block_range chunks) const {
-    auto const at = [&](std::size_t chunk) {
-      return blocks_.begin() + static_cast<std::ptrdiff_t>(begins_[chunk]);
+  std::vector<block_range> cut(block_range parts) const {
+    auto const at = [&](std::size_t part) {
+      return blocks_.begin() + static_cast<std::ptrdiff_t>(begins_[part]);
     };
-    return {at(chunks.first), at(chunks.end())};
+    return {at(parts.first), at(parts.end())};
   }
   /// The number of a segment.
   std::size_t index_of(block_range blocks) const {
@@ -200,7 +192,7 @@ class stream_engine : public engine_base {
 
   void allocate() {
     std::size_t place = 0, longest = 0;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.chunks); ++c) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.parts); ++c) {
       std::size_t const last = last_hop_adding_to(c);
       for (std::size_t s = begins_[c]; s < begins_[c + 1]; ++s) {
         segment one;
@@ -222,11 +214,11 @@ class stream_engine : public engine_base {
     work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0, merges_codes_ && merges_);
   }
   /// Encoded in passing there.
-  std::size_t last_hop_adding_to(std::size_t chunk) {
+  std::size_t last_hop_adding_to(std::size_t part) {
     std::size_t last = never;
     for (std::size_t h = 0; h < schedule_.reduce.size(); ++h) {
       auto const& received = schedule_.reduce[h].receive;
-      if (chunk < received.first || chunk >= received.end()) continue;
+      if (part < received.first || part >= received.end()) continue;
       merges_ |= last != never;
       adds_before_it_encodes_ |= answers_plain_ || (last != never && !merges_codes_);
       last = h;
@@ -234,10 +226,10 @@ class stream_engine : public engine_base {
     return answers_plain_ ? never : last;
   }
 
-  template <class F> void for_each_segment(block_range chunks, F const& f) const {
-    for (std::size_t s = begins_[chunks.first]; s < begins_[chunks.end()]; ++s) f(s);
+  template <class F> void for_each_segment(block_range parts, F const& f) const {
+    for (std::size_t s = begins_[parts.first]; s < begins_[parts.end()]; ++s) f(s);
   }
-  /// Calls f(segment) for the segments of this rank's chunks, or of all.
+  /// Calls f(segment) for the segments of this rank's parts, or of all.
   template <class F> void for_each_owned(F const& f) const { for_each_segment(schedule_.owned, f); }
   template <class F> void for_each(F const& f) const {
     for (std::size_t s = 0; s < segments_.size(); ++s) f(s);
@@ -438,13 +430,13 @@ class stream_engine : public engine_base {
     }
   };
 
-  /// Adds up; afterwards this rank has the sums of its chunks.
+  /// Adds up; afterwards this rank has the sums of its parts.
   void reduce(one_call const& it) {
     reduction_walk walk(*this, it);
-    reduce_.walk(walk, it.figures);
+    reduce_.walk(walk, &it.figures);
   }
 
-  /// Encodes of this rank's chunks what was not encoded in passing, and looks for NaN and infinity
+  /// Encodes of this rank's parts what was not encoded in passing, and looks for NaN and infinity
   /// there; all of x there after `start` alone.
   void finish_owned(one_call const& it) {
     for_each_owned([&](std::size_t s) {
@@ -460,7 +452,7 @@ class stream_engine : public engine_base {
     });
   }
 
-  /// This rank's chunks to all ranks, and then to x; or, of a long x, while others arrive. That
+  /// This rank's parts to all ranks, and then to x; or, of a long x, while others arrive. That
   /// what was added up is sound is known before.
   void spread(one_call const& it, reduction result, std::uint32_t weight) {
     finish_owned(it);
@@ -474,7 +466,7 @@ class stream_engine : public engine_base {
         work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
     };
     spreading_walk walk(*this, it, weight, use);
-    gather_.walk(walk, it.figures);
+    gather_.walk(walk, &it.figures);
     walk.use_owned();
     finish(weight, it.figures);
     if (on_arrival) return;
@@ -491,7 +483,7 @@ class stream_engine : public engine_base {
   bool merges_ = false, adds_before_it_encodes_ = false;
 
   std::vector<block_range> blocks_;  ///< of the segments
-  std::vector<std::size_t> begins_;  ///< first segment of every chunk, and behind the last
+  std::vector<std::size_t> begins_;  ///< first segment of every part, and behind the last
   hop_pipeline reduce_, gather_;
   std::vector<segment> segments_;
   std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
