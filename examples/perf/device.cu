@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/detail/builtin_rows.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
+
 #include "../support/command_line.hpp"
 #include "../support/gnuplot.hpp"
 #include "advice.hpp"

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <hcomp/collective/codec_rows.hpp>
 #include <hcomp/hcomp.hpp>
 #include <optional>
 #include <stdexcept>
@@ -9,7 +10,6 @@
 #include "aggregated.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
-#include "rows.hpp"
 #include "synchronizers.hpp"
 
 namespace train {

@@ -10,6 +10,7 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/detail/builtin_rows.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>
 #include <hcomp/collective/plan.hpp>

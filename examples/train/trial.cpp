@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <hcomp/collective/codec_rows.hpp>
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
-#include "rows.hpp"
 
 namespace train {
 namespace {

@@ -13,6 +13,7 @@
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/row_of.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>

@@ -25,6 +25,7 @@
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/automatic.hpp>
 #include <hcomp/collective/automatic_options.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/marsit.hpp>

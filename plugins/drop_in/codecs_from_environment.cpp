@@ -1,8 +1,8 @@
 #include <cstdlib>
 #include <hcomp/codec_library.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <stdexcept>
 
-#include "rows.hpp"
 #include "settings.hpp"
 
 namespace hcomp::drop_in {

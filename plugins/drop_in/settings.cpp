@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <hcomp/collective/codec_rows.hpp>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -11,7 +12,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "rows.hpp"
 
 namespace hcomp::drop_in {
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/half.hpp>
@@ -18,7 +19,6 @@
 #include <span>
 #include <vector>
 
-#include "rows.hpp"
 #include "settings.hpp"
 
 namespace hcomp::drop_in {

@@ -1,9 +1,9 @@
 #include "codec_table.hpp"
 
-#include <drop_in/rows.hpp>
 #include <drop_in/settings.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

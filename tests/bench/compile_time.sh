@@ -17,12 +17,12 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 TIMEFORMAT='%U %S'
 
-# measure <what> <compiler option>: of the program on standard input
+# measure <what> <compiler option>...: of the program on standard input
 measure() {
   cat >"$folder/program.cpp"
   local best="" used
   for _ in 1 2 3; do
-    used=$({ time "${CXX:-g++}" -std=c++20 "-I$include" "$2" -c "$folder/program.cpp" \
+    used=$({ time "${CXX:-g++}" -std=c++20 "-I$include" "${@:2}" -c "$folder/program.cpp" \
       -o "$folder/program.o" >&2; } 2>&1) || {
       echo "compile_time: '$1' does not compile:" >&2
       echo "$used" >&2
@@ -30,7 +30,7 @@ measure() {
     }
     best=$(awk -v best="$best" '{ t = $1 + $2; print (best == "" || t < best) ? t : best }' <<<"$used")
   done
-  printf '%-52s %6.2f s\n' "$1" "$best"
+  printf '%-62s %6.2f s\n' "$1" "$best"
 }
 
 # with_plans <declarations>: a program that makes these plans over threads and uses each once
@@ -44,14 +44,21 @@ one='hcomp::plan signs(x.size(), hcomp::sign<>{}, transport, executor); signs.al
 thc='hcomp::plan levels(x.size(), hcomp::thc<>{}, transport, executor); levels.all_reduce(x);'
 half='hcomp::plan halves(x.size(), hcomp::float_cast<hcomp::float16>{}, transport, executor); halves.all_reduce(x);'
 named='auto plan = hcomp::make_plan<float>("sign", x.size(), transport, executor); plan.all_reduce(x);'
-any='hcomp::automatic_plan<float> plan(x.size(), transport, executor); plan.all_reduce(x);'
+few='hcomp::automatic_plan<float> plan(x.size(), transport, executor); plan.all_reduce(x);'
+any='hcomp::automatic_plan<float> plan(x.size(), transport, executor, {}, hcomp::codec_rows<float>()); plan.all_reduce(x);'
 
 {
   printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \
     memory mutex optional span stdexcept string thread tuple variant vector
 } | measure 'the standard library alone, -O2' -O2
 echo '#include <hcomp/hcomp.hpp>' | measure '#include <hcomp/hcomp.hpp>, -O2' -O2
-with_plans "$one" | measure 'one plan (sign), -O2' -O2
-with_plans "$one $thc $half" | measure 'three plans (sign, thc, fp16), -O2' -O2
-with_plans "$any" | measure 'automatic_plan, -O2' -O2
-with_plans "$named" | measure 'make_plan, -O2' -O2
+# with_plans once with headers alone, and once as hcomp::compiled has it
+both() {
+  with_plans "$2" | measure "$1, -O2" -O2
+  with_plans "$2" | measure "$1, -O2, with hcomp::compiled" -O2 -DHCOMP_COMPILED
+}
+both 'one plan (sign)' "$one"
+both 'three plans (sign, thc, fp16)' "$one $thc $half"
+both 'automatic_plan' "$few"
+both 'automatic_plan of all codecs' "$any"
+both 'make_plan' "$named"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/automatic.hpp>
 #include <hcomp/collective/make_plan.hpp>

@@ -74,7 +74,7 @@ TEST_CASE("codec_library: where a name is taken nothing is added") {
   auto const found = codec_library::from(folder + "/libtaken_name.so");
   codec_table<float> floats({});
   codec_table<double> doubles({});
-  doubles.add(detail::builtin_rows<double>().at(3));  // sign
+  doubles.add(codec_rows<double>().at("sign"));
   CHECK_THROWS_WITH_AS(found.add_to(floats, doubles), "there is a codec 'sign' already",
                        std::invalid_argument);
   CHECK(floats.names().empty());

@@ -2,220 +2,19 @@
 /// @file
 /// Plans by the name of their codec.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/float_cast/float_cast.hpp>
-#include <hcomp/codec/float_cast/identity.hpp>
-#include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
-#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <hcomp/collective/options.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
-#include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
-#include <limits>
-#include <memory>
-#include <stdexcept>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
-#include <vector>
 
 namespace hcomp {
-namespace detail {
-
-inline codec_key magnitude_key() {
-  using enum codec_key::kind;
-  return {"magnitude",
-          real,
-          std::numeric_limits<float>::min(),
-          std::numeric_limits<float>::max(),
-          1,
-          "what a sign is worth"};
-}
-inline std::vector<codec_key> thc_keys() {
-  using enum codec_key::kind;
-  thc_options const usual;
-  return {
-      {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
-      {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
-      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of values beyond the levels"},
-      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
-      {"unbiased", yes_no, 0, 1, usual.unbiased ? 1.0 : 0.0, "divided by what truncation leaves"}};
-}
-inline thc_options thc_options_of(codec_settings const& s) {
-  return {.bits = s.whole("bits"),
-          .granularity = s.whole("granularity"),
-          .truncation = s["truncation"],
-          .transform = s.whole("transform"),
-          .unbiased = s.yes("unbiased")};
-}
-
-inline inceptionn inceptionn_of(codec_settings const& s) {
-  return inceptionn(
-      {.bound_exponent = s.whole("E"),
-       .prescale = s.whole("prescale"),
-       .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
-       .fitted = s.yes("fitted")});
-}
-inline error_bounded error_bounded_of(codec_settings const& s) {
-  return error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
-}
-/// Values become integers, whose sums are exact; larger ones are added as floats.
-inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude) {
-  double const step = error_bounded_of(s).fitted(static_cast<std::uint32_t>(ranks)).step();
-  double const largest_integer = (std::ldexp(1.0, s.whole("magnitude_bits")) - 1) * step;
-  double const rounding = magnitude > largest_integer ? 0x1p-24 * magnitude : 0;
-  return s["bound"] + ranks * rounding;
-}
-
-// Templates, so that only who makes plans by name compiles plans of all codecs.
-template <class V> codec_row<V> inceptionn_row() {
-  using enum codec_key::kind;
-  inceptionn_options const usual;
-  return row_of<inceptionn>(
-      {.name = "inceptionn",
-       .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
-       .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},
-                {"fitted", yes_no, 0, 1, 1, "scaled by the largest value of every call"},
-                {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
-                {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
-       .promise = sum_promise::bounded,
-       .carries_nonfinite = true},
-      [](codec_settings const& s) { return inceptionn_of(s); });
-}
-template <class V> codec_row<V> error_bounded_row() {
-  using enum codec_key::kind;
-  return row_of<error_bounded>(
-      {.name = "error_bounded",
-       .about = "bytes by content; no value of a sum is off by more than the bound",
-       .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
-                {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "larger values than 2^this steps stay floats"}},
-       .promise = sum_promise::bounded,
-       .largest_error = largest_error_bounded,
-       .carries_nonfinite = true},
-      [](codec_settings const& s) { return error_bounded_of(s); });
-}
-
-template <class V> codec_row<V> lossless_row() {
-  using enum codec_key::kind;
-  using fixed32 = lossless<std::uint32_t>;
-  using fixed64 = lossless<std::uint64_t>;
-  return row_of<lossless<>, fixed32, fixed64>(
-      {.name = "lossless",
-       .about = "the bits of an uncompressed sum; common zeros are not sent",
-       .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
-                {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
-                {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
-                {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
-       .promise = sum_promise::exact,
-       .carries_nonfinite = true,
-       .also = {"sparse"}},
-      [](codec_settings const& s) -> std::variant<lossless<>, fixed32, fixed64> {
-        sparse_ways const ways{
-            .dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")};
-        switch (int const bits = s.whole("fixed")) {
-          case 0: return lossless<>{ways};
-          case 32: return fixed32{ways};
-          case 64: return fixed64{ways};
-          default: throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
-        }
-      });
-}
-
-/// Codecs that only round, to 16 bits at worst.
-template <class V> std::vector<codec_row<V>> rounding_rows() {
-  std::vector<codec_row<V>> rows;
-  rows.push_back(row_of<identity<V>>({.name = "identity",
-                                      .about = "uncompressed values, to compare with",
-                                      .promise = sum_promise::rounded,
-                                      .carries_nonfinite = true},
-                                     [](codec_settings const&) { return identity<V>{}; }));
-  rows.push_back(row_of<float_cast<float16, V>>(
-      {.name = "fp16",
-       .about = "2 bytes a value; error 2^-11 of it a rounding, up "
-                "to 65504",
-       .promise = sum_promise::rounded,
-       .rounding = 0x1p-11,
-       .also = {"float_cast:fp16"}},
-      [](codec_settings const&) { return float_cast<float16, V>{}; }));
-  rows.push_back(row_of<float_cast<bfloat16, V>>(
-      {.name = "bf16",
-       .about = "2 bytes a value; error 2^-8 of it a rounding",
-       .promise = sum_promise::rounded,
-       .rounding = 0x1p-8,
-       .also = {"float_cast:bf16"}},
-      [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
-  return rows;
-}
-/// What automatic_plan has without other rows: it is compiled for no other codecs then.
-template <class V> codec_table<V> const& rounding_codecs() {
-  static codec_table<V> const rows(rounding_rows<V>(),
-                                   "; automatic_plan has more if it is given codec_rows");
-  return rows;
-}
-template <class V> std::vector<codec_row<V>> builtin_rows() {
-  auto rows = rounding_rows<V>();
-  rows.push_back(
-      row_of<sign<V>>({.name = "sign",
-                       .about = "1 bit a value, the sign of a rank drawn at random; for training",
-                       .keys = {magnitude_key()},
-                       .promise = sum_promise::on_average,
-                       .wants_feedback = true},
-                      [](codec_settings const& s) {
-                        return sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
-                      }));
-  rows.push_back(row_of<sign_count<V>>(
-      {.name = "sign_count",
-       .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
-       .keys = {magnitude_key()},
-       .promise = sum_promise::on_average,
-       .wants_feedback = true},
-      [](codec_settings const& s) {
-        return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
-      }));
-  rows.push_back(
-      row_of<thc<V>>({.name = "thc",
-                      .about = "1 to 8 bits a value of a rank, more of a sum; for training",
-                      .keys = thc_keys(),
-                      .promise = sum_promise::on_average,
-                      .wants_feedback = true},
-                     [](codec_settings const& s) { return thc<V>(thc_options_of(s)); }));
-  rows.push_back(row_of<uniform_thc<V>>(
-      {.name = "uniform_thc",
-       .about = "thc with equidistant levels, for which nothing is looked up",
-       .keys = thc_keys(),
-       .promise = sum_promise::on_average,
-       .wants_feedback = true},
-      [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
-  if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(lossless_row<V>());
-    rows.push_back(inceptionn_row<V>());
-    rows.push_back(error_bounded_row<V>());
-  }
-  return rows;
-}
-
-}  // namespace detail
-
-/// All codecs for values of type V that can be chosen by name: hcomp's, and those that were added.
-/// One per program or library; add to it before threads read it.
-template <class V> codec_table<V>& codec_rows() {
-  static codec_table<V> rows(detail::builtin_rows<V>());
-  return rows;
-}
 
 /// A plan by the name of its codec:
 ///
@@ -228,7 +27,7 @@ template <class V> codec_table<V>& codec_rows() {
 ///                      for lossless and ring for most
 /// @param total_weight  largest of a sum; 0: weights are 1
 /// @throws std::invalid_argument  no such codec or setting; otherwise as plan
-/// Cost: its user compiles plans of all codecs, once per type of values.
+/// Cost: its user compiles plans of all codecs, once per type of values, or links hcomp::compiled.
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options const& options,

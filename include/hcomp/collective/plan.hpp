@@ -8,13 +8,12 @@
 #include <hcomp/codec/sparse/sparse_ways.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/detail/block_engine.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/codec_algorithms.hpp>
 #include <hcomp/collective/detail/codec_streams.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
-#include <hcomp/collective/detail/owner_engine.hpp>
-#include <hcomp/collective/detail/stream_engine.hpp>
+#include <hcomp/collective/detail/make_engine.hpp>
+#include <hcomp/collective/detail/stream_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -45,25 +44,28 @@ template <class C, class E> struct plan_parts {
 };
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using work = codec_work<C, E>;
-  using engine = sum_engine;
+  using engine = sum_engine<value_work>;
   template <class F> using values = codec_values<C, E, F>;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
     if constexpr (OneRanksBit<C>)
       if (!options.how.merges())
-        return std::make_unique<owner_engine<E>>(of.settings(), transport, of.executor(), options);
-    return std::make_unique<block_engine>(of.settings(), of, transport, options);
+        return make_engine<owner_engine<E>, engine>(of.settings(), of.executor(), transport,
+                                                    options);
+    return make_engine<block_engine, engine>(of.settings(), static_cast<code_work&>(of), transport,
+                                             options);
   }
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {
   using work = codec_streams<C, E>;
-  using engine = stream_engine;
+  using engine = sum_engine<stream_values>;
   template <class F> using values = codec_stream_values<C, E>;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    return std::make_unique<stream_engine>(of.settings(), of, transport, options);
+    return make_engine<stream_engine, engine>(of.settings(), static_cast<stream_work&>(of),
+                                              transport, options);
   }
 };
 

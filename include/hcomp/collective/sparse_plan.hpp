@@ -14,7 +14,6 @@
 #include <hcomp/collective/detail/device_shard_values.hpp>
 #include <hcomp/collective/detail/shard_values.hpp>
 #include <hcomp/collective/detail/shard_work.hpp>
-#include <hcomp/collective/detail/sparse_engine.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
 #include <hcomp/collective/detail/sparse_work.hpp>
 #include <hcomp/collective/options.hpp>
@@ -29,8 +28,17 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#if !defined(HCOMP_COMPILED)
+#include <hcomp/collective/detail/sparse_engine.hpp>
+#endif
 
 namespace hcomp::detail {
+
+#if defined(HCOMP_COMPILED)  // see make_engine.hpp
+class sparse_engine;
+extern template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sparse_sum_engine>(
+    sparse_engine_settings const&, sparse_work&, any_transport&, plan_options const&);
+#endif
 
 /// What an engine needs a codec and an executor for.
 template <SkipsZeros C, Executor E> class sparse_codec_work final : public sparse_work {
@@ -122,12 +130,13 @@ template <SkipsZeros C, Executor E> class sparse_codec_work final : public spars
 
 template <SkipsZeros C, class E> struct plan_parts<C, E> {
   using work = sparse_codec_work<C, E>;
-  using engine = sparse_engine;
+  using engine = sparse_sum_engine;
   template <class F> using values = sparse_values;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    return std::make_unique<sparse_engine>(of.settings(), of, transport, options);
+    return make_engine<sparse_engine, engine>(of.settings(), static_cast<sparse_work&>(of),
+                                              transport, options);
   }
 };
 

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <vector>
 #if !defined(WITHOUT_CMAKE)
 #include "component.hpp"
 #endif
@@ -18,6 +19,14 @@ int main() {
   if (version < 3) return 1;
 #elif defined(WITH_UCX)
   if (ucp_get_version_string()[0] == '\0') return 1;
+#elif defined(WITH_COMPILED)
+  // the table and the engine are in the library alone
+  hcomp::loopback_world world(1);
+  hcomp::loopback transport(world, 0);
+  hcomp::host_executor executor;
+  std::vector<float> x(1000, 0.5f);
+  hcomp::make_plan<float>("fp16", x.size(), transport, executor).all_reduce(x);
+  if (x != std::vector<float>(1000, 0.5f)) return 1;
 #elif defined(WITH_GPU)
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || runtime == 0) return 1;

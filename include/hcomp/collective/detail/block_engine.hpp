@@ -32,14 +32,14 @@ namespace hcomp::detail {
 /// Blocks are encoded when they are first needed, while others are on their way. Blocks that travel
 /// narrow lie one behind the other in their messages; what an all-gather passes on stays as it
 /// came. After the first call nothing is allocated.
-class block_engine final : public sum_engine {
+class block_engine final : public sum_engine<value_work> {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach the executor's memory
-  [[gnu::cold]] block_engine(sum_engine_settings const& made_for, code_work& work,
+  [[gnu::cold]] block_engine(block_engine_settings const& made_for, code_work& work,
                              any_transport& transport, plan_options const& options)
-      : sum_engine(made_for, transport, options),
+      : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -35,6 +36,15 @@ class any_buffer {
 
   std::byte* bytes_ = nullptr;
   std::shared_ptr<void> memory_;
+};
+
+/// What an engine of blocks is made for.
+struct block_engine_settings {
+  codec_terms codec;
+  code_layout layout;
+  bool is_narrow = false;            ///< blocks travel in fewer bytes than they have in memory
+  std::size_t statistics_words = 0;  ///< that ranks agree on before they encode
+  memory_space space = memory_space::host;
 };
 
 /// Work on the blocks of one code, of one codec and executor. Blocks of a range lie one behind the

@@ -14,7 +14,6 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/detail/stream_engine.hpp>
 #include <hcomp/collective/detail/stream_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
@@ -103,7 +102,7 @@ struct codec_probe {
 
   /// @param cost  the sizes
   /// @param code  where the code of one rank is left
-  codec_cost of_blocks(codec_cost cost, sum_engine_settings const& made_for, code_work& work,
+  codec_cost of_blocks(codec_cost cost, block_engine_settings const& made_for, code_work& work,
                        value_work& x, any_buffer const& code) const {
     auto const all = made_for.layout.all();
     auto const other = work.allocate(made_for.layout.bytes());

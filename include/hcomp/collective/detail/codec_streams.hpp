@@ -11,8 +11,8 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
-#include <hcomp/collective/detail/stream_engine.hpp>
 #include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/options.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>

@@ -75,7 +75,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
                                                this->layout().blocks())
                                     : 0) {}
 
-  sum_engine_settings settings() const {
+  block_engine_settings settings() const {
     return {terms(codec_), this->layout(), is_narrow_, statistics_words(codec_, this->layout()),
             E::space};
   }

@@ -44,12 +44,12 @@ static_assert(facts_of(algorithm_kind::owner).most_ranks == max_owner_ranks);
 /// Where x is on a device, the host waits twice for each group: for the lengths of its messages,
 /// and for their headers.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
-template <Executor E> class owner_engine final : public sum_engine {
+template <Executor E> class owner_engine final : public sum_engine<value_work> {
  public:
   /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
-  owner_engine(sum_engine_settings const& made_for, any_transport& transport, E& executor,
+  owner_engine(block_engine_settings const& made_for, E& executor, any_transport& transport,
                plan_options const& options)
-      : sum_engine(made_for, transport, options),
+      : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         executor_(&executor),
         ranks_(checked(static_cast<std::size_t>(transport.size()))),
         group_blocks_(layout_.blocks_per(options.segment_bytes)),

@@ -43,35 +43,17 @@ struct union_summary {
   }
 };
 
-/// What a sparse_engine is made for.
-struct sparse_engine_settings {
-  codec_terms codec;
-  code_layout layout;  ///< in words of the index
-  sparse_ways ways;
-  memory_space space = memory_space::host;  ///< of the vectors
-};
-
-/// The vector of one call.
-struct sparse_values {
-  template <class Work>
-  sparse_values(Work const& work, float* values, no_feedback<float> const&)
-      : x(values, work.layout().values) {}
-
-  std::span<float> x;
-};
-
 /// Sums sparse vectors of one size over one transport. See `plan`, whose promises these are.
 ///
 /// An all_reduce goes by shards with algorithm direct, unless sketches alone are allowed, and in
 /// two phases with others. The other collectives go by shards.
-class sparse_engine : public engine_base {
+class sparse_engine final : public sparse_sum_engine {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  a transport that cannot reach the executor's memory
   sparse_engine(sparse_engine_settings const& made_for, sparse_work& work, any_transport& transport,
                 plan_options const& options)
-      : engine_base(made_for.codec, made_for.layout, transport, options,
-                    made_for.space),
+      : sparse_sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         work_(&work),
         is_on_device_(made_for.space == memory_space::device),
         by_shards_(options.how.kind == algorithm_kind::direct &&
@@ -81,12 +63,12 @@ class sparse_engine : public engine_base {
     if (!by_shards_) work.connect(transport);
   }
 
-  block_range owned_blocks() const { return shards_.shard().words; }
+  block_range owned_blocks() const override { return shards_.shard().words; }
   /// Of the last all_reduce.
-  sparse_choice const& choice() const { return choice_; }
+  sparse_choice const& choice() const override { return choice_; }
 
-  report all_reduce(call_arguments const& given, sparse_values const& values,
-                    call_options const& call) {
+  report all_reduce(call_arguments const& given, sparse_values& values,
+                    call_options const& call) override {
     auto figures = start(operation::all_reduce, given, call);
     if (by_shards_)
       reduce_by_shards(values.x, call, figures);
@@ -95,8 +77,8 @@ class sparse_engine : public engine_base {
     return session_.done(figures);
   }
 
-  report reduce_scatter(call_arguments const& given, sparse_values const& values,
-                        call_options const& call) {
+  report reduce_scatter(call_arguments const& given, sparse_values& values,
+                        call_options const& call) override {
     auto figures = start(operation::reduce_scatter, given, call);
     go_by_shards(figures);
     auto const found = shards_.add_up(values.x, call.result, session_.stream(), false, figures);
@@ -107,8 +89,8 @@ class sparse_engine : public engine_base {
     return session_.done(figures);
   }
 
-  report all_gather(call_arguments const& given, sparse_values const& values,
-                    call_options const& call) {
+  report all_gather(call_arguments const& given, sparse_values& values,
+                    call_options const& call) override {
     auto figures = start(operation::all_gather, given, call);
     go_by_shards(figures);
     auto const found = shards_.gather(values.x, session_.stream(), figures);

@@ -5,9 +5,14 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/shard_work.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <span>
@@ -41,6 +46,32 @@ class sparse_work {
   /// Lanes become their sums.
   virtual report sum_lanes(call_options const& call) = 0;
   virtual void decode(std::span<float> x, std::uint64_t stream) = 0;
+};
+
+/// What a sparse_engine is made for.
+struct sparse_engine_settings {
+  codec_terms codec;
+  code_layout layout;  ///< in words of the index
+  sparse_ways ways;
+  memory_space space = memory_space::host;  ///< of the vectors
+};
+
+/// The vector of one call.
+struct sparse_values {
+  template <class Work>
+  sparse_values(Work const& work, float* values, no_feedback<float> const&)
+      : x(values, work.layout().values) {}
+
+  std::span<float> x;
+};
+
+/// The collectives of a plan that skips zeros.
+class sparse_sum_engine : public sum_engine<sparse_values> {
+ public:
+  using sum_engine::sum_engine;
+
+  /// Of the last all_reduce.
+  virtual sparse_choice const& choice() const = 0;
 };
 
 }  // namespace hcomp::detail

@@ -35,15 +35,6 @@
 
 namespace hcomp::detail {
 
-/// What a stream_engine is made for.
-struct stream_engine_settings {
-  codec_terms codec;
-  code_layout layout;         ///< of blocks as short as chunks can be
-  bool merges_codes = false;  ///< codes are added as they are
-  bool fits_calls = false;    ///< every call fits the codec to the values of all ranks
-  message_memory messages = message_memory::host;
-};
-
 /// Sums vectors of one size over one transport. See `plan`, whose promises these are.
 ///
 /// Chunks are cut into segments, each of them a message: a header like a block's and the segment's
@@ -53,14 +44,14 @@ struct stream_engine_settings {
 /// and several are added to a segment in one place, they are added as values until the last of
 /// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
 /// the first call nothing is allocated.
-class stream_engine : public engine_base {
+class stream_engine final : public sum_engine<stream_values> {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach host memory
   stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
                 plan_options const& options)
-      : engine_base(made_for.codec, made_for.layout, transport, options, memory_space::host),
+      : sum_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
         merges_codes_(made_for.merges_codes),
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
@@ -74,11 +65,11 @@ class stream_engine : public engine_base {
             schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
 
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
-  block_range owned_blocks() const {
+  block_range owned_blocks() const override {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
   }
 
-  report all_reduce(call_arguments const& given, stream_values& values, call_options const& call) {
+  report all_reduce(call_arguments const& given, stream_values& values, call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, given, call);
     one_call const it{values, figures};
     start(it);
@@ -88,7 +79,7 @@ class stream_engine : public engine_base {
   }
 
   report reduce_scatter(call_arguments const& given, stream_values& values,
-                        call_options const& call) {
+                        call_options const& call) override {
     auto figures = session_.start(operation::reduce_scatter, given, call);
     one_call const it{values, figures};
     start(it);
@@ -101,7 +92,7 @@ class stream_engine : public engine_base {
     return session_.done(figures);
   }
 
-  report all_gather(call_arguments const& given, stream_values& values, call_options const& call) {
+  report all_gather(call_arguments const& given, stream_values& values, call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
     one_call const it{values, figures};
     start(it);

@@ -6,11 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/report.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <span>
 
 namespace hcomp::detail {
+
+/// What a stream_engine is made for.
+struct stream_engine_settings {
+  codec_terms codec;
+  code_layout layout;         ///< of blocks as short as chunks can be
+  bool merges_codes = false;  ///< codes are added as they are
+  bool fits_calls = false;    ///< every call fits the codec to the values of all ranks
+  message_memory messages = message_memory::host;
+};
 
 /// Work on codes of variable rate, of one codec and executor. Codes are in memory of `allocate`,
 /// which is the host's: their lengths and headers are read there. Functions that read a code throw

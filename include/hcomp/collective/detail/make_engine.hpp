@@ -1,0 +1,45 @@
+#pragma once
+/// @file
+/// Makes the engines of plans. With HCOMP_COMPILED they are in a library, the target hcomp::compiled,
+/// and whoever makes a plan does not compile them again.
+
+#include <hcomp/collective/detail/code_work.hpp>
+#include <hcomp/collective/detail/owner_engine.hpp>
+#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#if !defined(HCOMP_COMPILED)
+#include <hcomp/collective/detail/block_engine.hpp>
+#include <hcomp/collective/detail/stream_engine.hpp>
+#endif
+
+namespace hcomp::detail {
+
+class block_engine;
+class stream_engine;
+
+/// @tparam Base  of Engine, through which plans call it
+/// @tparam Work  what the engine works with; must outlive it, as must the transport
+template <class Engine, class Base, class Settings, class Work>
+std::unique_ptr<Base> make_engine(Settings const& made_for, Work& work, any_transport& transport,
+                                  plan_options const& options) {
+  return std::make_unique<Engine>(made_for, work, transport, options);
+}
+
+#if defined(HCOMP_COMPILED)
+extern template std::unique_ptr<sum_engine<value_work>>
+make_engine<block_engine, sum_engine<value_work>>(block_engine_settings const&, code_work&,
+                                                  any_transport&, plan_options const&);
+extern template std::unique_ptr<sum_engine<value_work>>
+make_engine<owner_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
+                                                                 host_executor&, any_transport&,
+                                                                 plan_options const&);
+extern template std::unique_ptr<sum_engine<stream_values>>
+make_engine<stream_engine, sum_engine<stream_values>>(stream_engine_settings const&, stream_work&,
+                                                      any_transport&, plan_options const&);
+#endif
+
+}  // namespace hcomp::detail

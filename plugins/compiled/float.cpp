@@ -1,0 +1,8 @@
+#include <hcomp/collective/detail/builtin_rows.hpp>
+
+namespace hcomp {
+
+template codec_table<float>& codec_rows<float>();
+template codec_table<float> const& detail::rounding_codecs<float>();
+
+}  // namespace hcomp

@@ -1,7 +1,0 @@
-#include "rows.hpp"
-
-namespace hcomp {
-
-template codec_table<double>& codec_rows<double>();
-
-}  // namespace hcomp
