@@ -202,7 +202,7 @@ TEST_CASE("error_bounded: merging is encoding the sum where values are multiples
   }
   auto const sum = merged(codec, encoded(codec, a), encoded(codec, b)),
              at_once = encoded(codec, both);
-  std::size_t const header = sizeof(hcomp::detail::error_bounded_header);
+  std::size_t const header = sizeof(hcomp::detail::error_bounded::header);
   CHECK(bytes(sum.begin() + header, sum.end()) == bytes(at_once.begin() + header, at_once.end()));
 }
 

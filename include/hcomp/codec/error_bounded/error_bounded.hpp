@@ -13,7 +13,7 @@
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/detail/simd.hpp>
-#include <hcomp/codec/error_bounded/error_bounded_options.hpp>
+#include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
@@ -67,19 +67,20 @@ struct error_bounded_info {
 class error_bounded {
  public:
   using value_type = float;
-  using header_type = detail::error_bounded_header;
+  using header_type = detail::error_bounded::header;
   static constexpr char const* name = "error_bounded";
   static constexpr std::uint8_t tag = wire_tags::error_bounded;
-  static constexpr std::size_t chunk_values = detail::error_bounded_chunk_values;
+  static constexpr std::size_t chunk_values = detail::error_bounded::chunk_values;
   /// Places in a stream have 32 bits.
-  static constexpr std::size_t max_values = detail::error_bounded_header::max_values;
+  static constexpr std::size_t max_values = detail::error_bounded::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
   explicit error_bounded(error_bounded_options const& options = {},
                          simd_level level = best_simd_level())
       : options_(options),
-        coder_{{detail::grid_of(options), detail::error_bounded_kernels_at(level), level}} {}
+        coder_{{detail::error_bounded::grid_of(options), detail::error_bounded::kernels_at(level),
+                level}} {}
 
   error_bounded_options const& options() const { return options_; }
   std::array<double, 3> parameters() const {
@@ -98,7 +99,7 @@ class error_bounded {
 
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
-    return detail::error_bounded_header::capacity(values);
+    return detail::error_bounded::header::capacity(values);
   }
 
   /// Returns how many bytes it took; what is behind them in `out` may be overwritten.
@@ -151,7 +152,8 @@ class error_bounded {
   static error_bounded_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     error_bounded_options const options = header.options();
-    double const error = detail::grid_of(options).step * header.error / header.error_parts;
+    double const error =
+        detail::error_bounded::grid_of(options).step * header.error / header.error_parts;
     return {options,
             header.values,
             header.bytes,
@@ -172,17 +174,18 @@ class error_bounded {
 
   // ---- What VariableRate is made of ----
 
-  using coder_type = detail::error_bounded_chunk_coder;
+  using coder_type = detail::error_bounded::chunk_coder;
 
   coder_type const& coder() const { return coder_; }
   /// @throws wire_error  there is no code: see merge
   std::size_t bytes_of(coder_type::outcome const& made) const {
-    using enum detail::error_bounded_fault;
+    using enum detail::error_bounded::code_fault;
     auto const& weights = made.weights;
     switch (made.fault) {
       case none: break;
-      case impossible: detail::error_bounded_impossible(made.impossible);
-      case range: detail::error_bounded_range(coder_.by_cpu.grid, weights[0] + weights[1]).refuse();
+      case impossible: detail::error_bounded::refuse_impossible(made.impossible);
+      case range:
+        detail::error_bounded::sum_range(coder_.by_cpu.grid, weights[0] + weights[1]).refuse();
       case ranks: header_type::refuse_ranks(weights[0], weights[1], options_.ranks);
     }
     return static_cast<std::size_t>(made.bytes);

@@ -63,8 +63,8 @@ inline inceptionn inceptionn_of(codec_settings const& s) {
        .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
        .fitted = s.yes("fitted")});
 }
-inline error_bounded error_bounded_of(codec_settings const& s) {
-  return error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+inline hcomp::error_bounded error_bounded_of(codec_settings const& s) {
+  return hcomp::error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
 }
 /// Values become integers, whose sums are exact; larger ones are added as floats.
 inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude) {
@@ -91,7 +91,7 @@ template <class V> codec_row<V> inceptionn_row() {
 }
 template <class V> codec_row<V> error_bounded_row() {
   using enum codec_key::kind;
-  return row_of<error_bounded>(
+  return row_of<hcomp::error_bounded>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
@@ -195,7 +195,6 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
   }
   return rows;
 }
-
 
 template <class V> codec_table<V> const& rounding_codecs() {
   static codec_table<V> const rows(rounding_rows<V>(),

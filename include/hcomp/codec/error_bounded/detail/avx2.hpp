@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 /// The lanes moved up by one, the last of `before` in front.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i moved_up(__m256i before, __m256i v) {
@@ -82,7 +82,7 @@ template <int up>
 [[gnu::target("avx2"), gnu::always_inline]] inline void store_planes(__m256i planes, int first,
                                                                      int width, std::size_t n,
                                                                      std::byte* out) {
-  if (n == error_bounded_block_values) {  // it has room for 32 planes
+  if (n == block_values) {  // it has room for 32 planes
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * first), planes);
     return;
   }
@@ -91,13 +91,13 @@ template <int up>
   std::memcpy(out + 4 * first, copy, 4 * static_cast<std::size_t>(std::min(width - first, 8)));
 }
 
-[[gnu::target("avx2")]] inline bool quantize_avx2(error_bounded_grid const& grid, float const* x,
+[[gnu::target("avx2")]] inline bool quantize_avx2(step_grid const& grid, float const* x,
                                                   std::int32_t* q, double& error) {
   __m256d const inverse = _mm256_set1_pd(grid.inverse), sign = _mm256_set1_pd(-0.0);
   __m256i const limit = _mm256_set1_epi32(grid.limit);
   __m256d largest = _mm256_setzero_pd();
   __m256i highest = _mm256_setzero_si256();
-  for (std::size_t i = 0; i < error_bounded_block_values; i += 8) {
+  for (std::size_t i = 0; i < block_values; i += 8) {
     __m128i four[2];
     for (std::size_t k = 0; k < 2; ++k) {
       __m256d const multiple = _mm256_mul_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * k)), inverse);
@@ -119,21 +119,20 @@ template <int up>
   return true;
 }
 
-[[gnu::target("avx2")]] inline void dequantize_avx2(error_bounded_grid const& grid,
-                                                    std::int32_t const* q, float* y) {
+[[gnu::target("avx2")]] inline void dequantize_avx2(step_grid const& grid, std::int32_t const* q,
+                                                    float* y) {
   __m256d const step = _mm256_set1_pd(grid.step);
-  for (std::size_t i = 0; i < error_bounded_block_values; i += 4) {
+  for (std::size_t i = 0; i < block_values; i += 4) {
     __m128i const integer = _mm_loadu_si128(reinterpret_cast<__m128i const*>(q + i));
     _mm_storeu_ps(y + i, _mm256_cvtpd_ps(_mm256_mul_pd(_mm256_cvtepi32_pd(integer), step)));
   }
 }
 
-[[gnu::target("avx2")]] inline error_bounded_packed pack_avx2(std::int32_t const* q,
-                                                              std::int32_t before, std::size_t n,
-                                                              std::byte* out) {
+[[gnu::target("avx2")]] inline packed_block pack_avx2(std::int32_t const* q, std::int32_t before,
+                                                      std::size_t n, std::byte* out) {
   __m256i const zero = _mm256_setzero_si256();
   __m256i v[4], d[4], previous = _mm256_set1_epi32(before), plain = zero, difference = zero;
-  error_bounded_shape shape{};
+  block_shape shape{};
   HCOMP_UNROLL
   for (int k = 0; k < 4; ++k) {
     v[k] = load_eight(q + 8 * k);
@@ -146,12 +145,12 @@ template <int up>
   shape.plain = or_of(plain);
   shape.difference = or_of(difference);
   auto const mode = best_mode(shape, n);
-  if (mode.kind() == error_bounded_kind::sparse) {
+  if (mode.kind() == block_kind::sparse) {
     put_sparse(q, shape.nonzero, mode.width(), out);
-  } else if (mode.kind() == error_bounded_kind::words) {
+  } else if (mode.kind() == block_kind::words) {
     put_words(q, n, out);
   } else {
-    __m256i const* const from = mode.kind() == error_bounded_kind::plain ? v : d;
+    __m256i const* const from = mode.kind() == block_kind::plain ? v : d;
     __m256i const low_byte = _mm256_set1_epi32(0xff);
     for (int first = 0; first < mode.width(); first += 8) {
       __m256i t[4];
@@ -176,12 +175,12 @@ template <int up>
   return _mm256_add_epi32(v, of_lower);
 }
 
-[[gnu::target("avx2")]] inline std::int32_t unpack_avx2(error_bounded_mode mode,
-                                                        std::byte const* in, std::int32_t before,
-                                                        bool add, std::int32_t* q) {
-  constexpr std::size_t values = error_bounded_block_values;
+[[gnu::target("avx2")]] inline std::int32_t unpack_avx2(block_mode mode, std::byte const* in,
+                                                        std::int32_t before, bool add,
+                                                        std::int32_t* q) {
+  constexpr std::size_t values = block_values;
   __m256i v[4] = {};
-  if (mode.kind() == error_bounded_kind::sparse) {
+  if (mode.kind() == block_kind::sparse) {
     if (!add)
       for (std::size_t k = 0; k < values; k += 8) store_eight(q + k, v[0]);
     std::int32_t last = 0;
@@ -205,7 +204,7 @@ template <int up>
   __m128i const above = _mm_cvtsi32_si128(32 - mode.width());  // the sign, above the highest
   HCOMP_UNROLL
   for (auto& one : v) one = _mm256_sra_epi32(_mm256_sll_epi32(one, above), above);
-  if (mode.kind() == error_bounded_kind::difference) {
+  if (mode.kind() == block_kind::difference) {
     __m256i sum = _mm256_setzero_si256();
     HCOMP_UNROLL
     for (auto& one : v) {
@@ -214,7 +213,7 @@ template <int up>
     }
   }
   std::int32_t last = _mm256_extract_epi32(v[3], 7);
-  if (mode.kind() == error_bounded_kind::difference) {
+  if (mode.kind() == block_kind::difference) {
     // at the end: the next block waits for no more than the last addition
     last = add_wrapping(last, before);
     HCOMP_UNROLL
@@ -226,6 +225,6 @@ template <int up>
   return last;
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded
 
 #endif

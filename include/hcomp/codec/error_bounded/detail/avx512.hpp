@@ -13,17 +13,17 @@
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 // Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline bool quantize_avx512(
-    error_bounded_grid const& grid, float const* x, std::int32_t* q, double& error) {
+    step_grid const& grid, float const* x, std::int32_t* q, double& error) {
   constexpr __mmask8 all = 0xff;
   __m512d const inverse = _mm512_set1_pd(grid.inverse);
   __m512d largest = _mm512_setzero_pd();
   __m512i highest = _mm512_setzero_si512();
-  for (std::size_t i = 0; i < error_bounded_block_values; i += 16) {
+  for (std::size_t i = 0; i < block_values; i += 16) {
     __m256i eight[2];
     for (std::size_t k = 0; k < 2; ++k) {
       __m512d const multiple =
@@ -49,10 +49,10 @@ namespace hcomp::detail {
 }
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline void dequantize_avx512(
-    error_bounded_grid const& grid, std::int32_t const* q, float* y) {
+    step_grid const& grid, std::int32_t const* q, float* y) {
   constexpr __mmask8 all = 0xff;
   __m512d const step = _mm512_set1_pd(grid.step);
-  for (std::size_t i = 0; i < error_bounded_block_values; i += 8) {
+  for (std::size_t i = 0; i < block_values; i += 8) {
     __m512d const integer =
         _mm512_maskz_cvtepi32_pd(all, _mm256_loadu_si256(reinterpret_cast<__m256i const*>(q + i)));
     _mm256_storeu_ps(y + i, _mm512_maskz_cvtpd_ps(all, _mm512_mul_pd(integer, step)));
@@ -135,13 +135,13 @@ load_sixteen_planes(std::byte const* in, int first, int width) {
 }
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline void
 store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out) {
-  if (n == error_bounded_block_values)  // it has room for 32 planes
+  if (n == block_values)  // it has room for 32 planes
     _mm512_storeu_si512(out + 4 * first, planes);
   else
     _mm512_mask_storeu_epi32(out + 4 * first, planes_there(first, width), planes);
 }
 
-[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline error_bounded_packed pack_avx512(
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline packed_block pack_avx512(
     std::int32_t const* q, std::int32_t before, std::size_t n, std::byte* out) {
   constexpr __mmask16 all = 0xffff;
   __m512i const v0 = _mm512_loadu_si512(q), v1 = _mm512_loadu_si512(q + 16);
@@ -149,18 +149,18 @@ store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out
       _mm512_sub_epi32(v0, _mm512_maskz_alignr_epi32(all, v0, _mm512_set1_epi32(before), 15));
   __m512i const d1 = _mm512_sub_epi32(v1, _mm512_maskz_alignr_epi32(all, v1, v0, 15));
   std::uint64_t const both = or_of_both(or_of_zigzags(v0, v1), or_of_zigzags(d0, d1));
-  error_bounded_shape shape;
+  block_shape shape;
   shape.plain = static_cast<std::uint32_t>(both);
   shape.difference = static_cast<std::uint32_t>(both >> 32);
   shape.nonzero = static_cast<std::uint32_t>(_mm512_test_epi32_mask(v0, v0)) |
                   static_cast<std::uint32_t>(_mm512_test_epi32_mask(v1, v1)) << 16;
   auto const mode = best_mode(shape, n);
-  if (mode.kind() == error_bounded_kind::sparse) {
+  if (mode.kind() == block_kind::sparse) {
     put_sparse(q, shape.nonzero, mode.width(), out);
-  } else if (mode.kind() == error_bounded_kind::words) {
+  } else if (mode.kind() == block_kind::words) {
     put_words(q, n, out);
   } else {
-    bool const plain = mode.kind() == error_bounded_kind::plain;
+    bool const plain = mode.kind() == block_kind::plain;
     __m512i const from0 = plain ? v0 : d0, from1 = plain ? v1 : d1;
     __m512i const low_half = _mm512_set1_epi32(0xffff);
     int const width = mode.width();
@@ -204,11 +204,11 @@ put_together(__m256i low, __m256i high, __m128i above) {
 }
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline std::int32_t unpack_avx512(
-    error_bounded_mode mode, std::byte const* in, std::int32_t before, bool add, std::int32_t* q) {
-  constexpr int values = error_bounded_block_values;
+    block_mode mode, std::byte const* in, std::int32_t before, bool add, std::int32_t* q) {
+  constexpr int values = block_values;
   constexpr __mmask16 all = 0xffff;
   __m512i v0 = _mm512_setzero_si512(), v1 = v0;
-  if (mode.kind() == error_bounded_kind::sparse) {
+  if (mode.kind() == block_kind::sparse) {
     if (!add) _mm512_storeu_si512(q, v0), _mm512_storeu_si512(q + 16, v1);
     std::int32_t last = 0;
     for_sparse(in, mode.width(), [&](int i, std::int32_t value) {
@@ -232,13 +232,13 @@ put_together(__m256i low, __m256i high, __m128i above) {
     v1 = put_together(_mm512_maskz_extracti64x4_epi64(0xff, low, 1),
                       _mm512_maskz_extracti64x4_epi64(0xff, high, 1), above);
   }
-  if (mode.kind() == error_bounded_kind::difference) {
+  if (mode.kind() == block_kind::difference) {
     v0 = summed_up(v0);
     v1 = _mm512_add_epi32(summed_up(v1),
                           _mm512_maskz_permutexvar_epi32(all, _mm512_set1_epi32(15), v0));
   }
   std::int32_t last = _mm256_extract_epi32(_mm512_maskz_extracti64x4_epi64(0xff, v1, 1), 7);
-  if (mode.kind() == error_bounded_kind::difference) {
+  if (mode.kind() == block_kind::difference) {
     // at the end: the next block waits for no more than the last addition
     last = add_wrapping(last, before);
     v0 = _mm512_add_epi32(v0, _mm512_set1_epi32(before));
@@ -253,6 +253,6 @@ put_together(__m256i low, __m256i high, __m128i above) {
   return last;
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded
 
 #endif

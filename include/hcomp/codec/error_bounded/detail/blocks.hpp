@@ -11,12 +11,12 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
-inline constexpr std::size_t error_bounded_block_values = 32;
+inline constexpr std::size_t block_values = 32;
 
 /// How the integers of a block are stored: the upper 2 bits of its byte. The lower 6 are a width.
-enum class error_bounded_kind : std::uint8_t {
+enum class block_kind : std::uint8_t {
   plain,       ///< `width` words of 32 bits; word b has bit b of all values, in two's complement
   difference,  ///< the same of what each value is more than the one before; in whole blocks
   sparse,      ///< a word that tells which are not 0, then these in `width` bytes: 1, 2 or 4
@@ -24,18 +24,18 @@ enum class error_bounded_kind : std::uint8_t {
 };
 
 /// How a block is stored, and what that takes.
-struct error_bounded_mode {
+struct block_mode {
   std::uint8_t byte;    ///< 0: nothing but zeros
   std::uint32_t bytes;  ///< of the payload
 
-  HCOMP_HD error_bounded_kind kind() const { return static_cast<error_bounded_kind>(byte >> 6); }
+  HCOMP_HD block_kind kind() const { return static_cast<block_kind>(byte >> 6); }
   HCOMP_HD int width() const { return byte & 63; }
 };
-inline constexpr std::uint8_t error_bounded_words_mode = 3 << 6;
+inline constexpr std::uint8_t words_mode = 3 << 6;
 
 /// Bits that tell how a block is best stored. Of positive and negative numbers in turn, 0, -1, 1,
 /// -2, ..., the places in this order: OR of them all has as many bits as two's complement needs.
-struct error_bounded_shape {
+struct block_shape {
   std::uint32_t plain;       ///< OR over the values
   std::uint32_t difference;  ///< and over the differences
   std::uint32_t nonzero;     ///< which values are not 0
@@ -43,38 +43,36 @@ struct error_bounded_shape {
 
 /// The smallest form; it depends on nothing but the integers, in the order that they are summed in
 /// least of all.
-[[gnu::always_inline]] HCOMP_HD inline error_bounded_mode best_mode(
-    error_bounded_shape const& shape, std::size_t n) {
-  auto const mode = [](error_bounded_kind kind, unsigned width, unsigned bytes) {
-    return error_bounded_mode{static_cast<std::uint8_t>(static_cast<unsigned>(kind) << 6 | width),
-                              bytes};
+[[gnu::always_inline]] HCOMP_HD inline block_mode best_mode(block_shape const& shape,
+                                                            std::size_t n) {
+  auto const mode = [](block_kind kind, unsigned width, unsigned bytes) {
+    return block_mode{static_cast<std::uint8_t>(static_cast<unsigned>(kind) << 6 | width), bytes};
   };
   auto const plain = static_cast<unsigned>(std::bit_width(shape.plain));
-  auto best = mode(error_bounded_kind::plain, plain, 4 * plain);
+  auto best = mode(block_kind::plain, plain, 4 * plain);
   auto const difference = static_cast<unsigned>(std::bit_width(shape.difference));
-  if (n == error_bounded_block_values && difference < plain)
-    best = mode(error_bounded_kind::difference, difference, 4 * difference);
+  if (n == block_values && difference < plain)
+    best = mode(block_kind::difference, difference, 4 * difference);
   unsigned const each = plain <= 8 ? 1 : plain <= 16 ? 2 : 4;
   unsigned const sparse = 4 + each * static_cast<unsigned>(std::popcount(shape.nonzero));
-  if (sparse < best.bytes) best = mode(error_bounded_kind::sparse, each, sparse);
-  if (4 * n < best.bytes) best = {error_bounded_words_mode, static_cast<std::uint32_t>(4 * n)};
+  if (sparse < best.bytes) best = mode(block_kind::sparse, each, sparse);
+  if (4 * n < best.bytes) best = {words_mode, static_cast<std::uint32_t>(4 * n)};
   return best;
 }
 
 /// Bytes of the payload at `in`, of n values.
-HCOMP_HD inline std::size_t error_bounded_payload(std::uint8_t byte, std::byte const* in,
-                                                  std::size_t n) {
-  error_bounded_mode const mode{byte, 0};
+HCOMP_HD inline std::size_t payload_bytes(std::uint8_t byte, std::byte const* in, std::size_t n) {
+  block_mode const mode{byte, 0};
   auto const width = static_cast<std::size_t>(mode.width());
-  if (mode.kind() == error_bounded_kind::words) return 4 * n;
-  if (mode.kind() != error_bounded_kind::sparse) return 4 * width;
+  if (mode.kind() == block_kind::words) return 4 * n;
+  if (mode.kind() != block_kind::sparse) return 4 * width;
   return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(in)));
 }
 
 /// What packing found; `magnitude` has no bit that 2 |value| has not for some value, but the
 /// lowest.
-struct error_bounded_packed {
-  error_bounded_mode mode;
+struct packed_block {
+  block_mode mode;
   std::uint32_t magnitude;
 };
 
@@ -103,7 +101,7 @@ template <class F>
                                               : load<std::int32_t>(in));
 }
 HCOMP_HD inline void put_words(std::int32_t const* q, std::size_t n, std::byte* out) {
-  for (std::size_t i = 0; i < n; ++i) store(out, i, error_bounded_word(q[i]));
+  for (std::size_t i = 0; i < n; ++i) store(out, i, word_of(q[i]));
 }
 
 /// a + b without undefined behaviour: damaged codes may say anything.
@@ -115,33 +113,32 @@ HCOMP_HD inline std::uint32_t zigzag(std::int32_t q) {
 }
 
 /// What is done with whole blocks of 32 values, once for every simd_level.
-struct error_bounded_kernels {
+struct block_kernels {
   /// q = x in steps; false if some x is no integer of the grid: its q is beyond the limit.
   /// @param error  becomes the largest |x - q| seen, in steps, where it is less, if all are
   /// integers
-  bool (*quantize)(error_bounded_grid const& grid, float const* x, std::int32_t* q, double& error);
+  bool (*quantize)(step_grid const& grid, float const* x, std::int32_t* q, double& error);
   /// y = q in floats.
-  void (*dequantize)(error_bounded_grid const& grid, std::int32_t const* q, float* y);
+  void (*dequantize)(step_grid const& grid, std::int32_t const* q, float* y);
   /// May overwrite what is behind the bytes of the mode that it returns, up to 4 n of them.
   /// @param q       behind n values, zeros
   /// @param before  the value before the first
-  error_bounded_packed (*pack)(std::int32_t const* q, std::int32_t before, std::size_t n,
-                               std::byte* out);
+  packed_block (*pack)(std::int32_t const* q, std::int32_t before, std::size_t n, std::byte* out);
   /// q = the values, or q += the values; returns the last of them.
   /// @param mode  any but `words`; of a width that is possible
-  std::int32_t (*unpack)(error_bounded_mode mode, std::byte const* in, std::int32_t before,
-                         bool add, std::int32_t* q);
+  std::int32_t (*unpack)(block_mode mode, std::byte const* in, std::int32_t before, bool add,
+                         std::int32_t* q);
 };
 
 // ---- Reference
 
-HCOMP_HD inline bool quantize_block(error_bounded_grid const& grid, float const* x, std::int32_t* q,
+HCOMP_HD inline bool quantize_block(step_grid const& grid, float const* x, std::int32_t* q,
                                     double& error) {
   double largest = error;
   bool all = true;
-  for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
-    q[i] = error_bounded_integer(grid, x[i]);
-    all &= q[i] != error_bounded_no_integer;
+  for (std::size_t i = 0; i < block_values; ++i) {
+    q[i] = nearest_integer(grid, x[i]);
+    all &= q[i] != no_integer;
     double const off = std::fabs(static_cast<double>(x[i]) * grid.inverse - q[i]);
     largest = off > largest ? off : largest;
   }
@@ -149,9 +146,8 @@ HCOMP_HD inline bool quantize_block(error_bounded_grid const& grid, float const*
   return all;
 }
 
-inline void dequantize_block(error_bounded_grid const& grid, std::int32_t const* q, float* y) {
-  for (std::size_t i = 0; i < error_bounded_block_values; ++i)
-    y[i] = error_bounded_float(grid, q[i]);
+inline void dequantize_block(step_grid const& grid, std::int32_t const* q, float* y) {
+  for (std::size_t i = 0; i < block_values; ++i) y[i] = float_of(grid, q[i]);
 }
 
 /// What value i is more than the one before.
@@ -160,9 +156,9 @@ HCOMP_HD inline std::int32_t difference_at(std::int32_t const* q, std::int32_t b
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(q[i]) -
                                    static_cast<std::uint32_t>(i == 0 ? before : q[i - 1]));
 }
-HCOMP_HD inline error_bounded_shape shape_of_block(std::int32_t const* q, std::int32_t before) {
-  error_bounded_shape shape{};
-  for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+HCOMP_HD inline block_shape shape_of_block(std::int32_t const* q, std::int32_t before) {
+  block_shape shape{};
+  for (std::size_t i = 0; i < block_values; ++i) {
     shape.plain |= zigzag(q[i]);
     shape.difference |= zigzag(difference_at(q, before, i));
     shape.nonzero |= static_cast<std::uint32_t>(q[i] != 0) << i;
@@ -172,38 +168,38 @@ HCOMP_HD inline error_bounded_shape shape_of_block(std::int32_t const* q, std::i
 /// The payload of integers.
 /// @param mode  what best_mode says of them
 HCOMP_HD inline void put_block(std::int32_t const* q, std::int32_t before, std::size_t n,
-                               error_bounded_mode mode, std::uint32_t nonzero, std::byte* out) {
-  if (mode.kind() == error_bounded_kind::sparse) {
+                               block_mode mode, std::uint32_t nonzero, std::byte* out) {
+  if (mode.kind() == block_kind::sparse) {
     put_sparse(q, nonzero, mode.width(), out);
-  } else if (mode.kind() == error_bounded_kind::words) {
+  } else if (mode.kind() == block_kind::words) {
     put_words(q, n, out);
   } else {
-    std::int32_t difference[error_bounded_block_values];
-    bool const is_plain = mode.kind() == error_bounded_kind::plain;
-    for (std::size_t i = 0; !is_plain && i < error_bounded_block_values; ++i)
+    std::int32_t difference[block_values];
+    bool const is_plain = mode.kind() == block_kind::plain;
+    for (std::size_t i = 0; !is_plain && i < block_values; ++i)
       difference[i] = difference_at(q, before, i);
     std::int32_t const* const from = is_plain ? q : difference;
     for (int b = 0; b < mode.width(); ++b) {
       std::uint32_t plane = 0;
-      for (std::size_t i = 0; i < error_bounded_block_values; ++i)
+      for (std::size_t i = 0; i < block_values; ++i)
         plane |= (static_cast<std::uint32_t>(from[i]) >> b & 1u) << i;
       store(out, static_cast<std::size_t>(b), plane);
     }
   }
 }
-inline error_bounded_packed pack_block(std::int32_t const* q, std::int32_t before, std::size_t n,
-                                       std::byte* out) {
+inline packed_block pack_block(std::int32_t const* q, std::int32_t before, std::size_t n,
+                               std::byte* out) {
   auto const shape = shape_of_block(q, before);
   auto const mode = best_mode(shape, n);
   put_block(q, before, n, mode, shape.nonzero, out);
   return {mode, shape.plain};
 }
 
-HCOMP_HD inline std::int32_t unpack_block(error_bounded_mode mode, std::byte const* in,
-                                          std::int32_t before, bool add, std::int32_t* q) {
-  constexpr std::size_t values = error_bounded_block_values;
+HCOMP_HD inline std::int32_t unpack_block(block_mode mode, std::byte const* in, std::int32_t before,
+                                          bool add, std::int32_t* q) {
+  constexpr std::size_t values = block_values;
   std::uint32_t bits[values] = {};
-  if (mode.kind() == error_bounded_kind::sparse)
+  if (mode.kind() == block_kind::sparse)
     for_sparse(in, mode.width(),
                [&](int i, std::int32_t value) { bits[i] = static_cast<std::uint32_t>(value); });
   else
@@ -213,7 +209,7 @@ HCOMP_HD inline std::int32_t unpack_block(error_bounded_mode mode, std::byte con
       std::uint32_t const bit = b + 1 < mode.width() ? 1u << b : ~std::uint32_t{0} << b;
       for (std::size_t i = 0; i < values; ++i) bits[i] |= (0u - (plane >> i & 1u)) & bit;
     }
-  if (mode.kind() == error_bounded_kind::difference) {
+  if (mode.kind() == block_kind::difference) {
     auto sum = static_cast<std::uint32_t>(before);
     for (auto& value : bits) value = sum += value;
   }
@@ -222,4 +218,4 @@ HCOMP_HD inline std::int32_t unpack_block(error_bounded_mode mode, std::byte con
   return static_cast<std::int32_t>(bits[values - 1]);
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

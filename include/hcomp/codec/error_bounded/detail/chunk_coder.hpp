@@ -18,10 +18,10 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 /// Why a code could not be made.
-enum class error_bounded_fault : std::uint32_t {
+enum class code_fault : std::uint32_t {
   none,
   impossible,  ///< a sum that no ranks have
   range,       ///< a sum that these ranks cannot have
@@ -29,81 +29,80 @@ enum class error_bounded_fault : std::uint32_t {
 };
 
 /// See VariableRate.
-struct error_bounded_chunk_coder {
-  using header = error_bounded_header;
+struct chunk_coder {
+  using header = error_bounded::header;
   /// What is known when chunks are encoded.
   struct note {
     std::uint32_t error, float_additions;  ///< as in the header
-    error_bounded_fault fault;             ///< of the first block that has one
+    code_fault fault;                      ///< of the first block that has one
     std::int64_t impossible;
   };
   /// What became of a code.
   struct outcome {
     std::uint64_t bytes;
-    error_bounded_fault fault;
+    code_fault fault;
     std::uint32_t weights[2];  ///< of what was summed
     std::int64_t impossible;
   };
 
-  error_bounded_coder by_cpu;
+  block_coder by_cpu;
 
   static constexpr std::size_t scratch_bytes(int codes) {
-    return error_bounded_scratch(static_cast<std::size_t>(codes));
+    return sharing_bytes(static_cast<std::size_t>(codes));
   }
 
   template <class Group>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
                                     std::byte* out, std::size_t, note& found) const {
-    using state = error_bounded_values::state;
+    using state = value_block::state;
     auto const& grid = by_cpu.grid;
     std::size_t const n = values_of_chunk<header>(i, from.values);
-    std::size_t const blocks = error_bounded_blocks(n);
-    error_bounded_sharing<Group> shared(group);
-    error_bounded_lane_reader<Group> of_a, of_b;
+    std::size_t const blocks = blocks_of(n);
+    chunk_sharing<Group> shared(group);
+    worker_reader<Group> of_a, of_b;
     std::size_t rooms = 0;
     if (from.a) of_a.open(group, from.a, i, from.values, shared->first, shared.chunk(rooms++));
     if (from.b) of_b.open(group, from.b, i, from.values, shared->second, shared.chunk(rooms++));
-    error_bounded_range const range(grid, weight_of(from));
+    sum_range const range(grid, weight_of(from));
     std::byte* const chunk = Group::lanes == 1 ? out : shared.chunk(rooms);
-    std::byte* payloads = chunk + error_bounded_front(n);
+    std::byte* payloads = chunk + front_bytes(n);
 
     double error = 0;
-    error_bounded_sums sums;
-    auto fault = error_bounded_fault::none;
+    word_sums sums;
+    auto fault = code_fault::none;
     std::size_t faulty = 0;
     for (std::size_t begin = 0; begin < blocks; begin += Group::lanes) {
       std::size_t const k = begin + static_cast<std::size_t>(group.lane());
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? error_bounded_values_of_block(k, n) : 0;
-      error_bounded_values v;
+      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      value_block v;
       v.is = state::zeros;
       if (from.a)
         of_a.take(group, k, v);
       else if (is_here)
-        quantize(from.x + i * error_bounded_chunk_values + k * error_bounded_block_values, here, v,
-                 error);
+        quantize(from.x + i * chunk_values + k * block_values, here, v, error);
       if (from.b) {
-        error_bounded_values other;
+        value_block other;
         of_b.take(group, k, other);
         add_blocks(grid, v, other, sums);
       }
       if (v.is == state::words) v.simplify(grid);
 
       bool const is_integers = v.is == state::integers;
-      if (is_here) shared->last[k] = is_integers ? v.q[error_bounded_block_values - 1] : 0;
+      if (is_here) shared->last[k] = is_integers ? v.q[block_values - 1] : 0;
       group.sync();
       std::int32_t before = 0;
       if (is_integers) before = k == 0 ? v.q[0] : shared->last[k - 1];
       if (k == 0) store_aligned(chunk, 0, before);
-      error_bounded_shape shape{};
-      error_bounded_mode mode{0, 0};
+      block_shape shape{};
+      block_mode mode{0, 0};
       bool fits = true;
       if (is_integers) {
         shape = shape_of_block(v.q, before);
         mode = best_mode(shape, here);
         fits = shape.plain < range.beyond;
       } else if (v.is == state::words) {
-        mode = {error_bounded_words_mode, static_cast<std::uint32_t>(4 * here)};
+        mode = {words_mode, static_cast<std::uint32_t>(4 * here)};
         fits = range.has(grid, v);
       }
       auto const bytes = group.running_sum(mode.bytes);
@@ -115,7 +114,7 @@ struct error_bounded_chunk_coder {
       else if (v.is == state::words)
         for (std::size_t j = 0; j < here; ++j) store(payload, j, v.word(j));
 
-      if (fault == error_bounded_fault::none && (sums.impossible != 0 || !fits)) {
+      if (fault == code_fault::none && (sums.impossible != 0 || !fits)) {
         fault = fault_of(sums);
         faulty = k;
       }
@@ -131,9 +130,9 @@ struct error_bounded_chunk_coder {
     static_assert(header::largest_error < 1 << 12);
     std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
     if (group.lane() == 0) add(found, parts, additions);
-    bool const is_faulty = fault != error_bounded_fault::none;
+    bool const is_faulty = fault != code_fault::none;
     if (!group.any(is_faulty)) return bytes;
-    auto const left = static_cast<std::uint32_t>(error_bounded_most_blocks - faulty);
+    auto const left = static_cast<std::uint32_t>(most_blocks - faulty);
     std::uint32_t const most = largest_in(group, is_faulty ? left : 0, 8);
     if (is_faulty && most == left) note_fault(found, fault, sums);
     return bytes;
@@ -144,14 +143,13 @@ struct error_bounded_chunk_coder {
                              float const* addends, float divided_by, float* out) const {
     for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, float* block) {
       if (addends) {
-        float added[error_bounded_block_values];
+        float added[block_values];
         read_block(addends + first, n, added);
-        for (std::size_t j = 0; j < error_bounded_block_values; ++j)
+        for (std::size_t j = 0; j < block_values; ++j)
           block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
       }
       if (divided_by != 0)
-        for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-          block[j] = divided(block[j], divided_by);
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
       write_block(block, n, out + first);
     });
   }
@@ -163,7 +161,7 @@ struct error_bounded_chunk_coder {
     for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, float const* block) {
       bool finite = true;
       for (std::size_t j = 0; j < n; ++j) finite &= is_finite(block[j]);
-      std::size_t const k = first % error_bounded_chunk_values / error_bounded_block_values;
+      std::size_t const k = first % chunk_values / block_values;
       if (!finite) mine[k % 2] |= std::uint64_t{1} << k / 2;
     });
     // every bit is one lane's alone
@@ -174,7 +172,7 @@ struct error_bounded_chunk_coder {
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
     // one block is found behind the other
-    return !group.any(group.lane() == 0 && !error_bounded_coder::valid(chunk, bytes, n));
+    return !group.any(group.lane() == 0 && !block_coder::valid(chunk, bytes, n));
   }
 
   /// The rest of the header, from the notes of all chunks in their order.
@@ -191,7 +189,7 @@ struct error_bounded_chunk_coder {
       auto const& one = notes[i];
       if (one.error > error) error = one.error;
       additions += one.float_additions;
-      if (one.fault != error_bounded_fault::none && i < first_fault) first_fault = i;
+      if (one.fault != code_fault::none && i < first_fault) first_fault = i;
     }
     error = largest_in(group, error, 12);
     additions = group.sum(additions);
@@ -200,7 +198,7 @@ struct error_bounded_chunk_coder {
     group.sync();  // all have read the header
     if (group.lane() != 0) return;
 
-    made = {bytes, error_bounded_fault::none, {0, 0}, 0};
+    made = {bytes, code_fault::none, {0, 0}, 0};
     front.weight = from.a ? 0 : 1;
     front.error = error;
     front.float_additions = additions;
@@ -221,7 +219,7 @@ struct error_bounded_chunk_coder {
       made.fault = notes[all - after].fault;
       made.impossible = notes[all - after].impossible;
     }
-    if (front.weight > front.ranks) made.fault = error_bounded_fault::ranks;
+    if (front.weight > front.ranks) made.fault = code_fault::ranks;
   }
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
@@ -232,27 +230,28 @@ struct error_bounded_chunk_coder {
     auto const fill = [&](auto const& first_of) {
       if (!from.b) return write(from, n, out, found, first_of, [](auto&&...) {});
       return write(from, n, out, found, first_of,
-                   [other = reader(from.b, i, from.values)](
-                       std::size_t here, error_bounded_values& v,
-                       error_bounded_sums& sums) mutable { other.add(here, v, sums); });
+                   [other = reader(from.b, i, from.values)](std::size_t here, value_block& v,
+                                                            word_sums& sums) mutable {
+                     other.add(here, v, sums);
+                   });
     };
     if (from.a)
       return fill([mine = reader(from.a, i, from.values)](std::size_t, std::size_t here,
-                                                          error_bounded_values& v,
+                                                          value_block& v,
                                                           double&) mutable { mine.take(here, v); });
-    float const* const x = from.x + i * error_bounded_chunk_values;
-    return fill([&](std::size_t first, std::size_t here, error_bounded_values& v, double& error) {
+    float const* const x = from.x + i * chunk_values;
+    return fill([&](std::size_t first, std::size_t here, value_block& v, double& error) {
       by_cpu.quantize(x + first, here, v, error);
     });
   }
 
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
                     float const* addends, float divided_by, float* out) const {
-    for_blocks(in, i, values, [&](std::size_t first, std::size_t n, error_bounded_values const& v) {
-      float* const to = out + i * error_bounded_chunk_values + first;
+    for_blocks(in, i, values, [&](std::size_t first, std::size_t n, value_block const& v) {
+      float* const to = out + i * chunk_values + first;
       if (addends) {
-        float const* const added = addends + i * error_bounded_chunk_values + first;
-        float decoded[error_bounded_block_values];
+        float const* const added = addends + i * chunk_values + first;
+        float decoded[block_values];
         by_cpu.dequantize(v, n, decoded);
         for (std::size_t j = 0; j < n; ++j)
           to[j] = same_bits<float>(bits_of_sum(added[j] + decoded[j]));
@@ -266,8 +265,8 @@ struct error_bounded_chunk_coder {
 
   std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
                                    std::size_t values) const {
-    float x[error_bounded_chunk_values];
-    for_blocks(in, i, values, [&](std::size_t first, std::size_t n, error_bounded_values const& v) {
+    float x[chunk_values];
+    for_blocks(in, i, values, [&](std::size_t first, std::size_t n, value_block const& v) {
       by_cpu.dequantize(v, n, x + first);
     });
     return nonfinite_runs(x, values_of_chunk<header>(i, values));
@@ -281,25 +280,23 @@ struct error_bounded_chunk_coder {
     if (from.b) weight += load_aligned<header>(from.b).weight;
     return weight;
   }
-  HCOMP_HD static error_bounded_fault fault_of(error_bounded_sums const& sums) {
-    return sums.impossible != 0 ? error_bounded_fault::impossible : error_bounded_fault::range;
+  HCOMP_HD static code_fault fault_of(word_sums const& sums) {
+    return sums.impossible != 0 ? code_fault::impossible : code_fault::range;
   }
   HCOMP_HD static void add(note& found, std::uint32_t parts, std::uint64_t additions) {
     if (parts > found.error) found.error = parts;
     found.float_additions += static_cast<std::uint32_t>(additions);
   }
-  HCOMP_HD static void note_fault(note& found, error_bounded_fault fault,
-                                  error_bounded_sums const& sums) {
-    if (found.fault != error_bounded_fault::none) return;
+  HCOMP_HD static void note_fault(note& found, code_fault fault, word_sums const& sums) {
+    if (found.fault != code_fault::none) return;
     found.fault = fault;
     found.impossible = sums.impossible;
   }
 
-  HCOMP_HD void quantize(float const* from, std::size_t n, error_bounded_values& v,
-                         double& error) const {
-    float block[error_bounded_block_values];
+  HCOMP_HD void quantize(float const* from, std::size_t n, value_block& v, double& error) const {
+    float block[block_values];
     read_block(from, n, block);
-    v.is = error_bounded_values::state::integers;
+    v.is = value_block::state::integers;
     if (!quantize_block(by_cpu.grid, block, v.q, error)) keep_floats(by_cpu.grid, block, v, error);
   }
 
@@ -307,28 +304,26 @@ struct error_bounded_chunk_coder {
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
-    error_bounded_sharing<Group> shared(group);
-    error_bounded_lane_reader<Group> reader;
+    chunk_sharing<Group> shared(group);
+    worker_reader<Group> reader;
     reader.open(group, in, i, values, shared->first, shared.chunk(0));
     std::size_t const n = values_of_chunk<header>(i, values);
-    for (std::size_t begin = 0; begin < error_bounded_blocks(n); begin += Group::lanes) {
+    for (std::size_t begin = 0; begin < blocks_of(n); begin += Group::lanes) {
       std::size_t const k = begin + static_cast<std::size_t>(group.lane());
-      error_bounded_values v;
+      value_block v;
       reader.take(group, k, v);
-      if (k >= error_bounded_blocks(n)) continue;
-      float block[error_bounded_block_values];
-      for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-        block[j] = v.is == error_bounded_values::state::zeros ? 0.0f
-                   : v.is == error_bounded_values::state::integers
-                       ? error_bounded_float(by_cpu.grid, v.q[j])
-                       : error_bounded_value(by_cpu.grid, v.word(j));
-      f(i * error_bounded_chunk_values + k * error_bounded_block_values,
-        error_bounded_values_of_block(k, n), block);
+      if (k >= blocks_of(n)) continue;
+      float block[block_values];
+      for (std::size_t j = 0; j < block_values; ++j)
+        block[j] = v.is == value_block::state::zeros      ? 0.0f
+                   : v.is == value_block::state::integers ? float_of(by_cpu.grid, v.q[j])
+                                                          : value_of(by_cpu.grid, v.word(j));
+      f(i * chunk_values + k * block_values, values_of_block(k, n), block);
     }
   }
 
   // ---- By one CPU thread, block after block
-  error_bounded_reader reader(std::byte const* in, std::size_t i, std::size_t values) const {
+  block_reader reader(std::byte const* in, std::size_t i, std::size_t values) const {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     return {by_cpu, in + part.begin, values_of_chunk<header>(i, values)};
   }
@@ -337,9 +332,9 @@ struct error_bounded_chunk_coder {
   void for_blocks(std::byte const* in, std::size_t i, std::size_t values, F const& f) const {
     auto from = reader(in, i, values);
     std::size_t const n = values_of_chunk<header>(i, values);
-    error_bounded_values v;
-    for (std::size_t first = 0; first < n; first += error_bounded_block_values) {
-      std::size_t const here = std::min(n - first, error_bounded_block_values);
+    value_block v;
+    for (std::size_t first = 0; first < n; first += block_values) {
+      std::size_t const here = std::min(n - first, block_values);
       from.take(here, v);
       f(first, here, v);
     }
@@ -348,13 +343,13 @@ struct error_bounded_chunk_coder {
   template <class Make, class Add>
   std::size_t write(code_sources const& from, std::size_t n, std::byte* out, note& found, Make make,
                     Add add_to) const {
-    error_bounded_writer writer(by_cpu, out, n, weight_of(from));
+    block_writer writer(by_cpu, out, n, weight_of(from));
     double error = 0;
-    error_bounded_sums sums;
-    error_bounded_values v;
+    word_sums sums;
+    value_block v;
     bool all_fit = true;
-    for (std::size_t first = 0; first < n; first += error_bounded_block_values) {
-      std::size_t const here = std::min(n - first, error_bounded_block_values);
+    for (std::size_t first = 0; first < n; first += block_values) {
+      std::size_t const here = std::min(n - first, block_values);
       make(first, here, v, error);
       add_to(here, v, sums);
       all_fit &= writer.put(v, here);
@@ -366,4 +361,4 @@ struct error_bounded_chunk_coder {
   }
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

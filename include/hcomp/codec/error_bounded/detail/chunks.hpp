@@ -18,28 +18,28 @@
 #include <hcomp/core/simd.hpp>
 #include <string>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
-inline constexpr std::size_t error_bounded_chunk_values = 4096;
+inline constexpr std::size_t chunk_values = 4096;
 
-[[noreturn]] inline void error_bounded_damaged(std::string const& text) {
+[[noreturn]] inline void refuse_damaged(std::string const& text) {
   throw wire_error("error_bounded: " + text);
 }
 
-HCOMP_HD constexpr std::size_t error_bounded_blocks(std::size_t values) {
-  return (values + error_bounded_block_values - 1) / error_bounded_block_values;
+HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
+  return (values + block_values - 1) / block_values;
 }
 /// Bytes in front of the payloads of a chunk.
-HCOMP_HD constexpr std::size_t error_bounded_front(std::size_t values) {
-  return sizeof(std::int32_t) + error_bounded_blocks(values);
+HCOMP_HD constexpr std::size_t front_bytes(std::size_t values) {
+  return sizeof(std::int32_t) + blocks_of(values);
 }
 
 /// A block of up to 32 values; behind them, zeros.
-struct error_bounded_values {
+struct value_block {
   enum class state { zeros, integers, words };
 
-  state is = state::zeros;                                 ///< zeros: q is not set
-  alignas(64) std::int32_t q[error_bounded_block_values];  ///< integers, or words
+  state is = state::zeros;                   ///< zeros: q is not set
+  alignas(64) std::int32_t q[block_values];  ///< integers, or words
 
   HCOMP_HD std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
   HCOMP_HD void set_word(std::size_t i, std::uint32_t word) {
@@ -47,12 +47,12 @@ struct error_bounded_values {
   }
   /// Of integers.
   HCOMP_HD void make_words() {
-    for (auto& value : q) value = static_cast<std::int32_t>(error_bounded_word(value));
+    for (auto& value : q) value = static_cast<std::int32_t>(word_of(value));
     is = state::words;
   }
   /// Integers, if no word is a float.
-  HCOMP_HD void simplify(error_bounded_grid const& grid) {
-    for (std::size_t i = 0; i < error_bounded_block_values; ++i)
+  HCOMP_HD void simplify(step_grid const& grid) {
+    for (std::size_t i = 0; i < block_values; ++i)
       if (!is_integer(grid, word(i))) return;
     for (auto& value : q) value = integer_of(static_cast<std::uint32_t>(value));
     is = state::integers;
@@ -61,35 +61,35 @@ struct error_bounded_values {
 
 /// What a block of x becomes, of which some values are no integers.
 /// @param v      their integers, or what is beyond the limit
-/// @param error  as of error_bounded_coder::quantize
-HCOMP_HD inline void keep_floats(error_bounded_grid const& grid, float const* x,
-                                 error_bounded_values& v, double& error) {
-  v.is = error_bounded_values::state::words;
+/// @param error  as of block_coder::quantize
+HCOMP_HD inline void keep_floats(step_grid const& grid, float const* x, value_block& v,
+                                 double& error) {
+  v.is = value_block::state::words;
   std::uint32_t rounded = 0;
-  for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+  for (std::size_t i = 0; i < block_values; ++i) {
     std::int32_t const q = v.q[i];
     bool const is_one = q <= grid.limit && q >= -grid.limit;
     rounded |= is_one ? same_bits<std::uint32_t>(x[i]) << 1 : 0;
-    v.set_word(i, is_one ? error_bounded_word(q) : bits_of_sum(x[i]));
+    v.set_word(i, is_one ? word_of(q) : bits_of_sum(x[i]));
   }
   if (rounded != 0) error = 0.5;
 }
 
 /// What sums of so many ranks can be.
-struct error_bounded_range {
+struct sum_range {
   std::uint32_t weight;
   std::uint32_t largest;  ///< steps
-  std::uint32_t beyond;   ///< error_bounded_packed::magnitude that is too much
+  std::uint32_t beyond;   ///< packed_block::magnitude that is too much
 
-  HCOMP_HD error_bounded_range(error_bounded_grid const& grid, std::uint32_t ranks)
+  HCOMP_HD sum_range(step_grid const& grid, std::uint32_t ranks)
       : weight(ranks),
         largest(ranks * static_cast<std::uint32_t>(grid.limit)),
         beyond(std::bit_ceil(2 * largest + 1)) {}
 
   /// Of words.
-  HCOMP_HD bool has(error_bounded_grid const& grid, error_bounded_values const& words) const {
+  HCOMP_HD bool has(step_grid const& grid, value_block const& words) const {
     bool beyond_it = false;
-    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+    for (std::size_t i = 0; i < block_values; ++i) {
       std::uint32_t const size = words.word(i) & 0x7fffffffu;
       beyond_it |= size > largest && size < grid.first_float;
     }
@@ -97,55 +97,54 @@ struct error_bounded_range {
   }
 
   [[noreturn]] void refuse() const {
-    error_bounded_damaged("a sum of more than " + std::to_string(largest) +
-                          " steps, the most that " + std::to_string(weight) + " ranks can have");
+    refuse_damaged("a sum of more than " + std::to_string(largest) + " steps, the most that " +
+                   std::to_string(weight) + " ranks can have");
   }
 };
-[[noreturn]] inline void error_bounded_impossible(std::int64_t sum) {
-  error_bounded_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
+[[noreturn]] inline void refuse_impossible(std::int64_t sum) {
+  refuse_damaged("a sum of " + std::to_string(sum) + " steps, which no ranks have");
 }
 
-struct error_bounded_coder {
-  error_bounded_grid grid;
-  error_bounded_kernels kernels;
+struct block_coder {
+  step_grid grid;
+  block_kernels kernels;
   simd_level level;
 
   /// x as a block.
   /// @param error  becomes the largest error seen, in steps, or half a step beside a float, where
   ///               it is less
-  [[gnu::always_inline]] void quantize(float const* x, std::size_t n, error_bounded_values& v,
+  [[gnu::always_inline]] void quantize(float const* x, std::size_t n, value_block& v,
                                        double& error) const {
-    float padded[error_bounded_block_values];
-    if (n < error_bounded_block_values) {
+    float padded[block_values];
+    if (n < block_values) {
       std::memset(padded, 0, sizeof(padded));
       std::memcpy(padded, x, n * sizeof(float));
       x = padded;
     }
-    v.is = error_bounded_values::state::integers;
+    v.is = value_block::state::integers;
     if (kernels.quantize(grid, x, v.q, error)) return;
     keep_floats(grid, x, v, error);
   }
 
   /// y = the block.
-  [[gnu::always_inline]] void dequantize(error_bounded_values const& v, std::size_t n,
-                                         float* y) const {
-    if (v.is == error_bounded_values::state::zeros) {
+  [[gnu::always_inline]] void dequantize(value_block const& v, std::size_t n, float* y) const {
+    if (v.is == value_block::state::zeros) {
       std::memset(y, 0, n * sizeof(float));
-    } else if (v.is == error_bounded_values::state::words) {
+    } else if (v.is == value_block::state::words) {
       dequantize_words(v, n, y);
-    } else if (n == error_bounded_block_values) {
+    } else if (n == block_values) {
       kernels.dequantize(grid, v.q, y);
     } else {
-      float padded[error_bounded_block_values];
+      float padded[block_values];
       kernels.dequantize(grid, v.q, padded);
       std::memcpy(y, padded, n * sizeof(float));
     }
   }
 
-  void dequantize_words(error_bounded_values const& v, std::size_t n, float* y) const {
-    std::int32_t q[error_bounded_block_values];
-    float of_integers[error_bounded_block_values];
-    for (std::size_t i = 0; i < error_bounded_block_values; ++i) {
+  void dequantize_words(value_block const& v, std::size_t n, float* y) const {
+    std::int32_t q[block_values];
+    float of_integers[block_values];
+    for (std::size_t i = 0; i < block_values; ++i) {
       std::int32_t const integer = integer_of(v.word(i));
       q[i] = is_integer(grid, v.word(i)) ? integer : 0;
     }
@@ -158,43 +157,41 @@ struct error_bounded_coder {
 
   /// Whether `bytes` at `chunk` are a chunk of `values` values.
   HCOMP_HD static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
-    if (bytes < error_bounded_front(values)) return false;
+    if (bytes < front_bytes(values)) return false;
     std::byte const* const modes = chunk + sizeof(std::int32_t);
-    std::size_t at = error_bounded_front(values);
-    for (std::size_t i = 0; i < error_bounded_blocks(values); ++i) {
+    std::size_t at = front_bytes(values);
+    for (std::size_t i = 0; i < blocks_of(values); ++i) {
       auto const byte = static_cast<unsigned>(modes[i]);
-      std::size_t const left = values - i * error_bounded_block_values;
-      std::size_t const n = left < error_bounded_block_values ? left : error_bounded_block_values;
+      std::size_t const left = values - i * block_values;
+      std::size_t const n = left < block_values ? left : block_values;
       unsigned const width = byte & 63u;
-      switch (static_cast<error_bounded_kind>(byte >> 6)) {
-        case error_bounded_kind::difference:
-          if (n < error_bounded_block_values) return false;
+      switch (static_cast<block_kind>(byte >> 6)) {
+        case block_kind::difference:
+          if (n < block_values) return false;
           [[fallthrough]];
-        case error_bounded_kind::plain:
+        case block_kind::plain:
           if (width > 30) return false;
           break;
-        case error_bounded_kind::sparse:
+        case block_kind::sparse:
           if ((width != 1 && width != 2 && width != 4) || bytes - at < 4) return false;
-          if (n < error_bounded_block_values && load<std::uint32_t>(chunk + at) >> n != 0)
-            return false;
+          if (n < block_values && load<std::uint32_t>(chunk + at) >> n != 0) return false;
           break;
-        case error_bounded_kind::words:
+        case block_kind::words:
           if (width != 0) return false;
       }
-      at += error_bounded_payload(static_cast<std::uint8_t>(byte), chunk + at, n);
+      at += payload_bytes(static_cast<std::uint8_t>(byte), chunk + at, n);
       if (at > bytes) return false;
     }
     return at == bytes &&
-           zeros_behind(chunk + bytes,
-                        static_cast<unsigned>(chunk[error_bounded_front(values) - 1]), values);
+           zeros_behind(chunk + bytes, static_cast<unsigned>(chunk[front_bytes(values) - 1]),
+                        values);
   }
   /// Whether the planes of the last block have no values behind its own, which there would be no
   /// room for when it is packed.
   /// @param end  of the chunk
   HCOMP_HD static bool zeros_behind(std::byte const* end, unsigned mode, std::size_t values) {
-    std::size_t const n = values % error_bounded_block_values;
-    if (n == 0 || static_cast<error_bounded_kind>(mode >> 6) != error_bounded_kind::plain)
-      return true;
+    std::size_t const n = values % block_values;
+    if (n == 0 || static_cast<block_kind>(mode >> 6) != block_kind::plain) return true;
     std::uint32_t all = 0;
     for (unsigned plane = 1; plane <= mode; ++plane) all |= load<std::uint32_t>(end - 4 * plane);
     return all >> n == 0;
@@ -202,54 +199,52 @@ struct error_bounded_coder {
 };
 
 /// Takes the blocks of a valid chunk one by one.
-class error_bounded_reader {
+class block_reader {
  public:
-  error_bounded_reader(error_bounded_coder const& coder, std::byte const* chunk, std::size_t values)
+  block_reader(block_coder const& coder, std::byte const* chunk, std::size_t values)
       : coder_(&coder),
         before_(load<std::int32_t>(chunk)),
         modes_(chunk + sizeof(std::int32_t)),
-        at_(chunk + error_bounded_front(values)) {}
+        at_(chunk + front_bytes(values)) {}
 
   /// v = the next block, of n values.
-  [[gnu::always_inline]] void take(std::size_t n, error_bounded_values& v) {
-    v.is = error_bounded_values::state::zeros;
-    error_bounded_sums none;
+  [[gnu::always_inline]] void take(std::size_t n, value_block& v) {
+    v.is = value_block::state::zeros;
+    word_sums none;
     add(n, v, none);
   }
 
   /// v += the next block, of n values.
-  [[gnu::always_inline]] void add(std::size_t n, error_bounded_values& v,
-                                  error_bounded_sums& sums) {
-    using state = error_bounded_values::state;
+  [[gnu::always_inline]] void add(std::size_t n, value_block& v, word_sums& sums) {
+    using state = value_block::state;
     auto const byte = static_cast<std::uint8_t>(*modes_++);
     if (byte == 0) {
       before_ = 0;
-    } else if (byte != error_bounded_words_mode && v.is != state::words) {
-      error_bounded_mode const mode{byte, 0};
+    } else if (byte != words_mode && v.is != state::words) {
+      block_mode const mode{byte, 0};
       before_ = coder_->kernels.unpack(mode, at_, before_, v.is == state::integers, v.q);
       v.is = state::integers;
-      at_ += error_bounded_payload(byte, at_, n);
+      at_ += payload_bytes(byte, at_, n);
     } else {
       add_with_words(byte, n, v, sums);
     }
   }
 
  private:
-  void add_with_words(std::uint8_t byte, std::size_t n, error_bounded_values& v,
-                      error_bounded_sums& met) {
-    using state = error_bounded_values::state;
-    constexpr std::size_t whole = error_bounded_block_values * sizeof(std::uint32_t);
+  void add_with_words(std::uint8_t byte, std::size_t n, value_block& v, word_sums& met) {
+    using state = value_block::state;
+    constexpr std::size_t whole = block_values * sizeof(std::uint32_t);
     std::byte words[whole];
     std::byte const* in = words;
-    if (byte != error_bounded_words_mode) {
-      error_bounded_mode const mode{byte, 0};
-      error_bounded_values integers;
+    if (byte != words_mode) {
+      block_mode const mode{byte, 0};
+      value_block integers;
       before_ = coder_->kernels.unpack(mode, at_, before_, false, integers.q);
-      at_ += error_bounded_payload(byte, at_, n);
+      at_ += payload_bytes(byte, at_, n);
       integers.is = state::integers;
       integers.make_words();
       std::memcpy(words, integers.q, whole);
-    } else if (n == error_bounded_block_values) {
+    } else if (n == block_values) {
       in = at_;
       at_ += whole;
       before_ = 0;
@@ -265,51 +260,50 @@ class error_bounded_reader {
       return;
     }
     if (v.is == state::integers) v.make_words();
-    error_bounded_added_words sums;
+    added_words sums;
     add_words(coder_->level, v.q, in, coder_->grid.first_float, sums);
     met.float_additions += sums.floats;
-    for (std::size_t i = 0; sums.any_rare && i < error_bounded_block_values; ++i)
+    for (std::size_t i = 0; sums.any_rare && i < block_values; ++i)
       if (sums.rare[i] != 0)
         sums.words[i] = static_cast<std::int32_t>(
             sum_of_words(coder_->grid, v.word(i), load<std::uint32_t>(in, i), met));
     std::memcpy(v.q, sums.words, whole);
   }
 
-  error_bounded_coder const* coder_;
+  block_coder const* coder_;
   std::int32_t before_;
   std::byte const* modes_;
   std::byte const* at_;
 };
 
 /// Puts blocks into a chunk one by one.
-class error_bounded_writer {
+class block_writer {
  public:
   /// @param weight  ranks whose sum is written
-  error_bounded_writer(error_bounded_coder const& coder, std::byte* chunk, std::size_t values,
-                       std::uint32_t weight)
+  block_writer(block_coder const& coder, std::byte* chunk, std::size_t values, std::uint32_t weight)
       : coder_(&coder),
         range_(coder.grid, weight),
         chunk_(chunk),
         modes_(chunk + sizeof(std::int32_t)),
-        at_(chunk + error_bounded_front(values)) {
+        at_(chunk + front_bytes(values)) {
     store(chunk, 0, std::int32_t{0});
   }
 
   /// False, and the chunk is of no use, if a value is larger than sums of so many ranks can be.
-  [[gnu::always_inline]] bool put(error_bounded_values& v, std::size_t n) {
-    using state = error_bounded_values::state;
+  [[gnu::always_inline]] bool put(value_block& v, std::size_t n) {
+    using state = value_block::state;
     if (v.is == state::words) v.simplify(coder_->grid);
     if (v.is == state::integers) {
       if (modes_ == chunk_ + sizeof(std::int32_t)) store(chunk_, 0, before_ = v.q[0]);
       auto const packed = coder_->kernels.pack(v.q, before_, n, at_);
       *modes_++ = static_cast<std::byte>(packed.mode.byte);
       at_ += packed.mode.bytes;
-      before_ = v.q[error_bounded_block_values - 1];
+      before_ = v.q[block_values - 1];
       return packed.magnitude < range_.beyond;
     }
     before_ = 0;
     bool const zeros = v.is == state::zeros;
-    *modes_++ = static_cast<std::byte>(zeros ? 0 : error_bounded_words_mode);
+    *modes_++ = static_cast<std::byte>(zeros ? 0 : words_mode);
     if (zeros) return true;
     std::memcpy(at_, v.q, n * sizeof(std::uint32_t));
     at_ += n * sizeof(std::uint32_t);
@@ -320,12 +314,12 @@ class error_bounded_writer {
   std::byte* end() const { return at_; }
 
  private:
-  error_bounded_coder const* coder_;
-  error_bounded_range range_;
+  block_coder const* coder_;
+  sum_range range_;
   std::int32_t before_ = 0;
   std::byte* chunk_;
   std::byte* modes_;
   std::byte* at_;
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

@@ -9,7 +9,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 /// Multiples of a step, the same on all ranks.
 ///
@@ -18,7 +18,7 @@ namespace hcomp::detail {
 /// and |Q| < P * 2^magnitude_bits; so |Q * step| < 2^(24 - 23 + magnitude_bits) (1 - d) E, and
 /// rounding it to float adds at most 2^-24 of that: d (1 - d) E. Together that is (1 - d^2) E; what
 /// is left is far more than the roundings of double, 2^-50 E, can take.
-struct error_bounded_grid {
+struct step_grid {
   double step;
   /// 1 / step, of so few bits that its product with any float is exact: then it makes no
   /// difference whether a compiler fuses multiplications with additions.
@@ -28,7 +28,7 @@ struct error_bounded_grid {
   /// none that are not integers here, and more of them than sums can have values.
   std::uint32_t first_float;
 
-  error_bounded_grid(double bound_per_rank, int magnitude_bits)
+  step_grid(double bound_per_rank, int magnitude_bits)
       : limit((std::int32_t{1} << magnitude_bits) - 1) {
     double const wanted = 2 * bound_per_rank * (1 - std::ldexp(1.0, magnitude_bits - 23));
     constexpr std::uint64_t unused = (std::uint64_t{1} << 24) - 1;
@@ -39,11 +39,11 @@ struct error_bounded_grid {
   }
 };
 
-inline constexpr std::int32_t error_bounded_no_integer = 0x7fffffff;
+inline constexpr std::int32_t no_integer = 0x7fffffff;
 
 /// The nearest integer, ties to even; none if that is beyond the limit or x is not finite.
-HCOMP_HD inline std::int32_t error_bounded_integer(error_bounded_grid const& grid, float x) {
-  constexpr std::int32_t none = error_bounded_no_integer;
+HCOMP_HD inline std::int32_t nearest_integer(step_grid const& grid, float x) {
+  constexpr std::int32_t none = no_integer;
   double const multiple = static_cast<double>(x) * grid.inverse;
   if (!is_finite(x) || std::fabs(multiple) > grid.limit + 1) return none;
   // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
@@ -53,17 +53,17 @@ HCOMP_HD inline std::int32_t error_bounded_integer(error_bounded_grid const& gri
 }
 
 /// What an integer stands for.
-HCOMP_HD inline float error_bounded_float(error_bounded_grid const& grid, std::int32_t q) {
+HCOMP_HD inline float float_of(step_grid const& grid, std::int32_t q) {
   return static_cast<float>(q * grid.step);
 }
 
 // ---- Words: an integer or a float, in 32 bits. Magnitudes below first_float are those of
 // integers.
 
-HCOMP_HD inline std::uint32_t error_bounded_word(std::int32_t q) {
+HCOMP_HD inline std::uint32_t word_of(std::int32_t q) {
   return q < 0 ? 0x80000000u | (0u - static_cast<std::uint32_t>(q)) : static_cast<std::uint32_t>(q);
 }
-HCOMP_HD inline bool is_integer(error_bounded_grid const& grid, std::uint32_t word) {
+HCOMP_HD inline bool is_integer(step_grid const& grid, std::uint32_t word) {
   return (word & 0x7fffffffu) < grid.first_float;
 }
 /// Of a word that is an integer.
@@ -71,9 +71,8 @@ HCOMP_HD inline std::int32_t integer_of(std::uint32_t word) {
   auto const magnitude = static_cast<std::int32_t>(word & 0x7fffffffu);
   return word >> 31 ? -magnitude : magnitude;
 }
-HCOMP_HD inline float error_bounded_value(error_bounded_grid const& grid, std::uint32_t word) {
-  return is_integer(grid, word) ? error_bounded_float(grid, integer_of(word))
-                                : same_bits<float>(word);
+HCOMP_HD inline float value_of(step_grid const& grid, std::uint32_t word) {
+  return is_integer(grid, word) ? float_of(grid, integer_of(word)) : same_bits<float>(word);
 }
 /// NaNs become one NaN, so that it does not matter which of two came first.
 HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {
@@ -81,8 +80,7 @@ HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {
   return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
 }
 /// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
-HCOMP_HD inline std::uint32_t add_floats(error_bounded_grid const& grid, std::uint32_t a,
-                                         std::uint32_t b) {
+HCOMP_HD inline std::uint32_t add_floats(step_grid const& grid, std::uint32_t a, std::uint32_t b) {
   double sum;
   if (!is_integer(grid, a) && !is_integer(grid, b))
     sum = static_cast<double>(same_bits<float>(a)) + static_cast<double>(same_bits<float>(b));
@@ -92,21 +90,21 @@ HCOMP_HD inline std::uint32_t add_floats(error_bounded_grid const& grid, std::ui
     sum = std::fma(integer_of(b), grid.step, static_cast<double>(same_bits<float>(a)));
   std::uint32_t const bits = bits_of_sum(static_cast<float>(sum));
   if (!is_integer(grid, bits)) return bits;
-  return error_bounded_word(static_cast<std::int32_t>(std::lrint(sum * grid.inverse)));
+  return word_of(static_cast<std::int32_t>(std::lrint(sum * grid.inverse)));
 }
 
 /// What adding words has met.
-struct error_bounded_sums {
+struct word_sums {
   std::uint64_t float_additions = 0;  ///< those that were not exact integer sums
   /// Not 0: the first sum of integers that no ranks have, which damaged codes may make.
   std::int64_t impossible = 0;
 };
 
 /// a + b, of words.
-HCOMP_HD inline std::uint32_t sum_of_words(error_bounded_grid const& grid, std::uint32_t a,
-                                           std::uint32_t b, error_bounded_sums& sums) {
+HCOMP_HD inline std::uint32_t sum_of_words(step_grid const& grid, std::uint32_t a, std::uint32_t b,
+                                           word_sums& sums) {
   // below all floats that there can be
-  if (((a | b) & 0x7fffffffu) < 1u << 28) return error_bounded_word(integer_of(a) + integer_of(b));
+  if (((a | b) & 0x7fffffffu) < 1u << 28) return word_of(integer_of(a) + integer_of(b));
   if (integer_of(a) == 0) return b;
   if (integer_of(b) == 0) return a;
   if (!is_integer(grid, a) || !is_integer(grid, b)) {
@@ -116,7 +114,7 @@ HCOMP_HD inline std::uint32_t sum_of_words(error_bounded_grid const& grid, std::
   std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
   bool const is_possible = (sum < 0 ? -sum : sum) < grid.first_float;
   if (!is_possible && sums.impossible == 0) sums.impossible = sum;
-  return error_bounded_word(static_cast<std::int32_t>(sum));
+  return word_of(static_cast<std::int32_t>(sum));
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

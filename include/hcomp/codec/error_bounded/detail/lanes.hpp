@@ -16,31 +16,30 @@
 #include <hcomp/core/group.hpp>
 #include <type_traits>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
-inline constexpr std::size_t error_bounded_most_blocks =
-    error_bounded_chunk_values / error_bounded_block_values;
+inline constexpr std::size_t most_blocks = chunk_values / block_values;
 
 /// What the lanes that read a chunk share.
-struct error_bounded_reading {
-  std::uint32_t places[error_bounded_most_blocks];  ///< of the payloads, in the chunk
+struct chunk_reading {
+  std::uint32_t places[most_blocks];  ///< of the payloads, in the chunk
   /// Blocks that do not depend on those before them begin runs. The integers before the blocks of
   /// run r are what all integers at the ends of blocks are together up to there, without this.
-  std::uint32_t bases[error_bounded_most_blocks + 1];
+  std::uint32_t bases[most_blocks + 1];
 };
 /// What the lanes of a group share while they work on a chunk. One lane has its own; lanes that
 /// share memory also have room for chunks, since payloads are at odd addresses, and are put
 /// together and taken apart there.
-template <class Group> class error_bounded_sharing {
+template <class Group> class chunk_sharing {
  public:
   struct words {
-    error_bounded_reading first, second;
-    std::int32_t last[error_bounded_most_blocks];  ///< integer of every block
+    chunk_reading first, second;
+    std::int32_t last[most_blocks];  ///< integer of every block
   };
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room = error_bounded_header::slot_bytes + 8;
+  static constexpr std::size_t room = header::slot_bytes + 8;
 
-  HCOMP_HD explicit error_bounded_sharing(Group group) {
+  HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::lanes > 1) {
       static_assert(SharesMemory<Group>);
       shared_ = reinterpret_cast<std::byte*>(group.scratch());
@@ -64,19 +63,19 @@ template <class Group> class error_bounded_sharing {
   std::byte* shared_ = nullptr;
 };
 /// Shared memory with room for so many chunks.
-constexpr std::size_t error_bounded_scratch(std::size_t chunks) {
-  using sharing = error_bounded_sharing<serial_group>;
+constexpr std::size_t sharing_bytes(std::size_t chunks) {
+  using sharing = chunk_sharing<serial_group>;
   return sizeof(sharing::words) + chunks * sharing::room;
 }
 
-HCOMP_HD inline std::size_t error_bounded_values_of_block(std::size_t block, std::size_t values) {
-  std::size_t const left = values - block * error_bounded_block_values;
-  return left < error_bounded_block_values ? left : error_bounded_block_values;
+HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
+  std::size_t const left = values - block * block_values;
+  return left < block_values ? left : block_values;
 }
 
 // Blocks are moved by fours of values where they lie on a multiple of 16 bytes.
 HCOMP_HD inline bool moves_fours(float const* x, std::size_t n) {
-  return n == error_bounded_block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+  return n == block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 /// @param block  behind n values, zeros
 HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
@@ -85,7 +84,7 @@ HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
     for (std::size_t j = 0; j < n; j += 4)
       memcpy(block + j, __builtin_assume_aligned(from + 4 * j, 16), 16);
   else
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j) block[j] = j < n ? x[j] : 0.0f;
+    for (std::size_t j = 0; j < block_values; ++j) block[j] = j < n ? x[j] : 0.0f;
 }
 HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) {
   auto* const to = reinterpret_cast<std::byte*>(out);
@@ -98,15 +97,14 @@ HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) 
 
 /// Takes the blocks of a chunk of a sound stream, as many at a time as there are lanes. All lanes
 /// call the same functions.
-template <class Group> class error_bounded_lane_reader {
+template <class Group> class worker_reader {
  public:
   /// @param in      at a multiple of 4
   /// @param i       chunk of a stream of `values` values
   /// @param shared  memory of these lanes
   /// @param room    for the chunk, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     error_bounded_reading& shared, std::byte* room) {
-    using header = error_bounded_header;
+                     chunk_reading& shared, std::byte* room) {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     chunk_ = in + part.begin;
     values_ = values_of_chunk<header>(i, values);
@@ -117,11 +115,10 @@ template <class Group> class error_bounded_lane_reader {
     }
     // the payloads of sparse blocks tell their lengths, so one is found after the other
     if (group.lane() == 0) {
-      std::size_t at = error_bounded_front(values_);
-      for (std::size_t k = 0; k < error_bounded_blocks(values_); ++k) {
+      std::size_t at = front_bytes(values_);
+      for (std::size_t k = 0; k < blocks_of(values_); ++k) {
         shared.places[k] = static_cast<std::uint32_t>(at);
-        at += error_bounded_payload(mode_of(k), chunk_ + at,
-                                    error_bounded_values_of_block(k, values_));
+        at += payload_bytes(mode_of(k), chunk_ + at, values_of_block(k, values_));
       }
       shared.bases[0] = 0u - load<std::uint32_t>(chunk_);
     }
@@ -131,19 +128,19 @@ template <class Group> class error_bounded_lane_reader {
   /// v = the lane's next block.
   /// @param k  which that is: in every call, one more than that of the lane below, and as many as
   ///           there are lanes more than in the call before; zeros, if there are not so many
-  HCOMP_HD void take(Group group, std::size_t k, error_bounded_values& v) {
-    using state = error_bounded_values::state;
-    bool const is_here = k < error_bounded_blocks(values_);
+  HCOMP_HD void take(Group group, std::size_t k, value_block& v) {
+    using state = value_block::state;
+    bool const is_here = k < blocks_of(values_);
     std::uint8_t const byte = is_here ? mode_of(k) : 0;
-    error_bounded_mode const mode{byte, 0};
-    bool const is_difference = mode.kind() == error_bounded_kind::difference;
+    block_mode const mode{byte, 0};
+    bool const is_difference = mode.kind() == block_kind::difference;
     std::uint32_t last = 0;
     v.is = state::zeros;
-    if (byte == error_bounded_words_mode) {
+    if (byte == words_mode) {
       std::byte const* const words = chunk_ + shared_->places[k];
-      std::size_t const n = error_bounded_values_of_block(k, values_);
+      std::size_t const n = values_of_block(k, values_);
       v.is = state::words;
-      for (std::size_t j = 0; j < error_bounded_block_values; ++j)
+      for (std::size_t j = 0; j < block_values; ++j)
         v.set_word(j, j < n ? load<std::uint32_t>(words, j) : 0);
     } else if (byte != 0) {
       v.is = state::integers;
@@ -172,26 +169,25 @@ template <class Group> class error_bounded_lane_reader {
 
   std::byte const* chunk_ = nullptr;
   std::size_t values_ = 0;
-  error_bounded_reading* shared_ = nullptr;
+  chunk_reading* shared_ = nullptr;
   std::uint32_t ends_ = 0, runs_ = 0;  ///< of the calls before
 };
 
 /// v += other.
-HCOMP_HD inline void add_blocks(error_bounded_grid const& grid, error_bounded_values& v,
-                                error_bounded_values& other, error_bounded_sums& sums) {
-  using state = error_bounded_values::state;
+HCOMP_HD inline void add_blocks(step_grid const& grid, value_block& v, value_block& other,
+                                word_sums& sums) {
+  using state = value_block::state;
   if (other.is == state::zeros) return;
   if (v.is == state::zeros) {
     v = other;
   } else if (v.is == state::integers && other.is == state::integers) {
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j)
-      v.q[j] = add_wrapping(v.q[j], other.q[j]);
+    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = add_wrapping(v.q[j], other.q[j]);
   } else {
     if (v.is == state::integers) v.make_words();
     if (other.is == state::integers) other.make_words();
-    for (std::size_t j = 0; j < error_bounded_block_values; ++j)
+    for (std::size_t j = 0; j < block_values; ++j)
       v.set_word(j, sum_of_words(grid, v.word(j), other.word(j), sums));
   }
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

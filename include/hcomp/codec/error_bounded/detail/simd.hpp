@@ -7,10 +7,10 @@
 #include <hcomp/codec/error_bounded/detail/blocks.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 /// @param level  not above best_simd_level()
-inline error_bounded_kernels error_bounded_kernels_at([[maybe_unused]] simd_level level) {
+inline block_kernels kernels_at([[maybe_unused]] simd_level level) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (level == simd_level::avx512)
     return {quantize_avx512, dequantize_avx512, pack_avx512, unpack_avx512};
@@ -19,4 +19,4 @@ inline error_bounded_kernels error_bounded_kernels_at([[maybe_unused]] simd_leve
   return {quantize_block, dequantize_block, pack_block, unpack_block};
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

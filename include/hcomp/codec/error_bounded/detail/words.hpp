@@ -11,13 +11,13 @@
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::error_bounded {
 
 /// Sums of a block's words.
-struct error_bounded_added_words {
-  std::int32_t words[error_bounded_block_values];
-  std::int32_t rare[error_bounded_block_values];  ///< not 0: the sum must be made another way
-  std::uint32_t floats;                           ///< how many sums of two floats there are
+struct added_words {
+  std::int32_t words[block_values];
+  std::int32_t rare[block_values];  ///< not 0: the sum must be made another way
+  std::uint32_t floats;             ///< how many sums of two floats there are
   bool any_rare;
 };
 
@@ -27,16 +27,16 @@ struct error_bounded_added_words {
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 /// a + b where both are integers, or both floats whose sum is a float.
-struct add_error_bounded_words {
+struct add_words_of_block {
   std::int32_t const* a;
   std::byte const* b;
   std::int32_t first_float;
-  error_bounded_added_words* out;
+  added_words* out;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using ints = typename aligned_vector<std::int32_t, Lanes>::type;
     ints floats{}, any_rare{};
-    for (std::size_t i = 0; i < error_bounded_block_values; i += Lanes) {
+    for (std::size_t i = 0; i < block_values; i += Lanes) {
       ints rare, both_floats;
       add<Lanes, ints>(i, rare, both_floats);
       floats -= both_floats;
@@ -93,12 +93,12 @@ struct add_error_bounded_words {
 inline void add_words([[maybe_unused]] simd_level level, [[maybe_unused]] std::int32_t const* a,
                       [[maybe_unused]] std::byte const* b,
                       [[maybe_unused]] std::uint32_t first_float,
-                      [[maybe_unused]] error_bounded_added_words& out) {
+                      [[maybe_unused]] added_words& out) {
 #if !defined(__CUDA_ARCH__)
   // g++ 12 compares 512 bits lane by lane
   run_at(std::min(level, simd_level::avx2),
-         add_error_bounded_words{a, b, static_cast<std::int32_t>(first_float), &out});
+         add_words_of_block{a, b, static_cast<std::int32_t>(first_float), &out});
 #endif
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::error_bounded

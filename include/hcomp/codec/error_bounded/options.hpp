@@ -27,7 +27,7 @@ struct error_bounded_options {
   friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;
 };
 
-namespace detail {
+namespace detail::error_bounded {
 
 inline std::string text_of(error_bounded_options const& o) {
   char bound[32];
@@ -41,16 +41,16 @@ inline bool is_possible(error_bounded_options const& o) {
   double const share = o.bound / o.ranks;
   return share >= 0x1p-100 && share <= 0x1p100;
 }
-inline constexpr char const* error_bounded_possible =
+inline constexpr char const* possible_options =
     "the bound divided by the ranks is 2^-100 to 2^100, the magnitude bits 10 to 22, the ranks 1 "
     "to 2^(28 - magnitude bits)";
 
 /// @throws std::invalid_argument  a setting is out of range
-inline error_bounded_grid grid_of(error_bounded_options const& o) {
+inline step_grid grid_of(error_bounded_options const& o) {
   if (!is_possible(o))
-    throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + error_bounded_possible);
-  return error_bounded_grid(o.bound / o.ranks, o.magnitude_bits);
+    throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options);
+  return step_grid(o.bound / o.ranks, o.magnitude_bits);
 }
 
-}  // namespace detail
+}  // namespace detail::error_bounded
 }  // namespace hcomp
