@@ -5,7 +5,7 @@
 
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_bursts.hpp>
+#include <hcomp/codec/inceptionn/bursts.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/variable_rate.hpp>

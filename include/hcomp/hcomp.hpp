@@ -15,7 +15,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
+#include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>

@@ -119,13 +119,14 @@ struct findings {
 constexpr std::size_t chunk = hcomp::inceptionn::chunk_values;
 
 /// Floats whose upper 22 bits are `upper`.
-void check(hcomp::detail::inceptionn_coder const& coder, std::uint32_t upper, findings& found) {
+void check(hcomp::detail::inceptionn::cpu_coder const& coder, std::uint32_t upper,
+           findings& found) {
   std::array<float, chunk> x, y, again;
-  std::array<std::byte, hcomp::detail::inceptionn_chunk_room> coded{};
+  std::array<std::byte, hcomp::detail::inceptionn::chunk_room> coded{};
   for (std::uint32_t i = 0; i < chunk; ++i) x[i] = hcomp::same_bits<float>(upper << 10 | i);
   auto const decode = [&](std::array<float, chunk>& to) {
-    hcomp::detail::decode_values(coder.rule, coded.data(), coded.data() + chunk / 4, chunk, nullptr,
-                                 to.data(), coder.level);
+    hcomp::detail::inceptionn::decode_values(coder.rule, coded.data(), coded.data() + chunk / 4,
+                                             chunk, nullptr, to.data(), coder.level);
   };
   coder.encode_coded(x.data(), chunk, coded.data());
   decode(y);
@@ -147,7 +148,8 @@ void check(hcomp::detail::inceptionn_coder const& coder, std::uint32_t upper, fi
 
 /// Prints its verdict; 0 if all is right.
 int sweep() {
-  hcomp::detail::inceptionn_coder const coder{hcomp::detail::rule_of({}), hcomp::best_simd_level()};
+  hcomp::detail::inceptionn::cpu_coder const coder{hcomp::detail::inceptionn::rule_of({}),
+                                                   hcomp::best_simd_level()};
   std::atomic<std::uint32_t> next{0};
   auto const threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<findings> found(threads);

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <hcomp/codec/inceptionn/bursts.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_bursts.hpp>
 #include <hcomp/core/random.hpp>
 #include <stdexcept>
 #include <string>
@@ -82,7 +82,7 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
         -0x1p-7f}},
   };
   for (auto const& one : known) {
-    CAPTURE(hcomp::detail::text_of(one.options));
+    CAPTURE(hcomp::detail::inceptionn::text_of(one.options));
     at_every_level([&](simd_level level) {
       inceptionn_bursts const codec(one.options, level);
       CHECK(inceptionn::encoded(codec, eleven) == one.stream);
@@ -110,7 +110,7 @@ TEST_CASE("inceptionn bursts: groups cross bursts, and the last is filled up") {
 TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
   for (auto options : all_settings({1, 10, 14}))
     for (std::size_t const n : {0, 1, 7, 8, 9, 15, 1023, 1024, 1025, 3000}) {
-      CAPTURE(hcomp::detail::text_of(options));
+      CAPTURE(hcomp::detail::inceptionn::text_of(options));
       CAPTURE(n);
       options.prescale = n % 2 == 0 ? 3 : 0;
       auto const x = inceptionn::mixed(n, {.seed = 21 + n});
@@ -138,7 +138,7 @@ TEST_CASE("inceptionn bursts: of chunks that the stream stores as floats nothing
   floats x(1500, 3.0f);
   for (std::size_t i = 0; i < 60; ++i) x[i * 23] = i % 2 == 0 ? 0.003f : -0.02f;
   for (auto const& options : all_settings({10})) {
-    CAPTURE(hcomp::detail::text_of(options));
+    CAPTURE(hcomp::detail::inceptionn::text_of(options));
     hcomp::inceptionn const codec(options);
     inceptionn_bursts const hardware(options);
     auto const stream = inceptionn::encoded(codec, x);

@@ -26,7 +26,7 @@ namespace {
 /// A chunk before and after: what the host's coder makes of it, and what lanes do.
 struct chunk_case {
   std::string name;
-  hcomp::detail::inceptionn_coder coder;
+  hcomp::detail::inceptionn::cpu_coder coder;
   floats x, addend;
   std::vector<std::byte> code = {};  ///< of the host
   floats decoded = {}, sum = {};
@@ -61,15 +61,15 @@ std::vector<chunk_case> all_cases() {
   std::vector<chunk_case> cases;
   auto const add = [&](std::string const& name, hcomp::inceptionn_options const& options,
                        floats const& x) {
-    hcomp::detail::inceptionn_coder const coder{hcomp::detail::rule_of(options),
-                                                hcomp::simd_level::baseline};
-    chunk_case one{.name = name + ", " + hcomp::detail::text_of(options) + ", " +
+    hcomp::detail::inceptionn::cpu_coder const coder{hcomp::detail::inceptionn::rule_of(options),
+                                                     hcomp::simd_level::baseline};
+    chunk_case one{.name = name + ", " + hcomp::detail::inceptionn::text_of(options) + ", " +
                            std::to_string(x.size()) + " values",
                    .coder = coder,
                    .x = x,
                    .addend = inceptionn::mixed(x.size(), {.seed = 77}),
                    .shift = cases.size() % 3};
-    one.code.resize(hcomp::detail::inceptionn_chunk_room);
+    one.code.resize(hcomp::detail::inceptionn::chunk_room);
     one.code.resize(coder.encode(x.data(), x.size(), one.code.data(), one.code.size()));
     one.decoded.resize(x.size());
     coder.decode(one.code.data(), one.code.size(), 0, x.size(), nullptr, one.decoded.data());
@@ -122,12 +122,12 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
       addend.insert(addend.end(), one.addend.begin(), one.addend.end());
     }
     group.sync();
-    hcomp::detail::inceptionn_lane<Group> mine;
+    hcomp::detail::inceptionn::worker_values<Group> mine;
     mine.read(group, x.data() + one.shift, n);
     std::size_t const bytes = mine.encode(group, rule, n, one.found_code.data());
     unsigned const nonfinite = mine.nonfinite(group);
     auto const largest = hcomp::detail::largest_in(
-        group, hcomp::detail::largest_exponent(group, x.data() + one.shift, n, 0), 8);
+        group, hcomp::detail::inceptionn::largest_exponent(group, x.data() + one.shift, n, 0), 8);
     mine.decode(group, rule, one.code.data(), one.code.size(), n);
     mine.write(group, one.found.data() + one.shift, n);
     mine.divide(3);
@@ -149,7 +149,7 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     std::size_t i = 0;
     for (auto const& version : versions_of(one)) {
       bool const valid =
-          hcomp::detail::inceptionn_is_chunk(group, version.data(), version.size(), n);
+          hcomp::detail::inceptionn::is_chunk(group, version.data(), version.size(), n);
       group.sync();
       if (group.lane() == 0) one.valid[i] = valid;
       ++i;

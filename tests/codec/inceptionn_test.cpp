@@ -80,9 +80,9 @@ TEST_CASE(
     "inceptionn: tags are by size, errors within the unit, signs kept, twice is once") {  // C1
   auto const x = swept();
   for (auto const& options : all_settings({1, 5, 6, 8, 10, 14})) {
-    CAPTURE(hcomp::detail::text_of(options));
+    CAPTURE(hcomp::detail::inceptionn::text_of(options));
     hcomp::inceptionn const codec(options);
-    auto const rule = hcomp::detail::rule_of(options);
+    auto const rule = hcomp::detail::inceptionn::rule_of(options);
     auto const y = round_trip(codec, x);
     CHECK(same(round_trip(codec, y), y));
     bool const shrinks =
@@ -91,7 +91,7 @@ TEST_CASE(
     for (std::size_t i = 0; i < x.size(); ++i) {
       auto const [tag, error] = expected(options, x[i]);
       double const made = std::fabs(static_cast<double>(y[i]) - static_cast<double>(x[i]));
-      wrong_tags += hcomp::detail::inceptionn_tag(rule, bits_of(x[i])) != tag;
+      wrong_tags += hcomp::detail::inceptionn::tag_of(rule, bits_of(x[i])) != tag;
       too_far += made >= error;
       beyond_bound += made >= std::ldexp(1.0, -options.bound_exponent);
       flipped += y[i] * x[i] < 0;
@@ -122,9 +122,9 @@ TEST_CASE("inceptionn: what others than within_bound promise is not the bound") 
 TEST_CASE("inceptionn: the ends of the classes") {  // C4, 2
   for (int exponent = 1; exponent <= 14; ++exponent) {
     CAPTURE(exponent);
-    auto const rule = hcomp::detail::rule_of({.bound_exponent = exponent});
+    auto const rule = hcomp::detail::inceptionn::rule_of({.bound_exponent = exponent});
     auto const tag = [&](float value) {
-      return hcomp::detail::inceptionn_tag(rule, bits_of(value));
+      return hcomp::detail::inceptionn::tag_of(rule, bits_of(value));
     };
     float const lowest = std::ldexp(1.0f, -exponent);
     float const middle = std::ldexp(1.0f, -(exponent / 2));
@@ -135,7 +135,7 @@ TEST_CASE("inceptionn: the ends of the classes") {  // C4, 2
     CHECK(tag(1.0f) == 3);
     if (exponent == 1) continue;
     CHECK(tag(0x1.fffffep-1f) == 2);
-    CHECK(hcomp::detail::inceptionn_payload(rule, bits_of(0x1.fffffep-1f), 2) == 0x7fff);
+    CHECK(hcomp::detail::inceptionn::payload_of(rule, bits_of(0x1.fffffep-1f), 2) == 0x7fff);
   }
 }
 
@@ -174,13 +174,13 @@ TEST_CASE("inceptionn: shares and sizes are those of a normal distribution") {  
       CAPTURE(exponent);
       inceptionn_options const options{.bound_exponent = exponent};
       hcomp::inceptionn const codec(options);
-      auto const rule = hcomp::detail::rule_of(options);
+      auto const rule = hcomp::detail::inceptionn::rule_of(options);
       auto const beyond = [&](int power) {
         return std::erfc(std::ldexp(1.0, -power) / (sigma * std::sqrt(2.0)));
       };
       double const tails[] = {1, beyond(exponent), beyond(exponent / 2), beyond(0), 0};
       double count[4] = {};
-      for (float const value : x) ++count[hcomp::detail::inceptionn_tag(rule, bits_of(value))];
+      for (float const value : x) ++count[hcomp::detail::inceptionn::tag_of(rule, bits_of(value))];
       for (int tag = 0; tag < 4; ++tag)  // four standard deviations are 0.0045 at most
         CHECK(std::fabs(count[tag] / static_cast<double>(n) - (tails[tag] - tails[tag + 1])) <
               0.005);

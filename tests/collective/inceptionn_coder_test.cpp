@@ -154,7 +154,7 @@ TEST_CASE(
     "variable_rate_coder of inceptionn: the host's bytes and values; the host touches no memory") {
   for (auto const& options : inceptionn::all_settings({10}))
     for (std::size_t const n : {0, 1, 4, 1023, 1024, 1025, 5000}) {
-      CAPTURE(hcomp::detail::text_of(options));
+      CAPTURE(hcomp::detail::inceptionn::text_of(options));
       CAPTURE(n);
       guarded_executor executor;
       check_vector(executor, hcomp::inceptionn(options), inceptionn::mixed(n, {.seed = n}));

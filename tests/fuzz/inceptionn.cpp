@@ -7,8 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/inceptionn/bursts.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_bursts.hpp>
 
 #include "fuzzing.hpp"
 

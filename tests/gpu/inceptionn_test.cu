@@ -75,7 +75,7 @@ TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
   for (auto const& options : cases)
     for (std::size_t const n : {0, 1, 1023, 1025, 70'001, 700 * 1024 + 5})
       for (bool const large : {false, true}) {
-        CAPTURE(hcomp::detail::text_of(options));
+        CAPTURE(hcomp::detail::inceptionn::text_of(options));
         CAPTURE(n);
         CAPTURE(large);
         auto const codec = codec_of(options);

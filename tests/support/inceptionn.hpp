@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
+#include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>

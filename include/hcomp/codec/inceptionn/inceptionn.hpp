@@ -13,7 +13,7 @@
 #include <hcomp/codec/inceptionn/detail/chunk_coder.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/detail/header.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
+#include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
@@ -54,17 +54,17 @@ struct inceptionn_info {
 class inceptionn {
  public:
   using value_type = float;
-  using header_type = detail::inceptionn_header;
+  using header_type = detail::inceptionn::header;
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t tag = wire_tags::inceptionn;
-  static constexpr std::size_t chunk_values = detail::inceptionn_chunk_values;
+  static constexpr std::size_t chunk_values = detail::inceptionn::chunk_values;
   /// Places in a stream have 32 bits.
-  static constexpr std::size_t max_values = detail::inceptionn_header::max_values;
+  static constexpr std::size_t max_values = detail::inceptionn::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
   explicit inceptionn(inceptionn_options const& options = {}, simd_level level = best_simd_level())
-      : options_(options), coder_{{detail::rule_of(options), level}} {}
+      : options_(options), coder_{{detail::inceptionn::rule_of(options), level}} {}
 
   inceptionn_options const& options() const { return options_; }
   /// Bound exponent, prescale, 2 variant + rounding, and fitted.
@@ -159,14 +159,14 @@ class inceptionn {
       std::size_t const n = detail::values_of_chunk<header_type>(i, values);
       auto const part = detail::part_of_code<header_type>(in.data(), i, chunks);
       std::byte const* coded = in.data() + part.begin;
-      std::byte room[detail::inceptionn_chunk_room];
+      std::byte room[detail::inceptionn::chunk_room];
       if (part.end - part.begin == n * sizeof(float)) {
         float x[chunk_values];
         std::memcpy(x, coded, n * sizeof(float));
         coder_.by_cpu.encode_coded(x, n, room);
         coded = room;
       }
-      f(n, coded, coded + detail::inceptionn_tag_bytes(n));
+      f(n, coded, coded + detail::inceptionn::tag_bytes(n));
     }
   }
   /// The other way round: f(n, out) puts n tags, and the payloads right behind them, for chunk
@@ -176,8 +176,8 @@ class inceptionn {
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
     detail::require_room<inceptionn>("inceptionn::", "write_chunks", values, out.size());
     auto header = header_type::of(options_, values);
-    detail::inceptionn_given_chunks<F> const given{coder_.by_cpu, f};
-    typename detail::inceptionn_given_chunks<F>::note none;
+    detail::inceptionn::given_chunks<F> const given{coder_.by_cpu, f};
+    typename detail::inceptionn::given_chunks<F>::note none;
     header.bytes =
         detail::encode_run(simd_group{}, given, {values}, 0, header.chunks, out.data(),
                            detail::first_chunk_at<header_type>(header.chunks), out.size(), none);
@@ -187,8 +187,8 @@ class inceptionn {
 
   // ---- What VariableRate is made of ----
 
-  using coder_type = detail::inceptionn_chunk_coder;
-  using measure_work = detail::measure_exponents;
+  using coder_type = detail::inceptionn::chunk_coder;
+  using measure_work = detail::inceptionn::measure_exponents;
 
   coder_type const& coder() const { return coder_; }
   static std::size_t bytes_of(coder_type::outcome const& made) {

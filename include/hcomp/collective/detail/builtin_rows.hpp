@@ -56,8 +56,8 @@ inline thc_options thc_options_of(codec_settings const& s) {
           .unbiased = s.yes("unbiased")};
 }
 
-inline inceptionn inceptionn_of(codec_settings const& s) {
-  return inceptionn(
+inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
+  return hcomp::inceptionn(
       {.bound_exponent = s.whole("E"),
        .prescale = s.whole("prescale"),
        .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
@@ -78,7 +78,7 @@ inline double largest_error_bounded(codec_settings const& s, int ranks, double m
 template <class V> codec_row<V> inceptionn_row() {
   using enum codec_key::kind;
   inceptionn_options const usual;
-  return row_of<inceptionn>(
+  return row_of<hcomp::inceptionn>(
       {.name = "inceptionn",
        .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
        .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},

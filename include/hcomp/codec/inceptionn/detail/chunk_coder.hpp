@@ -15,30 +15,28 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::inceptionn {
 
 /// See VariableRate.
-struct inceptionn_chunk_coder {
-  using header = inceptionn_header;
+struct chunk_coder {
+  using header = inceptionn::header;
   struct note {};
   struct outcome {
     std::uint64_t bytes;
   };
 
-  inceptionn_coder by_cpu;
+  cpu_coder by_cpu;
 
   /// Of lanes that share memory: payloads are at odd addresses, and are put together and taken
   /// apart there. A chunk, 3 bytes before it, and words behind it that are read.
-  static constexpr std::size_t scratch_bytes(int) {
-    return inceptionn_chunk_values * sizeof(float) + 16;
-  }
+  static constexpr std::size_t scratch_bytes(int) { return chunk_values * sizeof(float) + 16; }
 
   template <class Group>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
                                     std::byte* out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
-    float const* const x = from.x + i * inceptionn_chunk_values;
-    inceptionn_lane<Group> mine;
+    float const* const x = from.x + i * chunk_values;
+    worker_values<Group> mine;
     if (from.b) {
       take(group, from.b, i, from.values, mine);
       mine.add(group, x, n);
@@ -59,8 +57,8 @@ struct inceptionn_chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              float const* addends, float divided_by, float* out) const {
-    std::size_t const n = values_of_chunk<header>(i, values), first = i * inceptionn_chunk_values;
-    inceptionn_lane<Group> mine;
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * chunk_values;
+    worker_values<Group> mine;
     take(group, in, i, values, mine);
     if (addends) mine.add(group, addends + first, n);
     if (divided_by != 0) mine.divide(divided_by);
@@ -70,7 +68,7 @@ struct inceptionn_chunk_coder {
   template <class Group>
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
-    inceptionn_lane<Group> mine;
+    worker_values<Group> mine;
     take(group, in, i, values, mine);
     return mine.nonfinite(group);
   }
@@ -79,7 +77,7 @@ struct inceptionn_chunk_coder {
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
-    return inceptionn_is_chunk(group, chunk, bytes, n);
+    return inceptionn::is_chunk(group, chunk, bytes, n);
   }
 
   template <class Group>
@@ -93,16 +91,16 @@ struct inceptionn_chunk_coder {
   std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
                            std::size_t room, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
-    float const* const x = from.x + i * inceptionn_chunk_values;
+    float const* const x = from.x + i * chunk_values;
     if (!from.b) return by_cpu.encode(x, n, out, room);
-    float sums[inceptionn_chunk_values];
+    float sums[chunk_values];
     take(from.b, i, from.values, x, sums);
     return by_cpu.encode(sums, n, out, room);
   }
 
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
                     float const* addends, float divided_by, float* out) const {
-    std::size_t const n = values_of_chunk<header>(i, values), first = i * inceptionn_chunk_values;
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * chunk_values;
     take(in, i, values, addends ? addends + first : nullptr, out + first);
     if (divided_by != 0)
       for (std::size_t k = 0; k < n; ++k) out[first + k] /= divided_by;
@@ -110,7 +108,7 @@ struct inceptionn_chunk_coder {
 
   std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
                                    std::size_t values) const {
-    float x[inceptionn_chunk_values];
+    float x[chunk_values];
     take(in, i, values, nullptr, x);
     return nonfinite_runs(x, values_of_chunk<header>(i, values));
   }
@@ -123,7 +121,7 @@ struct inceptionn_chunk_coder {
  private:
   template <class Group>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     inceptionn_lane<Group>& mine) const {
+                     worker_values<Group>& mine) const {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
     if constexpr (SharesMemory<Group>) {
@@ -145,16 +143,16 @@ struct inceptionn_chunk_coder {
 };
 
 /// For encode_run: chunks whose tags and payloads f(n, out) puts.
-template <class F> struct inceptionn_given_chunks {
-  using header = inceptionn_header;
+template <class F> struct given_chunks {
+  using header = inceptionn::header;
   struct note {};
 
-  inceptionn_coder const& by_cpu;
+  cpu_coder const& by_cpu;
   F const& f;
 
   std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
                            std::size_t, note&) const {
-    std::byte coded[inceptionn_chunk_room];
+    std::byte coded[chunk_room];
     std::size_t const n = values_of_chunk<header>(i, from.values);
     return by_cpu.finish(coded, f(n, coded), n, out);
   }
@@ -167,12 +165,12 @@ struct measure_exponents {
   std::uint32_t* found;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
-    std::size_t const first = block * chunks * inceptionn_chunk_values, left = values - first;
-    std::size_t const most = chunks * inceptionn_chunk_values;
+    std::size_t const first = block * chunks * chunk_values, left = values - first;
+    std::size_t const most = chunks * chunk_values;
     std::uint32_t const mine = largest_exponent(group, x + first, left < most ? left : most, 0);
     std::uint32_t const largest = largest_in(group, mine, 8);
     if (group.lane() == 0) found[block] = largest;
   }
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::inceptionn

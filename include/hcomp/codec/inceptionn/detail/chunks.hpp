@@ -11,17 +11,16 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::inceptionn {
 
-inline constexpr std::size_t inceptionn_chunk_values = 1024;
+inline constexpr std::size_t chunk_values = 1024;
 /// Room for any chunk, before it is found to be too large, and for what encode_values overwrites.
-inline constexpr std::size_t inceptionn_chunk_room = inceptionn_tag_bytes(inceptionn_chunk_values) +
-                                                     inceptionn_chunk_values * sizeof(float) +
-                                                     inceptionn_slack;
+inline constexpr std::size_t chunk_room =
+    tag_bytes(chunk_values) + chunk_values * sizeof(float) + slack_bytes;
 
 /// Chunks one by one, as fast as a processor can.
-struct inceptionn_coder {
-  inceptionn_rule rule;
+struct cpu_coder {
+  value_rule rule;
   simd_level level;
 
   /// `bytes` of tags and payloads at `coded` as a chunk of n values at `out`, which has room for
@@ -33,34 +32,33 @@ struct inceptionn_coder {
       if (out != coded) std::memcpy(out, coded, bytes);
       return bytes;
     }
-    float values[inceptionn_chunk_values];
-    decode_values(rule, coded, coded + inceptionn_tag_bytes(n), n, nullptr, values, level);
+    float values[chunk_values];
+    decode_values(rule, coded, coded + tag_bytes(n), n, nullptr, values, level);
     std::memcpy(out, values, n * sizeof(float));
     return n * sizeof(float);
   }
 
   /// Tags and payloads of n values of one chunk; returns their bytes.
-  /// @param out  inceptionn_chunk_room
+  /// @param out  chunk_room
   std::size_t encode_coded(float const* x, std::size_t n, std::byte* out) const {
-    std::size_t const tags = inceptionn_tag_bytes(n);
+    std::size_t const tags = tag_bytes(n);
     return tags + encode_values(rule, x, n, out, out + tags, level);
   }
 
   /// One chunk of n values; returns its length.
   /// @param room  bytes at `out`: n * 4 at least
   std::size_t encode(float const* x, std::size_t n, std::byte* out, std::size_t room) const {
-    if (room >= inceptionn_chunk_room) return finish(out, encode_coded(x, n, out), n, out);
-    std::byte coded[inceptionn_chunk_room];
+    if (room >= chunk_room) return finish(out, encode_coded(x, n, out), n, out);
+    std::byte coded[chunk_room];
     return finish(coded, encode_coded(x, n, coded), n, out);
   }
 
   /// Whether `bytes` at `chunk` are a chunk of n values.
   bool valid(std::byte const* chunk, std::size_t bytes, std::size_t n) const {
     if (bytes == n * sizeof(float)) return true;
-    std::size_t const tags = inceptionn_tag_bytes(n);
+    std::size_t const tags = tag_bytes(n);
     return bytes >= tags && bytes < n * sizeof(float) &&
-           bytes - tags == inceptionn_payload_bytes(chunk, tags, level) &&
-           !inceptionn_tags_beyond(chunk, n);
+           bytes - tags == payload_bytes(chunk, tags, level) && !tags_beyond(chunk, n);
   }
 
   /// out[i] = value, or addend[i] + value where there is an addend, which may be `out`.
@@ -71,15 +69,15 @@ struct inceptionn_coder {
     if (bytes == n * sizeof(float) && !addend) {
       std::memcpy(out, chunk, bytes);
     } else if (bytes == n * sizeof(float)) {
-      for (std::size_t i = 0; i < n; ++i) out[i] = inceptionn_sum(addend[i], load<float>(chunk, i));
-    } else if (behind >= inceptionn_slack) {
-      decode_values(rule, chunk, chunk + inceptionn_tag_bytes(n), n, addend, out, level);
+      for (std::size_t i = 0; i < n; ++i) out[i] = sum_of(addend[i], load<float>(chunk, i));
+    } else if (behind >= slack_bytes) {
+      decode_values(rule, chunk, chunk + tag_bytes(n), n, addend, out, level);
     } else {
-      std::byte copy[inceptionn_chunk_room];
+      std::byte copy[chunk_room];
       std::memcpy(copy, chunk, bytes);
-      decode_values(rule, copy, copy + inceptionn_tag_bytes(n), n, addend, out, level);
+      decode_values(rule, copy, copy + tag_bytes(n), n, addend, out, level);
     }
   }
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::inceptionn

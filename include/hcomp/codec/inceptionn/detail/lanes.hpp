@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// A chunk of INCEPTIONN's stream by a group of any number of lanes: the same bytes as
-/// inceptionn_coder, whose chunks they are.
+/// cpu_coder, whose chunks they are.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,31 +13,27 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::inceptionn {
 
 // Payloads in the upper bytes of 32 bits, with their signs where floats have them: that takes
 // fewer steps, and hardly a branch.
 
 /// How many bits are below.
-HCOMP_HD constexpr unsigned inceptionn_above(unsigned tag) {
-  return tag == 3 ? 0 : tag == 2 ? 16 : 24;
-}
-/// inceptionn_payload; of tag 0 anything, and what is below may be anything, too.
-HCOMP_HD inline std::uint32_t inceptionn_upper(inceptionn_rule const& rule, std::uint32_t bits,
-                                               unsigned tag) {
-  if (rule.nearest) return inceptionn_payload(rule, bits, tag) << inceptionn_above(tag);
+HCOMP_HD constexpr unsigned bits_below(unsigned tag) { return tag == 3 ? 0 : tag == 2 ? 16 : 24; }
+/// payload_of; of tag 0 anything, and what is below may be anything, too.
+HCOMP_HD inline std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits,
+                                            unsigned tag) {
+  if (rule.nearest) return payload_of(rule, bits, tag) << bits_below(tag);
   if (tag == 3) return bits;
   // below, bits are left that truncation drops
-  int const shift =
-      (tag == 1 ? 134 - rule.unit8 : 142 - rule.unit16) - inceptionn_exponent(rule, bits);
+  int const shift = (tag == 1 ? 134 - rule.unit8 : 142 - rule.unit16) - exponent_of(rule, bits);
   return (bits << 8 | 0x80000000u) >> (static_cast<unsigned>(shift) & 31u) | (bits & 0x80000000u);
 }
-/// inceptionn_value, with zeros below; of tag 0 all.
-HCOMP_HD inline float inceptionn_value_of_upper(inceptionn_rule const& rule, unsigned tag,
-                                                std::uint32_t upper) {
-  if (rule.grace) return inceptionn_value(rule, tag, upper >> inceptionn_above(tag));
-  float const from8 = inceptionn_power(-rule.unit8 - rule.prescale - 24);
-  float const from16 = inceptionn_power(-rule.unit16 - rule.prescale - 16);
+/// value_of, with zeros below; of tag 0 all.
+HCOMP_HD inline float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_t upper) {
+  if (rule.grace) return value_of(rule, tag, upper >> bits_below(tag));
+  float const from8 = power_of_two(-rule.unit8 - rule.prescale - 24);
+  float const from16 = power_of_two(-rule.unit16 - rule.prescale - 16);
   auto const magnitude = static_cast<std::int32_t>(upper & 0x7fffffffu);
   float const value =
       static_cast<float>(upper >> 31 != 0 ? -magnitude : magnitude) * (tag == 1 ? from8 : from16);
@@ -59,7 +55,7 @@ HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, 
 ///
 /// All lanes of a group call the same functions with the same arguments. A lane keeps its values
 /// in registers: with 32 lanes 32 of them.
-template <class Group> class inceptionn_lane {
+template <class Group> class worker_values {
  public:
   HCOMP_HD void read(Group group, float const* x, std::size_t n) {
     HCOMP_UNROLL
@@ -72,7 +68,7 @@ template <class Group> class inceptionn_lane {
       float four[4];
       read_four(x, four_at(group, r), n, four);
       HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) values_[r][j] = inceptionn_sum(four[j], values_[r][j]);
+      for (int j = 0; j < 4; ++j) values_[r][j] = sum_of(four[j], values_[r][j]);
     }
   }
   HCOMP_HD void divide(float by) {
@@ -88,7 +84,7 @@ template <class Group> class inceptionn_lane {
   }
 
   /// A chunk of n values at `out`, which has room for n floats; returns its length to all lanes.
-  HCOMP_HD std::size_t encode(Group group, inceptionn_rule const& rule, std::size_t n,
+  HCOMP_HD std::size_t encode(Group group, value_rule const& rule, std::size_t n,
                               std::byte* out) const {
     unsigned tags[rounds];
     HCOMP_UNROLL
@@ -96,10 +92,10 @@ template <class Group> class inceptionn_lane {
       tags[r] = 0;
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j)
-        tags[r] |= inceptionn_tag(rule, same_bits<std::uint32_t>(values_[r][j])) << 2 * j;
+        tags[r] |= tag_of(rule, same_bits<std::uint32_t>(values_[r][j])) << 2 * j;
     }
     unsigned places[rounds];
-    std::size_t const bytes = find_places(group, tags, inceptionn_tag_bytes(n), places);
+    std::size_t const bytes = find_places(group, tags, tag_bytes(n), places);
     if (bytes >= n * sizeof(float)) {
       write_decoded(group, rule, tags, n, out);
       return n * sizeof(float);
@@ -113,7 +109,7 @@ template <class Group> class inceptionn_lane {
       for (int j = 0; j < 4; ++j) {
         unsigned const tag = tags[r] >> 2 * j & 3u;
         auto const bits = same_bits<std::uint32_t>(values_[r][j]);
-        at = store_upper(at, tag, inceptionn_upper(rule, bits, tag));
+        at = store_upper(at, tag, upper_payload(rule, bits, tag));
       }
     }
     return bytes;
@@ -121,15 +117,14 @@ template <class Group> class inceptionn_lane {
 
   /// The n values of a chunk.
   /// @param chunk  valid
-  HCOMP_HD void decode(Group group, inceptionn_rule const& rule, std::byte const* chunk,
+  HCOMP_HD void decode(Group group, value_rule const& rule, std::byte const* chunk,
                        std::size_t bytes, std::size_t n) {
-    decode_from(group, rule, chunk, bytes, n, [chunk](unsigned place, unsigned tag) {
-      return inceptionn_load(chunk + place, tag);
-    });
+    decode_from(group, rule, chunk, bytes, n,
+                [chunk](unsigned place, unsigned tag) { return load_payload(chunk + place, tag); });
   }
   /// The same where words may be read that begin at the last multiple of 4 before the chunk and end
   /// up to 8 bytes behind it.
-  HCOMP_HD void decode_words(Group group, inceptionn_rule const& rule, std::byte const* chunk,
+  HCOMP_HD void decode_words(Group group, value_rule const& rule, std::byte const* chunk,
                              std::size_t bytes, std::size_t n) {
     auto const skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(chunk) % 4);
     std::byte const* const words = chunk - skipped;
@@ -151,7 +146,7 @@ template <class Group> class inceptionn_lane {
     }
     if (!group.any(mine != 0)) return 0;
     unsigned all = 0;
-    for (unsigned i = 0; i < inceptionn_chunk_values / 64; ++i)
+    for (unsigned i = 0; i < chunk_values / 64; ++i)
       if (group.any((mine >> i & 1u) != 0)) all |= 1u << i;
     return all;
   }
@@ -159,7 +154,7 @@ template <class Group> class inceptionn_lane {
  private:
   /// @param load  (place, tag) gives the bits of the payload there, and others above
   template <class Load>
-  HCOMP_HD void decode_from(Group group, inceptionn_rule const& rule, std::byte const* chunk,
+  HCOMP_HD void decode_from(Group group, value_rule const& rule, std::byte const* chunk,
                             std::size_t bytes, std::size_t n, Load const& load) {
     bool const is_plain = bytes == n * sizeof(float);  // as if all had tag 3, without the tags
     unsigned tags[rounds];
@@ -170,15 +165,15 @@ template <class Group> class inceptionn_lane {
       tags[r] = is_plain || first >= n ? all : static_cast<unsigned>(chunk[first / 4]);
     }
     unsigned places[rounds];
-    find_places(group, tags, is_plain ? 0 : inceptionn_tag_bytes(n), places);
+    find_places(group, tags, is_plain ? 0 : tag_bytes(n), places);
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       unsigned place = places[r];
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
         unsigned const tag = tags[r] >> 2 * j & 3u;
-        std::uint32_t const upper = load(place, tag) << inceptionn_above(tag);
-        values_[r][j] = inceptionn_value_of_upper(rule, tag, tag == 0 ? 0 : upper);
+        std::uint32_t const upper = load(place, tag) << bits_below(tag);
+        values_[r][j] = value_of_upper(rule, tag, tag == 0 ? 0 : upper);
         place += tag + (tag == 3);
       }
     }
@@ -186,7 +181,7 @@ template <class Group> class inceptionn_lane {
 
   /// The bytes of a payload that lies above; returns where they end.
   HCOMP_HD static std::byte* store_upper(std::byte* at, unsigned tag, std::uint32_t upper) {
-    std::byte* const end = at + inceptionn_bytes(tag);
+    std::byte* const end = at + bytes_of_tag(tag);
     if (tag >= 1) end[-1] = static_cast<std::byte>(upper >> 24);
     if (tag >= 2) end[-2] = static_cast<std::byte>(upper >> 16);
     if (tag == 3) {
@@ -197,7 +192,7 @@ template <class Group> class inceptionn_lane {
   }
 
   static constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
-  static constexpr std::size_t fours = inceptionn_chunk_values / 4;
+  static constexpr std::size_t fours = chunk_values / 4;
   static constexpr std::size_t rounds = (fours + lanes - 1) / lanes;
 
   HCOMP_HD static unsigned four_at(Group group, std::size_t round) {
@@ -214,8 +209,7 @@ template <class Group> class inceptionn_lane {
       std::uint64_t mine = 0;
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j)
-        if (first + j < rounds)
-          mine |= std::uint64_t{inceptionn_bytes_of_four(tags[first + j])} << 16 * j;
+        if (first + j < rounds) mine |= std::uint64_t{bytes_of_four(tags[first + j])} << 16 * j;
       auto const sums = group.running_sum(mine);
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j)
@@ -228,8 +222,8 @@ template <class Group> class inceptionn_lane {
   }
 
   /// What a receiver would have.
-  HCOMP_HD void write_decoded(Group group, inceptionn_rule const& rule,
-                              unsigned const (&tags)[rounds], std::size_t n, std::byte* out) const {
+  HCOMP_HD void write_decoded(Group group, value_rule const& rule, unsigned const (&tags)[rounds],
+                              std::size_t n, std::byte* out) const {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       HCOMP_UNROLL
@@ -237,7 +231,7 @@ template <class Group> class inceptionn_lane {
         std::size_t const i = 4 * four_at(group, r) + static_cast<std::size_t>(j);
         unsigned const tag = tags[r] >> 2 * j & 3u;
         auto const bits = same_bits<std::uint32_t>(values_[r][j]);
-        if (i < n) store(out, i, inceptionn_value(rule, tag, inceptionn_payload(rule, bits, tag)));
+        if (i < n) store(out, i, value_of(rule, tag, payload_of(rule, bits, tag)));
       }
     }
   }
@@ -273,15 +267,14 @@ template <class Group> class inceptionn_lane {
 
 /// Whether `bytes` at `chunk` are a chunk of n values; the same to all lanes. Reads only them.
 template <class Group>
-HCOMP_HD bool inceptionn_is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
-                                  std::size_t n) {
+HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes, std::size_t n) {
   if (bytes == n * sizeof(float)) return true;
-  std::size_t const tags = inceptionn_tag_bytes(n);
+  std::size_t const tags = tag_bytes(n);
   if (bytes < tags || bytes > n * sizeof(float)) return false;
   std::uint64_t payloads = 0;
   for (auto i = static_cast<std::size_t>(group.lane()); i < tags; i += Group::lanes)
-    payloads += inceptionn_bytes_of_four(static_cast<unsigned>(chunk[i]));
-  return group.sum(payloads) == bytes - tags && !inceptionn_tags_beyond(chunk, n);
+    payloads += bytes_of_four(static_cast<unsigned>(chunk[i]));
+  return group.sum(payloads) == bytes - tags && !tags_beyond(chunk, n);
 }
 
 /// The exponent, as floats store it, of the largest finite one of this lane's share of n values, or
@@ -296,4 +289,4 @@ HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t
   }
   return largest;
 }
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::inceptionn

@@ -11,10 +11,10 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::inceptionn {
 
 /// Bytes behind the payloads that may be read, and overwritten.
-inline constexpr std::size_t inceptionn_slack = 64;
+inline constexpr std::size_t slack_bytes = 64;
 
 /// Starts to fetch what is `bytes` behind `place`, which may be anywhere.
 [[gnu::always_inline]] inline void prefetch(void const* place, std::size_t bytes) {
@@ -23,25 +23,25 @@ inline constexpr std::size_t inceptionn_slack = 64;
 }
 /// How far ahead of the work, in bytes. By themselves processors look ahead within a page, which
 /// here is worked on for no longer than memory takes to answer.
-inline constexpr std::size_t inceptionn_values_ahead = 2048, inceptionn_payload_ahead = 512;
+inline constexpr std::size_t values_ahead = 2048, payload_ahead = 512;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
 /// For the tags of four values: the bytes of a shuffle, and how many payload bytes there are. In a
 /// vector a payload lies in the upper bytes of its 32 bits, its sign where a float has it.
-struct inceptionn_tables {
+struct shuffle_tables {
   // not std::array, of whose operator[] compilers would evaluate 15,000 calls
   alignas(16) std::uint8_t pack[256][16], unpack[256][16];
   std::uint8_t bytes[256];
   std::uint16_t even[256];  ///< the 8 bits of the index, each in the lower of two
 };
-inline constexpr inceptionn_tables inceptionn_table = [] {
-  inceptionn_tables t{};
+inline constexpr shuffle_tables shuffles = [] {
+  shuffle_tables t{};
   for (unsigned tags = 0; tags < 256; ++tags) {
     for (auto& source : t.unpack[tags]) source = 0x80;  // makes a byte 0
     unsigned at = 0;
     for (unsigned lane = 0; lane < 4; ++lane) {
-      auto const count = static_cast<unsigned>(inceptionn_bytes(tags >> 2 * lane & 3u));
+      auto const count = static_cast<unsigned>(bytes_of_tag(tags >> 2 * lane & 3u));
       for (unsigned i = 4 - count; i < 4; ++i, ++at) {
         t.pack[tags][at] = static_cast<std::uint8_t>(4 * lane + i);
         t.unpack[tags][4 * lane + i] = static_cast<std::uint8_t>(at);
@@ -55,7 +55,7 @@ inline constexpr inceptionn_tables inceptionn_table = [] {
 }();
 
 /// A rule in numbers that vectors calculate with.
-struct inceptionn_lanes {
+struct vector_rule {
   std::int32_t lowest, middle, whole;  ///< as bits: the first floats with tags 1, 2 and 3
   float to8, to16;                     ///< by these, a value becomes a multiple of the unit
   float from8, from16;                 ///< by these, payloads in the upper bytes become values
@@ -63,19 +63,15 @@ struct inceptionn_lanes {
 /// Multiples are shifted up by the conversion itself, unless they are rounded. Other values than
 /// those with 8 or 16 bits take part in no arithmetic: denormals would be slow, and programs that
 /// trap overflow or NaN would stop.
-inline inceptionn_lanes lanes_of(inceptionn_rule const& rule) {
+inline vector_rule vector_rule_of(value_rule const& rule) {
   auto const first = [&](int exponent) {
     return static_cast<std::int32_t>(exponent - rule.prescale) << 23;
   };
   int const up8 = rule.nearest ? 0 : 24, up16 = rule.nearest ? 0 : 16;
   int const unit8 = rule.unit8 + rule.prescale, unit16 = rule.unit16 + rule.prescale;
-  return {first(rule.lowest),
-          first(rule.middle),
-          first(inceptionn_whole),
-          inceptionn_power(unit8 + up8),
-          inceptionn_power(unit16 + up16),
-          inceptionn_power(-unit8 - 24),
-          inceptionn_power(-unit16 - 16)};
+  return {first(rule.lowest),        first(rule.middle),          first(whole_exponent),
+          power_of_two(unit8 + up8), power_of_two(unit16 + up16), power_of_two(-unit8 - 24),
+          power_of_two(-unit16 - 16)};
 }
 
 // ---- Four values
@@ -83,16 +79,16 @@ inline inceptionn_lanes lanes_of(inceptionn_rule const& rule) {
 [[gnu::target("avx2"), gnu::always_inline]] inline std::byte* pack_four(__m128i payloads,
                                                                         unsigned tags,
                                                                         std::byte* at) {
-  auto const* const order = reinterpret_cast<__m128i const*>(&inceptionn_table.pack[tags]);
+  auto const* const order = reinterpret_cast<__m128i const*>(&shuffles.pack[tags]);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(at),
                    _mm_shuffle_epi8(payloads, _mm_load_si128(order)));
-  return at + inceptionn_table.bytes[tags];
+  return at + shuffles.bytes[tags];
 }
 [[gnu::target("avx2"), gnu::always_inline]] inline __m128i unpack_four(unsigned tags,
                                                                        std::byte const*& at) {
-  auto const* const order = reinterpret_cast<__m128i const*>(&inceptionn_table.unpack[tags]);
+  auto const* const order = reinterpret_cast<__m128i const*>(&shuffles.unpack[tags]);
   __m128i const packed = _mm_loadu_si128(reinterpret_cast<__m128i const*>(at));
-  at += inceptionn_table.bytes[tags];
+  at += shuffles.bytes[tags];
   return _mm_shuffle_epi8(packed, _mm_load_si128(order));
 }
 
@@ -104,7 +100,7 @@ inline inceptionn_lanes lanes_of(inceptionn_rule const& rule) {
 
 /// n is a multiple of 8; returns the end of the payloads.
 template <bool Nearest>
-[[gnu::target("avx2")]] inline std::byte* encode_avx2(inceptionn_lanes const& r, float const* x,
+[[gnu::target("avx2")]] inline std::byte* encode_avx2(vector_rule const& r, float const* x,
                                                       std::size_t n, std::byte* tags,
                                                       std::byte* at) {
   __m256i const sign = _mm256_set1_epi32(static_cast<std::int32_t>(0x80000000u));
@@ -113,8 +109,8 @@ template <bool Nearest>
   __m256i const below_whole = _mm256_set1_epi32(r.whole - 1);
   __m256 const to8 = _mm256_set1_ps(r.to8), to16 = _mm256_set1_ps(r.to16);
   for (std::size_t i = 0; i < n; i += 8) {
-    prefetch(x + i, inceptionn_values_ahead);
-    prefetch(at, inceptionn_payload_ahead);
+    prefetch(x + i, values_ahead);
+    prefetch(at, payload_ahead);
     __m256i const bits = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(x + i));
     __m256i const magnitude = _mm256_andnot_si256(sign, bits);
     __m256i const some = _mm256_cmpgt_epi32(magnitude, below_lowest);
@@ -138,8 +134,7 @@ template <bool Nearest>
     payload = _mm256_blendv_epi8(payload, bits, whole);
     unsigned const high = signs_of_eight(middle),
                    low = signs_of_eight(some) ^ high ^ signs_of_eight(whole);
-    auto const eight =
-        static_cast<unsigned>(inceptionn_table.even[low] | inceptionn_table.even[high] << 1);
+    auto const eight = static_cast<unsigned>(shuffles.even[low] | shuffles.even[high] << 1);
     store(tags, i / 8, static_cast<std::uint16_t>(eight));
     at = pack_four(_mm256_castsi256_si128(payload), eight & 255u, at);
     at = pack_four(_mm256_extracti128_si256(payload, 1), eight >> 8, at);
@@ -149,7 +144,7 @@ template <bool Nearest>
 
 /// n is a multiple of 8; returns the end of the payloads.
 template <bool Add>
-[[gnu::target("avx2")]] inline std::byte const* decode_avx2(inceptionn_lanes const& r,
+[[gnu::target("avx2")]] inline std::byte const* decode_avx2(vector_rule const& r,
                                                             std::byte const* tags,
                                                             std::byte const* at, std::size_t n,
                                                             float const* addend, float* out) {
@@ -159,9 +154,9 @@ template <bool Add>
   __m256 const from = _mm256_setr_ps(0, r.from8, r.from16, 0, 0, r.from8, r.from16, 0);
   __m256 const nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
   for (std::size_t i = 0; i < n; i += 8) {
-    prefetch(at, inceptionn_payload_ahead);
-    prefetch(out + i, inceptionn_values_ahead);
-    if constexpr (Add) prefetch(addend + i, inceptionn_values_ahead);
+    prefetch(at, payload_ahead);
+    prefetch(out + i, values_ahead);
+    if constexpr (Add) prefetch(addend + i, values_ahead);
     unsigned const eight = load<std::uint16_t>(tags, i / 8);
     __m128i const first = unpack_four(eight & 255u, at);
     __m128i const second = unpack_four(eight >> 8, at);
@@ -195,7 +190,7 @@ inline bool moves_bytes_by_mask() {
 
 /// n is a multiple of 16; returns the end of the payloads.
 template <bool Nearest>
-HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(inceptionn_lanes const& r, float const* x,
+HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(vector_rule const& r, float const* x,
                                                    std::size_t n, std::byte* tags, std::byte* at) {
   constexpr __mmask16 all = 0xffff;
   __m512i const sign = _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000u));
@@ -204,8 +199,8 @@ HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(inceptionn_lanes const& r, fl
   __m512i const first_whole = _mm512_set1_epi32(r.whole);
   __m512 const to8 = _mm512_set1_ps(r.to8), to16 = _mm512_set1_ps(r.to16);
   for (std::size_t i = 0; i < n; i += 16) {
-    prefetch(x + i, inceptionn_values_ahead);
-    prefetch(at, inceptionn_payload_ahead);
+    prefetch(x + i, values_ahead);
+    prefetch(at, payload_ahead);
     __m512i const bits = _mm512_loadu_si512(x + i);
     __m512i const magnitude = _mm512_and_si512(bits, no_sign);
     __mmask16 const some = _mm512_cmpge_epi32_mask(magnitude, lowest);
@@ -241,7 +236,7 @@ HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(inceptionn_lanes const& r, fl
 
 /// n is a multiple of 16; returns the end of the payloads.
 template <bool Add>
-HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(inceptionn_lanes const& r,
+HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(vector_rule const& r,
                                                          std::byte const* tags, std::byte const* at,
                                                          std::size_t n, float const* addend,
                                                          float* out) {
@@ -250,9 +245,9 @@ HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(inceptionn_lanes const&
   __m512 const from8 = _mm512_set1_ps(r.from8), from16 = _mm512_set1_ps(r.from16);
   __m512 const nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
   for (std::size_t i = 0; i < n; i += 16) {
-    prefetch(at, inceptionn_payload_ahead);
-    prefetch(out + i, inceptionn_values_ahead);
-    if constexpr (Add) prefetch(addend + i, inceptionn_values_ahead);
+    prefetch(at, payload_ahead);
+    prefetch(out + i, values_ahead);
+    if constexpr (Add) prefetch(addend + i, values_ahead);
     auto const sixteen = load<std::uint32_t>(tags, i / 16);
     unsigned const low = _pext_u32(sixteen, 0x55555555u), high = _pext_u32(sixteen, 0xaaaaaaaau);
     auto const middle = static_cast<__mmask16>(high), whole = static_cast<__mmask16>(low & high);
@@ -276,7 +271,7 @@ HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(inceptionn_lanes const&
   return at;
 }
 
-/// inceptionn_payload_bytes.
+/// payload_bytes.
 [[gnu::target("popcnt")]] inline std::size_t payload_bytes_popcnt(std::byte const* tags,
                                                                   std::size_t count) {
   std::size_t bytes = 0, i = 0;
@@ -285,15 +280,15 @@ HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(inceptionn_lanes const&
     bytes += static_cast<std::size_t>(_mm_popcnt_u64(word) + _mm_popcnt_u64(high) +
                                       _mm_popcnt_u64(word & high >> 1));
   }
-  return bytes + inceptionn_payload_bytes(tags + i, count - i);
+  return bytes + payload_bytes(tags + i, count - i);
 }
 
 #undef HCOMP_TARGET_VBMI2
 #endif
 
-/// encode_values; what lies inceptionn_slack behind the payloads may be overwritten.
+/// encode_values; what lies slack_bytes behind the payloads may be overwritten.
 /// @param level  not above best_simd_level()
-inline std::size_t encode_values(inceptionn_rule const& rule, float const* x, std::size_t n,
+inline std::size_t encode_values(value_rule const& rule, float const* x, std::size_t n,
                                  std::byte* tags, std::byte* payload,
                                  [[maybe_unused]] simd_level level) {
   std::byte* at = payload;
@@ -301,47 +296,47 @@ inline std::size_t encode_values(inceptionn_rule const& rule, float const* x, st
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (level == simd_level::avx512 && moves_bytes_by_mask()) {
     done = n / 16 * 16;
-    at = rule.nearest ? encode_avx512<true>(lanes_of(rule), x, done, tags, at)
-                      : encode_avx512<false>(lanes_of(rule), x, done, tags, at);
+    at = rule.nearest ? encode_avx512<true>(vector_rule_of(rule), x, done, tags, at)
+                      : encode_avx512<false>(vector_rule_of(rule), x, done, tags, at);
   } else if (level != simd_level::baseline) {
     done = n / 8 * 8;
-    at = rule.nearest ? encode_avx2<true>(lanes_of(rule), x, done, tags, at)
-                      : encode_avx2<false>(lanes_of(rule), x, done, tags, at);
+    at = rule.nearest ? encode_avx2<true>(vector_rule_of(rule), x, done, tags, at)
+                      : encode_avx2<false>(vector_rule_of(rule), x, done, tags, at);
   }
 #endif
   return static_cast<std::size_t>(at - payload) +
          encode_values(rule, x + done, n - done, tags + done / 4, at);
 }
 
-/// decode_values; what lies inceptionn_slack behind the payloads may be read.
+/// decode_values; what lies slack_bytes behind the payloads may be read.
 /// @param level  not above best_simd_level()
-inline void decode_values(inceptionn_rule const& rule, std::byte const* tags,
-                          std::byte const* payload, std::size_t n, float const* addend, float* out,
+inline void decode_values(value_rule const& rule, std::byte const* tags, std::byte const* payload,
+                          std::size_t n, float const* addend, float* out,
                           [[maybe_unused]] simd_level level) {
   std::size_t done = 0;
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (level == simd_level::avx512 && moves_bytes_by_mask() && !rule.grace) {
     done = n / 16 * 16;
-    payload = addend ? decode_avx512<true>(lanes_of(rule), tags, payload, done, addend, out)
-                     : decode_avx512<false>(lanes_of(rule), tags, payload, done, addend, out);
+    payload = addend ? decode_avx512<true>(vector_rule_of(rule), tags, payload, done, addend, out)
+                     : decode_avx512<false>(vector_rule_of(rule), tags, payload, done, addend, out);
   } else if (level != simd_level::baseline && !rule.grace) {
     done = n / 8 * 8;
-    payload = addend ? decode_avx2<true>(lanes_of(rule), tags, payload, done, addend, out)
-                     : decode_avx2<false>(lanes_of(rule), tags, payload, done, addend, out);
+    payload = addend ? decode_avx2<true>(vector_rule_of(rule), tags, payload, done, addend, out)
+                     : decode_avx2<false>(vector_rule_of(rule), tags, payload, done, addend, out);
   }
 #endif
   decode_values(rule, tags + done / 4, payload, n - done, addend ? addend + done : addend,
                 out + done);
 }
 
-/// inceptionn_payload_bytes.
+/// payload_bytes.
 /// @param level  not above best_simd_level()
-inline std::size_t inceptionn_payload_bytes(std::byte const* tags, std::size_t count,
-                                            [[maybe_unused]] simd_level level) {
+inline std::size_t payload_bytes(std::byte const* tags, std::size_t count,
+                                 [[maybe_unused]] simd_level level) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (level != simd_level::baseline) return payload_bytes_popcnt(tags, count);
 #endif
-  return inceptionn_payload_bytes(tags, count);
+  return payload_bytes(tags, count);
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::inceptionn

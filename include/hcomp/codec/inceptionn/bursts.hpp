@@ -7,7 +7,7 @@
 #include <cstring>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/inceptionn/inceptionn_options.hpp>
+#include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -33,7 +33,7 @@ class inceptionn_bursts {
   /// As inceptionn.
   explicit inceptionn_bursts(inceptionn_options const& options = {},
                              simd_level level = best_simd_level())
-      : stream_(options, level), coder_{detail::rule_of(options), level} {}
+      : stream_(options, level), coder_{detail::inceptionn::rule_of(options), level} {}
 
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
@@ -45,11 +45,11 @@ class inceptionn_bursts {
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     check_room("encode", x.size(), out.size());
     std::size_t at = 0;
-    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn_header>(x.size()); ++i) {
-      std::size_t const n = detail::values_of_chunk<detail::inceptionn_header>(i, x.size());
-      std::byte coded[detail::inceptionn_chunk_room];
-      coder_.encode_coded(x.data() + i * detail::inceptionn_chunk_values, n, coded);
-      at += put_groups(n, coded, coded + detail::inceptionn_tag_bytes(n), out.data() + at);
+    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn::header>(x.size()); ++i) {
+      std::size_t const n = detail::values_of_chunk<detail::inceptionn::header>(i, x.size());
+      std::byte coded[detail::inceptionn::chunk_room];
+      coder_.encode_coded(x.data() + i * detail::inceptionn::chunk_values, n, coded);
+      at += put_groups(n, coded, coded + detail::inceptionn::tag_bytes(n), out.data() + at);
     }
     return fill_up(out.data(), at);
   }
@@ -58,12 +58,13 @@ class inceptionn_bursts {
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     check(in, x.size());
     std::size_t at = 0;
-    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn_header>(x.size()); ++i) {
-      std::size_t const n = detail::values_of_chunk<detail::inceptionn_header>(i, x.size());
-      std::byte coded[detail::inceptionn_chunk_room];
+    for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn::header>(x.size()); ++i) {
+      std::size_t const n = detail::values_of_chunk<detail::inceptionn::header>(i, x.size());
+      std::byte coded[detail::inceptionn::chunk_room];
       take_groups(in.data(), at, n, coded);
-      detail::decode_values(coder_.rule, coded, coded + detail::inceptionn_tag_bytes(n), n, nullptr,
-                            x.data() + i * detail::inceptionn_chunk_values, coder_.level);
+      detail::inceptionn::decode_values(
+          coder_.rule, coded, coded + detail::inceptionn::tag_bytes(n), n, nullptr,
+          x.data() + i * detail::inceptionn::chunk_values, coder_.level);
     }
   }
 
@@ -102,7 +103,7 @@ class inceptionn_bursts {
     for (std::size_t first = 0; first < values; first += group_values) {
       bool const fits = in.size() - at >= 2;
       unsigned const tags = fits ? load<std::uint16_t>(in.data() + at) : 0;
-      std::size_t const bytes = detail::inceptionn_bytes_of_word(tags);
+      std::size_t const bytes = detail::inceptionn::bytes_of_word(tags);
       if (!fits || in.size() - at - 2 < bytes)
         damaged("value " + std::to_string(first) + " of " + std::to_string(values) + " at byte " +
                 std::to_string(at) + " of " + std::to_string(in.size()));
@@ -146,7 +147,7 @@ class inceptionn_bursts {
       std::uint16_t group = 0;
       std::memcpy(&group, tags + first / 4, n - first > 4 ? 2 : 1);
       store(out + at, 0, group);
-      std::size_t const bytes = detail::inceptionn_bytes_of_word(group);
+      std::size_t const bytes = detail::inceptionn::bytes_of_word(group);
       std::memcpy(out + at + 2, payload, bytes);
       payload += bytes;
       at += 2 + bytes;
@@ -157,11 +158,11 @@ class inceptionn_bursts {
   /// of both.
   static std::size_t take_groups(std::byte const* in, std::size_t& at, std::size_t n,
                                  std::byte* coded) {
-    std::size_t end = detail::inceptionn_tag_bytes(n);
+    std::size_t end = detail::inceptionn::tag_bytes(n);
     for (std::size_t first = 0; first < n; first += group_values) {
       auto const group = load<std::uint16_t>(in + at);
       std::memcpy(coded + first / 4, &group, n - first > 4 ? 2 : 1);
-      std::size_t const bytes = detail::inceptionn_bytes_of_word(group);
+      std::size_t const bytes = detail::inceptionn::bytes_of_word(group);
       std::memcpy(coded + end, in + at + 2, bytes);
       at += 2 + bytes;
       end += bytes;
@@ -170,7 +171,7 @@ class inceptionn_bursts {
   }
 
   inceptionn stream_;
-  detail::inceptionn_coder coder_;
+  detail::inceptionn::cpu_coder coder_;
 };
 
 }  // namespace hcomp

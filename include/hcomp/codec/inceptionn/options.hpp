@@ -34,7 +34,7 @@ struct inceptionn_options {
   friend bool operator==(inceptionn_options const&, inceptionn_options const&) = default;
 };
 
-namespace detail {
+namespace detail::inceptionn {
 
 inline std::string text_of(inceptionn_options const& o) {
   return "variant " + std::to_string(static_cast<int>(o.variant)) + ", rounding " +
@@ -45,23 +45,23 @@ inline bool is_possible(inceptionn_options const& o) {
   return o.bound_exponent >= 1 && o.bound_exponent <= 14 && o.prescale >= -64 && o.prescale <= 64 &&
          o.variant <= inceptionn_variant::grace && o.rounding <= inceptionn_rounding::nearest;
 }
-inline constexpr char const* inceptionn_possible = "there are 0 to 2, 0 to 1, 1 to 14, -64 to 64";
+inline constexpr char const* possible_options = "there are 0 to 2, 0 to 1, 1 to 14, -64 to 64";
 
 /// @throws std::invalid_argument  a setting is out of range
-inline inceptionn_rule rule_of(inceptionn_options const& o) {
+inline value_rule rule_of(inceptionn_options const& o) {
   if (!is_possible(o))
-    throw std::invalid_argument("inceptionn: " + text_of(o) + "; " + inceptionn_possible);
+    throw std::invalid_argument("inceptionn: " + text_of(o) + "; " + possible_options);
   int const half = o.bound_exponent / 2;
   bool const grace = o.variant == inceptionn_variant::grace;
   bool const within_bound = o.variant == inceptionn_variant::within_bound;
   return {.prescale = o.prescale,
-          .lowest = inceptionn_whole - o.bound_exponent,
-          .middle = inceptionn_whole - half,
+          .lowest = whole_exponent - o.bound_exponent,
+          .middle = whole_exponent - half,
           .unit8 = within_bound ? half + 7 : 7 - grace,
           .unit16 = 15 - grace,
           .nearest = o.rounding == inceptionn_rounding::nearest,
           .grace = grace};
 }
 
-}  // namespace detail
+}  // namespace detail::inceptionn
 }  // namespace hcomp
