@@ -26,7 +26,7 @@
 namespace {
 
 using hcomp::simd_level;
-namespace kernels = hcomp::detail;
+namespace kernels = hcomp::detail::thc;
 
 constexpr std::size_t values = bench::in_memory.values;
 constexpr std::size_t block = hcomp::thc<>::block_values;
@@ -40,7 +40,7 @@ struct arrays {
   std::byte* lanes = lane_bytes.data();
   std::byte* other = other_bytes.data();
   hcomp::thc<> codec;
-  kernels::thc_cells cells{codec.table()};
+  kernels::level_cells cells{codec.table()};
 
   arrays() {
     for (std::size_t i = 0; i < values; ++i) {
@@ -60,14 +60,14 @@ struct way {
 template <class F> void for_transforms(std::size_t first, std::size_t n, F const& f) {
   for (std::size_t at = first; at < first + n; at += transform) f(at);
 }
-kernels::thc_place place_of(std::size_t at) {
+kernels::draw_place place_of(std::size_t at) {
   return {1, 0, static_cast<std::uint32_t>(at / block)};
 }
 /// The part of its block, with pointers to the block's begin.
-kernels::thc_part part_of(std::size_t at) {
+kernels::transform_range part_of(std::size_t at) {
   return {static_cast<int>(at % block), transform, transform};
 }
-alignas(64) float scratch[kernels::thc_largest_transform];
+alignas(64) float scratch[kernels::largest_transform];
 
 bench::work reading(arrays const& a) {
   auto const read = bench::fastest_read(a.x, nullptr, values);
@@ -75,58 +75,58 @@ bench::work reading(arrays const& a) {
 }
 
 void add_encoding(arrays const& a, way how) {
-  bench::add(
-      {"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
-       [&a, how](std::size_t first, std::size_t n, int) {
-         kernels::thc_scale const scale(limit / (2.154 * 0.577 * 64));
-         for_transforms(first, n, [&](std::size_t at) {
-           float const* const x = a.x + at;
-           auto const place = place_of(at);
-           kernels::thc_sink const sink{kernels::thc_sink::lanes_8, a.lanes + at / block * block};
-           bool const nonfinite = hcomp::run_at(
-               how.level,
-               kernels::thc_rotate_vectors<float const*>{scratch, x, part_of(at), scale, place});
-           hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
-           hcomp::run_at(how.level, kernels::thc_round_vectors{
-                                        scratch, part_of(at), limit, a.cells, place, sink,
-                                        kernels::thc_ahead(a.x, static_cast<int>(at + transform))});
-           benchmark::DoNotOptimize(nonfinite);
-         });
-       },
-       reading(a)});
-}
-
-void add_decoding(arrays const& a, way how) {
-  bench::add({"decode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
+  bench::add({"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
               [&a, how](std::size_t first, std::size_t n, int) {
-                kernels::thc_scale const scale(0.001);
+                kernels::float_scale const scale(limit / (2.154 * 0.577 * 64));
                 for_transforms(first, n, [&](std::size_t at) {
-                  float* const x = a.x + at / block * block;
+                  float const* const x = a.x + at;
                   auto const place = place_of(at);
-                  hcomp::run_at(how.level, kernels::thc_center_vectors<std::uint8_t>{
-                                               scratch, a.other + at / block * block, part_of(at),
-                                               17, kernels::thc_ahead(a.x, static_cast<int>(at))});
+                  kernels::level_sink const sink{kernels::level_sink::lanes_8,
+                                                 a.lanes + at / block * block};
+                  bool const nonfinite = hcomp::run_at(
+                      how.level,
+                      kernels::rotate_vectors<float const*>{scratch, x, part_of(at), scale, place});
                   hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
                   hcomp::run_at(how.level,
-                                kernels::thc_finish_vectors{scratch, part_of(at), scale, place, x});
+                                kernels::round_vectors{
+                                    scratch, part_of(at), limit, a.cells, place, sink,
+                                    kernels::fetch_ahead(a.x, static_cast<int>(at + transform))});
+                  benchmark::DoNotOptimize(nonfinite);
                 });
               },
               reading(a)});
 }
 
-void add_measuring(arrays const& a, way how) {
+void add_decoding(arrays const& a, way how) {
   bench::add(
-      {"measure", how.name, 0,
+      {"decode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
        [&a, how](std::size_t first, std::size_t n, int) {
+         kernels::float_scale const scale(0.001);
          for_transforms(first, n, [&](std::size_t at) {
-           double sums[16];
-           float const* const x = a.x + at;
-           hcomp::run_at(how.level, kernels::thc_norm_vectors<float const*>{x, transform, sums});
-           auto const norm = kernels::thc_norm_of(sums, transform);
-           benchmark::DoNotOptimize(norm);
+           float* const x = a.x + at / block * block;
+           auto const place = place_of(at);
+           hcomp::run_at(how.level, kernels::center_vectors<std::uint8_t>{
+                                        scratch, a.other + at / block * block, part_of(at), 17,
+                                        kernels::fetch_ahead(a.x, static_cast<int>(at))});
+           hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
+           hcomp::run_at(how.level, kernels::finish_vectors{scratch, part_of(at), scale, place, x});
          });
        },
        reading(a)});
+}
+
+void add_measuring(arrays const& a, way how) {
+  bench::add({"measure", how.name, 0,
+              [&a, how](std::size_t first, std::size_t n, int) {
+                for_transforms(first, n, [&](std::size_t at) {
+                  double sums[16];
+                  float const* const x = a.x + at;
+                  hcomp::run_at(how.level, kernels::norm_vectors<float const*>{x, transform, sums});
+                  auto const norm = kernels::norm_of(sums, transform);
+                  benchmark::DoNotOptimize(norm);
+                });
+              },
+              reading(a)});
 }
 
 void add_merging(arrays const& a, way how) {
@@ -134,8 +134,8 @@ void add_merging(arrays const& a, way how) {
   auto const read = bench::fastest_read(a.x, nullptr, values);
   bench::add({"merge", how.name, how.level == hcomp::best_simd_level() ? 1.25 : 0,
               [&a, how](std::size_t first, std::size_t n, int) {
-                hcomp::run_at(how.level, kernels::thc_add_vectors<std::uint8_t>{
-                                             a.lanes + first, a.other + first, n});
+                hcomp::run_at(how.level, kernels::add_vectors<std::uint8_t>{a.lanes + first,
+                                                                            a.other + first, n});
               },
               [&a, read](std::size_t first, std::size_t n, int) {
                 read(a.x + first, nullptr, n / 4 * 3);
@@ -163,7 +163,7 @@ void add_narrowing(arrays const& a, bool sum) {
              kernels::narrow_lanes<std::uint8_t>(hcomp::simd_group{}, a.lanes + at, block, 7, out);
            else
              kernels::narrow_lanes<std::uint8_t>(hcomp::simd_group{}, a.lanes + at, block, 4, out,
-                                                 kernels::thc_level_numbers<std::uint8_t, true>(
+                                                 kernels::level_numbers<std::uint8_t, true>(
                                                      levels.data(), size, a.cells.entries.data()));
          });
        },
@@ -177,7 +177,7 @@ void add_narrowing(arrays const& a, bool sum) {
              kernels::widen_lanes<std::uint8_t>(hcomp::simd_group{}, a.other + at, block, 7, out);
            else
              kernels::widen_lanes<std::uint8_t>(hcomp::simd_group{}, a.other + at, block, 4, out,
-                                                kernels::thc_level_numbers<std::uint8_t, false>(
+                                                kernels::level_numbers<std::uint8_t, false>(
                                                     levels.data(), size, a.cells.entries.data()));
          });
        },
@@ -213,7 +213,7 @@ struct draws_only {
   unsigned first;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using word = typename kernels::thc_vectors<Lanes>::word;
+    using word = typename kernels::vector_types<Lanes>::word;
     word seen{}, at{};
     hcomp::count_from(at, first);
     for (int i = 0; i < static_cast<int>(transform); i += 4 * Lanes) {

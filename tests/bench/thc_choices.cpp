@@ -199,7 +199,7 @@ std::vector<double> expected_with_the_same_signs(hcomp::thc_table const& table,
   constexpr std::size_t count = 10000;
   std::vector<double> magnitude, left(count), residual;
   for (std::size_t i = 0; i < count; ++i)
-    magnitude.push_back(hcomp::detail::truncation_limit((static_cast<double>(i) + 0.5) / count));
+    magnitude.push_back(hcomp::detail::thc::truncation_limit((static_cast<double>(i) + 0.5) / count));
   double rounding = 0;
   for (std::uint64_t t = 0; t < rounds; ++t) {
     double whole = rounding, beyond = 0;

@@ -16,7 +16,7 @@ using hcomp::simd_level;
 namespace {
 
 std::vector<float> transformed(std::vector<float> x) {
-  hcomp::detail::hadamard(hcomp::serial_group{}, x.data(), static_cast<int>(x.size()));
+  hcomp::detail::thc::hadamard(hcomp::serial_group{}, x.data(), static_cast<int>(x.size()));
   return x;
 }
 
@@ -26,7 +26,7 @@ struct by_vectors {
   int size;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using vectors = hcomp::detail::hadamard_by<Lanes>;
+    using vectors = hcomp::detail::thc::hadamard_by<Lanes>;
     vectors::begin(
         out, size, [&](auto& v, int i) __attribute__((always_inline)) {
           std::memcpy(&v, in + i, sizeof(v));
@@ -91,7 +91,7 @@ TEST_CASE("hadamard: three lanes give the bits of one") {
     auto x = data::uniform<float>(size, -8, 8, {.seed = size});
     auto const expected = transformed(x);
     lanes::run<3>(
-        [&](auto group) { hcomp::detail::hadamard(group, x.data(), static_cast<int>(size)); });
+        [&](auto group) { hcomp::detail::thc::hadamard(group, x.data(), static_cast<int>(size)); });
     REQUIRE(same_bits(x.data(), expected.data(), size));
   }
 }
@@ -105,8 +105,8 @@ TEST_CASE("hadamard: several stages in registers give the bits of the plain loop
       CAPTURE(stride);
       auto y = x;  // the stages before, in every run of `stride` values by itself
       for (std::size_t i = 0; i < size; i += static_cast<std::size_t>(stride))
-        hcomp::detail::hadamard(hcomp::serial_group{}, y.data() + i, stride);
-      hcomp::detail::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size), stride);
+        hcomp::detail::thc::hadamard(hcomp::serial_group{}, y.data() + i, stride);
+      hcomp::detail::thc::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size), stride);
       REQUIRE(same_bits(y.data(), expected.data(), size));
     }
   }

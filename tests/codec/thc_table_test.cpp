@@ -148,7 +148,7 @@ TEST_CASE("thc_table: no symmetric table is better, all of them tried") {
     CAPTURE(bits);
     CAPTURE(g);
     auto const table = make_thc_table(bits, g, one.truncation);
-    hcomp::detail::rounding_costs const cost(table.limit, g);
+    hcomp::detail::thc::rounding_costs const cost(table.limit, g);
     int const half = 1 << (bits - 1);
     double least = std::numeric_limits<double>::infinity();
     auto const choose = [&](auto const& self, int chosen, int level, double error) -> void {

@@ -345,7 +345,7 @@ TEST_CASE("thc: a mean of k of n ranks errs by what is missing and by its own (V
 TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together") {  // C5
   for (int const g : {15, 17, 30, 31, 255}) {
     thc<> const codec(thc_options{4, g, p, 4096, false});
-    hcomp::detail::thc_cells const cells(codec.table());
+    hcomp::detail::thc::level_cells const cells(codec.table());
     double sum_of_biases = 0;
     int const positions = 300;
     for (int k = 0; k <= positions; ++k) {
@@ -354,7 +354,7 @@ TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together
       std::uint32_t const level = entry >> 16 & 0xff, width = entry >> 8 & 0xff;
       double sum = 0;
       for (std::uint32_t draw = 0; draw < 65536; ++draw)
-        sum += level + (hcomp::detail::thc_takes_upper(fixed, entry, draw) ? width : 0u);
+        sum += level + (hcomp::detail::thc::takes_upper(fixed, entry, draw) ? width : 0u);
       double const bias = sum / 65536 - fixed / 65536.0;  // in steps of the grid
       CAPTURE(g);
       CAPTURE(k);
@@ -368,22 +368,22 @@ TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together
 }
 
 TEST_CASE("thc: rounding by the draws of ranks and streams is unbiased") {  // C5
-  hcomp::detail::thc_cells const cells(thc<>(paper()).table());
+  hcomp::detail::thc::level_cells const cells(thc<>(paper()).table());
   float const limit = 30 << 15;
   double worst = 0;
   for (int k = 0; k <= 60; ++k) {
     float const coordinate = limit * static_cast<float>(k - 30) / 30;
-    std::uint32_t const fixed = hcomp::detail::thc_fixed(coordinate, limit);
+    std::uint32_t const fixed = hcomp::detail::thc::fixed_point(coordinate, limit);
     std::uint32_t const entry = cells.entries[fixed >> 16];
     double const width = entry >> 8 & 0xff;
     double const up = (fixed / 65536.0 - (entry >> 16 & 0xff)) / width;
     constexpr unsigned draws = 200'000;
     double count = 0;
     for (unsigned q = 0; q < draws / 8; ++q) {
-      hcomp::detail::thc_place const place{static_cast<std::uint64_t>(k), q % 7, q % 11};
-      for (std::uint32_t const word : hcomp::detail::thc_rounding_draws(place, q))
+      hcomp::detail::thc::draw_place const place{static_cast<std::uint64_t>(k), q % 7, q % 11};
+      for (std::uint32_t const word : hcomp::detail::thc::rounding_draws(place, q))
         for (std::uint32_t const draw : {word & 0xffffu, word >> 16})
-          count += hcomp::detail::thc_takes_upper(fixed, entry, draw);
+          count += hcomp::detail::thc::takes_upper(fixed, entry, draw);
     }
     double const deviation = std::sqrt(draws * up * (1 - up));
     if (deviation > 0)
@@ -927,64 +927,63 @@ TEST_CASE_TEMPLATE("thc: every group gives the same bytes", T, float, double, hc
 }
 
 TEST_CASE("thc: every SIMD level gives the bits of the reference") {
-  using namespace hcomp::detail;
-  thc_place const place{77, 3, 5};
+  using namespace hcomp::detail::thc;
+  draw_place const place{77, 3, 5};
   for (int const g : {17, 255}) {
-    thc_cells const cells(thc<>(thc_options{4, g, p, 4096, false}).table());
+    level_cells const cells(thc<>(thc_options{4, g, p, 4096, false}).table());
     auto const limit = static_cast<float>(g << 15);
-    for (thc_part const part : {thc_part{0, 64, 64},
-                                {64, 1, 64},
-                                {192, 50, 64},
-                                {128, 128, 128},
-                                {512, 200, 256},
-                                {4096, 4096, 4096},
-                                {4096, 2049, 4096},
-                                {0, 16384, 16384}}) {
-      CAPTURE(part.size);
-      CAPTURE(part.count);
-      auto const x = normal(static_cast<std::size_t>(part.first + part.count), 1);
+    for (transform_range const range : {transform_range{0, 64, 64},
+                                        {64, 1, 64},
+                                        {192, 50, 64},
+                                        {128, 128, 128},
+                                        {512, 200, 256},
+                                        {4096, 4096, 4096},
+                                        {4096, 2049, 4096},
+                                        {0, 16384, 16384}}) {
+      CAPTURE(range.size);
+      CAPTURE(range.count);
+      auto const x = normal(static_cast<std::size_t>(range.first + range.count), 1);
       auto const c = normal(x.size(), 2);
-      thc_scale const scale(limit / (2.0 * std::sqrt(part.size)));
-      auto const all = static_cast<std::size_t>(part.first + part.size);
-      auto const size = static_cast<std::size_t>(part.size);
+      float_scale const scale(limit / (2.0 * std::sqrt(range.size)));
+      auto const all = static_cast<std::size_t>(range.first + range.size);
+      auto const size = static_cast<std::size_t>(range.size);
       hcomp::compensated<float> const source{x.data(), c.data()};
 
       vector coordinates(size), centered(size), y(x.size());
       code lanes(2 * all), expected(lanes);
-      thc_rotate(serial_group{}, coordinates.data(), source, part, scale, place);
-      thc_round(serial_group{}, coordinates.data(), source, part, limit, cells, place,
-                {thc_sink::lanes_16, expected.data(), 3});
-      thc_center<std::uint16_t>(serial_group{}, centered.data(), expected.data(), part, 51,
-                                y.data());
-      thc_finish(serial_group{}, centered.data(), part, scale, place, y.data());
+      rotate(serial_group{}, coordinates.data(), source, range, scale, place);
+      round_to_levels(serial_group{}, coordinates.data(), source, range, limit, cells, place,
+                      {level_sink::lanes_16, expected.data(), 3});
+      center_sums<std::uint16_t>(serial_group{}, centered.data(), expected.data(), range, 51,
+                                 y.data());
+      finish_values(serial_group{}, centered.data(), range, scale, place, y.data());
 
       // vectors read whole transforms
-      vector padded(x.begin() + part.first, x.end()), added(c.begin() + part.first, c.end());
+      vector padded(x.begin() + range.first, x.end()), added(c.begin() + range.first, c.end());
       padded.resize(size);
       added.resize(size);
       hcomp::compensated<float> const whole{padded.data(), added.data()};
       at_every_level([&](simd_level level) {
-        alignas(64) static float scratch[thc_largest_transform];
-        hcomp::run_at(level, thc_rotate_vectors<hcomp::compensated<float>>{scratch, whole, part,
-                                                                           scale, place});
-        hcomp::run_at(level, hadamard_rest{scratch, part.size});
+        alignas(64) static float scratch[largest_transform];
+        hcomp::run_at(
+            level, rotate_vectors<hcomp::compensated<float>>{scratch, whole, range, scale, place});
+        hcomp::run_at(level, hadamard_rest{scratch, range.size});
         REQUIRE(std::memcmp(scratch, coordinates.data(), size * sizeof(float)) == 0);
-        thc_sink const to{thc_sink::lanes_16, lanes.data(), 3};
-        hcomp::run_at(level, thc_round_vectors{scratch, part, limit, cells, place, to, {}});
+        level_sink const to{level_sink::lanes_16, lanes.data(), 3};
+        hcomp::run_at(level, round_vectors{scratch, range, limit, cells, place, to, {}});
         REQUIRE(std::memcmp(lanes.data(), expected.data(), lanes.size()) == 0);
-        hcomp::run_at(level,
-                      thc_center_vectors<std::uint16_t>{scratch, lanes.data(), part, 51, {}});
-        hcomp::run_at(level, hadamard_rest{scratch, part.size});
+        hcomp::run_at(level, center_vectors<std::uint16_t>{scratch, lanes.data(), range, 51, {}});
+        hcomp::run_at(level, hadamard_rest{scratch, range.size});
         REQUIRE(std::memcmp(scratch, centered.data(), size * sizeof(float)) == 0);
         vector back(x.size());
-        hcomp::run_at(level, thc_finish_vectors{scratch, part, scale, place, back.data()});
+        hcomp::run_at(level, finish_vectors{scratch, range, scale, place, back.data()});
         REQUIRE(std::memcmp(back.data(), y.data(), y.size() * sizeof(float)) == 0);
         double sums[16];
-        hcomp::run_at(level, thc_norm_vectors<hcomp::compensated<float>>{whole, part.size, sums});
-        REQUIRE(thc_norm_of(sums, part.size) == thc_norm(serial_group{}, source, part));
+        hcomp::run_at(level, norm_vectors<hcomp::compensated<float>>{whole, range.size, sums});
+        REQUIRE(norm_of(sums, range.size) == root_mean_square(serial_group{}, source, range));
         auto twice = expected;
-        hcomp::run_at(
-            level, thc_add_vectors<std::uint16_t>{twice.data(), lanes.data(), 2 * all / 64 * 64});
+        hcomp::run_at(level,
+                      add_vectors<std::uint16_t>{twice.data(), lanes.data(), 2 * all / 64 * 64});
         for (std::size_t i = 0; i < all / 32 * 32; ++i)
           REQUIRE(hcomp::load<std::uint16_t>(twice.data(), i) ==
                   2 * hcomp::load<std::uint16_t>(lanes.data(), i));

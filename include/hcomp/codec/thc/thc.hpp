@@ -34,7 +34,7 @@ struct thc_options {
   bool unbiased = false;        ///< divide by 1 - p, what truncation leaves of a vector
 };
 
-namespace detail {
+namespace detail::thc {
 
 /// What `thc` and `uniform_thc` share. A block is
 ///
@@ -43,7 +43,7 @@ namespace detail {
 /// The float is the largest root mean square among the ranks, on which they have agreed before
 /// (see Calibrated), the lane the sum over the ranks of weight times level. The last transform of a
 /// short block has as many coordinates as the next power of two, at least 64.
-template <class Codec, class T> class basic_thc {
+template <class Codec, class T> class basic_codec {
  public:
   using value_type = T;
   static constexpr int block_values = 16384;
@@ -87,7 +87,7 @@ template <class Codec, class T> class basic_thc {
   /// Coordinates of a block of n values: n, and what pads its last transform.
   HCOMP_HD constexpr int coordinates(int n) const {
     if (n == 0) return 0;
-    auto const last = part(n, transforms(n) - 1);
+    auto const last = range_of(n, transforms(n) - 1);
     return last.first + last.size;
   }
   HCOMP_HD constexpr std::size_t block_bytes(int n = block_values) const {
@@ -95,7 +95,7 @@ template <class Codec, class T> class basic_thc {
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
   /// Of a group that encodes or decodes: one transform. Others need it for each of their lanes.
-  std::size_t scratch_bytes() const { return thc_shared_bytes(transform_); }
+  std::size_t scratch_bytes() const { return shared_bytes(transform_); }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {
@@ -126,12 +126,12 @@ template <class Codec, class T> class basic_thc {
     if constexpr (HasWarps<Group>) {  // 16 lanes each
       for (int first = 0; first < all; first += Group::lanes / 16) {
         int const k = first + group.lane() / 16;
-        auto const norm = thc_norm(group, x, part(n, k < all ? k : all - 1));
+        auto const norm = root_mean_square(group, x, range_of(n, k < all ? k : all - 1));
         if (k < all && group.lane() % 16 == 0) words[k] = norm;
       }
     } else {
       for (int k = group.lane(); k < all; k += Group::lanes)
-        words[k] = thc_norm(group, x, part(n, k));
+        words[k] = root_mean_square(group, x, range_of(n, k));
     }
     group.sync();
   }
@@ -143,7 +143,7 @@ template <class Codec, class T> class basic_thc {
   HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
                                block_origin const& origin) const {
     return encode_to(group, x, n, origin,
-                     {thc_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
+                     {level_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
   }
 
   /// Without origin.statistics, a rank alone, the block's own norms are taken.
@@ -151,8 +151,8 @@ template <class Codec, class T> class basic_thc {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     std::byte* const lanes = block + lanes_at(n);
-    thc_sink const sink{lane_bytes_ == 1 ? thc_sink::lanes_8 : thc_sink::lanes_16, lanes,
-                        origin.weight};
+    level_sink const sink{lane_bytes_ == 1 ? level_sink::lanes_8 : level_sink::lanes_16, lanes,
+                          origin.weight};
     bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
     if (group.lane() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
     group.sync();
@@ -167,9 +167,9 @@ template <class Codec, class T> class basic_thc {
         if (norm_in(acc, k) != norm_in(in, k)) return block_fault::scale;
       std::size_t const at = lanes_at(n);
       if (lane_bytes_ == 1)
-        thc_add<std::uint8_t>(group, acc + at, in + at, coordinates(n));
+        add_lanes<std::uint8_t>(group, acc + at, in + at, coordinates(n));
       else
-        thc_add<std::uint16_t>(group, acc + at, in + at, coordinates(n));
+        add_lanes<std::uint16_t>(group, acc + at, in + at, coordinates(n));
       return block_fault::none;
     });
   }
@@ -208,7 +208,7 @@ template <class Codec, class T> class basic_thc {
 
  protected:
   /// @param uniform  levels at every step, granularity 2^b - 1
-  basic_thc(thc_options const& options, bool uniform)
+  basic_codec(thc_options const& options, bool uniform)
       : truncation_(options.truncation),
         transform_(options.transform),
         unbiased_(options.unbiased) {
@@ -265,10 +265,10 @@ template <class Codec, class T> class basic_thc {
       if (other.rounding_error < best.rounding_error * (1 - 1e-9)) best = other;
     }
     table_ = best;
-    cells_ = thc_cells(table_);
+    cells_ = level_cells(table_);
   }
 
-  HCOMP_HD constexpr thc_part part(int n, int k) const {
+  HCOMP_HD constexpr transform_range range_of(int n, int k) const {
     int const first = k * transform_, count = n - first < transform_ ? n - first : transform_;
     int size = 64;
     while (size < count) size *= 2;
@@ -302,11 +302,11 @@ template <class Codec, class T> class basic_thc {
     if (weight != 1 || table_.granularity >> bits == 0) {
       change(same_numbers{});
     } else if constexpr (HasWarps<Group>) {
-      auto const shared = thc_share_table(group, table_, cells_);
-      change(thc_level_numbers<Lane, Narrow>(shared.levels, table_.size(), shared.cells));
+      auto const shared = share_table(group, table_, cells_);
+      change(level_numbers<Lane, Narrow>(shared.levels, table_.size(), shared.cells));
     } else {
-      change(thc_level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(),
-                                             cells_.entries.data()));
+      change(
+          level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(), cells_.entries.data()));
     }
   }
   HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
@@ -317,22 +317,22 @@ template <class Codec, class T> class basic_thc {
   /// @param norms  where the norms go; null: nowhere
   template <class Group, class Source>
   HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
-                          thc_sink const& sink, std::byte* norms) const {
-    thc_place const place{origin.stream, origin.rank, origin.index};
+                          level_sink const& sink, std::byte* norms) const {
+    draw_place const place{origin.stream, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
-    if constexpr (HasWarps<Group>) thc_share_cells(group, cells_);
+    if constexpr (HasWarps<Group>) share_cells(group, cells_);
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
-      auto const p = part(n, k);
-      auto const norm = origin.statistics ? origin.statistics[k] : thc_norm(who, x, p);
+      auto const p = range_of(n, k);
+      auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p);
       if (norms && who.lane() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
       if (size > 0) {
-        thc_scale const scale(limit / (table_.limit * size));
-        nonfinite |= thc_rotate(who, scratch, x, p, scale, place);
-        thc_round(who, scratch, x, p, limit, cells_, place, sink);
+        float_scale const scale(limit / (table_.limit * size));
+        nonfinite |= rotate(who, scratch, x, p, scale, place);
+        round_to_levels(who, scratch, x, p, limit, cells_, place, sink);
       } else {
-        nonfinite |= thc_round_nothing(who, x, p, cells_, sink);
+        nonfinite |= round_zeros(who, x, p, cells_, sink);
       }
     });
     return group.any(nonfinite);
@@ -341,18 +341,18 @@ template <class Codec, class T> class basic_thc {
   template <class Lane, class Group, class Out>
   HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduction r) const {
-    thc_place const place{origin.stream, 0, origin.index};
+    draw_place const place{origin.stream, 0, origin.index};
     double const steps = static_cast<double>(table_.granularity) *
                          (r == reduction::mean ? static_cast<double>(origin.weight) : 1) *
                          (unbiased_ ? 1 - truncation_ : 1);
     std::uint32_t const offset = static_cast<std::uint32_t>(table_.granularity) * origin.weight;
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
-      auto const p = part(n, k);
+      auto const p = range_of(n, k);
       double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
-      thc_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
+      float_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
       if (scale.factor > 0) {
-        thc_center<Lane>(who, scratch, sums, p, offset, x);
-        thc_finish(who, scratch, p, scale, place, x);
+        center_sums<Lane>(who, scratch, sums, p, offset, x);
+        finish_values(who, scratch, p, scale, place, x);
       } else {
         for (int i = who.lane(); i < p.count; i += who.lanes)
           x[p.first + i] = static_cast<Out>(0.0f);
@@ -361,7 +361,7 @@ template <class Codec, class T> class basic_thc {
   }
 
   thc_table table_;
-  detail::thc_cells cells_;
+  detail::thc::level_cells cells_;
   double truncation_;
   int transform_;
   int fixed_granularity_ = 0;  ///< 0: chosen
@@ -370,7 +370,7 @@ template <class Codec, class T> class basic_thc {
   bool unbiased_;
 };
 
-}  // namespace detail
+}  // namespace detail::thc
 
 /// Sums of table levels that any adder of small integers can do.
 ///
@@ -388,19 +388,19 @@ template <class Codec, class T> class basic_thc {
 /// 48 bytes per 16384 values. In plans blocks travel narrow: b bits of one rank, then as many as
 /// the largest sum has, for instance 4 and 7 for 4 ranks. Source: Li et al., THC, NSDI 2024. Beyond
 /// it: a norm per transform, fresh signs, `unbiased`.
-template <class T = float> class thc : public detail::basic_thc<thc<T>, T> {
+template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";
   static constexpr std::uint8_t tag = wire_tags::thc;
 
   thc() : thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range
-  explicit thc(thc_options const& options) : detail::basic_thc<thc<T>, T>(options, false) {}
+  explicit thc(thc_options const& options) : detail::thc::basic_codec<thc<T>, T>(options, false) {}
 };
 
 /// THC with equidistant levels: g = 2^b - 1. Nothing is looked up, and a few more ranks fit into 8
 /// bits; the error is a little larger: 0.0206 / n instead of 0.0198 / n.
-template <class T = float> class uniform_thc : public detail::basic_thc<uniform_thc<T>, T> {
+template <class T = float> class uniform_thc : public detail::thc::basic_codec<uniform_thc<T>, T> {
  public:
   static constexpr char const* name = "uniform_thc";
   static constexpr std::uint8_t tag = wire_tags::uniform_thc;
@@ -408,7 +408,7 @@ template <class T = float> class uniform_thc : public detail::basic_thc<uniform_
   uniform_thc() : uniform_thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range; granularity other than 0 and 2^b - 1
   explicit uniform_thc(thc_options const& options)
-      : detail::basic_thc<uniform_thc<T>, T>(options, true) {}
+      : detail::thc::basic_codec<uniform_thc<T>, T>(options, true) {}
 };
 
 }  // namespace hcomp

@@ -174,13 +174,13 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(
-      row_of<thc<V>>({.name = "thc",
-                      .about = "1 to 8 bits a value of a rank, more of a sum; for training",
-                      .keys = thc_keys(),
-                      .promise = sum_promise::on_average,
-                      .wants_feedback = true},
-                     [](codec_settings const& s) { return thc<V>(thc_options_of(s)); }));
+  rows.push_back(row_of<hcomp::thc<V>>(
+      {.name = "thc",
+       .about = "1 to 8 bits a value of a rank, more of a sum; for training",
+       .keys = thc_keys(),
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
   rows.push_back(row_of<uniform_thc<V>>(
       {.name = "uniform_thc",
        .about = "thc with equidistant levels, for which nothing is looked up",

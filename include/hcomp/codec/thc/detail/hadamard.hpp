@@ -12,7 +12,7 @@
 #include <hcomp/core/config.hpp>
 #include <utility>
 
-namespace hcomp::detail {
+namespace hcomp::detail::thc {
 
 /// @param x     shared by the lanes of the group
 /// @param size  a power of two
@@ -156,4 +156,4 @@ template <int Lanes> struct hadamard_by {
 
 #endif
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::thc

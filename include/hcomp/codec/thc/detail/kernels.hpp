@@ -20,36 +20,36 @@
 #include <hcomp/core/random.hpp>
 #include <limits>
 
-namespace hcomp::detail {
+namespace hcomp::detail::thc {
 
 // ---- Randomness
 
 /// Whose draws: the signs belong to stream and place, the rounding to the rank as well.
-struct thc_place {
+struct draw_place {
   std::uint64_t stream;
   std::uint32_t rank;
   std::uint32_t index;  ///< of the block
 };
 
 /// Last word of the Philox counters. Masks (core/bernoulli.hpp) have 0 there.
-inline constexpr std::uint32_t thc_signs = 1, thc_rounding = 2;
+inline constexpr std::uint32_t domain_of_signs = 1, domain_of_rounding = 2;
 
 /// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
 /// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
-[[gnu::noinline]] HCOMP_HD inline std::uint64_t thc_sign_word(thc_place const& place, unsigned w) {
-  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, thc_signs}, place.stream);
+[[gnu::noinline]] HCOMP_HD inline std::uint64_t sign_word(draw_place const& place, unsigned w) {
+  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, domain_of_signs}, place.stream);
   bool const upper = w / 8 % 2;
   return std::uint64_t{draw[upper ? 3 : 1]} << 32 | draw[upper ? 2 : 0];
 }
 
 /// Counter number `q` of a block: draws of 16 bits for eight coordinates.
-[[gnu::noinline]] HCOMP_HD inline std::array<std::uint32_t, 4> thc_rounding_draws(
-    thc_place const& place, unsigned q) {
-  return philox4x32({q, place.index, place.rank, thc_rounding}, place.stream);
+[[gnu::noinline]] HCOMP_HD inline std::array<std::uint32_t, 4> rounding_draws(
+    draw_place const& place, unsigned q) {
+  return philox4x32({q, place.index, place.rank, domain_of_rounding}, place.stream);
 }
 /// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
 /// has two columns: word k / 2, half k % 2.
-HCOMP_HD inline unsigned thc_drawn_for(unsigned q, unsigned k) {
+HCOMP_HD inline unsigned drawn_for(unsigned q, unsigned k) {
   unsigned const row = k / 4 * 2 + k % 2, column = q % 8 * 2 + k / 2 % 2;
   return q / 8 * 64 + row * 16 + column;
 }
@@ -57,7 +57,7 @@ HCOMP_HD inline unsigned thc_drawn_for(unsigned q, unsigned k) {
 // ---- Values in, values out
 
 /// A value as a float that is finite: NaN and infinity become 0 and clear `finite`.
-template <class V> HCOMP_HD float thc_value(V value, bool& finite) {
+template <class V> HCOMP_HD float finite_float(V value, bool& finite) {
   if (!is_finite(value)) {
     finite = false;
     return 0;
@@ -72,10 +72,10 @@ template <class V> HCOMP_HD float thc_value(V value, bool& finite) {
 
 /// A factor as a float and a power of two, so that neither vectors of 1e-40 nor of 1e38 lose more
 /// than others. The power goes last: multiplying by it is exact, fused with an addition or not.
-struct thc_scale {
+struct float_scale {
   float factor = 0, power = 1;
 
-  HCOMP_HD explicit thc_scale(double scale) {
+  HCOMP_HD explicit float_scale(double scale) {
     if (!(scale > 0)) return;
     auto exponent = static_cast<int>(same_bits<std::uint64_t>(scale) >> 52) - 1022;
     if (exponent > 126) exponent = 126;
@@ -86,35 +86,35 @@ struct thc_scale {
 };
 
 /// One transform of a block.
-struct thc_part {
+struct transform_range {
   int first;  ///< of its values, and of its coordinates
   int count;  ///< of its values
   int size;   ///< of the transform
 };
 
 /// The root of a mean as the bits of a float.
-HCOMP_HD inline std::uint32_t thc_root_mean(double sum, int size) {
+HCOMP_HD inline std::uint32_t root_mean_bits(double sum, int size) {
   return same_bits<std::uint32_t>(static_cast<float>(std::sqrt(sum / size)));
 }
 /// The tree of 16 sums of squares, then the root of their mean.
-HCOMP_HD inline std::uint32_t thc_norm_of(double (&sums)[16], int size) {
+HCOMP_HD inline std::uint32_t norm_of(double (&sums)[16], int size) {
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-  return thc_root_mean(sums[0], size);
+  return root_mean_bits(sums[0], size);
 }
 
 /// Root mean square of `count` values, padded with zeros to `size`, as the bits of a float: floats
 /// that are not negative keep their order. 16 sums in double, then their tree. Every lane of a
 /// group does the same.
 template <class Group, class Source>
-HCOMP_HD std::uint32_t thc_norm(Group, Source const& x, thc_part part) {
+HCOMP_HD std::uint32_t root_mean_square(Group, Source const& x, transform_range range) {
   double sums[16] = {};
   bool finite = true;
-  for (int i = 0; i < part.count; ++i) {
-    double const value = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
+  for (int i = 0; i < range.count; ++i) {
+    double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
     sums[i % 16] += value * value;  // exact products: fused or not, the sum is the same
   }
-  return thc_norm_of(sums, part.size);
+  return norm_of(sums, range.size);
 }
 
 // ---- Coordinates to levels
@@ -123,11 +123,11 @@ HCOMP_HD std::uint32_t thc_norm(Group, Source const& x, thc_part part) {
 /// finds in the entry of its integer part: the number of the level below it in bits 24 to 31, that
 /// level in 16 to 23, the distance to the next one in 8 to 15, and in 0 to 7 what makes comparing
 /// with 65536 draws round down as often as up.
-struct thc_cells {
+struct level_cells {
   std::array<std::uint32_t, 256> entries = {};
 
-  thc_cells() = default;
-  explicit thc_cells(thc_table const& table) {
+  level_cells() = default;
+  explicit level_cells(thc_table const& table) {
     unsigned q = 0;
     unsigned const g = static_cast<unsigned>(table.granularity);
     unsigned const last = static_cast<unsigned>(table.size()) - 2;
@@ -142,21 +142,21 @@ struct thc_cells {
 
 /// The coordinate, moved into the table's range, in units of 2^-16 steps from the lowest level on.
 /// @param limit  granularity * 2^15, exact
-HCOMP_HD inline std::uint32_t thc_fixed(float coordinate, float limit) {
+HCOMP_HD inline std::uint32_t fixed_point(float coordinate, float limit) {
   float c = coordinate < limit ? coordinate : limit;
   c = c > -limit ? c : -limit;
   return static_cast<std::uint32_t>(static_cast<std::int32_t>(c + (limit + 0.5f)));
 }
 
 /// Whether the level above is taken, by a draw of 16 bits.
-HCOMP_HD inline bool thc_takes_upper(std::uint32_t fixed, std::uint32_t entry, std::uint32_t draw) {
+HCOMP_HD inline bool takes_upper(std::uint32_t fixed, std::uint32_t entry, std::uint32_t draw) {
   return static_cast<std::int32_t>(draw * (entry >> 8 & 0xffu)) <
          static_cast<std::int32_t>(fixed - (entry & 0x00ff00ffu));
 }
 
 /// Where rounded coordinates go: the numbers of their levels, a byte each, or weight times level in
 /// lanes. One type for all three, so that what rounds is compiled once.
-struct thc_sink {
+struct level_sink {
   enum kind_of_lane : std::uint8_t { indices, lanes_8, lanes_16 };
 
   kind_of_lane kind;
@@ -186,56 +186,56 @@ struct thc_sink {
 };
 
 /// Values to coordinates: signs, scale, transform. Returns whether this lane saw NaN or infinity.
-/// @param scratch  part.size floats, shared by the lanes of the group
+/// @param scratch  range.size floats, shared by the lanes of the group
 template <class Group, class Source>
-HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part part,
-                         thc_scale scale, thc_place const& place) {
+HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
+                     float_scale scale, draw_place const& place) {
   bool finite = true;
-  auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
+  auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
   for (unsigned w = static_cast<unsigned>(group.lane()); w < size / 64; w += Group::lanes) {
-    std::uint64_t const negate = thc_sign_word(place, from / 64 + w);
+    std::uint64_t const negate = sign_word(place, from / 64 + w);
     for (unsigned j = 0; j < 64; ++j) {
       unsigned const i = w * 64 + j;
       float const value =
-          i < static_cast<unsigned>(part.count)
-              ? thc_value(x[static_cast<std::size_t>(from + i)], finite) * scale.factor
+          i < static_cast<unsigned>(range.count)
+              ? finite_float(x[static_cast<std::size_t>(from + i)], finite) * scale.factor
               : 0;
       scratch[i] = (negate >> j & 1 ? -value : value) * scale.power;
     }
   }
   group.sync();
-  hadamard(group, scratch, part.size);
+  hadamard(group, scratch, range.size);
   return !finite;
 }
 
 /// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...). The source is
 /// for those who can make use of the time to fetch what follows.
 template <class Group, class Source>
-HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_part part,
-                        float limit, thc_cells const& cells, thc_place const& place,
-                        thc_sink const& sink) {
-  auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
+HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
+                              transform_range range, float limit, level_cells const& cells,
+                              draw_place const& place, level_sink const& sink) {
+  auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
   for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
-    auto const draws = thc_rounding_draws(place, from / 8 + q);
+    auto const draws = rounding_draws(place, from / 8 + q);
     for (unsigned k = 0; k < 8; ++k) {
-      unsigned const i = thc_drawn_for(q, k);
-      std::uint32_t const fixed = thc_fixed(scratch[i], limit);
+      unsigned const i = drawn_for(q, k);
+      std::uint32_t const fixed = fixed_point(scratch[i], limit);
       std::uint32_t const entry = cells.entries[fixed >> 16];
       std::uint32_t const draw = draws[k / 2] >> 16 * (k % 2) & 0xffffu;
-      sink.put(static_cast<int>(from + i), entry, thc_takes_upper(fixed, entry, draw));
+      sink.put(static_cast<int>(from + i), entry, takes_upper(fixed, entry, draw));
     }
   }
   group.sync();
 }
 
-/// A transform whose norm is 0: all coordinates get the lowest level. Returns as thc_rotate.
+/// A transform whose norm is 0: all coordinates get the lowest level. Returns as rotate.
 template <class Group, class Source>
-HCOMP_HD bool thc_round_nothing(Group group, Source const& x, thc_part part, thc_cells const& cells,
-                                thc_sink const& sink) {
+HCOMP_HD bool round_zeros(Group group, Source const& x, transform_range range,
+                          level_cells const& cells, level_sink const& sink) {
   bool finite = true;
-  for (int i = group.lane(); i < part.size; i += Group::lanes) {
-    if (i < part.count) finite &= is_finite(x[static_cast<std::size_t>(part.first + i)]);
-    sink.put(part.first + i, cells.entries[0], false);
+  for (int i = group.lane(); i < range.size; i += Group::lanes) {
+    if (i < range.count) finite &= is_finite(x[static_cast<std::size_t>(range.first + i)]);
+    sink.put(range.first + i, cells.entries[0], false);
   }
   group.sync();
   return !finite;
@@ -245,26 +245,26 @@ HCOMP_HD bool thc_round_nothing(Group group, Source const& x, thc_part part, thc
 /// bits: all numbers are integers below 2^24.
 /// @param lanes    of the block, `Lane` each, at any address
 /// @param offset   what twice the sum of a coordinate of 0 would be
-/// @param scratch  part.size floats, shared by the lanes of the group
+/// @param scratch  range.size floats, shared by the lanes of the group
 /// @param x        where the values will go, for those who can make use of the time to fetch it
 template <class Lane, class Group, class Out>
-HCOMP_HD void thc_center(Group group, float* scratch, std::byte const* lanes, thc_part part,
-                         std::uint32_t offset, Out*) {
-  for (int i = group.lane(); i < part.size; i += Group::lanes) {
-    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(part.first + i));
+HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
+                          transform_range range, std::uint32_t offset, Out*) {
+  for (int i = group.lane(); i < range.size; i += Group::lanes) {
+    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(range.first + i));
     scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
   }
   group.sync();
-  hadamard(group, scratch, part.size);
+  hadamard(group, scratch, range.size);
 }
 
 /// The rest: scale and signs.
 template <class Group, class Out>
-HCOMP_HD void thc_finish(Group group, float const* scratch, thc_part part, thc_scale scale,
-                         thc_place const& place, Out* x) {
-  auto const from = static_cast<unsigned>(part.first), count = static_cast<unsigned>(part.count);
+HCOMP_HD void finish_values(Group group, float const* scratch, transform_range range,
+                            float_scale scale, draw_place const& place, Out* x) {
+  auto const from = static_cast<unsigned>(range.first), count = static_cast<unsigned>(range.count);
   for (unsigned w = static_cast<unsigned>(group.lane()); w * 64 < count; w += Group::lanes) {
-    std::uint64_t const negate = thc_sign_word(place, from / 64 + w);
+    std::uint64_t const negate = sign_word(place, from / 64 + w);
     for (unsigned i = w * 64; i < count && i < w * 64 + 64; ++i) {
       float const value = scratch[i] * scale.factor * scale.power;
       x[from + i] = static_cast<Out>(negate >> (i % 64) & 1 ? -value : value);
@@ -274,7 +274,7 @@ HCOMP_HD void thc_finish(Group group, float const* scratch, thc_part part, thc_s
 }
 
 /// The sums of the lanes of two words; no lane carries into the next.
-template <class Lane> HCOMP_HD constexpr std::uint64_t add_lanes(std::uint64_t a, std::uint64_t b) {
+template <class Lane> HCOMP_HD constexpr std::uint64_t lane_sums(std::uint64_t a, std::uint64_t b) {
   constexpr int bits = 8 * sizeof(Lane);
   constexpr std::uint64_t highest = ~std::uint64_t{0} / ((std::uint64_t{1} << bits) - 1)
                                     << (bits - 1);
@@ -284,24 +284,24 @@ template <class Lane> HCOMP_HD constexpr std::uint64_t add_lanes(std::uint64_t a
 /// acc += in, lane by lane.
 /// @param count  lanes, a multiple of 64
 template <class Lane, class Group>
-HCOMP_HD void thc_add(Group group, std::byte* acc, std::byte const* in, int count) {
+HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int count) {
   constexpr int in_word = 8 / sizeof(Lane);
   for (int i = group.lane(); i < count / in_word; i += Group::lanes) {
     auto const at = static_cast<std::size_t>(i);
     store_aligned(
         acc, at,
-        add_lanes<Lane>(load_aligned<std::uint64_t>(acc, at), load_aligned<std::uint64_t>(in, at)));
+        lane_sums<Lane>(load_aligned<std::uint64_t>(acc, at), load_aligned<std::uint64_t>(in, at)));
   }
 }
 
 // ---- Lanes of one rank as numbers of levels, which need fewer bits
 
 /// A level of the table for its number, or the other way round, in lanes of narrow_lanes.
-template <class Lane, bool ToNumbers> class thc_level_numbers {
+template <class Lane, bool ToNumbers> class level_numbers {
  public:
   /// @param levels  of which there are `size`, in memory for 256
-  /// @param cells   entries of thc_cells
-  HCOMP_HD thc_level_numbers(std::uint8_t const* levels, int size, std::uint32_t const* cells)
+  /// @param cells   entries of level_cells
+  HCOMP_HD level_numbers(std::uint8_t const* levels, int size, std::uint32_t const* cells)
       : levels_(levels), cells_(cells), size_(size) {
 #if !defined(__CUDA_ARCH__)
     for (unsigned i = 0; i < 32; ++i)
@@ -340,20 +340,20 @@ template <class Lane, bool ToNumbers> class thc_level_numbers {
 
 // ---- Who works on which transform
 
-inline constexpr int thc_largest_transform = 16384;
-/// Entries of thc_cells that lanes in warps have in front of a transform.
-inline constexpr int thc_shared_cells = 256;
+inline constexpr int largest_transform = 16384;
+/// Entries of level_cells that lanes in warps have in front of a transform.
+inline constexpr int shared_cells = 256;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
-/// has room for one, thc_shared_bytes if it has warps, works on one transform after the other; in
+/// has room for one, shared_bytes if it has warps, works on one transform after the other; in
 /// others every lane works on transforms of its own.
 template <class Group, class F>
 HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
   if constexpr (requires { group.scratch(); }) {
-    float* const scratch = group.scratch() + (HasWarps<Group> ? thc_shared_cells : 0);
+    float* const scratch = group.scratch() + (HasWarps<Group> ? shared_cells : 0);
     for (int k = 0; k < transforms; ++k) f(group, scratch, k);
   } else {
-    alignas(64) float scratch[thc_largest_transform];
+    alignas(64) float scratch[largest_transform];
     for (int k = group.lane(); k < transforms; k += Group::lanes) {
       if constexpr (Group::lanes == 1)
         f(group, scratch, k);
@@ -364,4 +364,4 @@ HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
   }
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::thc

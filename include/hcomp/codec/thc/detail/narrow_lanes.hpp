@@ -11,7 +11,7 @@
 #include <hcomp/core/simd.hpp>
 #include <type_traits>
 
-namespace hcomp::detail {
+namespace hcomp::detail::thc {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -128,4 +128,4 @@ HCOMP_HD void widen_lanes(Group group, std::byte const* in, std::size_t count, i
 
 #pragma GCC diagnostic pop
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::thc

@@ -18,7 +18,7 @@
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
 
-namespace hcomp::detail {
+namespace hcomp::detail::thc {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -123,7 +123,7 @@ template <int Lanes, bool Few, class Bits>
 /// In lanes of 16 bits the upper bytes are 0, and 0 is exchanged for 0.
 template <class Lane, bool ToNumbers>
 template <class Vector>
-[[gnu::always_inline]] inline void thc_level_numbers<Lane, ToNumbers>::vector(Vector& w) const {
+[[gnu::always_inline]] inline void level_numbers<Lane, ToNumbers>::vector(Vector& w) const {
   std::byte bytes[sizeof(Vector)];
   std::memcpy(bytes, &w, sizeof(w));
 #if defined(__x86_64__)
@@ -139,7 +139,7 @@ template <class Vector>
 
 // ---- Vectors of values, of draws, of signs
 
-template <int Lanes> struct thc_vectors {
+template <int Lanes> struct vector_types {
   using values = typename aligned_vector<float, Lanes>::type;
   using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
   using ints = typename aligned_vector<std::int32_t, Lanes>::type;
@@ -183,12 +183,12 @@ template <int Lanes> struct thc_vectors {
 };
 
 /// The sign words of one transform.
-template <int Lanes> class thc_sign_words {
+template <int Lanes> class sign_words {
  public:
-  [[gnu::always_inline]] thc_sign_words(thc_place const& place, thc_part part) {
-    using vectors = thc_vectors<Lanes>;
+  [[gnu::always_inline]] sign_words(draw_place const& place, transform_range range) {
+    using vectors = vector_types<Lanes>;
     using word = typename vectors::word;
-    int const from = part.first / 64, end = from + part.size / 64;
+    int const from = range.first / 64, end = from + range.size / 64;
     int const base = from / 16 * 16;
     first_ = from - base;
     for (int w = base; w < end; w += 16) {
@@ -196,7 +196,7 @@ template <int Lanes> class thc_sign_words {
       philox_words<word> draws[turns];
       word index, domain;
       repeat(index, place.index);
-      repeat(domain, thc_signs);
+      repeat(domain, domain_of_signs);
       for (int k = 0; k < turns; ++k) {
         count_from(draws[k].c0, static_cast<std::uint64_t>(w / 2 + k * Lanes / 2));
         draws[k].c1 = index;
@@ -219,7 +219,7 @@ template <int Lanes> class thc_sign_words {
 
  private:
   int first_;
-  alignas(64) std::uint64_t words_[thc_largest_transform / 64 + 16];
+  alignas(64) std::uint64_t words_[largest_transform / 64 + 16];
 };
 
 // ---- Sinks
@@ -238,16 +238,16 @@ template <class Lane, int Lanes, class Bits>
   }
 }
 template <int Lanes, class Bits>
-[[gnu::always_inline]] inline void put_vector(thc_sink const& sink, int i, Bits const& entry,
+[[gnu::always_inline]] inline void put_vector(level_sink const& sink, int i, Bits const& entry,
                                               Bits const& upper) {
   auto const at = static_cast<std::size_t>(i);
-  if (sink.kind == thc_sink::indices) {
+  if (sink.kind == level_sink::indices) {
     store_narrow<std::uint8_t, Lanes>(sink.out + at, (entry >> 24) - upper);
     return;
   }
   Bits level = (entry >> 16 & 0xffu) + (upper & entry >> 8 & 0xffu);
   if (sink.weight != 1) level *= sink.weight;
-  if (sink.kind == thc_sink::lanes_8)
+  if (sink.kind == level_sink::lanes_8)
     store_narrow<std::uint8_t, Lanes>(sink.out + at, level);
   else
     store_narrow<std::uint16_t, Lanes>(sink.out + at * sizeof(std::uint16_t), level);
@@ -257,17 +257,17 @@ template <int Lanes, class Bits>
 
 /// Values that will be read, or written, next. In between nothing but the scratch is touched, so
 /// there is time to fetch them: without, every transform would wait for its first values.
-struct thc_ahead {
+struct fetch_ahead {
   char const* first = nullptr;
   char const* second = nullptr;  ///< of the same type
   int value_bytes = 0;
 
-  thc_ahead() = default;
-  template <class Source> thc_ahead(Source const&, int) {}
+  fetch_ahead() = default;
+  template <class Source> fetch_ahead(Source const&, int) {}
   template <class V>
-  thc_ahead(V* const& x, int at)
+  fetch_ahead(V* const& x, int at)
       : first(reinterpret_cast<char const*>(x + at)), value_bytes(sizeof(V)) {}
-  template <class V> thc_ahead(compensated<V> const& x, int at) : thc_ahead(x.x, at) {
+  template <class V> fetch_ahead(compensated<V> const& x, int at) : fetch_ahead(x.x, at) {
     if (sizeof(*x.x) == sizeof(*x.compensation))
       second = reinterpret_cast<char const*>(x.compensation + at);
   }
@@ -281,20 +281,20 @@ struct thc_ahead {
   }
 };
 
-template <class Source> struct thc_rotate_vectors {
+template <class Source> struct rotate_vectors {
   float* scratch;
-  Source x;  ///< of part.size values
-  thc_part part;
-  thc_scale scale;
-  thc_place const& place;
+  Source x;  ///< of range.size values
+  transform_range range;
+  float_scale scale;
+  draw_place const& place;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using vectors = thc_vectors<Lanes>;
+    using vectors = vector_types<Lanes>;
     using values = typename vectors::values;
-    thc_sign_words<Lanes> const signs(place, part);
+    sign_words<Lanes> const signs(place, range);
     typename vectors::bits special{};
     hadamard_by<Lanes>::begin(
-        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+        scratch, range.size, [&](values & v, int i) __attribute__((always_inline)) {
           vectors::read(v, special, x, static_cast<std::size_t>(i));
           v *= scale.factor;
           vectors::negate(v, signs[i], i % 64);
@@ -304,14 +304,14 @@ template <class Source> struct thc_rotate_vectors {
   }
 };
 
-struct thc_round_vectors {
+struct round_vectors {
   float const* scratch;
-  thc_part part;
+  transform_range range;
   float limit;
-  thc_cells const& cells;
-  thc_place const& place;
-  thc_sink sink;
-  thc_ahead ahead = {};
+  level_cells const& cells;
+  draw_place const& place;
+  level_sink sink;
+  fetch_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     if (Lanes > 4 && limit < 32 << 15)  // four lanes look all entries up one by one
@@ -323,24 +323,24 @@ struct thc_round_vectors {
 
  private:
   template <int Lanes, bool Few> [[gnu::always_inline]] void round() const {
-    typename thc_vectors<Lanes>::word counters;
-    count_from(counters, static_cast<std::uint64_t>(part.first / 8));
+    typename vector_types<Lanes>::word counters;
+    count_from(counters, static_cast<std::uint64_t>(range.first / 8));
     int i = 0;
-    for (; i + 128 <= part.size; i += 128) tiles<Lanes, Few, 2>(i, counters);
-    if (i < part.size) tiles<Lanes, Few, 1>(i, counters);
+    for (; i + 128 <= range.size; i += 128) tiles<Lanes, Few, 2>(i, counters);
+    if (i < range.size) tiles<Lanes, Few, 1>(i, counters);
   }
 
   /// 64 coordinates, or twice as many: the keys of Philox serve both.
   template <int Lanes, bool Few, int Tiles, class Word>
   [[gnu::always_inline]] void tiles(int i, Word& counters) const {
-    using vectors = thc_vectors<Lanes>;
+    using vectors = vector_types<Lanes>;
     using bits = typename vectors::bits;
     constexpr int turns = 16 / Lanes;  // vectors to a row of 16 coordinates
     ahead.prefetch(i, Tiles * 64);
     Word index, rank, domain;
     repeat(index, place.index);
     repeat(rank, place.rank);
-    repeat(domain, thc_rounding);
+    repeat(domain, domain_of_rounding);
     philox_words<Word> draws[Tiles * turns];
     HCOMP_UNROLL
     for (int k = 0; k < Tiles * turns; ++k) {
@@ -364,7 +364,7 @@ struct thc_round_vectors {
 
   template <int Lanes, bool Few, class Bits>
   [[gnu::always_inline]] void quantize(int i, Bits const& draw) const {
-    using vectors = thc_vectors<Lanes>;
+    using vectors = vector_types<Lanes>;
     using values = typename vectors::values;
     using ints = typename vectors::ints;
     values c;
@@ -377,29 +377,29 @@ struct thc_round_vectors {
     look_up<Lanes, Few>(entry, cells.entries.data(), fixed >> 16);
     Bits const upper =
         (Bits)((ints)(draw * (entry >> 8 & 0xffu)) < (ints)(fixed - (entry & 0x00ff00ffu)));
-    put_vector<Lanes>(sink, part.first + i, entry, upper);
+    put_vector<Lanes>(sink, range.first + i, entry, upper);
   }
 };
 
-template <class Lane> struct thc_center_vectors {
+template <class Lane> struct center_vectors {
   float* scratch;
   std::byte const* lanes;
-  thc_part part;
+  transform_range range;
   std::uint32_t offset;
-  thc_ahead ahead = {};
+  fetch_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using vectors = thc_vectors<Lanes>;
+    using vectors = vector_types<Lanes>;
     using values = typename vectors::values;
     using bits = typename vectors::bits;
     using ints = typename vectors::ints;
     using narrow = typename aligned_vector<Lane, Lanes>::type;
     using wider = typename aligned_vector<std::uint16_t, Lanes>::type;
     hadamard_by<Lanes>::begin(
-        scratch, part.size, [&](values & v, int i) __attribute__((always_inline)) {
+        scratch, range.size, [&](values & v, int i) __attribute__((always_inline)) {
           ahead.prefetch(i, Lanes);
           narrow n;
-          std::memcpy(&n, lanes + static_cast<std::size_t>(part.first + i) * sizeof(Lane),
+          std::memcpy(&n, lanes + static_cast<std::size_t>(range.first + i) * sizeof(Lane),
                       sizeof(n));
           // by way of 16 bits: from 8 at once, g++ 12 converts one by one
           bits const sum = __builtin_convertvector(__builtin_convertvector(n, wider), bits);
@@ -409,7 +409,7 @@ template <class Lane> struct thc_center_vectors {
   }
 };
 
-/// The stages that thc_rotate_vectors and thc_center_vectors leave.
+/// The stages that rotate_vectors and center_vectors leave.
 struct hadamard_rest {
   float* x;
   int size;
@@ -420,40 +420,40 @@ struct hadamard_rest {
   }
 };
 
-struct thc_finish_vectors {
+struct finish_vectors {
   float const* scratch;
-  thc_part part;
-  thc_scale scale;
-  thc_place const& place;
+  transform_range range;
+  float_scale scale;
+  draw_place const& place;
   float* x;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    using vectors = thc_vectors<Lanes>;
-    thc_sign_words<Lanes> const signs(place, part);
-    for (int i = 0; i < part.count; i += Lanes) {
+    using vectors = vector_types<Lanes>;
+    sign_words<Lanes> const signs(place, range);
+    for (int i = 0; i < range.count; i += Lanes) {
       typename vectors::values v;
       std::memcpy(&v, scratch + i, sizeof(v));
       v = v * scale.factor * scale.power;
       vectors::negate(v, signs[i], i % 64);
-      std::size_t const left = static_cast<std::size_t>(part.count - i);
+      std::size_t const left = static_cast<std::size_t>(range.count - i);
       if (left >= Lanes)
-        std::memcpy(x + part.first + i, &v, sizeof(v));
+        std::memcpy(x + range.first + i, &v, sizeof(v));
       else
-        std::memcpy(x + part.first + i, &v, left * sizeof(float));
+        std::memcpy(x + range.first + i, &v, left * sizeof(float));
     }
     return false;
   }
 };
 
-/// The 16 sums of squares of thc_norm.
-template <class Source> struct thc_norm_vectors {
+/// The 16 sums of squares of root_mean_square.
+template <class Source> struct norm_vectors {
   Source x;  ///< of `size` values
   int size;
   double (&sums)[16];
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     constexpr int half = Lanes / 2;  // doubles are twice as long
-    using vectors = thc_vectors<half>;
+    using vectors = vector_types<half>;
     using doubles = typename aligned_vector<double, half>::type;
     doubles total[16 / half] = {};
     typename vectors::bits special{};
@@ -471,7 +471,7 @@ template <class Source> struct thc_norm_vectors {
   }
 };
 
-template <class Lane> struct thc_add_vectors {
+template <class Lane> struct add_vectors {
   std::byte* acc;
   std::byte const* in;
   std::size_t bytes;  ///< a multiple of 64
@@ -497,68 +497,71 @@ template <class Lane> struct thc_add_vectors {
 /// with compensation. What is to be converted or padded goes through memory first, so that the
 /// vector code is compiled for these two sources only.
 template <class Source, class Use>
-auto thc_with_floats(Source const& x, thc_part part, Use const& use) {
-  if (part.count == part.size) {
-    auto const at = static_cast<std::size_t>(part.first);
+auto with_floats(Source const& x, transform_range range, Use const& use) {
+  if (range.count == range.size) {
+    auto const at = static_cast<std::size_t>(range.first);
     if constexpr (std::is_convertible_v<Source, float const*>)
       return use(static_cast<float const*>(x) + at, true);
     else if constexpr (std::is_same_v<Source, compensated<float>>)
       return use(x + at, true);
   }
-  alignas(64) float values[thc_largest_transform];
+  alignas(64) float values[largest_transform];
   bool finite = true;
-  for (int i = 0; i < part.count; ++i)
-    values[i] = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
-  std::fill(values + part.count, values + part.size, 0.0f);
+  for (int i = 0; i < range.count; ++i)
+    values[i] = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
+  std::fill(values + range.count, values + range.size, 0.0f);
   return use(static_cast<float const*>(values), finite);
 }
 
-template <class Source> std::uint32_t thc_norm(simd_group, Source const& x, thc_part part) {
-  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool) {
+template <class Source>
+std::uint32_t root_mean_square(simd_group, Source const& x, transform_range range) {
+  return with_floats(x, range, [&]<class Floats>(Floats const& values, bool) {
     double sums[16];
-    run_at(best_simd_level(), thc_norm_vectors<Floats>{values, part.size, sums});
-    return thc_norm_of(sums, part.size);
+    run_at(best_simd_level(), norm_vectors<Floats>{values, range.size, sums});
+    return norm_of(sums, range.size);
   });
 }
 template <class Source>
-bool thc_rotate(simd_group, float* scratch, Source const& x, thc_part part, thc_scale scale,
-                thc_place const& place) {
-  return thc_with_floats(x, part, [&]<class Floats>(Floats const& values, bool finite) {
+bool rotate(simd_group, float* scratch, Source const& x, transform_range range, float_scale scale,
+            draw_place const& place) {
+  return with_floats(x, range, [&]<class Floats>(Floats const& values, bool finite) {
     bool const nonfinite =
-        run_at(best_simd_level(), thc_rotate_vectors<Floats>{scratch, values, part, scale, place});
-    run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+        run_at(best_simd_level(), rotate_vectors<Floats>{scratch, values, range, scale, place});
+    run_at(best_simd_level(), hadamard_rest{scratch, range.size});
     return nonfinite || !finite;
   });
 }
 template <class Source>
-void thc_round(simd_group, float const* scratch, Source const& x, thc_part part, float limit,
-               thc_cells const& cells, thc_place const& place, thc_sink const& sink) {
-  run_at(best_simd_level(), thc_round_vectors{scratch, part, limit, cells, place, sink,
-                                              thc_ahead(x, part.first + part.size)});
+void round_to_levels(simd_group, float const* scratch, Source const& x, transform_range range,
+                     float limit, level_cells const& cells, draw_place const& place,
+                     level_sink const& sink) {
+  run_at(best_simd_level(), round_vectors{scratch, range, limit, cells, place, sink,
+                                          fetch_ahead(x, range.first + range.size)});
 }
 template <class Lane, class Out>
-void thc_center(simd_group, float* scratch, std::byte const* lanes, thc_part part,
-                std::uint32_t offset, Out* x) {
+void center_sums(simd_group, float* scratch, std::byte const* lanes, transform_range range,
+                 std::uint32_t offset, Out* x) {
   run_at(best_simd_level(),
-         thc_center_vectors<Lane>{scratch, lanes, part, offset, thc_ahead(x, part.first)});
-  run_at(best_simd_level(), hadamard_rest{scratch, part.size});
+         center_vectors<Lane>{scratch, lanes, range, offset, fetch_ahead(x, range.first)});
+  run_at(best_simd_level(), hadamard_rest{scratch, range.size});
 }
 template <class Out>
-void thc_finish(simd_group, float const* scratch, thc_part part, thc_scale scale,
-                thc_place const& place, Out* x) {
+void finish_values(simd_group, float const* scratch, transform_range range, float_scale scale,
+                   draw_place const& place, Out* x) {
   if constexpr (std::is_same_v<Out, float>) {
-    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, x});
+    run_at(best_simd_level(), finish_vectors{scratch, range, scale, place, x});
   } else {
-    alignas(64) float values[thc_largest_transform];
-    run_at(best_simd_level(), thc_finish_vectors{scratch, part, scale, place, values});
-    for (int i = part.first; i < part.first + part.count; ++i) x[i] = static_cast<Out>(values[i]);
+    alignas(64) float values[largest_transform];
+    run_at(best_simd_level(), finish_vectors{scratch, range, scale, place, values});
+    for (int i = range.first; i < range.first + range.count; ++i)
+      x[i] = static_cast<Out>(values[i]);
   }
 }
-template <class Lane> void thc_add(simd_group, std::byte* acc, std::byte const* in, int count) {
+template <class Lane> void add_lanes(simd_group, std::byte* acc, std::byte const* in, int count) {
   run_at(best_simd_level(),
-         thc_add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
+         add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::thc
 
 #endif

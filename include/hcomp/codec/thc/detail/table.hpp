@@ -34,7 +34,7 @@ struct thc_table {
   HCOMP_HD constexpr int size() const { return 1 << bits; }
 };
 
-namespace detail {
+namespace detail::thc {
 
 inline double normal_density(double x) { return std::exp(-x * x / 2) * 0.3989422804014326779; }
 inline double normal_below(double x) { return std::erfc(-x * 0.7071067811865475244) / 2; }
@@ -73,7 +73,7 @@ class rounding_costs {
   std::vector<point> points_;
 };
 
-}  // namespace detail
+}  // namespace detail::thc
 
 /// The best table. Cost: 2^b g^2 / 16 steps; 10 us for b = 4, g = 31.
 /// @param bits         1 to 8
@@ -89,10 +89,10 @@ inline thc_table make_thc_table(int bits, int granularity, double truncation) {
   thc_table table;
   table.bits = bits;
   table.granularity = granularity;
-  double const t = table.limit = detail::truncation_limit(truncation);
-  table.truncation_error = 2 * ((1 + t * t) * truncation / 2 - t * detail::normal_density(t));
+  double const t = table.limit = detail::thc::truncation_limit(truncation);
+  table.truncation_error = 2 * ((1 + t * t) * truncation / 2 - t * detail::thc::normal_density(t));
 
-  detail::rounding_costs const cost(t, granularity);
+  detail::thc::rounding_costs const cost(t, granularity);
   int const half = 1 << (bits - 1), last = (granularity - 1) / 2;
   auto const columns = static_cast<std::size_t>(last) + 1;
   struct choice {

@@ -12,33 +12,32 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::thc {
 
 // ---- What the lanes share: the cells, a transform, and its signs, 32 to a word
 
-constexpr std::size_t thc_shared_bytes(int transform) {
-  return sizeof(float) * static_cast<std::size_t>(thc_shared_cells + transform + transform / 32);
+constexpr std::size_t shared_bytes(int transform) {
+  return sizeof(float) * static_cast<std::size_t>(shared_cells + transform + transform / 32);
 }
 
-template <HasWarps Group> HCOMP_HD void thc_share_cells(Group group, thc_cells const& cells) {
+template <HasWarps Group> HCOMP_HD void share_cells(Group group, level_cells const& cells) {
   auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-  for (auto i = static_cast<std::size_t>(group.lane()); i < thc_shared_cells; i += Group::lanes)
+  for (auto i = static_cast<std::size_t>(group.lane()); i < shared_cells; i += Group::lanes)
     store_aligned(shared, i, cells.entries[i]);
   group.sync();
 }
 
 /// Levels and cells in memory that the lanes share: in a kernel's arguments, lanes that look up
 /// different entries wait for each other.
-struct thc_shared_table {
+struct shared_table {
   std::uint8_t const* levels;
   std::uint32_t const* cells;
 };
 template <HasWarps Group>
-HCOMP_HD thc_shared_table thc_share_table(Group group, thc_table const& table,
-                                          thc_cells const& cells) {
+HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cells const& cells) {
   float* const scratch = group.scratch();
-  thc_share_cells(group, cells);
-  auto* const levels = reinterpret_cast<std::uint8_t*>(scratch + thc_shared_cells);
+  share_cells(group, cells);
+  auto* const levels = reinterpret_cast<std::uint8_t*>(scratch + shared_cells);
   for (int i = group.lane(); i < table.size(); i += Group::lanes)
     levels[i] = table.levels[static_cast<std::size_t>(i)];
   group.sync();
@@ -46,16 +45,16 @@ HCOMP_HD thc_shared_table thc_share_table(Group group, thc_table const& table,
 }
 
 /// The signs of a transform.
-class thc_shared_signs {
+class shared_signs {
  public:
   /// @param scratch  the transform, behind which there is room
   template <HasWarps Group>
-  HCOMP_HD thc_shared_signs(Group group, float* scratch, thc_part part, thc_place const& place)
-      : words_(reinterpret_cast<std::byte*>(scratch + part.size)) {
-    auto const first = static_cast<unsigned>(part.first / 64);
-    for (int w = group.lane(); w < part.size / 64; w += Group::lanes)
+  HCOMP_HD shared_signs(Group group, float* scratch, transform_range range, draw_place const& place)
+      : words_(reinterpret_cast<std::byte*>(scratch + range.size)) {
+    auto const first = static_cast<unsigned>(range.first / 64);
+    for (int w = group.lane(); w < range.size / 64; w += Group::lanes)
       store_aligned(words_, static_cast<std::size_t>(w),
-                    thc_sign_word(place, first + static_cast<unsigned>(w)));
+                    sign_word(place, first + static_cast<unsigned>(w)));
     group.sync();
   }
 
@@ -101,28 +100,28 @@ HCOMP_HD void hadamard_of(Group group, float* x, int size, Load const& load) {
 
 // ---- The steps of encoding and decoding
 
-/// Every half of a warp has all 16 sums, and may have another part.
+/// Every half of a warp has all 16 sums, and may have another range.
 template <HasWarps Group, class Source>
-HCOMP_HD std::uint32_t thc_norm(Group group, Source const& x, thc_part part) {
+HCOMP_HD std::uint32_t root_mean_square(Group group, Source const& x, transform_range range) {
   double sum = 0;
   bool finite = true;
-  for (int i = group.lane() % 16; i < part.count; i += 16) {
-    double const value = thc_value(x[static_cast<std::size_t>(part.first + i)], finite);
+  for (int i = group.lane() % 16; i < range.count; i += 16) {
+    double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
     sum += value * value;
   }
   for (int half = 8; half > 0; half /= 2) sum += group.xor_shuffle(sum, half);
-  return thc_root_mean(sum, part.size);
+  return root_mean_bits(sum, range.size);
 }
 
 template <HasWarps Group, class Source>
-HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part part,
-                         thc_scale scale, thc_place const& place) {
-  thc_shared_signs const negate(group, scratch, part, place);
+HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
+                     float_scale scale, draw_place const& place) {
+  shared_signs const negate(group, scratch, range, place);
   bool finite = true;
-  hadamard_of(group, scratch, part.size, [&](int i) {
+  hadamard_of(group, scratch, range.size, [&](int i) {
     float const value =
-        i < part.count
-            ? thc_value(x[static_cast<std::size_t>(part.first + i)], finite) * scale.factor
+        i < range.count
+            ? finite_float(x[static_cast<std::size_t>(range.first + i)], finite) * scale.factor
             : 0;
     return (negate[i] ? -value : value) * scale.power;
   });
@@ -131,17 +130,17 @@ HCOMP_HD bool thc_rotate(Group group, float* scratch, Source const& x, thc_part 
 
 /// The cells are those that were shared.
 template <HasWarps Group, class Source>
-HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_part part,
-                        float limit, thc_cells const&, thc_place const& place,
-                        thc_sink const& sink) {
+HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
+                              transform_range range, float limit, level_cells const&,
+                              draw_place const& place, level_sink const& sink) {
   struct alignas(8) two_values {
     float values[2];
   };
-  auto const* const cells = reinterpret_cast<std::byte const*>(scratch - thc_shared_cells);
-  auto const from = static_cast<unsigned>(part.first), size = static_cast<unsigned>(part.size);
+  auto const* const cells = reinterpret_cast<std::byte const*>(scratch - shared_cells);
+  auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
   for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
-    auto const draws = thc_rounding_draws(place, from / 8 + q);
-    // As thc_drawn_for has them. Every other 64 coordinates change rows in pairs, so that half a
+    auto const draws = rounding_draws(place, from / 8 + q);
+    // As drawn_for has them. Every other 64 coordinates change rows in pairs, so that half a
     // warp reads from all banks of shared memory.
     unsigned const swapped = q / 8 % 2;
     HCOMP_UNROLL
@@ -154,10 +153,10 @@ HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_pa
         std::uint32_t numbers[2];
         HCOMP_UNROLL
         for (unsigned column = 0; column < 2; ++column) {
-          std::uint32_t const fixed = thc_fixed(two.values[column], limit);
+          std::uint32_t const fixed = fixed_point(two.values[column], limit);
           auto const entry = load_aligned<std::uint32_t>(cells, fixed >> 16);
           std::uint32_t const draw = draws[pair * 2 + column] >> 16 * odd & 0xffffu;
-          numbers[column] = sink.number(entry, thc_takes_upper(fixed, entry, draw));
+          numbers[column] = sink.number(entry, takes_upper(fixed, entry, draw));
         }
         sink.put_two(static_cast<int>(from + i), numbers);
       }
@@ -167,23 +166,23 @@ HCOMP_HD void thc_round(Group group, float const* scratch, Source const&, thc_pa
 }
 
 template <class Lane, HasWarps Group, class Out>
-HCOMP_HD void thc_center(Group group, float* scratch, std::byte const* lanes, thc_part part,
-                         std::uint32_t offset, Out*) {
-  hadamard_of(group, scratch, part.size, [&](int i) {
-    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(part.first + i));
+HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
+                          transform_range range, std::uint32_t offset, Out*) {
+  hadamard_of(group, scratch, range.size, [&](int i) {
+    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(range.first + i));
     return static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
   });
 }
 
 template <HasWarps Group, class Out>
-HCOMP_HD void thc_finish(Group group, float* scratch, thc_part part, thc_scale scale,
-                         thc_place const& place, Out* x) {
-  thc_shared_signs const negate(group, scratch, part, place);
-  for (int i = group.lane(); i < part.count; i += Group::lanes) {
+HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, float_scale scale,
+                            draw_place const& place, Out* x) {
+  shared_signs const negate(group, scratch, range, place);
+  for (int i = group.lane(); i < range.count; i += Group::lanes) {
     float const value = scratch[i] * scale.factor * scale.power;
-    x[part.first + i] = static_cast<Out>(negate[i] ? -value : value);
+    x[range.first + i] = static_cast<Out>(negate[i] ? -value : value);
   }
   group.sync();
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::thc
