@@ -19,7 +19,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/any_plan.hpp>

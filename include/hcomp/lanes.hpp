@@ -7,9 +7,9 @@
 #include <hcomp/codec/sign/sign_by_owner.hpp>
 #include <hcomp/codec/sparse/bloom_index.hpp>
 #include <hcomp/codec/sparse/iblt.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lhc_one_phase.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
-#include <hcomp/codec/sparse/sparse_union.hpp>
+#include <hcomp/codec/sparse/union.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <hcomp/op/thc_lanes.hpp>

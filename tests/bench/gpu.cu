@@ -237,7 +237,8 @@ void measure_sketch(table const& figures, int turns, vectors const& v) {
   double const touched = 3 * 2 * sizeof(lane) * n;
   figures.print("lhc sketch encode", encoding, index + sizeof(float) * n + touched);
   figures.print("lhc index and sketch encode", marking + encoding, values + index + touched);
-  figures.print("lhc sketch read", reading, values + sizeof(detail::lhc_claim) * n + touched);
+  figures.print("lhc sketch read", reading,
+                values + sizeof(detail::lhc::value_claim) * n + touched);
   HCOMP_CUDA_TRY(cudaMemset(counters.data(), 0, counters.size()));
   double const adding = seconds(turns, [&] {
     add_anywhere<<<4096, 256>>>(reinterpret_cast<unsigned long long*>(counters.data()), cells,

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/sparse_union.hpp>
+#include <hcomp/codec/sparse/union.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <memory>

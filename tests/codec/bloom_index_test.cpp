@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <hcomp/codec/sparse/bloom_index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/sparse_union.hpp>
+#include <hcomp/codec/sparse/union.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>

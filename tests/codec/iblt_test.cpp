@@ -107,11 +107,12 @@ TEST_CASE("iblt: values of 8 workers are read rightly by check sums, and often w
     REQUIRE(codec.try_decode_lanes(lanes, out, seed) == 0);
     CHECK(out == expected);
 
-    std::vector<detail::iblt_cell> cells(codec.cells());
+    std::vector<detail::iblt::table_cell> cells(codec.cells());
     std::memcpy(cells.data(), lanes.data(), lanes.size() * sizeof(lanes[0]));
-    std::vector<detail::iblt_claim> claims;
-    detail::lhc_cells const layout{hcomp::mix(seed), static_cast<std::uint32_t>(cells.size() / 96)};
-    detail::iblt_peel<false>(layout, n, 8, std::span(cells), claims);
+    std::vector<detail::iblt::value_claim> claims;
+    detail::lhc::cell_layout const layout{hcomp::mix(seed),
+                                          static_cast<std::uint32_t>(cells.size() / 96)};
+    detail::iblt::peel<false>(layout, n, 8, std::span(cells), claims);
     std::size_t wrong = 0;
     for (auto const& claim : claims) wrong += expected[claim.value] == 0;
     CHECK(wrong < values / 1000);

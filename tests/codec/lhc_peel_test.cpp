@@ -9,8 +9,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
 #include <hcomp/codec/sparse/detail/lhc_peel.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
 #include <hcomp/core/group.hpp>
@@ -23,7 +23,7 @@
 #include <vector>
 
 using hcomp::serial_group;
-using namespace hcomp::detail;
+using namespace hcomp::detail::lhc;
 
 namespace {
 
@@ -34,7 +34,7 @@ using marks = std::vector<std::uint64_t>;
 /// Each value with this probability.
 marks random_marks(std::size_t values, double density, std::uint64_t seed) {
   auto const limit = static_cast<std::uint64_t>(density * 0x1p53);
-  marks words(index_words(values));
+  marks words(hcomp::detail::sparse::index_words(values));
   for (std::size_t i = 0; i < values; ++i)
     if (hcomp::mix(hcomp::mix(seed) + i * 0x9e3779b97f4a7c15u) >> 11 < limit)
       words[i / 64] |= std::uint64_t{1} << i % 64;
@@ -51,7 +51,8 @@ marks about(std::size_t count, std::uint64_t seed) {
 }
 std::size_t number_of(marks const& words) {
   std::size_t count = 0;
-  for (std::uint64_t const word : words) count += static_cast<std::size_t>(ones(word));
+  for (std::uint64_t const word : words)
+    count += static_cast<std::size_t>(hcomp::detail::ones(word));
   return count;
 }
 template <class F> void for_each_mark(marks const& words, F const& f) {
@@ -62,7 +63,7 @@ template <class F> void for_each_mark(marks const& words, F const& f) {
 // ---- Peeling ----
 
 /// Cells for `per_value` times the marked values.
-lhc_cells cells_for(marks const& words, double per_value, std::uint64_t seed) {
+cell_layout cells_for(marks const& words, double per_value, std::uint64_t seed) {
   double const cells = per_value * static_cast<double>(number_of(words));
   return {hcomp::mix(seed), static_cast<std::uint32_t>(std::max(1.0, std::round(cells / 96)))};
 }
@@ -70,22 +71,22 @@ lhc_cells cells_for(marks const& words, double per_value, std::uint64_t seed) {
 /// The memory that peeling needs, and what came of it.
 struct peeling {
   std::vector<std::uint64_t> cells, open;
-  std::vector<lhc_claim> claims;
+  std::vector<value_claim> claims;
   std::vector<std::uint32_t> rounds;
   std::size_t marked;
-  lhc_progress progress;
+  peel_progress progress;
 
   template <class Layout>
   peeling(Layout const& layout, marks const& words)
       : cells(layout.size()),
         open((layout.size() + 63) / 64),
         claims(number_of(words)),
-        rounds(lhc_most_rounds),
+        rounds(most_rounds),
         marked(claims.size()) {
     begin_peeling(serial_group{}, layout, words.data(), words.size(), graph());
     progress = peel(serial_group{}, layout, graph());
   }
-  lhc_graph graph() { return {cells.data(), open.data(), claims.data(), rounds.data()}; }
+  peel_graph graph() { return {cells.data(), open.data(), claims.data(), rounds.data()}; }
   bool complete() const { return progress.claims == marked; }
   double left() const {
     return 1 - static_cast<double>(progress.claims) / static_cast<double>(marked);
@@ -176,9 +177,9 @@ std::vector<std::size_t> left_by_the_book(Layout const& layout, marks const& wor
   }
 }
 
-std::uint64_t bytes_of(std::vector<lhc_claim> const& claims, std::size_t count) {
+std::uint64_t bytes_of(std::vector<value_claim> const& claims, std::size_t count) {
   return hcomp::fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(claims.data()),
-                            count * sizeof(lhc_claim));
+                            count * sizeof(value_claim));
 }
 
 }  // namespace
@@ -187,7 +188,7 @@ std::uint64_t bytes_of(std::vector<lhc_claim> const& claims, std::size_t count) 
 
 TEST_CASE("lhc cells: a row lies in each table once, its values in cells of their own") {
   for (std::uint32_t const rows : {1u, 2u, 7u, 1000u}) {
-    lhc_cells const layout{hcomp::mix(rows), rows};
+    cell_layout const layout{hcomp::mix(rows), rows};
     for (std::uint32_t start = 0; start < 320; start += 32) {
       auto const row = layout.row_of(start);
       for (int t = 0; t < 3; ++t) {
@@ -207,7 +208,7 @@ TEST_CASE("lhc cells: a row lies in each table once, its values in cells of thei
 
 TEST_CASE("lhc cells: rows, turns and signs are spread evenly") {
   // 2^15 rows; every count is binomial, so within six standard deviations of its mean
-  lhc_cells const layout{5, 16};
+  cell_layout const layout{5, 16};
   constexpr int rows = 1 << 15;
   std::vector<int> at(3 * 16), turn(3 * 32), negative(3), same_turn(3);
   for (std::uint32_t r = 0; r < rows; ++r) {
@@ -233,7 +234,7 @@ TEST_CASE("lhc cells: rows, turns and signs are spread evenly") {
 
 TEST_CASE("lhc cells: golden places") {
   // Part of the wire format: raise wire_version together with these.
-  lhc_cells const layout{123456789, 1000};
+  cell_layout const layout{123456789, 1000};
   std::vector<std::uint32_t> places;
   for (std::uint32_t value = 0; value < 3200; value += 7)
     for (int t = 0; t < 3; ++t) {
@@ -291,7 +292,7 @@ TEST_CASE("lhc peeling: what is left after every round follows density evolution
   // b = 1, then b = 1 - exp(-(3 / c) b^2): b^3 is left
   auto const words = about(1'000'000, 7);
   for (double const per_value : {1.3, 2.0}) {
-    lhc_cells const layout = cells_for(words, per_value, 3);
+    cell_layout const layout = cells_for(words, per_value, 3);
     peeling const all(layout, words);
     REQUIRE(all.complete());
     double const c = static_cast<double>(layout.size()) / static_cast<double>(all.marked);
@@ -346,7 +347,7 @@ TEST_CASE("lhc peeling: the original layout loses values where ours does not") {
       auto const rows =
           static_cast<std::uint32_t>(std::lround(one.cells * 0.05 * static_cast<double>(one.rows)));
       lost += peeling(original_cells{seed, rows}, words).left() / runs;
-      CHECK(peeling(lhc_cells{seed, rows * 1024 / 96}, words).complete());
+      CHECK(peeling(cell_layout{seed, rows * 1024 / 96}, words).complete());
     }
     CAPTURE(one.rows);
     CAPTURE(one.cells);
@@ -429,7 +430,7 @@ TEST_CASE("lhc peeling: any number of lanes claims the same values from the same
     auto const check = [&](auto lanes_of) {
       constexpr int count = decltype(lanes_of)::value;
       peeling some = one;
-      std::fill(some.claims.begin(), some.claims.end(), lhc_claim{});
+      std::fill(some.claims.begin(), some.claims.end(), value_claim{});
       std::fill(some.rounds.begin(), some.rounds.end(), 0);
       lanes::run<count>([&](auto group) {
         begin_peeling(group, layout, words.data(), words.size(), some.graph());

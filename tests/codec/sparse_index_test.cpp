@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/simd.hpp>
 #include <limits>
 #include <stdexcept>
@@ -79,15 +79,16 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
       CAPTURE(n);
       CAPTURE(k);
       word_vector words(expected.size(), ~std::uint64_t{0});
-      detail::mark_nonzeros(hcomp::serial_group{}, x.data(), n, words.data());
+      detail::sparse::mark_nonzeros(hcomp::serial_group{}, x.data(), n, words.data());
       REQUIRE(words == expected);
       for (auto const level :
            {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512}) {
         if (level > hcomp::best_simd_level()) continue;
         CAPTURE(static_cast<int>(level));
         std::fill(words.begin(), words.end(), ~std::uint64_t{0});
-        std::vector<float> kept(n + detail::marking_slack);
-        auto const found = detail::mark_and_keep(x.data(), n, words.data(), kept.data(), level);
+        std::vector<float> kept(n + detail::sparse::marking_slack);
+        auto const found =
+            detail::sparse::mark_and_keep(x.data(), n, words.data(), kept.data(), level);
         kept.resize(found.kept);
         REQUIRE(found.negative_zeros ==
                 std::any_of(x.begin(), x.end(), [](float v) { return v == 0 && std::signbit(v); }));
@@ -101,7 +102,8 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
       }
       if (k % 8 == 0 && n <= 1000) {
         std::fill(words.begin(), words.end(), ~std::uint64_t{0});
-        lanes::run<3>([&](auto group) { detail::mark_nonzeros(group, x.data(), n, words.data()); });
+        lanes::run<3>(
+            [&](auto group) { detail::sparse::mark_nonzeros(group, x.data(), n, words.data()); });
         REQUIRE(words == expected);
       }
     }
@@ -154,14 +156,15 @@ TEST_CASE("sparse index: counting by SIMD and by several lanes gives the counts 
   for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, words.size()}) {
     std::vector<std::uint32_t> expected(count), ranks(count);
     std::uint64_t none = 0, shared[5];
-    auto const all =
-        detail::count_marks(hcomp::serial_group{}, words.data(), count, expected.data(), &none);
-    CHECK(detail::count_marks(hcomp::simd_group{}, words.data(), count, ranks.data(), &none) ==
-          all);
+    auto const all = detail::sparse::count_marks(hcomp::serial_group{}, words.data(), count,
+                                                 expected.data(), &none);
+    CHECK(detail::sparse::count_marks(hcomp::simd_group{}, words.data(), count, ranks.data(),
+                                      &none) == all);
     CHECK(ranks == expected);
     std::fill(ranks.begin(), ranks.end(), 0);
     lanes::run<5>([&](auto group) {
-      auto const found = detail::count_marks(group, words.data(), count, ranks.data(), shared);
+      auto const found =
+          detail::sparse::count_marks(group, words.data(), count, ranks.data(), shared);
       if (found != all) throw std::logic_error("lanes count otherwise");
     });
     CHECK(ranks == expected);
@@ -185,18 +188,18 @@ TEST_CASE("sparse index: a rank's values go to their places among those of all r
         for (std::size_t w = 0; w < words.size(); ++w) words[w] |= theirs[w];
         index.unite();
         REQUIRE(index.marked() == expected.size());
-        detail::own_values own;
+        detail::sparse::own_values own;
         word_vector mine(words.size());
         own.mark(x, mine.data());
         std::vector<float> kept(own.values().begin(), own.values().end());
-        kept.resize(kept.size() + detail::marking_slack);
+        kept.resize(kept.size() + detail::sparse::marking_slack);
         for (auto const level :
              {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512}) {
           if (level > hcomp::best_simd_level()) continue;
           std::vector<float> out(expected.size() + 1, 77);
-          detail::spread({index.marks().data(), index.ranks().data(), mine.data(), kept.data(),
-                          index.marks().size()},
-                         expected.size(), reinterpret_cast<std::byte*>(out.data()), level);
+          detail::sparse::spread({index.marks().data(), index.ranks().data(), mine.data(),
+                                  kept.data(), index.marks().size()},
+                                 expected.size(), reinterpret_cast<std::byte*>(out.data()), level);
           REQUIRE(out.back() == 77);
           out.pop_back();
           REQUIRE(out == expected);

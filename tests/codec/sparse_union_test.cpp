@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/sparse/sparse_union.hpp>
+#include <hcomp/codec/sparse/union.hpp>
 #include <limits>
 #include <stdexcept>
 #include <string>

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/native_lanes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
@@ -361,7 +361,7 @@ TEST_CASE("sparse plan on devices: a sum without what a rank has given is refuse
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
   // the first place in the list of what rank 0's first sum has: 4 instead of 0
-  auto const damage = flips(3, block_header_bytes + detail::mark_groups(3008));
+  auto const damage = flips(3, block_header_bytes + detail::sparse::mark_groups(3008));
   auto const wanted = ends_of<std::uint32_t>(x, {}, damage, none);
   CAPTURE(to_text(wanted));
   CHECK(all_ended_alike(wanted, "wire_error"));
@@ -382,7 +382,8 @@ TEST_CASE(
   constexpr std::size_t values = detail::run_values + 70;
   auto const x = sparse::values(values, 0.1, {.seed = 5});
   std::size_t const words = sparse_index::words(values);
-  for (std::size_t const spoilt : {words, std::size_t{100}, words - 1 - detail::exponent_words}) {
+  for (std::size_t const spoilt :
+       {words, std::size_t{100}, words - 1 - detail::sparse::exponent_words}) {
     CAPTURE(spoilt);
     guarded_executor executor;
     device_vector<float> const there(x, executor);
@@ -495,7 +496,7 @@ struct by_warps {
   }
 };
 
-/// Whether sketches by such an executor claim what lhc_plan claims, in its order, and have the
+/// Whether sketches by such an executor claim what lhc::sketch_plan claims, in its order, and have the
 /// lanes and values of lhc.
 template <class Run>
 void check_sketches(std::size_t values, double density, lhc_options const& options) {
@@ -511,9 +512,10 @@ void check_sketches(std::size_t values, double density, lhc_options const& optio
   auto const both = host.mark(x);
   for (std::size_t w = 0; w < words.size(); ++w) words[w] = both[w] |= words[w];
   host.unite(5);
-  detail::lhc_plan plan;
+  detail::lhc::sketch_plan plan;
   auto const& index = host.index();
-  plan.make(index, detail::lhc_plan::cells_per_value(index.marked(), options.cells_per_value),
+  plan.make(index,
+            detail::lhc::sketch_plan::cells_per_value(index.marked(), options.cells_per_value),
             options.attempts, 5);
 
   executor_type executor;
@@ -529,7 +531,7 @@ void check_sketches(std::size_t values, double density, lhc_options const& optio
       [](auto const& a, auto const& b) { return a.value == b.value && a.cell == b.cell; }));
 
   std::vector<lane_type> lanes(sketch.lanes(), 77), expected(host.lanes(values));
-  detail::lhc_numbers<lane_type> const numbers(index.exponent(), 2, 1);
+  detail::sparse::lane_numbers<lane_type> const numbers(index.exponent(), 2, 1);
   sketch.encode(numbers, x.data(), lanes.data());
   host.encode_lanes(x, expected);
   CHECK(lanes == expected);
@@ -547,7 +549,7 @@ TEST_CASE("sparse plan on devices: many blocks at once claim and read what one l
   check_sketches<at_once>(3000, 0.5, {.cells_per_value = 1, .attempts = 2});
 }
 TEST_CASE("sparse plan on devices: many lanes add the claims of parts up as one does") {
-  detail::lhc_cells const layout{1, 210};
+  detail::lhc::cell_layout const layout{1, 210};
   auto const added_up = [&](auto const& share) {
     std::vector<std::uint32_t> rounds{7, 0}, counts{3, 0, 1, 2048, 5, 0, 0, 9, 2, 1};
     detail::peeled_graph const peeled{layout, {nullptr, nullptr, nullptr, rounds.data()}};
@@ -622,7 +624,7 @@ TEST_CASE(
 TEST_CASE("sparse runs: many lanes make what one lane makes") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 333;
-  std::size_t const words = detail::index_words(values), runs = detail::runs_of(values);
+  std::size_t const words = detail::sparse::index_words(values), runs = detail::runs_of(values);
   auto const x = sparse::values(values, 0.3, {.seed = 9});
   struct results {
     std::vector<std::uint64_t> words, own;
@@ -636,7 +638,7 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
   };
   auto const all_of_it = [&](auto const& share) {
     results r;
-    r.words.resize(words + detail::exponent_words);
+    r.words.resize(words + detail::sparse::exponent_words);
     r.own.resize(words);
     r.exponents.resize(runs);
     r.begins.resize(runs);
@@ -655,7 +657,7 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
                                      &r.summary};
     share([&](auto group) { add_up(group, 0); });
     all_runs(detail::rank_runs{r.words.data(), values, r.begins.data(), r.ranks.data()});
-    detail::lhc_numbers<lane_type> const numbers(127, 3, 1);
+    detail::sparse::lane_numbers<lane_type> const numbers(127, 3, 1);
     detail::packed_places const places{r.words.data(), r.ranks.data()};
     all_runs(detail::pack_runs<detail::to_lane<lane_type>>{
         {numbers}, places, values, x.data(), r.lanes.data()});

@@ -14,11 +14,11 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/native_lanes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -793,7 +793,8 @@ TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refuse
       bool const has_blocks = bytes.size() >= block_header_bytes &&
                               load<std::uint16_t>(bytes.data()) == block_header{}.magic;
       if (inner.rank() != 0 || !has_blocks || sent++ != 3) return;
-      bytes[block_header_bytes + detail::mark_groups(3008)] ^= std::byte{4};  // 4 instead of 0
+      bytes[block_header_bytes + detail::sparse::mark_groups(3008)] ^=
+          std::byte{4};  // 4 instead of 0
     });
     auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor);
     sum.all_reduce(mine);
@@ -845,7 +846,7 @@ TEST_CASE("sparse plan: shards of another call, sender or length are refused on 
 
 TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
   using message = detail::shard_message<std::uint32_t>;
-  detail::lhc_numbers<std::uint32_t> const numbers(130, 2, 1);
+  detail::sparse::lane_numbers<std::uint32_t> const numbers(130, 2, 1);
   block_origin const from{.stream = 5, .rank = 1, .index = 0};
   std::vector<std::uint64_t> words(5);
   std::vector<std::byte> good;

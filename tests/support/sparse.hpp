@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>

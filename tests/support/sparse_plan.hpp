@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/collective/options.hpp>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>

@@ -7,9 +7,9 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/device_shard_values.hpp>
 #include <hcomp/collective/detail/shard_values.hpp>

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
-#include <hcomp/codec/sparse/sparse_union.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/union.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
@@ -55,7 +55,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   void unite(std::uint64_t stream) {
     sketch_.unite_index();
     auto const& index = sketch_.index();
-    numbers_ = detail::agreed_numbers<Lane>(name, index, options_);
+    numbers_ = detail::sparse::agreed_numbers<Lane>(name, index, options_);
     auto allowed = ways_;
     bool const nothing_else = !ways_.dense && !ways_.packed;
     allowed.sketched = ways_.sketched && (nothing_else || !index.nonfinite());
@@ -95,18 +95,19 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
 
   void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t stream = 0) const {
     if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, stream);
-    detail::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
-    if (choice_.way == sparse_way::packed) return detail::pack_own(numbers_, index(), out);
+    detail::sparse::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
+    if (choice_.way == sparse_way::packed) return detail::sparse::pack_own(numbers_, index(), out);
     for (std::size_t i = 0; i < x.size(); ++i)
-      out[i] = detail::checked_lane(name, numbers_, x.data(), i);
+      out[i] = detail::sparse::checked_lane(name, numbers_, x.data(), i);
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t stream = 0) const {
     if (choice_.way == sparse_way::sketched) return sketch_.decode_lanes(reduced, x, stream);
-    detail::require_lanes(name, x.size(), choice_.values, reduced.size(), lanes(x.size()));
+    detail::sparse::require_lanes(name, x.size(), choice_.values, reduced.size(), lanes(x.size()));
     if (choice_.way == sparse_way::packed)
-      return detail::unpack_values(numbers_, detail::marked_by(index()), reduced.data(), x);
+      return detail::sparse::unpack_values(numbers_, detail::sparse::marked_by(index()),
+                                           reduced.data(), x);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = numbers_.value(reduced[i]);
   }
 
@@ -114,7 +115,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   sparse_options options_;
   sparse_ways ways_;
   lhc<Lane, Index> sketch_;  // has the index
-  detail::lhc_numbers<Lane> numbers_;
+  detail::sparse::lane_numbers<Lane> numbers_;
   sparse_choice choice_;
 };
 

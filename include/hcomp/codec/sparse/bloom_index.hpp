@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sparse/detail/bloom_filter.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
@@ -51,15 +51,15 @@ class bloom_index : public sparse_index {
 
   /// Words of `values` values.
   std::size_t words(std::size_t values) const {
-    return filter_of(values).words + detail::exponent_words;
+    return filter_of(values).words + detail::sparse::exponent_words;
   }
 
   /// This rank's words; they stay in here, where the union is to be put.
   /// @throws std::invalid_argument  2^32 values or more
   std::span<std::uint64_t> mark(std::span<float const> x) {
     auto const exact = sparse_index::mark(x);
-    auto const marks = exact.first(exact.size() - detail::exponent_words);
-    auto const exponents = exact.last(detail::exponent_words);
+    auto const marks = exact.first(exact.size() - detail::sparse::exponent_words);
+    auto const exponents = exact.last(detail::sparse::exponent_words);
     filter_ = filter_of(x.size());
     sent_.assign(filter_.words, 0);
     for (std::size_t w = 0; w < marks.size(); ++w)
@@ -72,11 +72,11 @@ class bloom_index : public sparse_index {
   /// @throws wire_error  they are not a union
   void unite() {
     auto const all = own_words();
-    auto const marks = all.first(all.size() - detail::exponent_words);
+    auto const marks = all.first(all.size() - detail::sparse::exponent_words);
     for (std::size_t w = 0; w < marks.size(); ++w) marks[w] = filter_.find(sent_.data(), w);
     if (values() % 64 != 0) marks.back() &= ~(~std::uint64_t{0} << values() % 64);
-    std::copy(sent_.end() - detail::exponent_words, sent_.end(),
-              all.end() - detail::exponent_words);
+    std::copy(sent_.end() - detail::sparse::exponent_words, sent_.end(),
+              all.end() - detail::sparse::exponent_words);
     sparse_index::unite();
   }
 
@@ -88,18 +88,18 @@ class bloom_index : public sparse_index {
   }
 
  private:
-  detail::bloom_filter filter_of(std::size_t values) const {
+  detail::sparse::bloom_filter filter_of(std::size_t values) const {
     std::size_t const expected =
         std::min(options_.expected > 0 ? options_.expected : values / 100 + 1, values);
     auto const others = static_cast<double>(std::max<std::size_t>(values - expected, 1));
     double const rate = options_.false_positive_rate > 0
                             ? options_.false_positive_rate
                             : 0.053 * static_cast<double>(expected) / others;
-    return detail::bloom_filter::for_rate(expected, std::clamp(rate, 0x1p-30, 0.5));
+    return detail::sparse::bloom_filter::for_rate(expected, std::clamp(rate, 0x1p-30, 0.5));
   }
 
   bloom_options options_;
-  detail::bloom_filter filter_;
+  detail::sparse::bloom_filter filter_;
   std::vector<std::uint64_t> sent_;
 };
 

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse/detail/iblt_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
@@ -95,45 +95,51 @@ class iblt {
   /// @throws nonfinite_error  NaN or infinity on some rank: all ranks throw
   /// @throws wire_error       not the largest of what ranks have measured
   void calibrate(std::vector<std::uint32_t> const& words) {
-    if (words.size() != 2 || words[0] < mine_.exponent() || words[0] > detail::nonfinite_exponent ||
-        words[1] < mine_.marked() || words[1] > mine_.values())
+    if (words.size() != 2 || words[0] < mine_.exponent() ||
+        words[0] > detail::sparse::nonfinite_exponent || words[1] < mine_.marked() ||
+        words[1] > mine_.values())
       throw wire_error(detail::error_text(
           {"iblt: the words to calibrate by are not the largest of what ranks of ", mine_.values(),
            " values have measured"}));
-    if (words[0] == detail::nonfinite_exponent)
+    if (words[0] == detail::sparse::nonfinite_exponent)
       throw nonfinite_error("iblt: NaN or infinity on some rank; x is unchanged");
     numbers_ = {words[0], options_.ranks,
                 options_.result == reduction::mean ? options_.ranks : std::uint32_t{1}};
     std::size_t const expected = std::min<std::size_t>(
         table_.expected > 0 ? table_.expected : std::size_t{words[1]} * options_.ranks,
         mine_.values());
-    layout_ = detail::lhc_plan::layout_for(
-        name, expected, detail::lhc_plan::cells_per_value(expected, table_.cells_per_value), 0);
+    layout_ = detail::lhc::sketch_plan::layout_for(
+        name, expected, detail::lhc::sketch_plan::cells_per_value(expected, table_.cells_per_value),
+        0);
   }
 
   std::size_t cells() const { return layout_.size(); }
 
   /// Of the calibrated vector.
-  std::size_t lanes(std::size_t /*values*/) const { return cells() * detail::iblt_lanes; }
+  std::size_t lanes(std::size_t /*values*/) const { return cells() * detail::iblt::lanes_per_cell; }
 
   /// @param x  what was measured
   void encode_lanes(std::span<float const> x, std::span<std::uint32_t> out,
                     std::uint64_t stream) const {
-    detail::require_lanes(name, x.size(), mine_.values(), out.size(), lanes(x.size()));
+    detail::sparse::require_lanes(name, x.size(), mine_.values(), out.size(), lanes(x.size()));
     std::fill(out.begin(), out.end(), 0);
     if (cells() == 0) return;
     auto const layout = layout_of(stream);
     auto const marks = mine_.marks();
     for (std::size_t w = 0; w < marks.size(); ++w)
-      detail::for_each_mark(layout, marks.data(), w, [&](auto const& row, std::uint32_t value) {
-        std::uint32_t const lane = detail::checked_lane(name, numbers_, x.data(), value);
-        if (lane == 0) return;  // less than half a unit
-        std::uint32_t const mine[] = {1, value, detail::iblt_check(layout.seed, value), lane};
-        for (int t = 0; t < detail::lhc_cells::hashes; ++t) {
-          std::uint32_t* const cell = out.data() + row.cell(t, value) * detail::iblt_lanes;
-          for (std::size_t i = 0; i < detail::iblt_lanes; ++i) cell[i] += mine[i];
-        }
-      });
+      detail::lhc::for_each_mark(
+          layout, marks.data(), w, [&](auto const& row, std::uint32_t value) {
+            std::uint32_t const lane =
+                detail::sparse::checked_lane(name, numbers_, x.data(), value);
+            if (lane == 0) return;  // less than half a unit
+            std::uint32_t const mine[] = {1, value, detail::iblt::check_of(layout.seed, value),
+                                          lane};
+            for (int t = 0; t < detail::lhc::cell_layout::hashes; ++t) {
+              std::uint32_t* const cell =
+                  out.data() + row.cell(t, value) * detail::iblt::lanes_per_cell;
+              for (std::size_t i = 0; i < detail::iblt::lanes_per_cell; ++i) cell[i] += mine[i];
+            }
+          });
   }
 
   /// Returns 0, or how many values of ranks cannot be read; then x is unchanged.
@@ -157,16 +163,18 @@ class iblt {
   }
 
  private:
-  detail::lhc_cells layout_of(std::uint64_t stream) const { return {mix(stream), layout_.rows}; }
+  detail::lhc::cell_layout layout_of(std::uint64_t stream) const {
+    return {mix(stream), layout_.rows};
+  }
 
-  detail::iblt_progress decode(std::span<std::uint32_t const> reduced, std::span<float> x,
-                               std::uint64_t stream) const {
-    detail::require_lanes(name, x.size(), mine_.values(), reduced.size(), lanes(x.size()));
-    std::vector<detail::iblt_cell> table(cells());
+  detail::iblt::table_progress decode(std::span<std::uint32_t const> reduced, std::span<float> x,
+                                      std::uint64_t stream) const {
+    detail::sparse::require_lanes(name, x.size(), mine_.values(), reduced.size(), lanes(x.size()));
+    std::vector<detail::iblt::table_cell> table(cells());
     if (!table.empty()) std::memcpy(table.data(), reduced.data(), reduced.size_bytes());
-    std::vector<detail::iblt_claim> claims;
+    std::vector<detail::iblt::value_claim> claims;
     auto const progress =
-        detail::iblt_peel(layout_of(stream), x.size(), options_.ranks, std::span(table), claims);
+        detail::iblt::peel(layout_of(stream), x.size(), options_.ranks, std::span(table), claims);
     if (progress.left > 0) return progress;
     if (progress.strange > 0)
       throw wire_error(
@@ -180,8 +188,8 @@ class iblt {
   sparse_options options_;
   iblt_options table_;
   sparse_index mine_;  // of this rank alone
-  detail::lhc_numbers<std::uint32_t> numbers_;
-  detail::lhc_cells layout_{0, 0};
+  detail::sparse::lane_numbers<std::uint32_t> numbers_;
+  detail::lhc::cell_layout layout_{0, 0};
 };
 
 static_assert(CalibratedNativeSum<iblt>);

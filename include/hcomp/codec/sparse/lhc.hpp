@@ -7,8 +7,8 @@
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
@@ -92,13 +92,14 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   void plan_for(std::uint64_t stream) {
     auto finite_only = options_;
     finite_only.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
-    numbers_ = detail::agreed_numbers<Lane>(name, index_, finite_only);
-    plan_.make(index_, detail::lhc_plan::cells_per_value(index_.marked(), sketch_.cells_per_value),
+    numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, finite_only);
+    plan_.make(index_,
+               detail::lhc::sketch_plan::cells_per_value(index_.marked(), sketch_.cells_per_value),
                sketch_.attempts, stream);
   }
   /// Cells of the first sketch that plan_for will try.
   std::size_t likely_cells() const {
-    return detail::lhc_plan::likely_cells(index_.marked(), sketch_.cells_per_value);
+    return detail::lhc::sketch_plan::likely_cells(index_.marked(), sketch_.cells_per_value);
   }
 
   lhc_options const& options() const { return sketch_; }
@@ -116,24 +117,25 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   /// @param x  what was marked
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
                     std::uint64_t /*stream*/ = 0) const {
-    detail::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
+    detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
     auto const marks = plan_.sketched(index_);
     if (cells() > 0)
-      detail::sketch_marked(simd_group{}, plan_.cells(), marks.data(), marks.size(), out.data(),
-                            [&](std::uint32_t value) {
-                              return detail::checked_lane(name, numbers_, x.data(), value);
-                            });
-    detail::pack_values(name, numbers_, plan_.left(), x.data(), out.data() + cells());
+      detail::lhc::sketch_marked(simd_group{}, plan_.cells(), marks.data(), marks.size(),
+                                 out.data(), [&](std::uint32_t value) {
+                                   return detail::sparse::checked_lane(name, numbers_, x.data(),
+                                                                       value);
+                                 });
+    detail::sparse::pack_values(name, numbers_, plan_.left(), x.data(), out.data() + cells());
   }
 
   /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*stream*/ = 0) const {
-    detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
+    detail::sparse::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
     std::vector<Lane> sketch(reduced.begin(),
                              reduced.begin() + static_cast<std::ptrdiff_t>(cells()));
     auto const sums = plan_.read(std::span(sketch));
-    if constexpr (std::is_integral_v<Lane>) detail::require_empty<Lane>(name, sketch);
+    if constexpr (std::is_integral_v<Lane>) detail::lhc::require_empty<Lane>(name, sketch);
     plan_.write<decltype(numbers_), Lane>(numbers_, sums, reduced.subspan(cells()), x);
   }
 
@@ -141,8 +143,8 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   sparse_options options_;
   lhc_options sketch_;
   Index index_;
-  detail::lhc_numbers<Lane> numbers_;
-  detail::lhc_plan plan_;
+  detail::sparse::lane_numbers<Lane> numbers_;
+  detail::lhc::sketch_plan plan_;
 };
 
 static_assert(IndexedNativeSum<lhc<>>);

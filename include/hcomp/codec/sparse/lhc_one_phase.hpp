@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -107,12 +107,12 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     if (sketch_.empty()) return;
     numbers_ = numbers_of(predicted_exponent());
     auto const marks = index_.marks();
-    detail::sketch_marked(simd_group{}, layout_, marks.data(), marks.size(), sketch_.data(),
-                          [&](std::uint32_t value) {
-                            // too large a value is seen in the index: all ranks will send again
-                            return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
-                                                                   : Lane{0};
-                          });
+    detail::lhc::sketch_marked(simd_group{}, layout_, marks.data(), marks.size(), sketch_.data(),
+                               [&](std::uint32_t value) {
+                                 // too large a value is seen in the index: all ranks will send again
+                                 return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
+                                                                        : Lane{0};
+                               });
   }
 
   /// To be united by a bitwise OR, in place.
@@ -126,7 +126,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   /// @throws wire_error       not a union of indices
   void unite(std::span<float const> x) {
     index_.unite();
-    auto const agreed = detail::agreed_numbers<Lane>(name, index_, options_);
+    auto const agreed = detail::sparse::agreed_numbers<Lane>(name, index_, options_);
     report_ = {index_.values(),
                index_.marked(),
                layout_.size(),
@@ -143,8 +143,8 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     report_.afterwards = plan_.left_count();
     rest_.resize(plan_.left_count());
     report_.afterwards_bytes = rest_.size() * sizeof(Lane);
-    detail::require_lanes(name, x.size(), index_.values(), rest_.size(), rest_.size());
-    detail::pack_values(name, numbers_, plan_.left(), x.data(), rest_.data());
+    detail::sparse::require_lanes(name, x.size(), index_.values(), rest_.size(), rest_.size());
+    detail::sparse::pack_values(name, numbers_, plan_.left(), x.data(), rest_.data());
   }
 
   /// To be added up, in place, unless it is empty.
@@ -153,7 +153,8 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   /// x = the sum, and this round is remembered.
   /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
   one_phase_report const& finish(std::span<float> x) {
-    detail::require_lanes(name, x.size(), index_.values(), rest_.size(), plan_.left_count());
+    detail::sparse::require_lanes(name, x.size(), index_.values(), rest_.size(),
+                                  plan_.left_count());
     std::vector<Lane> sums;
     if (layout_.rows > 0) {
       sums = plan_.read(std::span(sketch_));
@@ -195,46 +196,48 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     std::uint32_t exponent;
   };
 
-  detail::lhc_cells predicted(std::uint64_t seed) const {
+  detail::lhc::cell_layout predicted(std::uint64_t seed) const {
     std::size_t most = 0;
     for (auto const& round : past_) most = std::max(most, round.marked);
     auto const expected =
         std::min(static_cast<std::size_t>(std::ceil(phase_.growth * static_cast<double>(most))),
                  index_.values());
-    return detail::lhc_plan::layout_for(
-        name, expected, detail::lhc_plan::cells_per_value(expected, phase_.cells_per_value), seed);
+    return detail::lhc::sketch_plan::layout_for(
+        name, expected, detail::lhc::sketch_plan::cells_per_value(expected, phase_.cells_per_value),
+        seed);
   }
   std::uint32_t predicted_exponent() const {
     std::uint32_t most = 0;
     for (auto const& round : past_) most = std::max(most, round.exponent);
     return std::min(most + static_cast<std::uint32_t>(phase_.exponent_bits),
-                    detail::nonfinite_exponent - 1);
+                    detail::sparse::nonfinite_exponent - 1);
   }
-  detail::lhc_numbers<Lane> numbers_of(std::uint32_t exponent) const {
+  detail::sparse::lane_numbers<Lane> numbers_of(std::uint32_t exponent) const {
     return {exponent, options_.ranks,
             options_.result == reduction::mean ? options_.ranks : std::uint32_t{1}};
   }
   /// Of the values sent afterwards, too, all ranks' sketches must hold what was sent.
   void require_explained() {
     auto const left = plan_.left();
-    detail::for_marked(simd_group{}, left.marks.data(), left.marks.size(), left.ranks.data(),
-                       [&](std::size_t place, std::size_t k) {
-                         auto const value = static_cast<std::uint32_t>(place);
-                         auto const row = layout_.row_of(value);
-                         for (int t = 0; t < detail::lhc_cells::hashes; ++t)
-                           detail::add_to_cell(simd_group{}, sketch_.data(), row.cell(t, value),
-                                               rest_[k], !row.negative(t));
-                       });
-    detail::require_empty<Lane>(name, sketch_);
+    detail::sparse::for_marked(simd_group{}, left.marks.data(), left.marks.size(),
+                               left.ranks.data(), [&](std::size_t place, std::size_t k) {
+                                 auto const value = static_cast<std::uint32_t>(place);
+                                 auto const row = layout_.row_of(value);
+                                 for (int t = 0; t < detail::lhc::cell_layout::hashes; ++t)
+                                   detail::lhc::add_to_cell(simd_group{}, sketch_.data(),
+                                                            row.cell(t, value), rest_[k],
+                                                            !row.negative(t));
+                               });
+    detail::lhc::require_empty<Lane>(name, sketch_);
   }
 
   sparse_options options_;
   one_phase_options phase_;
   sparse_index index_;
   std::span<std::uint64_t> words_;  // of the index
-  detail::lhc_cells layout_{0, 0};
-  detail::lhc_numbers<Lane> numbers_;
-  detail::lhc_plan plan_;
+  detail::lhc::cell_layout layout_{0, 0};
+  detail::sparse::lane_numbers<Lane> numbers_;
+  detail::lhc::sketch_plan plan_;
   std::vector<Lane> sketch_, rest_;
   std::vector<past_round> past_;
   one_phase_report report_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/core/wire_tags.hpp>
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <string_view>
 
 namespace hcomp {

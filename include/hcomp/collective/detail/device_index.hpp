@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
@@ -17,7 +17,7 @@ template <DeviceExecutor E> class device_index {
  public:
   explicit device_index(std::size_t values)
       : values_(values),
-        ranks_(index_words(values) * sizeof(std::uint32_t)),
+        ranks_(sparse::index_words(values) * sizeof(std::uint32_t)),
         begins_(runs_of(values) * sizeof(std::uint32_t)),
         records_(runs_of(values) * sizeof(run_record)),
         summary_(1) {}

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
@@ -227,7 +227,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     device_index<E> index, index_of_shard;
 
     explicit device_memory(shard_layout const& layout)
-        : own(layout.words() + exponent_words + layout.ranks + 1),
+        : own(layout.words() + sparse::exponent_words + layout.ranks + 1),
           marks_of_parts(layout.ranks * layout.mine().words.count),
           marks(layout.mine().words.count),
           marks_of_sums(layout.words()),
@@ -252,7 +252,9 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   std::span<std::uint64_t const> own_marks(sparse_shard const& s) {
     return {own().for_host() + s.words.first, s.words.count};
   }
-  std::uint64_t const* begins() { return own().for_host() + layout().words() + exponent_words; }
+  std::uint64_t const* begins() {
+    return own().for_host() + layout().words() + sparse::exponent_words;
+  }
 
   void count(device_index<E>& index, std::uint64_t const* words) {
     index.count(*executor_, words, words, own().for_work() + layout().words());
@@ -266,8 +268,8 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
     count(there_->index, marks);
     executor_->for_each_block(1, rank_shards{marks, there_->index.ranks(), words, layout().ranks,
-                                             marks + words + exponent_words});
-    own().fetch(*executor_, words + exponent_words + layout().ranks + 1);
+                                             marks + words + sparse::exponent_words});
+    own().fetch(*executor_, words + sparse::exponent_words + layout().ranks + 1);
   }
 
   /// A message that wants its lanes.

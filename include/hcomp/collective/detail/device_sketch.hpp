@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_peel.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
@@ -55,7 +55,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
       : executor_(&executor),
         values_(values),
         options_(options),
-        rounds_(lhc_most_rounds),
+        rounds_(lhc::most_rounds),
         used_(1) {
     require_possible(options);
   }
@@ -65,9 +65,10 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   /// @param marked  how many values it marks
   /// @throws std::invalid_argument  more cells than 31 bits can count
   void choose(std::uint64_t const* words, std::size_t marked, std::uint64_t stream) {
-    chosen_ = lhc_plan::choose(
-        marked, lhc_plan::cells_per_value(marked, options_.cells_per_value), options_.attempts,
-        stream, [&](lhc_cells const& cells) { return peel_cells(cells, words, marked); });
+    chosen_ = lhc::sketch_plan::choose(
+        marked, lhc::sketch_plan::cells_per_value(marked, options_.cells_per_value),
+        options_.attempts, stream,
+        [&](lhc::cell_layout const& cells) { return peel_cells(cells, words, marked); });
     beside_ = marked - chosen_.progress.claims;
     sketched_ = words;
     if (beside_ > 0) separate(words);
@@ -80,9 +81,9 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   int attempts() const { return chosen_.attempts; }
   std::size_t rounds() const { return chosen_.progress.rounds; }
   /// In their order, in the executor's memory.
-  lhc_claim const* claims() const { return claims_.data(); }
+  lhc::value_claim const* claims() const { return claims_.data(); }
 
-  void encode(lhc_numbers<Lane> const& numbers, float const* x, Lane* out) {
+  void encode(sparse::lane_numbers<Lane> const& numbers, float const* x, Lane* out) {
     executor_->for_each_block(runs_of(cells()), clear_runs<Lane>{out, cells()});
     if (cells() > 0)
       executor_->for_each_block(
@@ -94,7 +95,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
 
   /// @param lanes  the sums of all ranks; the sketch is used up
   /// @throws wire_error  cells hold more than the index says; x is unchanged
-  void decode(lhc_numbers<Lane> const& numbers, Lane* lanes, float* x) {
+  void decode(sparse::lane_numbers<Lane> const& numbers, Lane* lanes, float* x) {
     recover(lanes);
     if (beside_ > 0)
       executor_->for_each_block(
@@ -119,17 +120,19 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     return std::min<std::size_t>((claims + 127) / 128, 4096);
   }
 
-  lhc_progress peel_cells(lhc_cells const& cells, std::uint64_t const* words, std::size_t marked) {
+  lhc::peel_progress peel_cells(lhc::cell_layout const& cells, std::uint64_t const* words,
+                                std::size_t marked) {
     if (marked == 0) return {0, 0};
-    peeled_graph const peeled{cells,
-                              {graph_.room_for(cells.size()), open_.room_for(open_words(cells)),
-                               claims_.room_for(marked), rounds_.for_work()}};
+    peeled_graph const peeled{
+        cells,
+        {graph_.room_for(cells.size()), open_.room_for(lhc::open_words(cells)),
+         claims_.room_for(marked), rounds_.for_work()}};
     std::size_t const parts = peeled.parts(), shares = shares_of(marked);
     auto* const counts = counts_.room_for(parts);
     executor_->for_each_block(parts, open_parts{peeled});
     executor_->for_each_block(runs_of(values_), enter_runs{peeled, words, values_});
     for (std::size_t given = 0;;) {
-      std::size_t const end = std::min(given + rounds_at_once, lhc_most_rounds);
+      std::size_t const end = std::min(given + rounds_at_once, lhc::most_rounds);
       for (; given < end; ++given) {
         executor_->for_each_block(parts, find_claims_of_parts{peeled, counts});
         executor_->for_each_block(1, add_up_claims{peeled, given, counts});
@@ -141,7 +144,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
       std::size_t rounds = 0;
       while (rounds < given && after[rounds] > (rounds == 0 ? 0 : after[rounds - 1])) ++rounds;
       std::size_t const claims = rounds == 0 ? 0 : after[rounds - 1];
-      if (rounds < given || claims == marked || given == lhc_most_rounds) return {claims, rounds};
+      if (rounds < given || claims == marked || given == lhc::most_rounds) return {claims, rounds};
     }
   }
 
@@ -153,7 +156,8 @@ template <class Lane, DeviceExecutor E> class device_sketch {
         runs_of(values_), copy_and_clear_runs{words, values_, left_->marks(), left_->sketched()});
     executor_->for_each_block(shares, move_claimed_shares{claims_.data(), claims, shares,
                                                           left_->marks(), left_->sketched()});
-    left_->index.count(*executor_, left_->marks(), left_->marks(), words + index_words(values_));
+    left_->index.count(*executor_, left_->marks(), left_->marks(),
+                       words + sparse::index_words(values_));
     sketched_ = left_->sketched();
   }
   packed_places left() { return {left_->marks(), left_->index.ranks()}; }
@@ -173,14 +177,15 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     executor_->for_each_block(runs_of(cells()),
                               count_used_runs<Lane>{cells_of_sum, cells(), used_.for_work()});
     used_.fetch(*executor_, 1);
-    require_empty(lhc<Lane>::name, used_.for_host()->all - used_.for_host()->read, cells());
+    lhc::require_empty(hcomp::lhc<Lane>::name, used_.for_host()->all - used_.for_host()->read,
+                       cells());
   }
 
   /// What is sent beside the sketch.
   struct left_values {
     explicit left_values(std::size_t values)
-        : memory(2 * index_words(values) * sizeof(std::uint64_t)),
-          words(index_words(values)),
+        : memory(2 * sparse::index_words(values) * sizeof(std::uint64_t)),
+          words(sparse::index_words(values)),
           index(values) {}
     std::uint64_t* marks() { return reinterpret_cast<std::uint64_t*>(memory.data()); }
     std::uint64_t* sketched() { return marks() + words; }
@@ -194,12 +199,12 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   std::size_t values_;
   lhc_options options_;
   growing_memory<std::uint64_t, E> graph_, open_;
-  growing_memory<lhc_claim, E> claims_;
+  growing_memory<lhc::value_claim, E> claims_;
   growing_memory<std::uint32_t, E> counts_;
   mirror<std::uint32_t, E> rounds_;  ///< claims after each
   mirror<used_cells, E> used_;
   std::optional<left_values> left_;
-  lhc_choice chosen_{{0, 0}, {0, 0}, 0};
+  lhc::sketch_choice chosen_{{0, 0}, {0, 0}, 0};
   std::size_t beside_ = 0;
   std::uint64_t const* sketched_ = nullptr;  ///< what of the index is in the sketch
 };

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/sign/detail/bit_streams.hpp>
 #include <hcomp/codec/sign/detail/owner_tree.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
@@ -39,14 +39,15 @@ void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F c
 template <class Lane> class shard_message {
  public:
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
-    return block_header_bytes + std::min(mark_map_bytes(values), mark_list_bytes(values, marked)) +
+    return block_header_bytes +
+           std::min(sparse::mark_map_bytes(values), sparse::mark_list_bytes(values, marked)) +
            marked * sizeof(Lane);
   }
   static constexpr std::size_t dense_bytes(std::size_t values) {
     return block_header_bytes + values * sizeof(Lane);
   }
   static constexpr std::size_t most_bytes(std::size_t values) {
-    return dense_bytes(values) + mark_map_bytes(values);
+    return dense_bytes(values) + sparse::mark_map_bytes(values);
   }
 
   /// Header and marks of a message whose lanes follow; returns where they begin.
@@ -55,14 +56,15 @@ template <class Lane> class shard_message {
   /// @param origin  its index is the owner
   static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
                                   std::size_t values, block_origin const& origin, std::byte* out) {
-    bool const listed = worth_listing(marks, values, marked);
+    bool const listed = sparse::worth_listing(marks, values, marked);
     store(out, 0, header_of(listed ? wire_tags::listed : wire_tags::mapped, values, origin));
     if (listed) {
-      write_mark_list(marks, values, out + block_header_bytes);
+      sparse::write_mark_list(marks, values, out + block_header_bytes);
     } else if (!marks.empty()) {
       std::memcpy(out + block_header_bytes, marks.data(), marks.size_bytes());
     }
-    return block_header_bytes + (listed ? mark_list_bytes(values, marked) : mark_map_bytes(values));
+    return block_header_bytes +
+           (listed ? sparse::mark_list_bytes(values, marked) : sparse::mark_map_bytes(values));
   }
   static std::size_t begin_dense(std::size_t values, block_origin const& origin, std::byte* out,
                                  std::uint8_t tag = wire_tags::dense) {
@@ -77,15 +79,16 @@ template <class Lane> class shard_message {
 
   /// A whole message; returns the number of bytes.
   /// @param marked  the values that are marked
-  static std::size_t write_packed(lhc_numbers<Lane> const& numbers,
+  static std::size_t write_packed(sparse::lane_numbers<Lane> const& numbers,
                                   std::span<std::uint64_t const> marks,
                                   std::span<float const> marked, std::size_t values,
                                   block_origin const& origin, bool checksum, std::byte* out) {
     std::size_t const at = begin_packed(marks, marked.size(), values, origin, out);
     return finish(numbers, marked, at, checksum, out);
   }
-  static std::size_t write_dense(lhc_numbers<Lane> const& numbers, std::span<float const> values,
-                                 block_origin const& origin, bool checksum, std::byte* out,
+  static std::size_t write_dense(sparse::lane_numbers<Lane> const& numbers,
+                                 std::span<float const> values, block_origin const& origin,
+                                 bool checksum, std::byte* out,
                                  std::uint8_t tag = wire_tags::dense) {
     return finish(numbers, values, begin_dense(values.size(), origin, out, tag), checksum, out);
   }
@@ -119,17 +122,17 @@ template <class Lane> class shard_message {
     if (auto const header = load<block_header>(message.data()); header.flags & block_is_damaged)
       return {header.fault != block_fault::none ? header.fault : block_fault::format};
     auto const body = message.subspan(block_header_bytes);
-    std::size_t const words = index_words(values);
+    std::size_t const words = sparse::index_words(values);
     std::size_t index = 0;
     if (tag == wire_tags::dense) {
       std::fill_n(marks, words, ~std::uint64_t{0});
       if (values % 64 != 0) marks[words - 1] >>= 64 - values % 64;
     } else if (tag == wire_tags::listed) {
-      auto const bytes = read_mark_list(body, values, marks);
+      auto const bytes = sparse::read_mark_list(body, values, marks);
       if (!bytes) return {block_fault::length};
       index = *bytes;
     } else {
-      index = mark_map_bytes(values);
+      index = sparse::mark_map_bytes(values);
       if (body.size() < index) return {block_fault::length};
       if (words > 0) std::memcpy(marks, body.data(), index);
       if (values % 64 != 0 && marks[words - 1] >> values % 64 != 0) return {block_fault::length};
@@ -165,8 +168,9 @@ template <class Lane> class shard_message {
   }
 
   /// Puts the lanes behind `bytes` bytes; returns how many it is then.
-  static std::size_t finish(lhc_numbers<Lane> const& numbers, std::span<float const> values,
-                            std::size_t bytes, bool checksum, std::byte* out) {
+  static std::size_t finish(sparse::lane_numbers<Lane> const& numbers,
+                            std::span<float const> values, std::size_t bytes, bool checksum,
+                            std::byte* out) {
     if constexpr (std::is_same_v<Lane, float>) {  // lanes are the values
       if (!values.empty()) std::memcpy(out + bytes, values.data(), values.size_bytes());
     } else {

@@ -9,12 +9,12 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/own_values.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/packed_sums.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
@@ -64,10 +64,10 @@ template <SkipsZeros C> class codec_shards : public shard_work {
   }
   bool needs_units() const final { return !lanes_are_floats; }
   void set_units(exponent_bits const& exponents, reduction result) final {
-    auto const largest = lanes_are_floats ? 0 : largest_of(exponents.data());
-    numbers_ =
-        agreed_numbers<lane_type>(C::name, static_cast<std::uint32_t>(largest),
-                                  {static_cast<std::uint32_t>(layout_.ranks), result, nonfinite_});
+    auto const largest = lanes_are_floats ? 0 : sparse::largest_of(exponents.data());
+    numbers_ = sparse::agreed_numbers<lane_type>(
+        C::name, static_cast<std::uint32_t>(largest),
+        {static_cast<std::uint32_t>(layout_.ranks), result, nonfinite_});
   }
 
  protected:
@@ -75,14 +75,14 @@ template <SkipsZeros C> class codec_shards : public shard_work {
   sparse_ways const& ways() const { return ways_; }
   bool has_checksum() const { return checksum_; }
   /// What lanes are in this call.
-  lhc_numbers<lane_type> const& numbers() const { return numbers_; }
+  sparse::lane_numbers<lane_type> const& numbers() const { return numbers_; }
 
  private:
   shard_layout layout_;
   sparse_ways ways_;
   nonfinite_policy nonfinite_;
   bool checksum_;
-  lhc_numbers<lane_type> numbers_;
+  sparse::lane_numbers<lane_type> numbers_;
 };
 
 /// On hosts.
@@ -110,7 +110,7 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
     if (!own_.empty()) return;
     own_.resize(layout().ranks);
     lanes_of_sums_.resize(layout().ranks);
-    words_.resize(layout().words() + exponent_words);
+    words_.resize(layout().words() + sparse::exponent_words);
     packed_ = packed_sums<Lane>(layout().mine().words.count, layout().ranks);
   }
 
@@ -256,9 +256,9 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
     return all;
   }
 
-  std::vector<own_values> own_;  ///< by owners
-  packed_sums<Lane> packed_;     ///< of this rank's shard
-  std::vector<Lane> own_lanes_;  ///< of its own part
+  std::vector<sparse::own_values> own_;  ///< by owners
+  packed_sums<Lane> packed_;             ///< of this rank's shard
+  std::vector<Lane> own_lanes_;          ///< of its own part
   std::vector<std::uint64_t> words_;
   std::vector<std::byte const*> lanes_of_sums_;  ///< by owners
   std::vector<float> values_to_send_;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/shard_message.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -30,7 +30,7 @@ struct shard_layout {
   std::size_t values;
   std::size_t ranks, rank;
 
-  std::size_t words() const { return index_words(values); }
+  std::size_t words() const { return sparse::index_words(values); }
   sparse_shard of(std::size_t owner) const {
     std::size_t const begin = first_word_of_shard(words(), ranks, owner),
                       end = first_word_of_shard(words(), ranks, owner + 1),
@@ -41,7 +41,7 @@ struct shard_layout {
 };
 
 /// A bit per exponent of a float, as behind an index.
-using exponent_bits = std::array<std::uint64_t, exponent_words>;
+using exponent_bits = std::array<std::uint64_t, sparse::exponent_words>;
 
 /// Work on the shards of one vector at a time, of one codec and executor. Values are in the
 /// executor's memory, messages in that of `allocate`, which is the host's. In this order: start;

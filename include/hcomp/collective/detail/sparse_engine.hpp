@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
@@ -128,7 +128,7 @@ class sparse_engine final : public sparse_sum_engine {
     choice_ = {.way = shards_.packed() ? sparse_way::packed : sparse_way::dense,
                .values = x.size(),
                .marked = shards_.marked(),
-               .index_bytes = mark_map_bytes(x.size()),
+               .index_bytes = sparse::mark_map_bytes(x.size()),
                .dense_bytes = x.size() * sizeof(float),
                .packed_bytes = shards_.marked() * sizeof(float)};
   }

@@ -7,14 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/detail/device_index.hpp>
 #include <hcomp/collective/detail/device_sketch.hpp>
 #include <hcomp/core/error.hpp>
@@ -88,7 +88,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
         ways_(possible(codec.ways)),
         cells_per_value_(codec.sketch.cells_per_value),
         words_(sparse_index::words(values) * sizeof(std::uint64_t)),
-        own_(index_words(values) * sizeof(std::uint64_t)),
+        own_(sparse::index_words(values) * sizeof(std::uint64_t)),
         exponents_(runs() * sizeof(std::uint32_t)),
         index_(values),
         sketch_(values, codec.sketch, executor) {}
@@ -98,13 +98,14 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
     options_.result = result;
     executor_->for_each_block(runs(), mark_runs{x.data(), values_, words(), at<std::uint64_t>(own_),
                                                 at<std::uint32_t>(exponents_)});
-    executor_->for_each_block(
-        1, close_marks{at<std::uint32_t>(exponents_), runs(), words() + index_words(values_)});
+    executor_->for_each_block(1, close_marks{at<std::uint32_t>(exponents_), runs(),
+                                             words() + sparse::index_words(values_)});
     return {words(), sparse_index::words(values_)};
   }
 
   std::uint64_t look() {
-    index_.count(*executor_, words(), at<std::uint64_t>(own_), words() + index_words(values_));
+    index_.count(*executor_, words(), at<std::uint64_t>(own_),
+                 words() + sparse::index_words(values_));
     return index_.fetch(*executor_).print;
   }
   void unite(std::uint64_t stream) {
@@ -119,12 +120,13 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
     if (found.exponent < 0)
       throw wire_error(name() + ": the index of " + std::to_string(values_) +
                        " values has no exponent; is this a result of a bitwise OR?");
-    numbers_ = agreed_numbers<Lane>(C::name, static_cast<std::uint32_t>(found.exponent), options_);
-    choice_ =
-        choose_way(ways_, {sparse_way::dense, values_, found.marked,
-                           sparse_index::words(values_) * sizeof(std::uint64_t),
-                           values_ * sizeof(Lane), found.marked * sizeof(Lane),
-                           lhc_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
+    numbers_ =
+        sparse::agreed_numbers<Lane>(C::name, static_cast<std::uint32_t>(found.exponent), options_);
+    choice_ = choose_way(
+        ways_, {sparse_way::dense, values_, found.marked,
+                sparse_index::words(values_) * sizeof(std::uint64_t), values_ * sizeof(Lane),
+                found.marked * sizeof(Lane),
+                lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
     if constexpr (has_sketches)
       if (choice_.way == sparse_way::sketched) {
         sketch_.choose(words(), found.marked, stream);
@@ -198,7 +200,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
   typename E::buffer words_, own_, exponents_;
   device_index<E> index_;
   std::conditional_t<has_sketches, device_sketch<Lane, E>, no_sketches> sketch_;
-  lhc_numbers<Lane> numbers_;
+  sparse::lane_numbers<Lane> numbers_;
   sparse_choice choice_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/sparse_ways.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>

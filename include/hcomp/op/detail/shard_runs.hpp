@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/detail/votes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/detail/sparse_runs.hpp>
@@ -59,7 +59,7 @@ template <class Lane> struct begin_sums {
 
 /// Adds this rank's values: where it has marked nothing, zeros, which change no bit of a sum.
 template <class Lane> struct add_own_part {
-  lhc_numbers<Lane> numbers;
+  sparse::lane_numbers<Lane> numbers;
   std::size_t values;
   float const* x;
   Lane* sums;

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/shared_arrays.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_peel.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
 #include <hcomp/core/config.hpp>
@@ -20,13 +20,15 @@ namespace hcomp::detail {
 /// The sketch that is peeled, and in which words of cells a group looks for claims: few, so that
 /// there are many groups.
 struct peeled_graph {
-  lhc_cells layout;
-  lhc_graph graph;
+  lhc::cell_layout layout;
+  lhc::peel_graph graph;
 
   static constexpr std::size_t part_words = 32;
-  HCOMP_HD std::size_t parts() const { return (open_words(layout) + part_words - 1) / part_words; }
+  HCOMP_HD std::size_t parts() const {
+    return (lhc::open_words(layout) + part_words - 1) / part_words;
+  }
   HCOMP_HD lane_part part(std::size_t p) const {
-    std::size_t const first = p * part_words, left = open_words(layout) - first;
+    std::size_t const first = p * part_words, left = lhc::open_words(layout) - first;
     return {first, first + (left < part_words ? left : part_words)};
   }
 };
@@ -36,7 +38,7 @@ struct open_parts {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t p) const {
     auto const [first, end] = peeled.part(p);
-    open_cells(group, peeled.layout, peeled.graph, first, end);
+    lhc::open_cells(group, peeled.layout, peeled.graph, first, end);
   }
 };
 
@@ -47,8 +49,8 @@ struct enter_runs {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    enter_marked(beside_others(group), peeled.layout, peeled.graph, words, run.word,
-                 run.word + run.words);
+    lhc::enter_marked(beside_others(group), peeled.layout, peeled.graph, words, run.word,
+                      run.word + run.words);
   }
 };
 
@@ -59,7 +61,7 @@ struct find_claims_of_parts {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t p) const {
     auto const [first, end] = peeled.part(p);
-    auto const found = group.sum(find_claims(group, peeled.layout, peeled.graph, first, end));
+    auto const found = group.sum(lhc::find_claims(group, peeled.layout, peeled.graph, first, end));
     if (group.lane() == 0) counts[p] = static_cast<std::uint32_t>(found);
   }
 };
@@ -90,7 +92,7 @@ struct write_claims_of_parts {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t p) const {
     auto const [first, end] = peeled.part(p);
-    write_claims(group, peeled.graph, first, end, begins[p]);
+    lhc::write_claims(group, peeled.graph, first, end, begins[p]);
   }
 };
 
@@ -114,7 +116,7 @@ struct take_claimed_shares {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     auto const* const after = peeled.graph.rounds + round;
     claims_share const mine(round == 0 ? 0 : after[-1], after[0], i, shares);
-    take_claimed(beside_others(group), peeled.layout, peeled.graph, mine.begin, mine.end);
+    lhc::take_claimed(beside_others(group), peeled.layout, peeled.graph, mine.begin, mine.end);
   }
 };
 
@@ -137,14 +139,14 @@ struct copy_and_clear_runs {
 };
 
 struct move_claimed_shares {
-  lhc_claim const* claims;
+  lhc::value_claim const* claims;
   std::size_t count, shares;
   std::uint64_t* from;
   std::uint64_t* to;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     claims_share const mine(0, count, i, shares);
-    move_claimed(beside_others(group), claims, mine.begin, mine.end, from, to);
+    lhc::move_claimed(beside_others(group), claims, mine.begin, mine.end, from, to);
   }
 };
 
@@ -162,8 +164,8 @@ template <class T> struct clear_runs {
 
 /// Marked values into cells that are clear.
 template <class Lane> struct sketch_runs {
-  lhc_numbers<Lane> numbers;
-  lhc_cells layout;
+  sparse::lane_numbers<Lane> numbers;
+  lhc::cell_layout layout;
   std::uint64_t const* words;
   std::size_t values;
   float const* x;
@@ -171,8 +173,8 @@ template <class Lane> struct sketch_runs {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    add_marked(beside_others(group), layout, words, run.word, run.word + run.words, cells,
-               [&](std::uint32_t value) { return numbers.lane(x[value]); });
+    lhc::add_marked(beside_others(group), layout, words, run.word, run.word + run.words, cells,
+                    [&](std::uint32_t value) { return numbers.lane(x[value]); });
   }
 };
 
@@ -183,8 +185,8 @@ struct used_cells {
 
 /// One round of reading.
 template <class Lane> struct recover_shares {
-  lhc_cells layout;
-  lhc_claim const* claims;
+  lhc::cell_layout layout;
+  lhc::value_claim const* claims;
   std::size_t begin, end, shares;
   Lane* cells;
   used_cells* used;
@@ -192,8 +194,8 @@ template <class Lane> struct recover_shares {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     claims_share const mine(begin, end, i, shares);
     std::uint64_t count = 0;
-    recover_round(beside_others(group), layout, claims, mine.begin, mine.end, cells,
-                  [&](std::size_t, Lane lane) { count += lane != 0; });
+    lhc::recover_round(beside_others(group), layout, claims, mine.begin, mine.end, cells,
+                       [&](std::size_t, Lane lane) { count += lane != 0; });
     count = group.sum(count);
     if (group.lane() == 0) fetch_add(beside_others(group), &used->read, count);
   }
@@ -214,9 +216,9 @@ template <class Lane> struct count_used_runs {
 
 /// x[value] = what was read, for the claims.
 template <class Lane> struct write_claimed_shares {
-  lhc_numbers<Lane> numbers;
-  lhc_cells layout;
-  lhc_claim const* claims;
+  sparse::lane_numbers<Lane> numbers;
+  lhc::cell_layout layout;
+  lhc::value_claim const* claims;
   std::size_t count, shares;
   Lane const* cells;
   float* x;
@@ -227,8 +229,8 @@ template <class Lane> struct write_claimed_shares {
          k += Group::lanes) {
       auto const claim = claims[k];
       auto const row = layout.row_of(claim.value);
-      x[claim.value] =
-          numbers.value(read_claim(row, table_of<lhc_cells>(row, claim), claim, cells));
+      x[claim.value] = numbers.value(
+          lhc::read_claim(row, lhc::table_of<lhc::cell_layout>(row, claim), claim, cells));
     }
   }
 };

@@ -1,15 +1,15 @@
 #pragma once
 /// @file
 /// What sums of sparse vectors do on a device, as work on runs of values: the index of
-/// lhc_index.hpp made, counted and used, in kernels that read and write neighbouring values side by
+/// index_words.hpp made, counted and used, in kernels that read and write neighbouring values side by
 /// side.
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/detail/votes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -31,7 +31,8 @@ struct sparse_run {
 
   HCOMP_HD sparse_run(std::size_t r, std::size_t all)
       : word(r * run_words),
-        words(index_words(all) - word < run_words ? index_words(all) - word : run_words),
+        words(sparse::index_words(all) - word < run_words ? sparse::index_words(all) - word
+                                                          : run_words),
         first(r * run_values),
         values(static_cast<int>(all - first < run_values ? all - first : run_values)) {}
 
@@ -70,7 +71,7 @@ struct mark_runs {
     } else {
       for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
         int const left = run.values - static_cast<int>(w) * 64;
-        words[run.word + w] = nonzero_word(here + w * 64, left < 64 ? left : 64, largest);
+        words[run.word + w] = sparse::nonzero_word(here + w * 64, left < 64 ? left : 64, largest);
         own[run.word + w] = words[run.word + w];
       }
     }
@@ -91,7 +92,8 @@ struct close_marks {
     for (auto r = static_cast<std::size_t>(group.lane()); r < runs; r += Group::lanes)
       mine = exponents[r] > mine ? exponents[r] : mine;
     std::uint32_t const largest = largest_in(group, mine, 8);
-    for (auto i = static_cast<std::size_t>(group.lane()); i < exponent_words; i += Group::lanes)
+    for (auto i = static_cast<std::size_t>(group.lane()); i < sparse::exponent_words;
+         i += Group::lanes)
       words[i] = i == largest / 64 ? std::uint64_t{1} << largest % 64 : 0;
     group.sync();
   }
@@ -145,7 +147,7 @@ inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t valu
     auto const* const here = reinterpret_cast<std::byte const*>(words + run.word);
     terms += print_term(fingerprint(simd_group{}, here, run.words * sizeof(std::uint64_t)), r);
   }
-  return closed_print(terms, largest_of(words + index_words(values)));
+  return closed_print(terms, sparse::largest_of(words + sparse::index_words(values)));
 }
 
 /// What all runs have together.
@@ -179,7 +181,7 @@ struct add_up_runs {
       }
       all.marked += sums.all;
     }
-    all.exponent = largest_of(exponents);
+    all.exponent = sparse::largest_of(exponents);
     all.print = closed_print(group.sum(print), all.exponent);
     all.wrong_run = largest_in(group, wrong_run, 32);
     if (group.lane() == 0) *summary = all;
@@ -231,14 +233,14 @@ struct packed_places {
 template <class Lane> struct to_lane {
   using from = float;
   using to = Lane;
-  lhc_numbers<Lane> numbers;
+  sparse::lane_numbers<Lane> numbers;
 
   HCOMP_HD Lane operator()(float value) const { return numbers.lane(value); }
 };
 template <class Lane> struct to_value {
   using from = Lane;
   using to = float;
-  lhc_numbers<Lane> numbers;
+  sparse::lane_numbers<Lane> numbers;
 
   HCOMP_HD float operator()(Lane lane) const { return numbers.value(lane); }
 };

@@ -8,9 +8,9 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/random.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
-/// Neighbours share their hashes, as in lhc_cells: word w of an index is put, turned, into one word
+/// Neighbours share their hashes, as in lhc::cell_layout: word w of an index is put, turned, into one word
 /// of the filter per hash. So a look-up takes one word per hash for 64 values. Turns are drawn like
 /// places: a bit of the filter meets other values of other words, and as many of them as if each
 /// were hashed by itself.
@@ -67,4 +67,4 @@ struct bloom_filter {
   }
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

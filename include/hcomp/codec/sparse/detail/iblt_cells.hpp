@@ -10,44 +10,45 @@
 #include <span>
 #include <vector>
 
-namespace hcomp::detail {
+namespace hcomp::detail::iblt {
 
 /// Lanes of a cell. All of them wrap; of a value that several ranks have, all add its key and
 /// check.
-struct iblt_cell {
+struct table_cell {
   std::uint32_t count;   ///< ranks' values in the cell
   std::uint32_t keys;    ///< sum of the places of these values in the vector
   std::uint32_t checks;  ///< sum of a hash of each place
   std::uint32_t sum;     ///< of the values, in fixed point
 
-  void subtract(iblt_cell const& other) {
+  void subtract(table_cell const& other) {
     count -= other.count;
     keys -= other.keys;
     checks -= other.checks;
     sum -= other.sum;
   }
-  friend bool operator==(iblt_cell const&, iblt_cell const&) = default;
+  friend bool operator==(table_cell const&, table_cell const&) = default;
 };
-inline constexpr std::size_t iblt_lanes = 4;
-static_assert(sizeof(iblt_cell) == iblt_lanes * sizeof(std::uint32_t));
+inline constexpr std::size_t lanes_per_cell = 4;
+static_assert(sizeof(table_cell) == lanes_per_cell * sizeof(std::uint32_t));
 
-inline std::uint32_t iblt_check(std::uint64_t seed, std::uint32_t value) {
+inline std::uint32_t check_of(std::uint64_t seed, std::uint32_t value) {
   return static_cast<std::uint32_t>(mix(~seed + (value + 1) * 0x9e3779b97f4a7c15u));
 }
 
 /// f(value's cells) for all three tables.
-template <class F> void for_each_cell(lhc_cells const& layout, std::uint32_t value, F const& f) {
+template <class F>
+void for_each_cell(lhc::cell_layout const& layout, std::uint32_t value, F const& f) {
   auto const row = layout.row_of(value);
-  for (int t = 0; t < lhc_cells::hashes; ++t) f(row.cell(t, value));
+  for (int t = 0; t < lhc::cell_layout::hashes; ++t) f(row.cell(t, value));
 }
 
 /// What a value adds up to over the ranks.
-struct iblt_claim {
+struct value_claim {
   std::uint32_t value, sum;
 };
 
 /// Values of the ranks, each counted where it is not zero.
-struct iblt_progress {
+struct table_progress {
   std::uint64_t all, left;  ///< in the table, and still in it
   std::size_t strange;      ///< cells that are not empty
 };
@@ -58,11 +59,11 @@ struct iblt_progress {
 /// @tparam Checked  false: by counts and keys alone, which is wrong now and then
 /// @param values    of the vector; keys are below it. values * ranks < 2^32
 template <bool Checked = true>
-iblt_progress iblt_peel(lhc_cells const& layout, std::size_t values, std::uint32_t ranks,
-                        std::span<iblt_cell> cells, std::vector<iblt_claim>& claims) {
+table_progress peel(lhc::cell_layout const& layout, std::size_t values, std::uint32_t ranks,
+                    std::span<table_cell> cells, std::vector<value_claim>& claims) {
   claims.clear();
   std::uint64_t all = 0;
-  for (std::size_t c = 0; c < cells.size() / lhc_cells::hashes; ++c) all += cells[c].count;
+  for (std::size_t c = 0; c < cells.size() / lhc::cell_layout::hashes; ++c) all += cells[c].count;
   std::uint64_t left = all;
   std::vector<std::uint32_t> open;
   for (std::uint32_t start = 0; start < cells.size(); ++start) {
@@ -70,13 +71,13 @@ iblt_progress iblt_peel(lhc_cells const& layout, std::size_t values, std::uint32
     while (!open.empty()) {
       std::uint32_t const at = open.back();
       open.pop_back();
-      iblt_cell const cell = cells[at];
+      table_cell const cell = cells[at];
       // A value read wrongly may make counts wrap: `left` falls in each turn, so there is an end.
       if (cell.count == 0 || cell.count > ranks || cell.count > left) continue;
       if (cell.keys % cell.count != 0) continue;
       std::uint32_t const value = cell.keys / cell.count;
       if (value >= values) continue;
-      if (Checked && cell.checks != cell.count * iblt_check(layout.seed, value)) continue;
+      if (Checked && cell.checks != cell.count * check_of(layout.seed, value)) continue;
       bool here = false;
       for_each_cell(layout, value, [&](std::uint32_t c) { here = here || c == at; });
       if (!here) continue;
@@ -88,8 +89,8 @@ iblt_progress iblt_peel(lhc_cells const& layout, std::size_t values, std::uint32
       claims.push_back({value, cell.sum});
     }
   }
-  auto const empty = std::count(cells.begin(), cells.end(), iblt_cell{});
+  auto const empty = std::count(cells.begin(), cells.end(), table_cell{});
   return {all, left, cells.size() - static_cast<std::size_t>(empty)};
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::iblt

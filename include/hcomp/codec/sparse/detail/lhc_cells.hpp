@@ -7,7 +7,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/random.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::lhc {
 
 /// Values are hashed in rows of 32 neighbours, which lie in neighbouring cells, so that one hash
 /// and one cache line or two serve them all. Each row is turned by a draw of its own in each table:
@@ -17,7 +17,7 @@ namespace hcomp::detail {
 ///     cell = (table * rows + hash mod rows) * 32 + (column + turn) % 32
 ///
 /// Source: Li et al., arXiv 2402.07529, where tables are not apart and rows not turned.
-struct lhc_cells {
+struct cell_layout {
   /// Per value, and as many tables. With three, fewest cells are needed: 1.2218 per value.
   /// Source: Dietzfelbinger and Walzer, Dense peelable random uniform hypergraphs, ESA 2019.
   static constexpr int hashes = 3;
@@ -49,4 +49,4 @@ struct lhc_cells {
   }
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::lhc

@@ -9,39 +9,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
 #include <hcomp/codec/sparse/detail/lhc_sketch.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::lhc {
 
 /// A value, and the cell in which it is alone when its turn comes. Read and written at once.
-struct alignas(8) lhc_claim {
+struct alignas(8) value_claim {
   std::uint32_t value, cell;
 };
 
 /// After so many rounds what is left counts as unpeelable. Just above the threshold a billion
 /// values take some hundreds.
-inline constexpr std::size_t lhc_most_rounds = 1000;
+inline constexpr std::size_t most_rounds = 1000;
 
 /// What all that peel share.
-struct lhc_graph {
+struct peel_graph {
   std::uint64_t* cells;   ///< one per cell: how many values are in it, above their sum
   std::uint64_t* open;    ///< a bit per cell: to be looked at in the next round
-  lhc_claim* claims;      ///< one per value, in the order of rounds and in these of cells
-  std::uint32_t* rounds;  ///< how many claims there are after each round; lhc_most_rounds
+  value_claim* claims;    ///< one per value, in the order of rounds and in these of cells
+  std::uint32_t* rounds;  ///< how many claims there are after each round; most_rounds
 };
 
 /// One value's share of a cell's word. Only a cell with one value has 1 above bit 40, and below it
 /// is that value: the sum of others carries upwards at most.
-HCOMP_HD constexpr std::uint64_t lhc_one(std::uint32_t value) {
+HCOMP_HD constexpr std::uint64_t one_value(std::uint32_t value) {
   return std::uint64_t{1} << 40 | value;
 }
-HCOMP_HD constexpr bool lhc_is_alone(std::uint64_t cell) { return cell >> 40 == 1; }
+HCOMP_HD constexpr bool is_alone(std::uint64_t cell) { return cell >> 40 == 1; }
 
 /// The cells of the graph, in words of 64.
 template <class Layout> HCOMP_HD std::size_t open_words(Layout const& layout) {
@@ -50,7 +50,7 @@ template <class Layout> HCOMP_HD std::size_t open_words(Layout const& layout) {
 
 /// Cells of words first to end - 1 are empty, and open.
 template <class Group, class Layout>
-HCOMP_HD void open_cells(Group group, Layout const& layout, lhc_graph const& graph,
+HCOMP_HD void open_cells(Group group, Layout const& layout, peel_graph const& graph,
                          std::size_t first, std::size_t end) {
   auto const lane = static_cast<std::size_t>(group.lane());
   std::size_t const cells = layout.size(), last = end * 64 < cells ? end * 64 : cells;
@@ -63,19 +63,19 @@ HCOMP_HD void open_cells(Group group, Layout const& layout, lhc_graph const& gra
 
 /// What words first to end - 1 of the index mark, into the cells.
 template <class Group, class Layout>
-HCOMP_HD void enter_marked(Group group, Layout const& layout, lhc_graph const& graph,
+HCOMP_HD void enter_marked(Group group, Layout const& layout, peel_graph const& graph,
                            std::uint64_t const* words, std::size_t first, std::size_t end) {
   for (std::size_t w = first + static_cast<std::size_t>(group.lane()); w < end; w += Group::lanes)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       for (int t = 0; t < Layout::hashes; ++t)
-        fetch_add(group, graph.cells + row.cell(t, value), lhc_one(value));
+        fetch_add(group, graph.cells + row.cell(t, value), one_value(value));
     });
 }
 
 /// All marked values in the graph, all its cells open.
 template <class Group, class Layout>
 HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t const* words,
-                            std::size_t count, lhc_graph const& graph) {
+                            std::size_t count, peel_graph const& graph) {
   open_cells(group, layout, graph, 0, open_words(layout));
   group.sync();
   enter_marked(group, layout, graph, words, 0, count);
@@ -84,15 +84,15 @@ HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t con
 
 /// Whether `cell` is the first of those in which its value is alone: a value is claimed once.
 template <class Layout>
-HCOMP_HD bool lhc_claims(Layout const& layout, lhc_graph const& graph, std::uint32_t cell) {
+HCOMP_HD bool claims_its_value(Layout const& layout, peel_graph const& graph, std::uint32_t cell) {
   std::uint64_t const word = graph.cells[cell];
-  if (!lhc_is_alone(word)) return false;
+  if (!is_alone(word)) return false;
   auto const value = static_cast<std::uint32_t>(word);
   auto const row = layout.row_of(value);
   for (int t = 0; t < Layout::hashes; ++t) {
     std::uint32_t const other = row.cell(t, value);
     if (other == cell) return true;
-    if (lhc_is_alone(graph.cells[other])) return false;
+    if (is_alone(graph.cells[other])) return false;
   }
   return false;
 }
@@ -100,7 +100,7 @@ HCOMP_HD bool lhc_claims(Layout const& layout, lhc_graph const& graph, std::uint
 /// First step of a round: of the open cells of words first to end - 1 those stay open that claim
 /// their value. Returns how many of them this lane has found.
 template <class Group, class Layout>
-HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, lhc_graph const& graph,
+HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph const& graph,
                                    std::size_t first, std::size_t end) {
   std::uint64_t found = 0;
   if constexpr (HasWarps<Group>) {
@@ -108,7 +108,7 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, lhc_graph 
     auto const claims = [&](int i) {
       std::size_t const cell = first * 64 + static_cast<std::size_t>(i);
       return (graph.open[cell / 64] >> cell % 64 & 1) != 0 &&
-             lhc_claims(layout, graph, static_cast<std::uint32_t>(cell));
+             claims_its_value(layout, graph, static_cast<std::uint32_t>(cell));
     };
     vote_on(group, static_cast<int>((end - first) * 64), claims, [&](int h, std::uint32_t bits) {
       store_aligned(open, static_cast<std::size_t>(h), bits);
@@ -119,7 +119,7 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, lhc_graph 
          w += Group::lanes) {
       std::uint64_t claims = 0;
       for (std::uint64_t open = graph.open[w]; open != 0; open &= open - 1)
-        if (lhc_claims(
+        if (claims_its_value(
                 layout, graph,
                 static_cast<std::uint32_t>(w * 64) + static_cast<std::uint32_t>(lowest_one(open))))
           claims |= open & (~open + 1);
@@ -133,7 +133,7 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, lhc_graph 
 /// Second step: the claims of these words in the order of their cells, from claims[at] on. Closes
 /// the cells.
 template <class Group>
-HCOMP_HD void write_claims(Group group, lhc_graph const& graph, std::size_t first, std::size_t end,
+HCOMP_HD void write_claims(Group group, peel_graph const& graph, std::size_t first, std::size_t end,
                            std::size_t at) {
   for (std::size_t row = first; row < end; row += Group::lanes) {
     std::size_t const w = row + static_cast<std::size_t>(group.lane());
@@ -153,7 +153,7 @@ HCOMP_HD void write_claims(Group group, lhc_graph const& graph, std::size_t firs
 /// Third step: takes the values of claims begin to end - 1 out of their cells, and opens those in
 /// which one is alone now.
 template <class Group, class Layout>
-HCOMP_HD void take_claimed(Group group, Layout const& layout, lhc_graph const& graph,
+HCOMP_HD void take_claimed(Group group, Layout const& layout, peel_graph const& graph,
                            std::size_t begin, std::size_t end) {
   for (std::size_t k = begin + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes) {
     auto const value = graph.claims[k].value;
@@ -161,15 +161,14 @@ HCOMP_HD void take_claimed(Group group, Layout const& layout, lhc_graph const& g
     for (int t = 0; t < Layout::hashes; ++t) {
       std::uint32_t const cell = row.cell(t, value);
       std::uint64_t const left =
-          fetch_add(group, graph.cells + cell, ~lhc_one(value) + 1) - lhc_one(value);
-      if (lhc_is_alone(left))
-        add_bits(group, graph.open + cell / 64, std::uint64_t{1} << cell % 64);
+          fetch_add(group, graph.cells + cell, ~one_value(value) + 1) - one_value(value);
+      if (is_alone(left)) add_bits(group, graph.open + cell / 64, std::uint64_t{1} << cell % 64);
     }
   }
 }
 
 /// How far peeling came.
-struct lhc_progress {
+struct peel_progress {
   std::size_t claims, rounds;
 };
 
@@ -178,10 +177,10 @@ struct lhc_progress {
 /// first, the claims are the same.
 /// Source: Jiang, Mitzenmacher and Thaler, Parallel peeling algorithms, SPAA 2014.
 template <class Group, class Layout>
-HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& graph) {
+HCOMP_HD peel_progress peel(Group group, Layout const& layout, peel_graph const& graph) {
   std::size_t const words = open_words(layout);
   std::size_t claimed = 0, round = 0;
-  for (; round < lhc_most_rounds; ++round) {
+  for (; round < most_rounds; ++round) {
     std::uint64_t const more = group.sum(find_claims(group, layout, graph, 0, words));
     if (more == 0) break;
     group.sync();
@@ -197,7 +196,7 @@ HCOMP_HD lhc_progress peel(Group group, Layout const& layout, lhc_graph const& g
 
 /// The table that a claim's value is read from. In the claim's round and later nobody else changes
 /// its cell there.
-template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, lhc_claim claim) {
+template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, value_claim claim) {
   int table = 0;
   for (int t = 1; t < Layout::hashes; ++t)
     if (row.cell(t, claim.value) == claim.cell) table = t;
@@ -205,16 +204,16 @@ template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, l
 }
 /// What is read there: in the claim's round, when it is taken out of the other cells, and later.
 template <class Row, class Lane>
-HCOMP_HD Lane read_claim(Row const& row, int table, lhc_claim claim, Lane const* cells) {
+HCOMP_HD Lane read_claim(Row const& row, int table, value_claim claim, Lane const* cells) {
   return row.negative(table) ? -cells[claim.cell] : cells[claim.cell];
 }
 
 /// put(k, lane) for every claim k of one round, with what its value adds up to, which is taken out
 /// of its other cells.
 template <class Group, class Layout, class Lane, class Put>
-HCOMP_HD void recover_round(Group group, Layout const& layout, lhc_claim const* claims,
+HCOMP_HD void recover_round(Group group, Layout const& layout, value_claim const* claims,
                             std::size_t begin, std::size_t end, Lane* cells, Put const& put) {
-  lhc_share<Lane, Group> const mine(group);
+  cell_share<Lane, Group> const mine(group);
   for (std::size_t k = begin + mine.first; k < end; k += mine.step) {
     auto const claim = claims[k];
     auto const row = layout.row_of(claim.value);
@@ -230,7 +229,7 @@ HCOMP_HD void recover_round(Group group, Layout const& layout, lhc_claim const* 
 /// in the cells that were claimed what was read there.
 /// @param cells  the sum of the ranks' sketches
 template <class Group, class Layout, class Lane, class Put>
-HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims,
+HCOMP_HD void recover(Group group, Layout const& layout, value_claim const* claims,
                       std::uint32_t const* claims_after, std::size_t rounds, Lane* cells,
                       Put const& put) {
   std::size_t begin = 0;
@@ -243,8 +242,8 @@ HCOMP_HD void recover(Group group, Layout const& layout, lhc_claim const* claims
 
 /// Moves the values of claims begin to end - 1 from one index to the other.
 template <class Group>
-HCOMP_HD void move_claimed(Group group, lhc_claim const* claims, std::size_t begin, std::size_t end,
-                           std::uint64_t* from, std::uint64_t* to) {
+HCOMP_HD void move_claimed(Group group, value_claim const* claims, std::size_t begin,
+                           std::size_t end, std::uint64_t* from, std::uint64_t* to) {
   for (std::size_t k = begin + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes) {
     std::size_t const w = claims[k].value / 64;
     std::uint64_t const bit = std::uint64_t{1} << claims[k].value % 64;
@@ -253,4 +252,4 @@ HCOMP_HD void move_claimed(Group group, lhc_claim const* claims, std::size_t beg
   }
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::lhc

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/sparse/detail/index_words_simd.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
 #include <hcomp/codec/sparse/detail/lhc_peel.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
@@ -21,21 +21,21 @@
 #include <string>
 #include <vector>
 
-namespace hcomp::detail {
+namespace hcomp::detail::lhc {
 
 /// A sketch that was chosen.
-struct lhc_choice {
-  lhc_cells cells;  ///< no rows: none is worth it
-  lhc_progress progress;
+struct sketch_choice {
+  cell_layout cells;  ///< no rows: none is worth it
+  peel_progress progress;
   int attempts;  ///< sketches that were tried
 };
 
 /// A sketch whose values can be peeled, and what is to be sent beside it because it cannot.
-class lhc_plan {
+class sketch_plan {
  public:
   /// Cells of whole rows.
   static std::size_t cells_for(std::size_t marked, double cells_per_value) {
-    auto const row = lhc_cells{}.size();
+    auto const row = cell_layout{}.size();
     double const rows = cells_per_value * static_cast<double>(marked) / static_cast<double>(row);
     return static_cast<std::size_t>(std::ceil(rows)) * row;
   }
@@ -50,13 +50,13 @@ class lhc_plan {
   }
   /// A sketch of so many cells, by the hashes of `seed`.
   /// @throws std::invalid_argument  more cells than 31 bits can count
-  static lhc_cells layout_for(char const* name, std::size_t marked, double cells_per_value,
-                              std::uint64_t seed) {
+  static cell_layout layout_for(char const* name, std::size_t marked, double cells_per_value,
+                                std::uint64_t seed) {
     std::size_t const cells = cells_for(marked, cells_per_value);
     if (cells > 0x7fffffff)
       throw std::invalid_argument(error_text({name, ": ", marked, " values in ", cells_per_value,
                                               " cells each, 2^31 can be counted"}));
-    return {seed, static_cast<std::uint32_t>(cells / lhc_cells{}.size())};
+    return {seed, static_cast<std::uint32_t>(cells / cell_layout{}.size())};
   }
 
   /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
@@ -66,11 +66,11 @@ class lhc_plan {
   ///                   it is given is the one that is taken
   /// @throws std::invalid_argument  more cells than 31 bits can count
   template <class Try>
-  static lhc_choice choose(std::size_t marked, double cells_per_value, int attempts,
-                           std::uint64_t stream, Try const& try_cells) {
-    lhc_cells best, tried = layout_for("lhc", marked, cells_per_value, 0);
+  static sketch_choice choose(std::size_t marked, double cells_per_value, int attempts,
+                              std::uint64_t stream, Try const& try_cells) {
+    cell_layout best, tried = layout_for("lhc", marked, cells_per_value, 0);
     std::size_t fewest = std::numeric_limits<std::size_t>::max();
-    lhc_choice last{{0, 0}, {0, 0}, 0};
+    sketch_choice last{{0, 0}, {0, 0}, 0};
     for (; last.attempts < attempts && (last.attempts == 0 || last.progress.claims < marked);
          ++last.attempts) {
       if (last.attempts >= 4) tried.rows += (tried.rows + 9) / 10;
@@ -97,7 +97,7 @@ class lhc_plan {
   /// @throws std::invalid_argument  as choose
   void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
     auto const chosen = choose(index.marked(), cells_per_value, attempts, stream,
-                               [&](lhc_cells const& cells) { return try_cells(index, cells); });
+                               [&](cell_layout const& cells) { return try_cells(index, cells); });
     cells_ = chosen.cells;
     progress_ = chosen.progress;
     attempts_ = chosen.attempts;
@@ -105,10 +105,10 @@ class lhc_plan {
   }
 
   /// Takes a sketch that was made before the index was known. What it cannot give is left.
-  void take(sparse_index const& index, lhc_cells const& cells) {
+  void take(sparse_index const& index, cell_layout const& cells) {
     attempts_ = 1;
     cells_ = cells;
-    progress_ = cells.rows > 0 ? try_cells(index, cells) : lhc_progress{0, 0};
+    progress_ = cells.rows > 0 ? try_cells(index, cells) : peel_progress{0, 0};
     separate(index);
   }
 
@@ -128,16 +128,16 @@ class lhc_plan {
              std::span<float> x) const {
     std::fill(x.begin(), x.end(), 0.0f);
     for (std::size_t k = 0; k < claims(); ++k) x[claims_[k].value] = numbers.value(read[k]);
-    for_marked(
+    sparse::for_marked(
         simd_group{}, left_.data(), left_.size(), left_ranks_.data(),
         [&](std::size_t value, std::size_t place) { x[value] = numbers.value(beside[place]); });
   }
 
-  lhc_cells const& cells() const { return cells_; }
+  cell_layout const& cells() const { return cells_; }
   int attempts() const { return attempts_; }
   std::size_t rounds() const { return progress_.rounds; }
   std::size_t claims() const { return progress_.claims; }
-  std::span<lhc_claim const> order() const { return std::span(claims_).first(claims()); }
+  std::span<value_claim const> order() const { return std::span(claims_).first(claims()); }
   /// Claims after each round.
   std::uint32_t const* claims_after() const { return rounds_.data(); }
 
@@ -145,16 +145,16 @@ class lhc_plan {
   std::span<std::uint64_t const> sketched(sparse_index const& index) const {
     return left_count_ == 0 ? index.marks() : std::span<std::uint64_t const>(sketched_);
   }
-  marked_values left() const { return {left_, left_ranks_}; }
+  sparse::marked_values left() const { return {left_, left_ranks_}; }
   std::size_t left_count() const { return left_count_; }
 
  private:
-  lhc_progress try_cells(sparse_index const& index, lhc_cells const& cells) {
+  peel_progress try_cells(sparse_index const& index, cell_layout const& cells) {
     words_.resize(cells.size());
     open_.resize(open_words(cells));
     claims_.resize(index.marked());
-    rounds_.resize(lhc_most_rounds);
-    lhc_graph const graph{words_.data(), open_.data(), claims_.data(), rounds_.data()};
+    rounds_.resize(most_rounds);
+    peel_graph const graph{words_.data(), open_.data(), claims_.data(), rounds_.data()};
     begin_peeling(simd_group{}, cells, index.marks().data(), index.marks().size(), graph);
     return peel(simd_group{}, cells, graph);
   }
@@ -169,14 +169,14 @@ class lhc_plan {
     move_claimed(simd_group{}, claims_.data(), 0, claims(), left_.data(), sketched_.data());
     left_ranks_.resize(left_.size());
     std::uint64_t shared = 0;
-    count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared);
+    sparse::count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared);
   }
 
-  lhc_cells cells_{0, 0};
+  cell_layout cells_{0, 0};
   int attempts_ = 0;
-  lhc_progress progress_{0, 0};
+  peel_progress progress_{0, 0};
   std::vector<std::uint64_t> words_, open_;
-  std::vector<lhc_claim> claims_;
+  std::vector<value_claim> claims_;
   std::vector<std::uint32_t> rounds_;
   std::vector<std::uint64_t> left_, sketched_;
   std::vector<std::uint32_t> left_ranks_;
@@ -197,4 +197,4 @@ template <class Lane> void require_empty(char const* name, std::span<Lane const>
   require_empty(name, sketch.size() - static_cast<std::size_t>(zeros), sketch.size());
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::lhc

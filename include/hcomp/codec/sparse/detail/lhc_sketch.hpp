@@ -5,24 +5,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/shared_arrays.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
 #include <hcomp/core/config.hpp>
 #include <type_traits>
 
-namespace hcomp::detail {
+namespace hcomp::detail::lhc {
 
 /// What a lane does where cells are changed. Integers may be added in any order, so each lane takes
 /// some of the values. Of floats, the sum depends on the order: a lane takes all values, but only
 /// the tables that are its own, so the order in each cell is the one of a single lane.
-template <class Lane, class Group> struct lhc_share {
+template <class Lane, class Group> struct cell_share {
   static constexpr bool by_values = std::is_integral_v<Lane> || Group::lanes == 1;
 
   std::size_t first, step;
   int table, table_step;
 
-  HCOMP_HD explicit lhc_share(Group group)
+  HCOMP_HD explicit cell_share(Group group)
       : first(by_values ? static_cast<std::size_t>(group.lane()) : 0),
         step(by_values ? Group::lanes : 1),
         table(by_values ? 0 : group.lane()),
@@ -54,12 +54,12 @@ HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, st
 }
 
 /// Adds what words first to end - 1 mark to the cells of a sketch.
-/// @param layout  lhc_cells, or what has its members
+/// @param layout  cell_layout, or what has its members
 /// @param get     get(value) gives what is added: a float, or an unsigned integer, which wraps
 template <class Group, class Layout, class Lane, class Get>
 HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const* words,
                          std::size_t first, std::size_t end, Lane* cells, Get const& get) {
-  lhc_share<Lane, Group> const mine(group);
+  cell_share<Lane, Group> const mine(group);
   for (std::size_t w = first + mine.first; w < end; w += mine.step)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       Lane const lane = get(value);
@@ -80,4 +80,4 @@ HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t con
   group.sync();
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::lhc

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/core/bits.hpp>
 #include <optional>
 #include <span>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
 inline constexpr std::size_t mark_group = 256;
 inline constexpr std::size_t mark_group_words = mark_group / 64;
@@ -76,4 +76,4 @@ inline std::optional<std::size_t> read_mark_list(std::span<std::byte const> in, 
   return at;
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

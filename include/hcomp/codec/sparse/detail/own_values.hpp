@@ -4,15 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/index_words_simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
 /// The values of a rank's vector that are not zero, in their order, and where they were.
 class own_values {
@@ -45,7 +45,7 @@ class own_values {
               std::span<Lane> out, ToLane const& lane) const {
     spread_values const values{all.data(), ranks.data(), marks_.data(), kept_.get(), marks_.size()};
     if constexpr (sizeof(Lane) == sizeof(float)) {
-      detail::spread(values, out.size(), reinterpret_cast<std::byte*>(out.data()));
+      sparse::spread(values, out.size(), reinterpret_cast<std::byte*>(out.data()));
       if constexpr (!std::is_same_v<Lane, float>)
         for (Lane& bits : out) bits = lane(same_bits<float>(bits));
     } else {
@@ -60,4 +60,4 @@ class own_values {
   std::vector<std::uint64_t> marks_;
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_numbers.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
@@ -26,7 +26,7 @@ struct sparse_options {
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
 };
 
-namespace detail {
+namespace detail::sparse {
 
 /// Marked values of a vector, and how many are marked before each word.
 struct marked_values {
@@ -40,19 +40,19 @@ inline marked_values marked_by(sparse_index const& index) { return {index.marks(
 /// @throws nonfinite_error        by options.nonfinite; on all ranks alike
 /// @throws std::invalid_argument  no ranks
 template <class Lane>
-lhc_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
-                                 sparse_options const& options) {
+lane_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
+                                  sparse_options const& options) {
   if (options.ranks == 0)
     throw std::invalid_argument(error_text({name, ": 0 ranks to be summed, at least 1 is needed"}));
   if (exponent == nonfinite_exponent &&
-      (!lhc_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
+      (!lane_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
     throw nonfinite_error(error_text({name, ": NaN or infinity on some rank; x is unchanged"}));
   return {exponent, options.ranks,
           options.result == reduction::mean ? options.ranks : std::uint32_t{1}};
 }
 template <class Lane>
-lhc_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
-                                 sparse_options const& options) {
+lane_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,
+                                  sparse_options const& options) {
   return agreed_numbers<Lane>(name, index.exponent(), options);
 }
 
@@ -69,7 +69,7 @@ inline void require_lanes(char const* name, std::size_t values, std::size_t unit
 /// x[i] as a lane.
 /// @throws std::invalid_argument  larger than any value that was marked
 template <class Lane>
-Lane checked_lane(char const* name, lhc_numbers<Lane> const& numbers, float const* x,
+Lane checked_lane(char const* name, lane_numbers<Lane> const& numbers, float const* x,
                   std::size_t i) {
   if (!numbers.has_room_for(x[i]))
     throw std::invalid_argument(
@@ -80,14 +80,14 @@ Lane checked_lane(char const* name, lhc_numbers<Lane> const& numbers, float cons
 
 /// This rank's values as lanes at the places of the index's; 0 where only others have one.
 template <class Lane, class Index>
-void pack_own(lhc_numbers<Lane> const& numbers, Index const& index, std::span<Lane> out) {
+void pack_own(lane_numbers<Lane> const& numbers, Index const& index, std::span<Lane> out) {
   index.own().spread(index.marks(), index.ranks(), out,
                      [&](float value) { return numbers.lane(value); });
 }
 
 /// The marked values, in their order.
 template <class Lane>
-void pack_values(char const* name, lhc_numbers<Lane> const& numbers, marked_values const& which,
+void pack_values(char const* name, lane_numbers<Lane> const& numbers, marked_values const& which,
                  float const* x, Lane* out) {
   for_marked(simd_group{}, which.marks.data(), which.marks.size(), which.ranks.data(),
              [&](std::size_t value, std::size_t place) {
@@ -97,11 +97,11 @@ void pack_values(char const* name, lhc_numbers<Lane> const& numbers, marked_valu
 
 /// And back: 0 elsewhere.
 template <class Lane>
-void unpack_values(lhc_numbers<Lane> const& numbers, marked_values const& which, Lane const* in,
+void unpack_values(lane_numbers<Lane> const& numbers, marked_values const& which, Lane const* in,
                    std::span<float> x) {
   unpack_marked(simd_group{}, which.marks.data(), x.size(), which.ranks.data(), x.data(),
                 [&](std::size_t place) { return numbers.value(in[place]); });
 }
 
-}  // namespace detail
+}  // namespace detail::sparse
 }  // namespace hcomp

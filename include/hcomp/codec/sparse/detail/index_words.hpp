@@ -2,16 +2,16 @@
 /// @file
 /// Which values of a vector are not zero, as a bitmap: made, counted, and used to pack the values
 /// it marks. Word w, bit j belongs to the value 64 w + j. The fast path of marking is in
-/// lhc_index_simd.hpp.
+/// index_words_simd.hpp.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/sparse/detail/lhc_lanes.hpp>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
 HCOMP_HD constexpr std::size_t index_words(std::size_t values) { return (values + 63) / 64; }
 
@@ -120,4 +120,4 @@ HCOMP_HD void unpack_marked(Group group, std::uint64_t const* words, std::size_t
   group.sync();
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

@@ -10,19 +10,19 @@
 #include <limits>
 #include <type_traits>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
 /// Floats in lanes of `Lane`: float, std::uint32_t or std::uint64_t.
-template <class Lane> class lhc_numbers {
+template <class Lane> class lane_numbers {
   static_assert(std::is_same_v<Lane, float>, "lanes are float, std::uint32_t or std::uint64_t");
 
  public:
   static constexpr bool pass_nonfinite = true;
 
-  lhc_numbers() = default;
+  lane_numbers() = default;
   /// @param exponent  the largest of all ranks, as floats store it
   /// @param parts     what the sum is divided by: 1 or the number of ranks
-  lhc_numbers(std::uint32_t /*exponent*/, std::uint32_t /*ranks*/, std::uint32_t parts)
+  lane_numbers(std::uint32_t /*exponent*/, std::uint32_t /*ranks*/, std::uint32_t parts)
       : parts_(static_cast<float>(parts)) {}
 
   HCOMP_HD bool has_room_for(float) const { return true; }
@@ -38,14 +38,14 @@ template <class Lane> class lhc_numbers {
 /// may hold anything; the sums that are read from it are exact.
 template <class Lane>
   requires std::is_unsigned_v<Lane>
-class lhc_numbers<Lane> {
+class lane_numbers<Lane> {
   using number = std::make_signed_t<Lane>;
 
  public:
   static constexpr bool pass_nonfinite = false;
 
-  lhc_numbers() = default;
-  lhc_numbers(std::uint32_t exponent, std::uint32_t ranks, std::uint32_t parts)
+  lane_numbers() = default;
+  lane_numbers(std::uint32_t exponent, std::uint32_t ranks, std::uint32_t parts)
       : exponent_(exponent), parts_(parts) {
     // |x| < 2^(exponent - 126), and becomes at most 2^bits: ranks of them fit.
     auto const most = static_cast<Lane>(std::numeric_limits<number>::max());
@@ -76,4 +76,4 @@ class lhc_numbers<Lane> {
   double scale_ = 1, unit_ = 1, parts_ = 1;
 };
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

@@ -1,19 +1,19 @@
 #pragma once
 /// @file
 /// Marking values that are not zero, and counting them, for simd_group: as many values at a time as
-/// the processor's vectors have lanes. The same bits as lhc_index.hpp.
+/// the processor's vectors have lanes. The same bits as index_words.hpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sparse {
 
 /// Values that may be read and written beyond those that are kept.
 inline constexpr std::size_t marking_slack = 16;
@@ -275,4 +275,4 @@ inline void spread(spread_values const&, std::size_t, std::byte*) {}
 
 #endif
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sparse

@@ -6,8 +6,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/detail/lhc_index.hpp>
-#include <hcomp/codec/sparse/detail/lhc_index_simd.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/index_words_simd.hpp>
 #include <hcomp/codec/sparse/detail/own_values.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -35,7 +35,7 @@ class sparse_index {
  public:
   /// Words of `values` values.
   static constexpr std::size_t words(std::size_t values) {
-    return detail::index_words(values) + detail::exponent_words;
+    return detail::sparse::index_words(values) + detail::sparse::exponent_words;
   }
 
   /// This rank's words; they stay in here, where the union is to be put.
@@ -63,29 +63,29 @@ class sparse_index {
             {"sparse_index: of values ", 64 * w, " to ", std::min(values_, 64 * w + 64) - 1,
              " some that this rank has marked are not; is this a result of a bitwise "
              "OR?"}));
-    exponent_ = detail::largest_of(words_.data() + marks().size());
+    exponent_ = detail::sparse::largest_of(words_.data() + marks().size());
     if (exponent_ < 0)
       throw wire_error(detail::error_text({"sparse_index: no exponent of its ", values_,
                                            " values; is this a result of a bitwise OR?"}));
     ranks_.resize(marks().size());
     std::uint64_t shared = 0;
-    marked_ =
-        detail::count_marks(simd_group{}, marks().data(), marks().size(), ranks_.data(), &shared);
+    marked_ = detail::sparse::count_marks(simd_group{}, marks().data(), marks().size(),
+                                          ranks_.data(), &shared);
   }
 
   std::size_t values() const { return values_; }
   /// Values that are not zero on some rank.
   std::size_t marked() const { return marked_; }
   /// Some rank has NaN or infinity.
-  bool nonfinite() const { return exponent_ == detail::nonfinite_exponent; }
+  bool nonfinite() const { return exponent_ == detail::sparse::nonfinite_exponent; }
   /// The largest, as floats store it.
   std::uint32_t exponent() const { return static_cast<std::uint32_t>(exponent_); }
 
   std::span<std::uint64_t const> marks() const {
-    return std::span(words_).first(detail::index_words(values_));
+    return std::span(words_).first(detail::sparse::index_words(values_));
   }
   /// What this rank has marked, and the values.
-  detail::own_values const& own() const { return own_; }
+  detail::sparse::own_values const& own() const { return own_; }
   /// How many values are marked before each word.
   std::span<std::uint32_t const> ranks() const { return ranks_; }
 
@@ -100,7 +100,7 @@ class sparse_index {
  private:
   std::size_t values_ = 0, marked_ = 0;
   int exponent_ = 0;
-  detail::own_values own_;
+  detail::sparse::own_values own_;
   std::vector<std::uint64_t> words_;
   std::vector<std::uint32_t> ranks_;
 };

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sparse/detail/sparse_lanes.hpp>
-#include <hcomp/codec/sparse/sparse_index.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
 #include <span>
 #include <utility>
 
@@ -41,7 +41,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
   /// @throws wire_error       not a union of indices
   void unite(std::uint64_t /*stream*/ = 0) {
     index_.unite();
-    numbers_ = detail::agreed_numbers<Lane>(name, index_, options_);
+    numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, options_);
   }
 
   Index const& index() const { return index_; }
@@ -52,20 +52,20 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
   /// @param x  what was marked, of which what is not zero was kept: it is not read again
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
                     std::uint64_t /*stream*/ = 0) const {
-    detail::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
-    detail::pack_own(numbers_, index_, out);
+    detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
+    detail::sparse::pack_own(numbers_, index_, out);
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*stream*/ = 0) const {
-    detail::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
-    detail::unpack_values(numbers_, detail::marked_by(index_), reduced.data(), x);
+    detail::sparse::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
+    detail::sparse::unpack_values(numbers_, detail::sparse::marked_by(index_), reduced.data(), x);
   }
 
  private:
   sparse_options options_;
   Index index_;
-  detail::lhc_numbers<Lane> numbers_;
+  detail::sparse::lane_numbers<Lane> numbers_;
 };
 
 static_assert(IndexedNativeSum<sparse_union<>>);
