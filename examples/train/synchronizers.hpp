@@ -8,7 +8,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/detail/builtin_rows.hpp>
 #include <hcomp/collective/make_plan.hpp>

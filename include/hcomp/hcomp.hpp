@@ -16,8 +16,8 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/inceptionn/options.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/thc/thc.hpp>

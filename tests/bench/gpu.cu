@@ -17,8 +17,8 @@
 #include <fixed_length.cuh>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>

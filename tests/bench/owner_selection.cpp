@@ -26,7 +26,7 @@ struct setup {
   std::size_t ranks;
   hcomp::code_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
   std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
-  std::vector<kernels::owner_node> tree = kernels::owner_tree(weights);
+  std::vector<kernels::owner::node> tree = kernels::owner::tree_of(weights);
   std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());
   std::vector<std::byte> messages = std::vector<std::byte>(layout.bytes() + 64);
   std::vector<std::uint32_t> counts = std::vector<std::uint32_t>(layout.blocks() * ranks);
@@ -69,12 +69,12 @@ void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
     };
   };
   bench::add({name("masks"), level, 0, for_blocks([s](std::size_t b) {
-                kernels::for_owner_tiles(Group{}, s->tree, s->ranks, hcomp::sign<>::words_of(block),
-                                         b * (block / 64), stream,
-                                         [](int, int, auto const& mask_of) {
-                                           benchmark::DoNotOptimize(mask_of(0));
-                                           benchmark::ClobberMemory();
-                                         });
+                kernels::owner::for_tiles(Group{}, s->tree, s->ranks,
+                                          hcomp::sign<>::words_of(block), b * (block / 64), stream,
+                                          [](int, int, auto const& mask_of) {
+                                            benchmark::DoNotOptimize(mask_of(0));
+                                            benchmark::ClobberMemory();
+                                          });
               }),
               reference});
   bench::add({name("pack"), level, 0, for_blocks([s](std::size_t b) { s->packing()(Group{}, b); }),

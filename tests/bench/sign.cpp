@@ -20,7 +20,7 @@
 namespace {
 
 using hcomp::simd_level;
-namespace kernels = hcomp::detail;
+namespace kernels = hcomp::detail::sign;
 
 constexpr std::size_t values = bench::in_memory.values;
 constexpr std::size_t block = hcomp::sign<>::block_values;
@@ -89,7 +89,7 @@ void add_packing(arrays const& a, way how, bool compensated) {
 
 void add_merging(arrays const& a, way how, std::uint32_t lower, std::uint32_t upper) {
   auto const read = bench::fastest_read(a.x, nullptr, values);
-  auto const key = kernels::sign_merge_key(1, 0, 1, lower, lower + upper);
+  auto const key = kernels::merge_key(1, 0, 1, lower, lower + upper);
   bench::add({"merge " + std::to_string(lower) + ":" + std::to_string(upper), how.name, 1.0,
               [&a, how, key](std::size_t first, std::size_t n, int repeat) {
                 first += static_cast<std::size_t>(repeat) * n;  // no signs are merged twice

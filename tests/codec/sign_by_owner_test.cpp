@@ -5,8 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <hcomp/codec/sign/by_owner.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_by_owner.hpp>
 #include <stdexcept>
 #include <support/data.hpp>
 #include <support/laws.hpp>

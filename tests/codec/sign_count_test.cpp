@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <hcomp/codec/sign/sign_count.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
 #include <vector>

@@ -64,7 +64,8 @@ TEST_CASE("merge_signs: takes the lower-ranked block's bits where the mask says 
       constexpr std::size_t count = 100;
       auto const a = data::words(count, {.seed = 1}), b = data::words(count, {.seed = 2});
       some_words acc(a), in(b);
-      detail::merge_signs(serial_group{}, acc.data(), in.data(), count, 77, acc_is_lower, key);
+      detail::sign::merge_signs(serial_group{}, acc.data(), in.data(), count, 77, acc_is_lower,
+                                key);
       for (std::size_t w = 0; w < count; ++w) {
         std::uint64_t mask = 0;
         hcomp::bernoulli_mask(mask, ~std::uint64_t{0}, 77 + w, key);
@@ -88,9 +89,9 @@ TEST_CASE("merge_signs: every SIMD level gives the bits of the plain code") {
         // The second place crosses 2^32 words within a vector.
         for (std::uint64_t const first : {std::uint64_t{512}, std::uint64_t{0xfffffffd}}) {
           some_words expected(a), acc(a), in(b);
-          detail::merge_signs(serial_group{}, expected.data(), in.data(), count, first,
-                              acc_is_lower, key);
-          detail::merge_signs(acc.data(), in.data(), count, first, acc_is_lower, key, level);
+          detail::sign::merge_signs(serial_group{}, expected.data(), in.data(), count, first,
+                                    acc_is_lower, key);
+          detail::sign::merge_signs(acc.data(), in.data(), count, first, acc_is_lower, key, level);
           REQUIRE(acc.memory.bytes() == expected.memory.bytes());
           REQUIRE(acc.memory.untouched_outside());
           REQUIRE(in.memory.untouched_outside());
@@ -113,8 +114,8 @@ TEST_CASE("merge_signs: equal, opposite and nearly equal words are merged as by 
           for (std::size_t w = 0; w < count; w += 17) b[w] ^= std::uint64_t{1} << w % 64;
         if (kind == 3) b[count - 1] ^= 1;
         some_words expected(a), acc(a), in(b);
-        detail::merge_signs(serial_group{}, expected.data(), in.data(), count, 9, true, key);
-        detail::merge_signs(acc.data(), in.data(), count, 9, true, key, level);
+        detail::sign::merge_signs(serial_group{}, expected.data(), in.data(), count, 9, true, key);
+        detail::sign::merge_signs(acc.data(), in.data(), count, 9, true, key, level);
         REQUIRE(acc.memory.bytes() == expected.memory.bytes());
       }
     }
@@ -135,9 +136,9 @@ TEST_CASE("split_owners: every SIMD level gives the bits of the plain code, each
           std::vector<std::uint64_t> const nothing(n, 0x1234);
           for (std::uint64_t const first : {std::uint64_t{512}, std::uint64_t{0xfffffffd}}) {
             some_words lower(all), upper(nothing), expected_lower(all), expected_upper(nothing);
-            detail::split_owners(serial_group{}, expected_lower.data(), expected_upper.data(),
-                                 count, first, key);
-            detail::split_owners(lower.data(), upper.data(), count, first, key, level);
+            detail::sign::split_owners(serial_group{}, expected_lower.data(), expected_upper.data(),
+                                       count, first, key);
+            detail::sign::split_owners(lower.data(), upper.data(), count, first, key, level);
             REQUIRE(lower.memory.bytes() == expected_lower.memory.bytes());
             REQUIRE(upper.memory.bytes() == expected_upper.memory.bytes());
             REQUIRE(lower.memory.untouched_outside());
@@ -169,10 +170,10 @@ TEST_CASE("pack_floats: every SIMD level gives the bits and the warning of the p
         std::size_t const bytes = (count + 63) / 64 * 8;
         laws::guarded expected(bytes, 1), out(bytes, 1);
         bool const plain =
-            compensated
-                ? detail::pack_signs(serial_group{}, hcomp::compensated<float>{x.data(), c.data()},
-                                     n, expected.data())
-                : detail::pack_signs(serial_group{}, x.data(), n, expected.data());
+            compensated ? detail::sign::pack_signs(serial_group{},
+                                                   hcomp::compensated<float>{x.data(), c.data()}, n,
+                                                   expected.data())
+                        : detail::sign::pack_signs(serial_group{}, x.data(), n, expected.data());
         REQUIRE_FALSE(plain);
         for (int i = 0; i < n; ++i) {
           float const value = x[static_cast<std::size_t>(i)] +
@@ -183,8 +184,8 @@ TEST_CASE("pack_floats: every SIMD level gives the bits and the warning of the p
               1;
           REQUIRE(bit == (value >= 0));
         }
-        REQUIRE_FALSE(
-            detail::pack_floats(x.data(), compensated ? c.data() : nullptr, n, out.data(), level));
+        REQUIRE_FALSE(detail::sign::pack_floats(x.data(), compensated ? c.data() : nullptr, n,
+                                                out.data(), level));
         REQUIRE(out.bytes() == expected.bytes());
         REQUIRE(out.untouched_outside());
       }
@@ -203,15 +204,15 @@ TEST_CASE("pack_floats: notices a single NaN or infinity in any lane, in values 
           std::vector<float> x(count, 1.0f), c(count, -1.0f);
           std::vector<std::byte> out((count + 63) / 64 * 8), expected(out.size());
           x[static_cast<std::size_t>(at)] = value;
-          detail::pack_signs(serial_group{}, x.data(), n, expected.data());
-          REQUIRE(detail::pack_floats(x.data(), nullptr, n, out.data(), level));
+          detail::sign::pack_signs(serial_group{}, x.data(), n, expected.data());
+          REQUIRE(detail::sign::pack_floats(x.data(), nullptr, n, out.data(), level));
           REQUIRE(out == expected);
-          REQUIRE(detail::pack_floats(c.data(), x.data(), n, out.data(), level));
+          REQUIRE(detail::sign::pack_floats(c.data(), x.data(), n, out.data(), level));
           // A sum that overflows though both are finite.
           x[static_cast<std::size_t>(at)] = 3e38f;
           c[static_cast<std::size_t>(at)] = 3e38f;
-          REQUIRE(detail::pack_floats(c.data(), x.data(), n, out.data(), level));
-          REQUIRE_FALSE(detail::pack_floats(x.data(), nullptr, n, out.data(), level));
+          REQUIRE(detail::sign::pack_floats(c.data(), x.data(), n, out.data(), level));
+          REQUIRE_FALSE(detail::sign::pack_floats(x.data(), nullptr, n, out.data(), level));
         }
 }
 
@@ -227,9 +228,9 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
         laws::guarded out(static_cast<std::size_t>(n) * 4, 4),
             expected(static_cast<std::size_t>(n) * 4, 4);
         auto* const x = reinterpret_cast<float*>(out.data());
-        detail::unpack_signs(in.data(), n, size, x, level);
-        detail::unpack_signs(serial_group{}, in.data(), n, size,
-                             reinterpret_cast<float*>(expected.data()));
+        detail::sign::unpack_signs(in.data(), n, size, x, level);
+        detail::sign::unpack_signs(serial_group{}, in.data(), n, size,
+                                   reinterpret_cast<float*>(expected.data()));
         REQUIRE(out.bytes() == expected.bytes());
         REQUIRE(out.untouched_outside());
         for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
@@ -238,13 +239,13 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
 }
 
 TEST_CASE(
-    "sign_merge_key: shares and wholes are the weights, and the tag depends on all but them") {
-  auto const key = detail::sign_merge_key(1, 2, 3, 4, 9);
+    "sign::merge_key: shares and wholes are the weights, and the tag depends on all but them") {
+  auto const key = detail::sign::merge_key(1, 2, 3, 4, 9);
   CHECK(key.stream == 1);
   CHECK(key.share == 4);
   CHECK(key.whole == 9);
-  CHECK(detail::sign_merge_key(1, 2, 3, 5, 9).tag == key.tag);  // the ranks tell merges apart
-  CHECK(detail::sign_merge_key(1, 1, 3, 4, 9).tag != key.tag);
-  CHECK(detail::sign_merge_key(1, 2, 4, 4, 9).tag != key.tag);
-  CHECK(detail::sign_merge_key(1, 2, 3, 4, 8).tag != key.tag);
+  CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).tag == key.tag);  // the ranks tell merges apart
+  CHECK(detail::sign::merge_key(1, 1, 3, 4, 9).tag != key.tag);
+  CHECK(detail::sign::merge_key(1, 2, 4, 4, 9).tag != key.tag);
+  CHECK(detail::sign::merge_key(1, 2, 3, 4, 8).tag != key.tag);
 }

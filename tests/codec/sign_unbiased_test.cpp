@@ -24,7 +24,7 @@ struct noting_group : hcomp::serial_group {
 
 }  // namespace
 
-namespace hcomp::detail {
+namespace hcomp::detail::sign {
 
 // Found by sign::merge_block because it stands before it.
 inline void merge_signs(noting_group group, std::byte*, std::byte const*, int, std::uint64_t,
@@ -32,7 +32,7 @@ inline void merge_signs(noting_group group, std::byte*, std::byte const*, int, s
   group.notes->push_back({acc_is_lower, key});
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sign
 
 #include <algorithm>
 #include <cmath>

@@ -186,7 +186,7 @@ TEST_CASE("owner: lanes in warps keep and put back the bits that one lane does")
     std::vector<std::uint32_t> weights;
     for (std::size_t r = 0; r < ranks; ++r)
       weights.push_back(1 + static_cast<std::uint32_t>(r % 3));
-    auto const tree = detail::owner_tree(weights);
+    auto const tree = detail::owner::tree_of(weights);
     auto const layout = layout_of(sign<>{}, n);
     detail::owners const owners{tree.data(), ranks, 77};
     std::vector<std::byte> code(layout.bytes());

@@ -5,8 +5,8 @@
 #include <collective/oracle.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/sign/by_owner.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_by_owner.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>

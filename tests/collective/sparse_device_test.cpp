@@ -496,8 +496,8 @@ struct by_warps {
   }
 };
 
-/// Whether sketches by such an executor claim what lhc::sketch_plan claims, in its order, and have the
-/// lanes and values of lhc.
+/// Whether sketches by such an executor claim what lhc::sketch_plan claims, in its order, and have
+/// the lanes and values of lhc.
 template <class Run>
 void check_sketches(std::size_t values, double density, lhc_options const& options) {
   using lane_type = std::uint32_t;

@@ -5,8 +5,8 @@
 
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <stdexcept>
 #include <string>

@@ -63,7 +63,8 @@ template <class T = float> struct sign {
     bool nonfinite = false;
     for (int at = 0; at < n; at += part) {
       int const count = n - at < part ? n - at : part;
-      nonfinite |= detail::pack_signs(group, x + at, count, block + block_header_bytes + at / 8);
+      nonfinite |=
+          detail::sign::pack_signs(group, x + at, count, block + block_header_bytes + at / 8);
       group.sync();
       after(at, count);
     }
@@ -78,10 +79,10 @@ template <class T = float> struct sign {
       bool const mine_first = mine.lowest_rank < other.lowest_rank;
       auto const& lower = mine_first ? mine : other;
       auto const& upper = mine_first ? other : mine;
-      auto const key = detail::sign_merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
-                                              lower.weight, lower.weight + upper.weight);
-      detail::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
-                          words_of(mine.values), first_word(mine.index), mine_first, key);
+      auto const key = detail::sign::merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
+                                               lower.weight, lower.weight + upper.weight);
+      detail::sign::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
+                                words_of(mine.values), first_word(mine.index), mine_first, key);
     });
   }
 
@@ -97,8 +98,8 @@ template <class T = float> struct sign {
     auto const header = load_aligned<block_header>(block);
     auto const size =
         r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
-    detail::unpack_signs(group, block + block_header_bytes + first / 8, n, static_cast<Out>(size),
-                         x);
+    detail::sign::unpack_signs(group, block + block_header_bytes + first / 8, n,
+                               static_cast<Out>(size), x);
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.

@@ -8,8 +8,8 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sign/sign_count.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/thc/thc.hpp>
@@ -156,15 +156,15 @@ template <class V> std::vector<codec_row<V>> rounding_rows() {
 }
 template <class V> std::vector<codec_row<V>> builtin_rows() {
   auto rows = rounding_rows<V>();
-  rows.push_back(
-      row_of<sign<V>>({.name = "sign",
-                       .about = "1 bit a value, the sign of a rank drawn at random; for training",
-                       .keys = {magnitude_key()},
-                       .promise = sum_promise::on_average,
-                       .wants_feedback = true},
-                      [](codec_settings const& s) {
-                        return sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
-                      }));
+  rows.push_back(row_of<hcomp::sign<V>>(
+      {.name = "sign",
+       .about = "1 bit a value, the sign of a rank drawn at random; for training",
+       .keys = {magnitude_key()},
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) {
+        return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+      }));
   rows.push_back(row_of<sign_count<V>>(
       {.name = "sign_count",
        .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",

@@ -147,7 +147,7 @@ struct codec_probe {
   void selection(codec_cost& cost, code_layout const& layout, E& executor, std::byte* code) const {
     auto const size = static_cast<std::size_t>(ranks);
     auto const header = load<block_header>(code);
-    auto const tree = owner_tree(std::vector<std::uint32_t>(size, 1));
+    auto const tree = owner::tree_of(std::vector<std::uint32_t>(size, 1));
     std::vector<std::uint32_t> counts(layout.blocks() * size);
     cost.pack = per_value(timed([&] {
                   executor.for_each_block(
@@ -242,7 +242,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
     auto const code = work.allocate(layout.bytes());
     auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, code);
     if constexpr (OneRanksBit<C> && E::space == memory_space::host)
-      if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= max_owner_ranks)
+      if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= owner::max_ranks)
         probe.selection(cost, layout, executor, code.data());
     return cost;
   } else {

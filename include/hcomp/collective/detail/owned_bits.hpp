@@ -10,8 +10,8 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
-#include <hcomp/codec/sign/detail/bit_streams.hpp>
 #include <hcomp/codec/sign/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/packed_bits.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -23,11 +23,11 @@ namespace hcomp::detail {
 
 /// Who may own a bit.
 struct owners {
-  owner_node const* tree;  ///< owner_tree of all ranks
+  owner::node const* tree;  ///< owner::tree_of of all ranks
   std::size_t ranks;
   std::uint64_t stream;
 
-  std::span<owner_node const> nodes() const { return {tree, ranks - 1}; }
+  std::span<owner::node const> nodes() const { return {tree, ranks - 1}; }
 
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   /// Number of a block's first word in the whole vector: the place its draws belong to.
@@ -35,8 +35,8 @@ struct owners {
     return b * (layout.block_values / 64);
   }
 
-  /// f(word, ranks' masks) as for_owners_of_word, for the words of a block with n values that this
-  /// lane has in its turn; all lanes come equally often, some with no bits at the end. Padding has
+  /// f(word, ranks' masks) as owner::for_ranks_of_word, for the words of a block with n values that
+  /// this lane has in its turn; all lanes come equally often, some with no bits at the end. Padding has
   /// no owner.
   template <class Group, class Begin, class F, class End>
   HCOMP_HD void for_each_word(Group group, std::uint64_t first_word, int n, Begin const& begin,
@@ -45,11 +45,11 @@ struct owners {
       int const values = n - word * 64;
       std::uint64_t const all = ~std::uint64_t{0};
       begin();
-      for_owners_of_word(tree, ranks,
-                         values >= 64 ? all
-                         : values > 0 ? all >> (64 - values)
-                                      : 0,
-                         first_word + static_cast<unsigned>(word), stream, f);
+      owner::for_ranks_of_word(tree, ranks,
+                               values >= 64 ? all
+                               : values > 0 ? all >> (64 - values)
+                                            : 0,
+                               first_word + static_cast<unsigned>(word), stream, f);
       end(word);
     }
   }
@@ -82,8 +82,8 @@ struct pack_owned_bits {
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
     std::uint32_t* const count_of = counts + b * whose.ranks;
     std::fill_n(count_of, whose.ranks, 0u);
-    bit_writer out{bits};
-    for_owner_tiles(
+    sign::bit_writer out{bits};
+    owner::for_tiles(
         group, whose.nodes(), whose.ranks, owners::words_of(n), owners::first_word(layout, b),
         whose.stream, [&](int word, int tile, auto const& mask_of) {
           if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
@@ -92,8 +92,8 @@ struct pack_owned_bits {
               store(mask_of(r), static_cast<std::size_t>(tile - 1), last << over >> over);
             }
           for (std::size_t r = 0; r < whose.ranks; ++r)
-            count_of[r] += static_cast<std::uint32_t>(count_bits(mask_of(r), tile));
-          gather_bits(bits + word * 8, mask_of(rank), tile, out);
+            count_of[r] += static_cast<std::uint32_t>(sign::count_bits(mask_of(r), tile));
+          sign::gather_bits(bits + word * 8, mask_of(rank), tile, out);
         });
     out.flush();
   }
@@ -117,7 +117,7 @@ struct pack_owned_bits {
         [&](int word) {
           auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mine)));
           if (mine != 0) {
-            auto const own = extract_bits(
+            auto const own = sign::extract_bits(
                 load_aligned<std::uint64_t>(bits, static_cast<std::size_t>(word)), mine);
             std::uint64_t const at = before + counted.before;
             add_bits(group, packed + at / 64, own << at % 64);
@@ -233,13 +233,13 @@ struct unpack_owned_bits {
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
     int const words = owners::words_of(n);
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);
-    std::array<std::uint32_t, max_owner_ranks> at;
+    std::array<std::uint32_t, owner::max_ranks> at;
     std::fill_n(at.begin(), whose.ranks, 0u);
-    for_owner_tiles(
+    owner::for_tiles(
         group, whose.nodes(), whose.ranks, words, owners::first_word(layout, b), whose.stream,
         [&](int word, int tile, auto const& mask_of) {
           for (std::size_t r = 0; r < whose.ranks; ++r)
-            at[r] = static_cast<std::uint32_t>(scatter_bits(
+            at[r] = static_cast<std::uint32_t>(sign::scatter_bits(
                 messages + starts[b * whose.ranks + r], at[r], mask_of(r), tile, bits + word * 8));
         });
     if (int const over = words * 64 - n; over > 0) {
@@ -260,8 +260,8 @@ struct unpack_owned_bits {
         [&](std::size_t r, std::uint64_t mask) {
           std::uint32_t const before = at[r];
           auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mask)));
-          merged |= deposit_bits(
-              bits_at(messages + starts[b * whose.ranks + r], before + counted.before), mask);
+          merged |= sign::deposit_bits(
+              sign::bits_at(messages + starts[b * whose.ranks + r], before + counted.before), mask);
           if (group.lane() == 0) at[r] = before + static_cast<std::uint32_t>(counted.all);
         },
         [&](int word) {

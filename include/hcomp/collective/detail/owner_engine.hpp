@@ -31,7 +31,7 @@
 
 namespace hcomp::detail {
 
-static_assert(facts_of(algorithm_kind::owner).most_ranks == max_owner_ranks);
+static_assert(facts_of(algorithm_kind::owner).most_ranks == owner::max_ranks);
 
 /// Algorithm `owner`: the all-reduce of signs in one all-gather.
 ///
@@ -132,7 +132,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   }
 
   static std::size_t checked(std::size_t ranks) {
-    require_owner_ranks("plan: algorithm owner", ranks);
+    owner::require_ranks("plan: algorithm owner", ranks);
     return ranks;
   }
   detail::owners owners() const { return {tree_.for_work(), ranks_, session_.stream()}; }
@@ -141,7 +141,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (groups() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
-      auto const tree = owner_tree(weights_);
+      auto const tree = owner::tree_of(weights_);
       std::copy(tree.begin(), tree.end(), tree_.for_host());
       tree_.send(*executor_, tree.size());
       tree_weights_ = weights_;
@@ -267,7 +267,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   std::size_t group_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  mirror<owner_node, E> tree_;
+  mirror<owner::node, E> tree_;
   mirror<std::uint32_t, E> counts_;
   mirror<std::size_t, E> starts_;
   mirror<owner_message, E> places_;

@@ -1,8 +1,8 @@
 #pragma once
 /// @file
 /// What sums of sparse vectors do on a device, as work on runs of values: the index of
-/// index_words.hpp made, counted and used, in kernels that read and write neighbouring values side by
-/// side.
+/// index_words.hpp made, counted and used, in kernels that read and write neighbouring values side
+/// by side.
 
 #include <cstddef>
 #include <cstdint>

@@ -12,14 +12,14 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sign {
 
 /// The mask with which two blocks of signs are merged: where it is set, the bit of the block with
 /// the lower lowest rank survives. The total weight grows along every path of merges, so no path
 /// meets a mask twice.
-HCOMP_HD inline mask_key sign_merge_key(std::uint64_t stream, std::uint32_t lower_rank,
-                                        std::uint32_t upper_rank, std::uint32_t lower_weight,
-                                        std::uint32_t total_weight) {
+HCOMP_HD inline mask_key merge_key(std::uint64_t stream, std::uint32_t lower_rank,
+                                   std::uint32_t upper_rank, std::uint32_t lower_weight,
+                                   std::uint32_t total_weight) {
   std::uint64_t const ranks = std::uint64_t{lower_rank} << 32 | upper_rank;
   return {stream, static_cast<std::uint32_t>(mix(mix(ranks) + total_weight)), lower_weight,
           total_weight};
@@ -27,7 +27,7 @@ HCOMP_HD inline mask_key sign_merge_key(std::uint64_t stream, std::uint32_t lowe
 
 /// Signs of values [64 w, 64 w + count) as bits; clears `finite` at NaN or infinity.
 template <class Source>
-HCOMP_HD std::uint64_t sign_word(Source const& x, int w, int count, bool& finite) {
+HCOMP_HD std::uint64_t word_of_signs(Source const& x, int w, int count, bool& finite) {
   std::uint64_t bits = 0;
   for (int j = 0; j < count; ++j) {
     auto const value = x[static_cast<std::size_t>(w * 64 + j)];
@@ -60,7 +60,7 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   bool finite = true;
   for (int w = group.lane(); w * 64 < n; w += Group::lanes)
     store_aligned(out, static_cast<std::size_t>(w),
-                  sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
+                  word_of_signs(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
   return !finite;
 }
 
@@ -116,4 +116,4 @@ HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Ou
   group.sync();
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sign

@@ -18,21 +18,21 @@
 #include <string>
 #include <vector>
 
-namespace hcomp::detail {
+namespace hcomp::detail::owner {
 
 /// One merge of the tree: ranks [low, middle) and [middle, high).
-struct owner_node {
+struct node {
   std::uint32_t low, middle, high;
   std::uint32_t share, whole;  ///< weights of the lower half and of both
 
   HCOMP_HD mask_key key(std::uint64_t stream) const {
-    return sign_merge_key(stream, low, middle, share, whole);
+    return sign::merge_key(stream, low, middle, share, whole);
   }
 };
 
 /// The merges of `weights.size()` ranks, from the root, every node before those below it.
-inline std::vector<owner_node> owner_tree(std::span<std::uint32_t const> weights) {
-  std::vector<owner_node> nodes;
+inline std::vector<node> tree_of(std::span<std::uint32_t const> weights) {
+  std::vector<node> nodes;
   auto const weigh = [&](std::uint32_t from, std::uint32_t to) {
     std::uint32_t sum = 0;
     for (std::uint32_t r = from; r < to; ++r) sum += weights[r];
@@ -53,8 +53,8 @@ inline std::vector<owner_node> owner_tree(std::span<std::uint32_t const> weights
 /// `count` words: the bits of the tile that belong to that rank. Their union is all bits, no two
 /// share one. Needs no memory but 64 KiB of stack.
 template <class Group, class F>
-void for_owner_tiles(Group group, std::span<owner_node const> tree, std::size_t ranks, int words,
-                     std::uint64_t first_word, std::uint64_t stream, F const& f) {
+void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int words,
+               std::uint64_t first_word, std::uint64_t stream, F const& f) {
   constexpr std::size_t room = 8192;
   alignas(64) std::array<std::uint64_t, room> masks;
   auto const tile = static_cast<int>(room / ranks / 8 * 8);
@@ -64,26 +64,26 @@ void for_owner_tiles(Group group, std::span<owner_node const> tree, std::size_t 
   for (int word = 0; word < words; word += tile) {
     int const count = words - word < tile ? words - word : tile;
     std::memset(of_rank(0), 0xff, static_cast<std::size_t>(count) * 8);
-    for (owner_node const& node : tree)
-      split_owners(group, of_rank(node.low), of_rank(node.middle), count,
-                   first_word + static_cast<unsigned>(word), node.key(stream));
+    for (node const& node : tree)
+      sign::split_owners(group, of_rank(node.low), of_rank(node.middle), count,
+                         first_word + static_cast<unsigned>(word), node.key(stream));
     f(word, count, of_rank);
   }
 }
-inline constexpr std::size_t max_owner_ranks = 1024;
+inline constexpr std::size_t max_ranks = 1024;
 
 /// Calls f(rank, mask) for every rank with those of `bits`, which are of word `place` of the whole
-/// vector, that belong to it: what for_owner_tiles does, for one lane's word. Ranks come in the
+/// vector, that belong to it: what for_tiles does, for one lane's word. Ranks come in the
 /// same order for every word.
 template <class F>
-HCOMP_HD void for_owners_of_word(owner_node const* tree, std::size_t ranks, std::uint64_t bits,
-                                 std::uint64_t place, std::uint64_t stream, F const& f) {
+HCOMP_HD void for_ranks_of_word(node const* tree, std::size_t ranks, std::uint64_t bits,
+                                std::uint64_t place, std::uint64_t stream, F const& f) {
   if (ranks == 1) return f(std::size_t{0}, bits);
   std::uint64_t left[12];  // bits of subtrees still to be visited: one for each level, and the next
   int last = 0;
   left[0] = bits;
   for (std::size_t i = 0; i + 1 < ranks; ++i) {
-    owner_node const node = tree[i];
+    node const node = tree[i];
     std::uint64_t const all = left[last--];
     std::uint64_t lower;
     bernoulli_mask(lower, all, place, node.key(stream));
@@ -98,10 +98,10 @@ HCOMP_HD void for_owners_of_word(owner_node const* tree, std::size_t ranks, std:
   }
 }
 
-inline void require_owner_ranks(char const* who, std::size_t ranks) {
-  if (ranks < 1 || ranks > max_owner_ranks)
+inline void require_ranks(char const* who, std::size_t ranks) {
+  if (ranks < 1 || ranks > max_ranks)
     throw std::invalid_argument(
-        error_text({who, ": ", ranks, " ranks, it can choose among 1 to ", max_owner_ranks}));
+        error_text({who, ": ", ranks, " ranks, it can choose among 1 to ", max_ranks}));
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::owner

@@ -19,7 +19,7 @@
 #endif
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
-namespace hcomp::detail {
+namespace hcomp::detail::sign {
 
 // ---- merging and splitting, a tile at a time
 
@@ -224,8 +224,8 @@ inline bool pack_floats(float const* x, float const* c, int n, std::byte* out,
   bool nonfinite = pack(x, c, full, out);
   if (int const left = n - full * 64) {
     bool finite = true;
-    auto const bits = c ? sign_word(compensated<float>{x, c}, full, left, finite)
-                        : sign_word(x, full, left, finite);
+    auto const bits = c ? word_of_signs(compensated<float>{x, c}, full, left, finite)
+                        : word_of_signs(x, full, left, finite);
     store(out, static_cast<std::size_t>(full), bits);
     nonfinite |= !finite;
   }
@@ -273,6 +273,6 @@ inline void unpack_signs(simd_group, std::byte const* in, int n, float size, flo
   unpack_signs(in, n, size, x, best_simd_level());
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sign
 
 #endif

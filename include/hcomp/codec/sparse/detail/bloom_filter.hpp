@@ -10,10 +10,10 @@
 
 namespace hcomp::detail::sparse {
 
-/// Neighbours share their hashes, as in lhc::cell_layout: word w of an index is put, turned, into one word
-/// of the filter per hash. So a look-up takes one word per hash for 64 values. Turns are drawn like
-/// places: a bit of the filter meets other values of other words, and as many of them as if each
-/// were hashed by itself.
+/// Neighbours share their hashes, as in lhc::cell_layout: word w of an index is put, turned, into
+/// one word of the filter per hash. So a look-up takes one word per hash for 64 values. Turns are
+/// drawn like places: a bit of the filter meets other values of other words, and as many of them as
+/// if each were hashed by itself.
 struct bloom_filter {
   static constexpr int most_hashes = 30;
   static constexpr std::uint32_t most_words = 1u << 26;  ///< places are drawn of 32 bits

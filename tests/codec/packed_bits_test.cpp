@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/sign/detail/bit_streams.hpp>
+#include <hcomp/codec/sign/detail/packed_bits.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
 #include <vector>
@@ -29,7 +29,8 @@ std::byte* bytes_of(std::vector<std::uint64_t>& words) {
   return reinterpret_cast<std::byte*>(words.data());
 }
 
-using gather_function = void (*)(std::byte const*, std::byte const*, int, detail::bit_writer&);
+using gather_function = void (*)(std::byte const*, std::byte const*, int,
+                                 detail::sign::bit_writer&);
 using scatter_function = std::size_t (*)(std::byte const*, std::size_t, std::byte const*, int,
                                          std::byte*);
 struct version {
@@ -38,11 +39,12 @@ struct version {
   scatter_function scatter;
 };
 std::vector<version> versions() {
-  std::vector<version> some{{"plain", detail::gather_bits_plain, detail::scatter_bits_plain},
-                            {"chosen", detail::gather_bits, detail::scatter_bits}};
+  std::vector<version> some{
+      {"plain", detail::sign::gather_bits_plain, detail::sign::scatter_bits_plain},
+      {"chosen", detail::sign::gather_bits, detail::sign::scatter_bits}};
 #if defined(__x86_64__)
   if (hcomp::best_simd_level() >= hcomp::simd_level::avx2)
-    some.push_back({"bmi2", detail::gather_bits_bmi2, detail::scatter_bits_bmi2});
+    some.push_back({"bmi2", detail::sign::gather_bits_bmi2, detail::sign::scatter_bits_bmi2});
 #endif
   return some;
 }
@@ -56,11 +58,12 @@ TEST_CASE("extract_bits and deposit_bits: move the bits under a mask, in their o
     int at = 0;
     for (int bit = 0; bit < 64; ++bit)
       if (some[i] >> bit & 1) expected |= (words[i] >> bit & 1) << at++;
-    REQUIRE(detail::extract_bits(words[i], some[i]) == expected);
-    REQUIRE(detail::deposit_bits(expected, some[i]) == (words[i] & some[i]));
-    REQUIRE(detail::deposit_bits(words[i], some[i]) ==
-            detail::deposit_bits(
-                detail::extract_bits(detail::deposit_bits(words[i], some[i]), some[i]), some[i]));
+    REQUIRE(detail::sign::extract_bits(words[i], some[i]) == expected);
+    REQUIRE(detail::sign::deposit_bits(expected, some[i]) == (words[i] & some[i]));
+    REQUIRE(detail::sign::deposit_bits(words[i], some[i]) ==
+            detail::sign::deposit_bits(
+                detail::sign::extract_bits(detail::sign::deposit_bits(words[i], some[i]), some[i]),
+                some[i]));
   }
 }
 
@@ -79,7 +82,7 @@ TEST_CASE("gather_bits: packs the chosen bits without a gap, whole bytes, and no
           for (int bit = 0; bit < 64; ++bit)
             if (some[w] >> bit & 1) bits.push_back(words[w] >> bit & 1);
         laws::guarded out((bits.size() + 7) / 8, 1);
-        detail::bit_writer writer{out.data()};
+        detail::sign::bit_writer writer{out.data()};
         // In two parts: what is pending passes from one to the next.
         int const part = count / 3;
         one.gather(bytes_of(words), bytes_of(some), part, writer);
@@ -102,10 +105,10 @@ TEST_CASE("gather_bits: may write over the words it has read") {
     for (auto const& some : {masks(count, 3), std::vector<std::uint64_t>(count, ~0ull)}) {
       auto words = data::words(count, {.seed = 4});
       std::vector<std::uint64_t> apart(count);
-      detail::bit_writer writer{bytes_of(apart)};
+      detail::sign::bit_writer writer{bytes_of(apart)};
       one.gather(bytes_of(words), bytes_of(some), count, writer);
       writer.flush();
-      detail::bit_writer in_place{bytes_of(words)};
+      detail::sign::bit_writer in_place{bytes_of(words)};
       one.gather(bytes_of(words), bytes_of(some), count, in_place);
       in_place.flush();
       std::size_t bits = 0;
@@ -126,7 +129,7 @@ TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stre
         auto const words = data::words(n, {.seed = 5}), some = masks(n, 6);
         // A stream that begins with `at` other bits, and 8 readable bytes behind it.
         std::vector<std::byte> stream((at + 64 * n) / 8 + 1 + 8);
-        detail::bit_writer writer{stream.data()};
+        detail::sign::bit_writer writer{stream.data()};
         std::size_t bits = at;
         for (std::size_t i = 0; i < at; ++i) writer.put(i % 3 == 0, 1);
         one.gather(bytes_of(words), bytes_of(some), count, writer);

@@ -10,7 +10,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail {
+namespace hcomp::detail::sign {
 
 /// The bits of `word` under `mask`, moved together; and back. What PEXT and PDEP do.
 HCOMP_HD inline std::uint64_t extract_bits(std::uint64_t word, std::uint64_t mask) {
@@ -135,4 +135,4 @@ inline std::size_t scatter_bits(std::byte const* stream, std::size_t at, std::by
   return scatter_bits_plain(stream, at, masks, count, words);
 }
 
-}  // namespace hcomp::detail
+}  // namespace hcomp::detail::sign

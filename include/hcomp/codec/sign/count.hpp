@@ -52,14 +52,15 @@ template <class T = float> struct sign_count {
     std::byte* const counters = block + block_header_bytes;
     bool finite = true;
     if constexpr (HasWarps<Group>) {
-      finite = !detail::vote_on_signs(group, x, n, [&](int h, std::uint32_t bits) {
+      finite = !detail::sign::vote_on_signs(group, x, n, [&](int h, std::uint32_t bits) {
         for (int plane = 0; plane < planes(); ++plane)
           store_aligned(counters, 2 * word_at(n, plane, 0) + static_cast<std::size_t>(h),
                         origin.weight >> plane & 1 ? bits : 0u);
       });
     } else {
       for (int w = group.lane(); w < words_of(n); w += Group::lanes) {
-        auto const bits = detail::sign_word(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite);
+        auto const bits =
+            detail::sign::word_of_signs(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite);
         for (int plane = 0; plane < planes(); ++plane)
           store_aligned(counters, word_at(n, plane, w),
                         origin.weight >> plane & 1 ? bits : std::uint64_t{0});

@@ -41,26 +41,26 @@ template <class T = float> struct sign_by_owner {
   /// @throws std::invalid_argument  lanes of the wrong size, rank without weight, over 1024 ranks
   void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t stream) const {
     require_lanes(x.size(), out.size());
-    detail::require_owner_ranks(name, weights.size());
+    detail::owner::require_ranks(name, weights.size());
     if (rank >= weights.size())
       throw std::invalid_argument(
           detail::error_text({name, ": rank ", rank, " of ", weights.size(), " ranks"}));
-    auto const tree = detail::owner_tree(weights);
+    auto const tree = detail::owner::tree_of(weights);
     auto* const bits = reinterpret_cast<std::byte*>(out.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
       int const n =
           static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
-      detail::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
+      detail::sign::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
     }
     for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
       int const count = static_cast<int>(std::min<std::size_t>(1 << 20, out.size() - first));
-      detail::for_owner_tiles(simd_group{}, tree, weights.size(), count, first, stream,
-                              [&](int word, int tile, auto const& mask_of) {
-                                auto const* const mine =
-                                    reinterpret_cast<std::uint64_t const*>(mask_of(rank));
-                                for (int w = 0; w < tile; ++w)
-                                  out[first + static_cast<std::size_t>(word + w)] &= mine[w];
-                              });
+      detail::owner::for_tiles(simd_group{}, tree, weights.size(), count, first, stream,
+                               [&](int word, int tile, auto const& mask_of) {
+                                 auto const* const mine =
+                                     reinterpret_cast<std::uint64_t const*>(mask_of(rank));
+                                 for (int w = 0; w < tile; ++w)
+                                   out[first + static_cast<std::size_t>(word + w)] &= mine[w];
+                               });
     }
   }
 
@@ -72,8 +72,8 @@ template <class T = float> struct sign_by_owner {
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
       int const n =
           static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
-      detail::unpack_signs(simd_group{}, bits + first / 8, n, static_cast<T>(magnitude),
-                           x.data() + first);
+      detail::sign::unpack_signs(simd_group{}, bits + first / 8, n, static_cast<T>(magnitude),
+                                 x.data() + first);
     }
   }
 
