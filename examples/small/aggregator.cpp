@@ -32,8 +32,8 @@ int main(int argc, char** argv) {
     if (link.rank() == workers) {
       hcomp::aggregation_layout const layout(values, hcomp::thc<>(), link.size(), {workers});
       hcomp::aggregator_options wanted;
-      wanted.deadline = 100'000'000;  // nanoseconds after the first contribution
-      wanted.word_deadline = 600'000'000;
+      wanted.deadline = std::chrono::milliseconds(100);  // after the first contribution
+      wanted.word_deadline = std::chrono::milliseconds(600);
       auto const figures = hcomp::serve_aggregation(link, layout.aggregator(wanted), 5s);
       std::printf("aggregator: %.1f %% of all contributions late, %.1f %% of all sums partial\n",
                   100. * static_cast<double>(figures.late) /

@@ -107,7 +107,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
     std::exception_ptr why;
     try {
       hcomp::aggregator_options wanted;
-      wanted.deadline = std::chrono::nanoseconds(deadline).count();
+      wanted.deadline = deadline;
       hcomp::serve_aggregation(down_, average_.layout().aggregator(wanted));
     } catch (lockstep::stopped const&) {
     } catch (...) {

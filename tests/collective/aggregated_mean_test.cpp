@@ -25,6 +25,7 @@
 #include <vector>
 
 using namespace hcomp;
+using namespace std::chrono_literals;
 using namespace hcomp::testing;
 using namespace std::chrono_literals;
 
@@ -58,8 +59,6 @@ aggregator_figures serve(L& link, std::size_t values, C const& codec,
   aggregation_layout<C> const layout(values, codec, link.size(), share);
   return serve_aggregation(link, layout.aggregator(wanted), idle);
 }
-
-std::uint64_t ms(std::uint64_t milliseconds) { return milliseconds * 1'000'000; }
 
 std::vector<std::vector<float>> normal_vectors(int workers, std::size_t values,
                                                std::uint64_t seed) {
@@ -265,7 +264,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   auto const x = normal_vectors(workers, values, 11);
   aggregation_layout<thc<float>> const layout(values, codec, workers + 1, {workers});
   auto options = layout.aggregator();
-  options.deadline = 1;
+  options.deadline = 1ns;
   aggregator sums(options);
   std::vector<detail::partial_sums<thc<float>>> receivers(workers,
                                                           detail::partial_sums<thc<float>>(layout));
@@ -298,13 +297,13 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
       h.unit = maxima[c / 4];
       std::vector<std::uint32_t> const chunk(indices.data() + c * 1024,
                                              indices.data() + c * 1024 + 1024);
-      auto const answer = sums.take(packet_of(h, chunk), 0);
+      auto const answer = sums.take(packet_of(h, chunk), 0ns);
       REQUIRE(answer.refused == packet_fault::none);
       if (!answer.packet.empty())
         for (auto& one : receivers) one.take(workers, answer.packet);
     }
   }
-  for (auto out = sums.expire(9); !out.packet.empty(); out = sums.expire(9))
+  for (auto out = sums.expire(9ns); !out.packet.empty(); out = sums.expire(9ns))
     for (auto& one : receivers) one.take(workers, out.packet);
 
   auto const table = codec.table();
@@ -334,7 +333,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   for (int rank = 0; rank < workers; ++rank) {
     h.rank = static_cast<std::uint16_t>(rank);
     h.round = 1;
-    auto const answer = sums.take(packet_of(h, std::vector<std::uint32_t>(1024)), 0);
+    auto const answer = sums.take(packet_of(h, std::vector<std::uint32_t>(1024)), 0ns);
     late.assign(answer.packet.begin(), answer.packet.end());
   }
   receivers[0].begin(2, stream, 0);
@@ -386,7 +385,7 @@ TEST_CASE(
         return peer == 1 && header.kind == packet_kind::maxima;
       });
       aggregator_options wanted;
-      wanted.deadline = ms(1500);
+      wanted.deadline = std::chrono::milliseconds(1500);
       refused = serve(lossy, values, codec, {workers}, wanted).all_refused();
       return;
     }
@@ -471,7 +470,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
   auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
     if (link.rank() == workers) {
       aggregator_options wanted;
-      wanted.deadline = ms(100);
+      wanted.deadline = std::chrono::milliseconds(100);
       serve(link, values, codec, {workers}, wanted, 1s);
       return;
     }

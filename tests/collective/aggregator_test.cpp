@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <collective/on_ranks.hpp>
 #include <collective/packets.hpp>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <vector>
 
 using namespace hcomp;
+using namespace std::chrono_literals;
 using namespace hcomp::testing;
 
 namespace {
@@ -87,9 +89,9 @@ TEST_CASE("aggregator: its packets have the bytes they had") {
   }();
   CHECK(same_bytes(first, expected_first));
 
-  sums.take(first, 0);
+  sums.take(first, 0ns);
   h.rank = 1;
-  auto const answer = sums.take(packet_of(h, {0, 3, 15}), 0);
+  auto const answer = sums.take(packet_of(h, {0, 3, 15}), 0ns);
   packet expected;
   for (int const byte :
        {0x01, 0x54, 2, 8, 30, 0, 0,    0,    0x04, 0x03, 0x02, 0x01, 1,    0,    0, 0,  3,  0,
@@ -115,7 +117,7 @@ TEST_CASE("aggregator: every order of arrival gives the same packet, the exact s
     for (int at = 0; at < 4; ++at) {
       int const rank = order[static_cast<std::size_t>(at)];
       auto const answer =
-          sums.take(packet_of(header(rank), indices[static_cast<std::size_t>(rank)]), 0);
+          sums.take(packet_of(header(rank), indices[static_cast<std::size_t>(rank)]), 0ns);
       REQUIRE(answer.refused == packet_fault::none);
       REQUIRE(answer.to == (at == 3 ? receiver::all : receiver::nobody));
       if (at < 3) continue;
@@ -160,7 +162,7 @@ TEST_CASE("aggregator: exact for all widths, lengths and numbers of workers, at 
             auto h = header(rank);
             h.bits = static_cast<std::uint8_t>(bits);
             h.largest_level = static_cast<std::uint16_t>(largest);
-            answer = copy_of(sums.take(packet_of(h, indices), 0).packet);
+            answer = copy_of(sums.take(packet_of(h, indices), 0ns).packet);
           }
           REQUIRE(numbers_in(answer) == expected);
           REQUIRE(expected.back() == static_cast<std::uint32_t>(workers * largest));
@@ -185,7 +187,7 @@ TEST_CASE("aggregator: sums in tight packets have the bits that theory says") {
 TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
   aggregator sums(small_options());
   auto const send = [&](int rank) {
-    return sums.take(packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0);
+    return sums.take(packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0ns);
   };
   send(2);
   CHECK(send(2).to == receiver::nobody);  // nothing to tell yet
@@ -211,7 +213,7 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
   auto options = small_options();
   options.quota = 3;
   aggregator sums(options);
-  auto const send = [&](int rank) { return sums.take(packet_of(header(rank), {15, 1}), 0); };
+  auto const send = [&](int rank) { return sums.take(packet_of(header(rank), {15, 1}), 0ns); };
   send(3);
   send(0);
   packet const sum = copy_of(send(2).packet);
@@ -235,69 +237,69 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
 
   options.answer_late = false;
   aggregator silent(options);
-  for (int const rank : {0, 1, 2}) silent.take(packet_of(header(rank), {1}), 0);
-  CHECK(silent.take(packet_of(header(3), {1}), 0).to == receiver::nobody);
+  for (int const rank : {0, 1, 2}) silent.take(packet_of(header(rank), {1}), 0ns);
+  CHECK(silent.take(packet_of(header(3), {1}), 0ns).to == receiver::nobody);
   CHECK(silent.figures().late == 1);
 }
 
 TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the oldest first") {
   auto options = small_options();
-  options.deadline = 100;
+  options.deadline = 100ns;
   aggregator sums(options);
-  CHECK(sums.time_left(0) == ~std::uint64_t{0});
-  sums.take(packet_of(header(1, 0, 1), {4}), 1000);
-  sums.take(packet_of(header(2, 0, 0), {5}), 1030);
-  sums.take(packet_of(header(3, 0, 1), {6}), 1090);  // does not prolong it
-  CHECK(sums.time_left(1090) == 10);
-  CHECK(sums.expire(1099).to == receiver::nobody);
-  auto const first = sums.expire(1100);
+  CHECK(sums.time_left(0ns) == std::chrono::nanoseconds::max());
+  sums.take(packet_of(header(1, 0, 1), {4}), 1000ns);
+  sums.take(packet_of(header(2, 0, 0), {5}), 1030ns);
+  sums.take(packet_of(header(3, 0, 1), {6}), 1090ns);  // does not prolong it
+  CHECK(sums.time_left(1090ns) == 10ns);
+  CHECK(sums.expire(1099ns).to == receiver::nobody);
+  auto const first = sums.expire(1100ns);
   CHECK(first.to == receiver::all);
   CHECK(header_of(first.packet).chunk == 1);
   CHECK(header_of(first.packet).members == 2);
   CHECK(members_in(first.packet) == std::vector<int>{1, 3});
   CHECK(numbers_in(first.packet) == std::vector<std::uint32_t>{9 + 13});
-  CHECK(sums.expire(1100).to == receiver::nobody);
-  CHECK(sums.time_left(1100) == 30);
-  auto const second = sums.expire(5000);
+  CHECK(sums.expire(1100ns).to == receiver::nobody);
+  CHECK(sums.time_left(1100ns) == 30ns);
+  auto const second = sums.expire(5000ns);
   CHECK(header_of(second.packet).chunk == 0);
   CHECK(header_of(second.packet).members == 1);
-  CHECK(sums.expire(5000).to == receiver::nobody);
-  CHECK(sums.time_left(5000) == ~std::uint64_t{0});
+  CHECK(sums.expire(5000ns).to == receiver::nobody);
+  CHECK(sums.time_left(5000ns) == std::chrono::nanoseconds::max());
   CHECK(sums.figures().partial == 2);
 
   // A sum that went out in time is not sent again, and those opened between others close alone.
   for (std::uint32_t round = 1; round < 3; ++round)
     for (std::uint32_t const chunk : {0, 1})
-      sums.take(packet_of(header(0, round, chunk), {1}), 6000);
-  for (int const rank : {1, 2}) sums.take(packet_of(header(rank, 1, 1), {1}), 6001);
-  CHECK(sums.take(packet_of(header(3, 1, 1), {1}), 6001).to == receiver::all);
+      sums.take(packet_of(header(0, round, chunk), {1}), 6000ns);
+  for (int const rank : {1, 2}) sums.take(packet_of(header(rank, 1, 1), {1}), 6001ns);
+  CHECK(sums.take(packet_of(header(3, 1, 1), {1}), 6001ns).to == receiver::all);
   std::vector<std::uint32_t> rounds;
-  for (auto out = sums.expire(7000); out.to == receiver::all; out = sums.expire(7000))
+  for (auto out = sums.expire(7000ns); out.to == receiver::all; out = sums.expire(7000ns))
     rounds.push_back(10 * header_of(out.packet).round + header_of(out.packet).chunk);
   CHECK(rounds == std::vector<std::uint32_t>{10, 20, 21});
 }
 
 TEST_CASE("aggregator: words may have a deadline of their own") {
   auto options = small_options();
-  options.deadline = 100;
-  for (std::uint64_t const own : {0, 300}) {
+  options.deadline = 100ns;
+  for (auto const own : {0ns, 300ns}) {
     options.word_deadline = own;
     aggregator sums(options);
-    sums.take(packet_of(words_header(0), {1}), 0);
-    sums.take(packet_of(header(0), {1}), 1);
-    CHECK(sums.time_left(50) == (own == 0 ? 50 : 51));
-    CHECK(header_of(sums.expire(101).packet).kind ==
-          (own == 0 ? packet_kind::maxima : packet_kind::sums));
-    CHECK(sums.expire(299).to == (own == 0 ? receiver::all : receiver::nobody));
-    CHECK(sums.expire(300).to == (own == 0 ? receiver::nobody : receiver::all));
+    sums.take(packet_of(words_header(0), {1}), 0ns);
+    sums.take(packet_of(header(0), {1}), 1ns);
+    CHECK(sums.time_left(50ns) == (own == 0ns ? 50ns : 51ns));
+    CHECK(header_of(sums.expire(101ns).packet).kind ==
+          (own == 0ns ? packet_kind::maxima : packet_kind::sums));
+    CHECK(sums.expire(299ns).to == (own == 0ns ? receiver::all : receiver::nobody));
+    CHECK(sums.expire(300ns).to == (own == 0ns ? receiver::nobody : receiver::all));
   }
 }
 
 TEST_CASE("aggregator: without a deadline nothing goes out early") {
   aggregator sums(small_options());
-  sums.take(packet_of(header(1), {4}), 0);
-  CHECK(sums.expire(~std::uint64_t{0}).to == receiver::nobody);
-  CHECK(sums.time_left(5) == ~std::uint64_t{0});
+  sums.take(packet_of(header(1), {4}), 0ns);
+  CHECK(sums.expire(std::chrono::nanoseconds::max()).to == receiver::nobody);
+  CHECK(sums.time_left(5ns) == std::chrono::nanoseconds::max());
 }
 
 TEST_CASE(
@@ -308,7 +310,7 @@ TEST_CASE(
     options.workers = 2;
     aggregator sums(options);
     auto const send = [&](int rank, std::uint32_t round) {
-      return sums.take(packet_of(header(rank, start + round), {7}), 0);
+      return sums.take(packet_of(header(rank, start + round), {7}), 0ns);
     };
     send(0, 0);
     send(0, 1);  // two rounds are under way
@@ -329,11 +331,11 @@ TEST_CASE(
 TEST_CASE("aggregator: words are united by their maxima, beside the sums of the same chunk") {
   aggregator sums(small_options());
   std::uint32_t const one = 0x3f800000, two = 0x40000000;
-  sums.take(packet_of(words_header(0), {one, 0, 5}), 0);
-  sums.take(packet_of(header(0), {1, 1, 1}), 0);
-  sums.take(packet_of(words_header(1), {two, 0, 0xffffffff}), 0);
-  sums.take(packet_of(words_header(2), {one, 0, 6}), 0);
-  auto const answer = sums.take(packet_of(words_header(3), {0, 0, 4}), 0);
+  sums.take(packet_of(words_header(0), {one, 0, 5}), 0ns);
+  sums.take(packet_of(header(0), {1, 1, 1}), 0ns);
+  sums.take(packet_of(words_header(1), {two, 0, 0xffffffff}), 0ns);
+  sums.take(packet_of(words_header(2), {one, 0, 6}), 0ns);
+  auto const answer = sums.take(packet_of(words_header(3), {0, 0, 4}), 0ns);
   CHECK(answer.to == receiver::all);
   CHECK(header_of(answer.packet).kind == packet_kind::maxima);
   CHECK(numbers_in(answer.packet) == std::vector<std::uint32_t>{two, 0, 0xffffffff});
@@ -346,10 +348,10 @@ TEST_CASE("aggregator: NaN of one member is told to all") {
   aggregator sums(options);
   auto h = header(0);
   h.flags = packet_has_nonfinite | 0x4000;  // bits it does not know are not passed on
-  sums.take(packet_of(h, {1}), 0);
-  auto const answer = sums.take(packet_of(header(1), {1}), 0);
+  sums.take(packet_of(h, {1}), 0ns);
+  auto const answer = sums.take(packet_of(header(1), {1}), 0ns);
   CHECK(header_of(answer.packet).flags == packet_has_nonfinite);
-  CHECK(header_of(sums.take(packet_of(header(2), {1}), 0).packet).flags ==
+  CHECK(header_of(sums.take(packet_of(header(2), {1}), 0ns).packet).flags ==
         (packet_has_nonfinite | packet_comes_late));
 }
 
@@ -403,13 +405,13 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   }
 
   aggregator sums(small_options());
-  sums.take(packet_of(header(0), {1, 2, 3}), 0);
-  sums.take(packet_of(words_header(0), {1, 2, 3}), 0);
+  sums.take(packet_of(header(0), {1, 2, 3}), 0ns);
+  sums.take(packet_of(words_header(0), {1, 2, 3}), 0ns);
   for (auto const& [fault, bytes] : all) {
     std::string const text = to_text(fault);
     CAPTURE(text);
     auto const before = sums.figures();
-    auto const answer = sums.take(bytes, 0);
+    auto const answer = sums.take(bytes, 0ns);
     CHECK(std::string(to_text(answer.refused)) == text);
     CHECK(answer.to == receiver::nobody);
     CHECK(sums.figures().refused[static_cast<std::size_t>(fault)] ==
@@ -417,8 +419,8 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
     CHECK(sums.figures().all_refused() == before.all_refused() + 1);
     CHECK(sums.figures().added == 2);
   }
-  for (int const rank : {1, 2}) sums.take(packet_of(header(rank), {1, 2, 3}), 0);
-  auto const sum = sums.take(packet_of(header(3), {1, 2, 3}), 0);
+  for (int const rank : {1, 2}) sums.take(packet_of(header(rank), {1, 2, 3}), 0ns);
+  auto const sum = sums.take(packet_of(header(3), {1, 2, 3}), 0ns);
   CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});  // nothing was spoilt
 }
 
@@ -459,12 +461,13 @@ TEST_CASE("aggregator: settings that cannot work are refused with their numbers"
 TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm") {
   auto options = small_options();
   options.workers = 67;  // two words of bitmap
-  options.deadline = 50;
+  options.deadline = 50ns;
   options.width = sum_width::tight;
   aggregator sums(options);
   random_numbers numbers(11);
   std::uint64_t answers = 0, out = 0;
-  for (std::uint64_t now = 0; now < 300'000; ++now) {
+  for (std::uint64_t i = 0; i < 300'000; ++i) {
+    std::chrono::nanoseconds const now(i);
     packet bytes;
     if (numbers.integer(0, 9) == 0) {
       bytes.resize(static_cast<std::size_t>(numbers.integer(0, 80)));
@@ -472,10 +475,10 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
     } else {
       auto h = numbers.integer(0, 3) == 0 ? words_header(numbers.integer(0, 70))
                                           : header(numbers.integer(0, 70));
-      h.round = static_cast<std::uint32_t>(now / 1000 - numbers.integer(0, 3));
+      h.round = static_cast<std::uint32_t>(i / 1000 - numbers.integer(0, 3));
       h.chunk = static_cast<std::uint32_t>(numbers.integer(0, 2));
       bytes =
-          packet_of(h, random_indices(static_cast<std::size_t>(numbers.integer(1, 3) * 3), 4, now));
+          packet_of(h, random_indices(static_cast<std::size_t>(numbers.integer(1, 3) * 3), 4, i));
       for (int damage = numbers.integer(0, 3); damage == 3; damage = numbers.integer(0, 3))
         bytes[numbers.next() % bytes.size()] = static_cast<std::byte>(numbers.next());
       if (numbers.integer(0, 9) == 0) bytes.resize(numbers.next() % (bytes.size() + 1));

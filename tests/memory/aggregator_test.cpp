@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <collective/packets.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +42,7 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
     options.chunks = 3;
     options.word_chunks = 1;
     options.quota = 4;
-    options.deadline = 10;
+    options.deadline = std::chrono::nanoseconds(10);
     options.width = width;
     std::vector<packet> packets;
     for (std::uint32_t round = 0; round < 5; ++round)
@@ -64,12 +65,12 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
     aggregator sums(options);
     CHECK(allocations > before_it);  // the counter counts
     std::uint64_t const before = allocations;
-    std::uint64_t now = 0;
+    std::chrono::nanoseconds now{0};
     for (int again = 0; again < 3; ++again)
       for (auto const& one : packets) {
         sums.take(one, now);
         while (sums.expire(now).to != aggregator_answer::receiver::nobody) continue;
-        now += 3;
+        now += std::chrono::nanoseconds(3);
       }
     CHECK(allocations == before);
     auto const& figures = sums.figures();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -64,7 +65,8 @@ class aggregator {
     words_.make(options_.rounds, options_.word_chunks, std::size_t{options_.chunk_words} * 4,
                 packet_bytes(options_.chunk_words, 32, options_.workers));
     vector_.deadline = options_.deadline;
-    words_.deadline = options_.word_deadline > 0 ? options_.word_deadline : options_.deadline;
+    words_.deadline =
+        options_.word_deadline.count() > 0 ? options_.word_deadline : options_.deadline;
     seen_words_ = (static_cast<std::size_t>(options_.workers) + 63) / 64;
     vector_.seen.resize(vector_.slots.size() * seen_words_);
     words_.seen.resize(words_.slots.size() * seen_words_);
@@ -74,8 +76,9 @@ class aggregator {
   aggregator_figures const& figures() const { return figures_; }
   int sum_bits() const { return sum_bits_; }  ///< of a number in packets of kind sums
 
-  /// Adds a contribution. `now` never falls from call to call.
-  aggregator_answer take(std::span<std::byte const> packet, std::uint64_t now) {
+  /// Adds a contribution.
+  /// @param now  since some moment in the past; never falls from call to call
+  aggregator_answer take(std::span<std::byte const> packet, std::chrono::nanoseconds now) {
     aggregation_packet header;
     packet_fault fault = read(packet, header);
     if (fault != packet_fault::none) return refuse(fault);
@@ -127,21 +130,22 @@ class aggregator {
   }
 
   /// The next sum whose deadline has passed, to be sent to all; call it until it answers nobody.
-  aggregator_answer expire(std::uint64_t now) {
+  aggregator_answer expire(std::chrono::nanoseconds now) {
     for (pool* const mine : {&words_, &vector_})
-      if (mine->deadline > 0 && mine->first_open != none &&
+      if (mine->deadline.count() > 0 && mine->first_open != none &&
           now - mine->slots[mine->first_open].since >= mine->deadline)
         return finish(*mine, mine->first_open, mine == &words_);
     return {};
   }
 
-  /// When `expire` may have something to do next, from `now` on; the largest number if never.
-  std::uint64_t time_left(std::uint64_t now) const {
-    std::uint64_t left = ~std::uint64_t{0};
+  /// When `expire` may have something to do next, from `now` on; the longest time if never.
+  std::chrono::nanoseconds time_left(std::chrono::nanoseconds now) const {
+    auto left = std::chrono::nanoseconds::max();
     for (pool const* const mine : {&words_, &vector_})
-      if (mine->first_open != none && mine->deadline > 0) {
-        std::uint64_t const passed = now - mine->slots[mine->first_open].since;
-        left = std::min(left, passed < mine->deadline ? mine->deadline - passed : 0);
+      if (mine->first_open != none && mine->deadline.count() > 0) {
+        auto const passed = now - mine->slots[mine->first_open].since;
+        left = std::min(
+            left, passed < mine->deadline ? mine->deadline - passed : std::chrono::nanoseconds(0));
       }
     return left;
   }
@@ -156,7 +160,7 @@ class aggregator {
     std::uint16_t flags = 0;
     int members = 0;
     std::uint32_t round = 0, values = 0, stream = 0, unit = 0;
-    std::uint64_t since = 0;                 ///< time of the first contribution
+    std::chrono::nanoseconds since{0};       ///< time of the first contribution
     std::size_t older = none, newer = none;  ///< open slots, in the order of their deadlines
   };
 
@@ -167,7 +171,7 @@ class aggregator {
     std::vector<std::uint64_t> seen;
     std::vector<std::byte> sums, packets;
     std::size_t first_open = none, last_open = none;
-    std::uint64_t deadline = 0;
+    std::chrono::nanoseconds deadline{0};
 
     void make(std::size_t rounds, std::size_t count, std::size_t bytes, std::size_t packet) {
       chunks = count;
@@ -257,7 +261,8 @@ class aggregator {
     return packet_fault::none;
   }
 
-  void begin(pool& mine, std::size_t at, aggregation_packet const& header, std::uint64_t now) {
+  void begin(pool& mine, std::size_t at, aggregation_packet const& header,
+             std::chrono::nanoseconds now) {
     slot& place = mine.slots[at];
     place.state = slot_state::open;
     place.flags = 0;

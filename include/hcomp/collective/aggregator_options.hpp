@@ -3,6 +3,7 @@
 /// What an aggregator is told, and what it tells about itself.
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,12 +31,11 @@ struct aggregator_options {
   std::uint32_t rounds = 2;           ///< under way at the same time
   sum_width width = sum_width::lanes;
   int quota = 0;  ///< contributions after which a sum goes out; 0: those of all workers
-  /// After so long a sum goes out with what has come, in the caller's unit of time, from the first
-  /// contribution on; 0: never.
-  std::uint64_t deadline = 0;
+  /// After so long a sum goes out with what has come, from the first contribution on; 0: never.
+  std::chrono::nanoseconds deadline{0};
   /// The same for words, with which a round begins; 0: as `deadline`. Longer than workers may be
   /// apart after a round in which some waited for what was lost.
-  std::uint64_t word_deadline = 0;
+  std::chrono::nanoseconds word_deadline{0};
   bool answer_late = true;  ///< tell who comes late; otherwise late packets are dropped
 };
 

@@ -19,7 +19,7 @@ namespace hcomp {
 /// that they leave, or until nobody has sent anything for `idle`: a worker that died, or whose last
 /// packet got lost, keeps nobody waiting for ever.
 ///
-/// @param options  as of aggregation_layout::aggregator; `deadline` in nanoseconds
+/// @param options  as of aggregation_layout::aggregator
 /// @throws std::invalid_argument  as aggregator
 /// @throws transport_error        from the link
 template <PacketLink L>
@@ -42,14 +42,9 @@ aggregator_figures serve_aggregation(L& link, aggregator_options const& options,
 
   for (auto last_heard = link.now(); left < workers;) {
     auto const now = link.now();
-    auto const time = static_cast<std::uint64_t>(now.count());
-    for (auto out = sums.expire(time); out.to != receiver::nobody; out = sums.expire(time))
-      send(out);
+    for (auto out = sums.expire(now); out.to != receiver::nobody; out = sums.expire(now)) send(out);
     if (now - last_heard >= idle) break;
-    auto const until_deadline =
-        std::min<std::uint64_t>(sums.time_left(time), static_cast<std::uint64_t>(idle.count()));
-    auto const got =
-        link.receive(room, std::chrono::nanoseconds(static_cast<std::int64_t>(until_deadline)));
+    auto const got = link.receive(room, std::min(sums.time_left(now), idle));
     if (got.from < 0) continue;
     last_heard = link.now();
     std::span<std::byte const> const packet(room.data(), std::min(got.bytes, room.size()));
@@ -62,7 +57,7 @@ aggregator_figures serve_aggregation(L& link, aggregator_options const& options,
         continue;
       }
     }
-    send(sums.take(packet, static_cast<std::uint64_t>(last_heard.count())));
+    send(sums.take(packet, last_heard));
   }
   return sums.figures();
 }
