@@ -64,6 +64,7 @@ class aggregator {
                  packet_bytes(options_.chunk_values, sum_bits_, options_.workers));
     words_.make(options_.rounds, options_.word_chunks, std::size_t{options_.chunk_words} * 4,
                 packet_bytes(options_.chunk_words, 32, options_.workers));
+    words_.has_words = true;
     vector_.deadline = options_.deadline;
     words_.deadline =
         options_.word_deadline.count() > 0 ? options_.word_deadline : options_.deadline;
@@ -125,8 +126,8 @@ class aggregator {
     ++place.members;
     ++figures_.added;
     place.flags = static_cast<std::uint16_t>(place.flags | (header.flags & packet_has_nonfinite));
-    add(mine, at, packet.data() + packet_header_bytes, is_words);
-    return place.members >= options_.quota ? finish(mine, at, is_words) : aggregator_answer{};
+    add(mine, at, packet.data() + packet_header_bytes);
+    return place.members >= options_.quota ? finish(mine, at) : aggregator_answer{};
   }
 
   /// The next sum whose deadline has passed, to be sent to all; call it until it answers nobody.
@@ -134,7 +135,7 @@ class aggregator {
     for (pool* const mine : {&words_, &vector_})
       if (mine->deadline.count() > 0 && mine->first_open != none &&
           now - mine->slots[mine->first_open].since >= mine->deadline)
-        return finish(*mine, mine->first_open, mine == &words_);
+        return finish(*mine, mine->first_open);
     return {};
   }
 
@@ -166,6 +167,7 @@ class aggregator {
 
   /// The slots of one kind of numbers.
   struct pool {
+    bool has_words = false;  ///< else table values
     std::size_t chunks = 0, sum_bytes = 0, packet_bytes = 0;
     std::vector<slot> slots;
     std::vector<std::uint64_t> seen;
@@ -277,10 +279,10 @@ class aggregator {
     mine.open(at);
   }
 
-  void add(pool& mine, std::size_t at, std::byte const* payload, bool is_words) {
+  void add(pool& mine, std::size_t at, std::byte const* payload) {
     std::byte* const sum = mine.sum(at);
     std::size_t const count = mine.slots[at].values;
-    if (is_words) {
+    if (mine.has_words) {
       for (std::size_t i = 0; i < count; ++i)
         store(sum, i, std::max(load<std::uint32_t>(sum, i), load<std::uint32_t>(payload, i)));
     } else if (lane_bytes_ == 2) {
@@ -306,16 +308,16 @@ class aggregator {
   }
 
   /// The slot's sum goes out to all.
-  aggregator_answer finish(pool& mine, std::size_t at, bool is_words) {
+  aggregator_answer finish(pool& mine, std::size_t at) {
     slot& place = mine.slots[at];
     place.state = slot_state::out;
     mine.close(at);
     ++(place.members == options_.workers ? figures_.whole : figures_.partial);
 
     aggregation_packet header;
-    header.kind = is_words ? packet_kind::maxima : packet_kind::sums;
-    header.bits = static_cast<std::uint8_t>(is_words ? 32 : sum_bits_);
-    header.largest_level = is_words ? std::uint16_t{0} : largest_level_;
+    header.kind = mine.has_words ? packet_kind::maxima : packet_kind::sums;
+    header.bits = static_cast<std::uint8_t>(mine.has_words ? 32 : sum_bits_);
+    header.largest_level = mine.has_words ? std::uint16_t{0} : largest_level_;
     header.flags = place.flags;
     header.round = place.round;
     header.chunk = static_cast<std::uint32_t>(at % mine.chunks);
@@ -330,15 +332,15 @@ class aggregator {
     std::byte const* const sum = mine.sum(at);
     store(packet, 0, header);
     std::size_t const count = place.values;
-    if (is_words || sum_bits_ == 8 * lane_bytes_)
-      std::memcpy(payload, sum, count * (is_words ? 4u : static_cast<unsigned>(lane_bytes_)));
+    if (mine.has_words || sum_bits_ == 8 * lane_bytes_)
+      std::memcpy(payload, sum, count * (mine.has_words ? 4u : static_cast<unsigned>(lane_bytes_)));
     else if (lane_bytes_ == 1)
       pack_numbers(payload, count, sum_bits_,
                    [&](std::size_t i) { return std::to_integer<unsigned>(sum[i]); });
     else
       pack_numbers(payload, count, sum_bits_,
                    [&](std::size_t i) { return load<std::uint16_t>(sum, i); });
-    std::size_t const bytes = packet_size(place, is_words);
+    std::size_t const bytes = packet_size(mine, place);
     std::size_t const members = (static_cast<std::size_t>(options_.workers) + 7) / 8;
     std::memcpy(packet + bytes - members, mine.seen.data() + at * seen_words_, members);
     return {aggregator_answer::receiver::all, -1, {packet, bytes}, packet_fault::none};
@@ -353,11 +355,11 @@ class aggregator {
     store(mine.packet(at), 0, header);
     return {aggregator_answer::receiver::one,
             rank,
-            {mine.packet(at), packet_size(place, &mine == &words_)},
+            {mine.packet(at), packet_size(mine, place)},
             packet_fault::none};
   }
-  std::size_t packet_size(slot const& place, bool is_words) const {
-    return packet_bytes(place.values, is_words ? 32 : sum_bits_, options_.workers);
+  std::size_t packet_size(pool const& mine, slot const& place) const {
+    return packet_bytes(place.values, mine.has_words ? 32 : sum_bits_, options_.workers);
   }
 
   aggregator_options options_;
