@@ -847,7 +847,7 @@ TEST_CASE("sparse plan: shards of another call, sender or length are refused on 
 TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
   using message = detail::shard_message<std::uint32_t>;
   detail::sparse::lane_numbers<std::uint32_t> const numbers(130, 2, 1);
-  block_origin const from{.stream = 5, .rank = 1, .index = 0};
+  block_origin from{.stream = 5, .rank = 1, .index = 0};
   std::vector<std::uint64_t> words(5);
   std::vector<std::byte> good;
   message::content content;
@@ -855,7 +855,7 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
                          std::size_t values) {
     good.resize(message::most_bytes(values));
     std::vector<float> const ones(marked, 1.0f);
-    good.resize(message::write_packed(numbers, marks, ones, values, from, false, good.data()));
+    good.resize(message::write_packed(numbers, marks, ones, values, from, good.data()));
   };
   auto const fault_of = [&](std::vector<std::byte> const& bytes, std::size_t values) {
     content = message::read(bytes, values, from, words.data());
@@ -921,11 +921,17 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
 
   std::vector<std::byte> dense(message::dense_bytes(70));
   std::vector<float> const all(70, 1.0f);
-  CHECK(message::write_dense(numbers, all, from, true, dense.data()) == dense.size());
+  from.checksum = true;
+  CHECK(message::write_dense(numbers, all, from, dense.data()) == dense.size());
   CHECK(fault_of(dense, 70) == block_fault::none);
   CHECK(words[0] == ~std::uint64_t{0});
   CHECK(words[1] == 63);
   dense.back() ^= std::byte{1};
+  CHECK(fault_of(dense, 70) == block_fault::checksum);
+  // nor does a message do without its checksum
+  auto header = load<block_header>(dense.data());
+  header.flags &= static_cast<std::uint8_t>(~block_has_checksum);
+  store(dense.data(), 0, header);
   CHECK(fault_of(dense, 70) == block_fault::checksum);
 }
 

@@ -51,12 +51,12 @@ template <class C, class E> struct pipeline {
   void give(bool checksum) {
     auto const* const first = reinterpret_cast<float const*>(x.data());
     auto const* const second = reinterpret_cast<float const*>(y.data());
-    executor.for_each_block(
-        layout.blocks(),
-        encode_blocks<C, float const*>{codec, layout, first, a.data(), {77, 0, 1, 0}, checksum});
-    executor.for_each_block(
-        layout.blocks(),
-        encode_blocks<C, float const*>{codec, layout, second, b.data(), {77, 1, 2, 0}, checksum});
+    executor.for_each_block(layout.blocks(),
+                            encode_blocks<C, float const*>{
+                                codec, layout, first, a.data(), {77, 0, 1, 0, nullptr, checksum}});
+    executor.for_each_block(layout.blocks(),
+                            encode_blocks<C, float const*>{
+                                codec, layout, second, b.data(), {77, 1, 2, 0, nullptr, checksum}});
     executor.for_each_block(layout.blocks(), merge_blocks<C>{codec, a.data(), b.data()});
     executor.for_each_block(layout.blocks(), decode_blocks<C>{codec, layout, 0, a.data(),
                                                               reinterpret_cast<float*>(sum.data()),

@@ -24,9 +24,9 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
   auto const layout = hcomp::layout_of(codec, n);
   code acc(hcomp::code_bytes(codec, n)), in(acc.size());
   run(layout.blocks(), hcomp::encode_blocks<C, T const*>{
-                           codec, layout, x.data(), acc.data(), {.stream = 1, .rank = 0}, true});
+                           codec, layout, x.data(), acc.data(), {.stream = 1, .rank = 0, .checksum = true}});
   run(layout.blocks(), hcomp::encode_blocks<C, T const*>{
-                           codec, layout, y.data(), in.data(), {.stream = 1, .rank = 1}, true});
+                           codec, layout, y.data(), in.data(), {.stream = 1, .rank = 1, .checksum = true}});
   code all = acc;
   run(layout.blocks(), hcomp::merge_blocks<C>{codec, acc.data(), in.data()});
   all.insert(all.end(), acc.begin(), acc.end());

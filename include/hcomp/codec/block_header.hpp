@@ -30,7 +30,7 @@ enum class block_fault : std::uint8_t {
   stream,    ///< another seed, step or tensor
   ranks,     ///< both hold the same rank
   weight,    ///< more summands than the block has room for
-  checksum,  ///< bytes changed on the way
+  checksum,  ///< bytes changed on the way, or one of two blocks has none
   scale,     ///< in units of different size
 };
 
@@ -61,6 +61,7 @@ struct block_origin {
   std::uint32_t index = 0;   ///< place of the block in the vector
   /// What all ranks agreed on about this block, for codecs that are Calibrated.
   std::uint32_t const* statistics = nullptr;
+  bool checksum = false;  ///< the block will be sealed, and must not be read without its checksum
 };
 
 /// The header of a block just encoded by one rank.
@@ -69,7 +70,8 @@ HCOMP_HD inline block_header make_header(std::uint8_t codec, int values, bool no
   block_header header;
   header.codec = codec;
   header.values = static_cast<std::uint16_t>(values);
-  header.flags = nonfinite ? block_has_nonfinite : 0;
+  header.flags = static_cast<std::uint8_t>((nonfinite ? block_has_nonfinite : 0) |
+                                           (origin.checksum ? block_has_checksum : 0));
   header.weight = origin.weight;
   header.lowest_rank = origin.rank;
   header.index = origin.index;
@@ -87,6 +89,7 @@ HCOMP_HD inline block_fault mismatch(block_header const& a, block_header const& 
   if (a.values != b.values) return block_fault::length;
   if (a.index != b.index) return block_fault::place;
   if (a.stream != b.stream) return block_fault::stream;
+  if ((a.flags ^ b.flags) & block_has_checksum) return block_fault::checksum;
   return block_fault::none;
 }
 

@@ -96,9 +96,8 @@ template <Compressor C, Executor E> class encoded_vector {
       statistics_.send(*executor_, words());
       origin.statistics = statistics_.for_work();
     }
-    executor_->for_each_block(layout_.blocks(),
-                              encode_blocks<C, value_type const*>{codec_, layout_, x.data(), data(),
-                                                                  origin, options.checksum});
+    executor_->for_each_block(layout_.blocks(), encode_blocks<C, value_type const*>{
+                                                    codec_, layout_, x.data(), data(), origin});
   }
 
   /// Decodes the code into `x`, for work that is given to the executor afterwards. Waits for what

@@ -63,11 +63,10 @@ template <Compressor C, class View> struct encode_with_feedback {
   View view;
   std::byte* code;
   block_origin origin;
-  bool checksum = false;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    encode_blocks<C, decltype(view.source())> const work{codec, layout, view.source(),
-                                                         code,  origin, checksum};
+    encode_blocks<C, decltype(view.source())> const work{codec, layout, view.source(), code,
+                                                         origin};
     work.encode(group, b, [&](int first, int count, auto const& decode) {
       view.encoded(group, b * layout.block_values + static_cast<std::size_t>(first), count, decode);
     });

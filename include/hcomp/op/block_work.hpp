@@ -126,7 +126,6 @@ template <Compressor C, class Source> struct encode_blocks {
   Source x;             ///< a pointer to the first value of the vector, or `compensated`
   std::byte* code;      ///< layout.bytes() bytes
   block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
-  bool checksum = false;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     encode(group, b, [](int, int, auto const&) {});
@@ -155,7 +154,7 @@ template <Compressor C, class Source> struct encode_blocks {
       codec.encode_block(group, values, n, block, place);
       after(0, n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
     }
-    if (checksum) detail::seal(group, block, codec.block_bytes(n));
+    if (origin.checksum) detail::seal(group, block, codec.block_bytes(n));
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };

@@ -76,8 +76,12 @@ block_origin origin_of(C const& codec, code_layout const& layout, encode_options
     throw std::invalid_argument(
         error_text({"encode: codec '", C::name, "' has ", words, " words of statistics for ",
                     layout.values, " values, ", options.statistics.size(), " were given"}));
-  return {stream_of(options.key), static_cast<std::uint32_t>(options.rank), options.weight, 0,
-          options.statistics.empty() ? nullptr : options.statistics.data()};
+  return {stream_of(options.key),
+          static_cast<std::uint32_t>(options.rank),
+          options.weight,
+          0,
+          options.statistics.empty() ? nullptr : options.statistics.data(),
+          options.checksum};
 }
 
 }  // namespace detail
@@ -93,8 +97,7 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
   detail::require_code("encode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
   encode_blocks<C, typename C::value_type const*> const work{
-      codec,           layout, x.data(), code.data(), detail::origin_of(codec, layout, options),
-      options.checksum};
+      codec, layout, x.data(), code.data(), detail::origin_of(codec, layout, options)};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
   std::fill(code.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), code.end(), std::byte{0});
 }

@@ -164,8 +164,7 @@ class block_engine final : public sum_engine<value_work> {
     stopwatch watch;
     it.values.encode(range, code(),
                      {session_.stream(), static_cast<std::uint32_t>(transport().rank()),
-                      it.options.weight, 0, statistics},
-                     options().checksum);
+                      it.options.weight, 0, statistics, options().checksum});
     ready_to_move();
     watch.add_to(it.figures.seconds_encode);
   }
@@ -225,7 +224,9 @@ class block_engine final : public sum_engine<value_work> {
       return {engine.is_narrow_ ? engine.received_narrow(h, segment) : engine.received(h, segment),
               engine.layout_.bytes(segment)};
     }
-    void expect(std::size_t, block_range segment) override { engine.encode_what_is_not(segment, it); }
+    void expect(std::size_t, block_range segment) override {
+      engine.encode_what_is_not(segment, it);
+    }
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       hop const& now = engine.schedule_.reduce[h];
       engine.require_length(now, h, segment, bytes);
@@ -328,7 +329,7 @@ class block_engine final : public sum_engine<value_work> {
   }
   code_findings check(block_range range, std::uint64_t weight, report& figures) {
     stopwatch watch;
-    auto const found = work_->inspect(range, code(), session_.stream(), weight);
+    auto const found = work_->inspect(range, code(), session_.stream(), weight, options().checksum);
     watch.add_to(figures.seconds_decode);
     return found;
   }

@@ -72,9 +72,10 @@ class code_work {
   virtual void widen(block_range blocks, std::span<std::byte const> message, std::byte* to) = 0;
   /// What finished blocks say about themselves.
   /// @param code    of the whole vector
-  /// @param weight  that all blocks must have; 0 if it is not known
+  /// @param weight    that all blocks must have; 0 if it is not known
+  /// @param checksum  that all blocks must have one, or must not
   virtual code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t stream,
-                                std::uint64_t weight) = 0;
+                                std::uint64_t weight, bool checksum) = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;
 };
@@ -87,8 +88,7 @@ class value_work {
   virtual void measure(std::uint32_t* words) = 0;
   /// @param code    of the whole vector
   /// @param origin  its index is set per block; its statistics are those of all blocks
-  virtual void encode(block_range blocks, std::byte* code, block_origin const& origin,
-                      bool checksum) = 0;
+  virtual void encode(block_range blocks, std::byte* code, block_origin const& origin) = 0;
   /// @param code        of the whole vector
   /// @param spread_nan  NaN for all values of a block in which some rank had NaN or infinity
   virtual void decode(block_range blocks, std::byte const* code, reduction result,

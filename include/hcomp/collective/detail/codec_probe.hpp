@@ -111,7 +111,7 @@ struct codec_probe {
                             ? reinterpret_cast<std::uint32_t*>(statistics.data())
                             : nullptr;
     auto const encode = [&](any_buffer const& to, std::uint32_t rank, std::uint32_t weight) {
-      x.encode(all, to.data(), {0, rank, weight, 0, words}, false);
+      x.encode(all, to.data(), {0, rank, weight, 0, words});
       work.synchronize();
     };
     cost.call = call;
@@ -204,7 +204,8 @@ struct codec_probe {
     cost.block_bytes = std::max<std::size_t>(1, (longest * 1024 + values - 1) / values);
     cost.block_unit = made_for.layout.block_values;
     cost.algorithms = algorithms;
-    cost.algorithms.remove(algorithm_kind::aggregator);  // it answers uncompressed, see stream_engine
+    cost.algorithms.remove(
+        algorithm_kind::aggregator);  // it answers uncompressed, see stream_engine
     return cost;
   }
 };

@@ -42,8 +42,8 @@ template <Executor E> class executor_work : public code_work {
     executor_->for_each_block(blocks.count, copy_blocks{layout_, blocks.first, to, from});
   }
   code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t stream,
-                        std::uint64_t weight) final {
-    return inspect_(*executor_, tag_, layout_, blocks, code, stream, weight);
+                        std::uint64_t weight, bool checksum) final {
+    return inspect_(*executor_, tag_, layout_, blocks, code, stream, weight, checksum);
   }
   void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
     executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
@@ -133,13 +133,11 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
                                            codec(), layout(), source, words});
     }
   }
-  void encode(block_range blocks, std::byte* code, block_origin const& origin,
-              bool checksum) override {
+  void encode(block_range blocks, std::byte* code, block_origin const& origin) override {
     auto const view = feedback_->view(x_);
     using work = encode_with_feedback<C, std::remove_const_t<decltype(view)>>;
     work_->executor().for_each_block(
-        blocks.count,
-        shifted<work>{{codec(), layout(), view, code, origin, checksum}, blocks.first});
+        blocks.count, shifted<work>{{codec(), layout(), view, code, origin}, blocks.first});
   }
   void decode(block_range blocks, std::byte const* code, reduction result,
               bool spread_nan) override {

@@ -34,7 +34,6 @@ namespace hcomp::detail {
 /// bits per value, and a lane and 2 bits per value of the shard.
 template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : public codec_shards<C> {
   using base = codec_shards<C>;
-  using base::has_checksum;
   using base::lanes_are_floats;
   using base::layout;
   using base::numbers;
@@ -286,7 +285,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
   }
   template <class Message> std::size_t finish(unfinished const& one, std::byte* message) {
     executor_->wait(one.copied);
-    return Message::close(one.bytes, has_checksum(), message);
+    return Message::close(one.bytes, message);
   }
 
   nonfinite_words nonfinite_in(float const* x) {

@@ -166,7 +166,6 @@ struct close_owner_message {
   owner_message place;
   std::byte* messages;
   block_header header;
-  bool checksum;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     std::uint64_t nonfinite = 0;
@@ -180,7 +179,7 @@ struct close_owner_message {
       store_aligned(messages + place.begin, 0, whole);
     }
     group.sync();
-    if (checksum) seal(group, messages + place.begin, place.bytes);
+    if (header.flags & block_has_checksum) seal(group, messages + place.begin, place.bytes);
   }
 };
 

@@ -125,7 +125,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
     return make_header(wire_tags::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
                        {session_.stream(), static_cast<std::uint32_t>(r), weights_[r],
-                        static_cast<std::uint32_t>(group)});
+                        static_cast<std::uint32_t>(group), nullptr, options().checksum});
   }
   template <class Work> void for_each_block(block_range blocks, Work const& work) {
     executor_->for_each_block(blocks.count, shifted<Work>{work, blocks.first});
@@ -153,7 +153,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     stopwatch watch;
     block_range const blocks = blocks_of(group);
     values.encode(blocks, code_.data(),
-                  {session_.stream(), static_cast<std::uint32_t>(rank()), call.weight, 0}, false);
+                  {session_.stream(), static_cast<std::uint32_t>(rank()), call.weight, 0});
     for_each_block(blocks,
                    pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.for_work()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
@@ -164,9 +164,8 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
                    write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.for_work(),
                                     starts_.for_work(), messages_.data()});
     executor_->for_each_block(
-        1,
-        close_owner_message{layout_, blocks, code_.data(), place(group, rank()), messages_.data(),
-                            header_of(group, rank(), false), options().checksum});
+        1, close_owner_message{layout_, blocks, code_.data(), place(group, rank()),
+                               messages_.data(), header_of(group, rank(), false)});
     if (!transport().waits_for_work()) executor_->synchronize();
     watch.add_to(figures.seconds_encode);
   }

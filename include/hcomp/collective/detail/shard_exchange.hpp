@@ -85,10 +85,9 @@ class shard_exchange {
       stopwatch watch;
       auto const from = origin(stream, rank(), rank());
       auto* const out = mine().sums.data();
-      std::size_t const bytes =
-          damage_ == block_fault::none
-              ? work_->write_sums(from, out)
-              : sum_message::write_damage(damage_, mine().count, from, options_.checksum, out);
+      std::size_t const bytes = damage_ == block_fault::none
+                                    ? work_->write_sums(from, out)
+                                    : sum_message::write_damage(damage_, mine().count, from, out);
       watch.add_to(figures.seconds_encode);
       send_to_others(bytes, figures);
     }
@@ -180,8 +179,10 @@ class shard_exchange {
       if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
     }
   }
-  static block_origin origin(std::uint64_t stream, int sender, int owner) {
-    return {stream, static_cast<std::uint32_t>(sender), 1, static_cast<std::uint32_t>(owner)};
+  block_origin origin(std::uint64_t stream, int sender, int owner) const {
+    return {stream,  static_cast<std::uint32_t>(sender),
+            1,       static_cast<std::uint32_t>(owner),
+            nullptr, options_.checksum};
   }
 
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -72,8 +72,8 @@ template <class Lane> class shard_message {
     return block_header_bytes;
   }
   /// When all its bytes are written; returns their number.
-  static std::size_t close(std::size_t bytes, bool checksum, std::byte* out) {
-    if (checksum) seal(serial_group{}, out, bytes);
+  static std::size_t close(std::size_t bytes, std::byte* out) {
+    if (load<block_header>(out).flags & block_has_checksum) seal(serial_group{}, out, bytes);
     return bytes;
   }
 
@@ -82,25 +82,24 @@ template <class Lane> class shard_message {
   static std::size_t write_packed(sparse::lane_numbers<Lane> const& numbers,
                                   std::span<std::uint64_t const> marks,
                                   std::span<float const> marked, std::size_t values,
-                                  block_origin const& origin, bool checksum, std::byte* out) {
+                                  block_origin const& origin, std::byte* out) {
     std::size_t const at = begin_packed(marks, marked.size(), values, origin, out);
-    return finish(numbers, marked, at, checksum, out);
+    return finish(numbers, marked, at, out);
   }
   static std::size_t write_dense(sparse::lane_numbers<Lane> const& numbers,
                                  std::span<float const> values, block_origin const& origin,
-                                 bool checksum, std::byte* out,
-                                 std::uint8_t tag = wire_tags::dense) {
-    return finish(numbers, values, begin_dense(values.size(), origin, out, tag), checksum, out);
+                                 std::byte* out, std::uint8_t tag = wire_tags::dense) {
+    return finish(numbers, values, begin_dense(values.size(), origin, out, tag), out);
   }
 
   /// Says that there is nothing to send, and why.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
-                                  bool checksum, std::byte* out) {
+                                  std::byte* out) {
     auto header = header_of(wire_tags::dense, values, origin);
     header.flags |= block_is_damaged;
     header.fault = why;
     store(out, 0, header);
-    return finish({}, {}, block_header_bytes, checksum, out);
+    return finish({}, {}, block_header_bytes, out);
   }
 
   /// What came.
@@ -169,15 +168,14 @@ template <class Lane> class shard_message {
 
   /// Puts the lanes behind `bytes` bytes; returns how many it is then.
   static std::size_t finish(sparse::lane_numbers<Lane> const& numbers,
-                            std::span<float const> values, std::size_t bytes, bool checksum,
-                            std::byte* out) {
+                            std::span<float const> values, std::size_t bytes, std::byte* out) {
     if constexpr (std::is_same_v<Lane, float>) {  // lanes are the values
       if (!values.empty()) std::memcpy(out + bytes, values.data(), values.size_bytes());
     } else {
       for (std::size_t i = 0; i < values.size(); ++i)
         store(out + bytes, i, numbers.lane(values[i]));
     }
-    return close(bytes + values.size() * sizeof(Lane), checksum, out);
+    return close(bytes + values.size() * sizeof(Lane), out);
   }
 };
 

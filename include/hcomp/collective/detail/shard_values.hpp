@@ -54,10 +54,7 @@ template <SkipsZeros C> class codec_shards : public shard_work {
   static constexpr bool lanes_are_floats = std::is_same_v<lane_type, float>;
 
   codec_shards(C const& codec, shard_layout const& layout, plan_options const& options)
-      : layout_(layout),
-        ways_(codec.ways),
-        nonfinite_(options.nonfinite),
-        checksum_(options.checksum) {}
+      : layout_(layout), ways_(codec.ways), nonfinite_(options.nonfinite) {}
 
   std::size_t most_bytes_of_part(std::size_t values) const final {
     return part_message::most_bytes(values);
@@ -73,7 +70,6 @@ template <SkipsZeros C> class codec_shards : public shard_work {
  protected:
   shard_layout const& layout() const { return layout_; }
   sparse_ways const& ways() const { return ways_; }
-  bool has_checksum() const { return checksum_; }
   /// What lanes are in this call.
   sparse::lane_numbers<lane_type> const& numbers() const { return numbers_; }
 
@@ -81,14 +77,12 @@ template <SkipsZeros C> class codec_shards : public shard_work {
   shard_layout layout_;
   sparse_ways ways_;
   nonfinite_policy nonfinite_;
-  bool checksum_;
   sparse::lane_numbers<lane_type> numbers_;
 };
 
 /// On hosts.
 template <SkipsZeros C, Executor E> class shard_values final : public codec_shards<C> {
   using base = codec_shards<C>;
-  using base::has_checksum;
   using base::lanes_are_floats;
   using base::layout;
   using base::numbers;
@@ -135,10 +129,8 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
     if constexpr (lanes_are_floats) mark_shard(owner, x);
     auto const values = own_[owner].values();
     if (sends_all<part_message>(ways(), s.count, values.size()))
-      return part_message::write_dense(numbers(), x.subspan(s.first, s.count), origin,
-                                       has_checksum(), out);
-    return part_message::write_packed(numbers(), own_[owner].marks(), values, s.count, origin,
-                                      has_checksum(), out);
+      return part_message::write_dense(numbers(), x.subspan(s.first, s.count), origin, out);
+    return part_message::write_packed(numbers(), own_[owner].marks(), values, s.count, origin, out);
   }
   void end_parts(std::span<float const> x) override {
     if constexpr (lanes_are_floats) mark_shard(layout().rank, x);
@@ -181,13 +173,12 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
     if (sends_all<sum_message>(ways(), count, sums.size())) {
       values_to_send_.assign(count, 0.0f);
       packed_.for_each([&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
-      return sum_message::write_dense({}, values_to_send_, origin, has_checksum(), out);
+      return sum_message::write_dense({}, values_to_send_, origin, out);
     }
     values_to_send_.resize(sums.size());
     std::transform(sums.begin(), sums.end(), values_to_send_.begin(),
                    [&](Lane sum) { return numbers.value(sum); });
-    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, origin,
-                                     has_checksum(), out);
+    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, origin, out);
   }
   typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
                                           block_origin const& origin) override {
@@ -214,7 +205,7 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
   std::size_t write_values(std::span<float const> x, block_origin const& origin,
                            std::byte* out) override {
     auto const s = layout().mine();
-    return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, has_checksum(), out,
+    return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, out,
                                     wire_tags::values);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {

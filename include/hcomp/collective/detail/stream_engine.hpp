@@ -69,7 +69,8 @@ class stream_engine final : public sum_engine<stream_values> {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
   }
 
-  report all_reduce(call_arguments const& given, stream_values& values, call_options const& call) override {
+  report all_reduce(call_arguments const& given, stream_values& values,
+                    call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, given, call);
     one_call const it{values, figures};
     start(it);
@@ -92,7 +93,8 @@ class stream_engine final : public sum_engine<stream_values> {
     return session_.done(figures);
   }
 
-  report all_gather(call_arguments const& given, stream_values& values, call_options const& call) override {
+  report all_gather(call_arguments const& given, stream_values& values,
+                    call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
     one_call const it{values, figures};
     start(it);
@@ -243,9 +245,10 @@ class stream_engine final : public sum_engine<stream_values> {
 
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(plain ? wire_tags::uncompressed : session_.codec().tag,
-                       static_cast<int>(segments_[s].values.count & 0xffff), false,
-                       {session_.stream(), 0, weight, static_cast<std::uint32_t>(s)});
+    return make_header(
+        plain ? wire_tags::uncompressed : session_.codec().tag,
+        static_cast<int>(segments_[s].values.count & 0xffff), false,
+        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
   block_fault fault_of(std::span<std::byte const> message, block_header const& expected) const {
     if (message.size() < block_header_bytes) return block_fault::length;
@@ -253,7 +256,6 @@ class stream_engine final : public sum_engine<stream_values> {
     if (auto const fault = mismatch(header, expected); fault != block_fault::none) return fault;
     if (header.lowest_rank != expected.lowest_rank) return block_fault::ranks;
     if (header.weight != expected.weight) return block_fault::weight;
-    if (options().checksum && !(header.flags & block_has_checksum)) return block_fault::checksum;
     if (!is_intact(serial_group{}, message.data(), message.size())) return block_fault::checksum;
     if (!(header.flags & block_is_damaged)) return block_fault::none;
     return header.fault != block_fault::none ? header.fault : block_fault::format;
@@ -275,7 +277,7 @@ class stream_engine final : public sum_engine<stream_values> {
     if (one.fault == block_fault::none) bytes = write(out.subspan(block_header_bytes));
     auto header = header_of(s, plain, one.weight);
     if (one.fault != block_fault::none) {
-      header.flags = block_is_damaged;
+      header.flags |= block_is_damaged;
       header.fault = one.fault;
     }
     one.bytes = block_header_bytes + bytes;
