@@ -27,7 +27,7 @@ struct fixed_point {
   void encode_block(Group group, Source const& x, int n, std::byte* block,
                     hcomp::block_origin const& origin) const {
     bool nonfinite = false;
-    for (int i = group.lane(); i < n; i += Group::lanes) {
+    for (int i = group.worker(); i < n; i += Group::workers) {
       float const scaled = static_cast<float>(x[i]) / step;
       bool const fits = std::abs(scaled) < 32768;  // false for NaN, too
       nonfinite |= !fits;
@@ -37,7 +37,7 @@ struct fixed_point {
                         : 0);
     }
     nonfinite = group.any(nonfinite);
-    if (group.lane() == 0) hcomp::store(block, 0, hcomp::make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) hcomp::store(block, 0, hcomp::make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -45,7 +45,7 @@ struct fixed_point {
     hcomp::merge_checked<fixed_point>(
         group, acc, in, max_summands(), [&](auto const& header, auto const&) {
           std::byte* const sums = acc + hcomp::block_header_bytes;
-          for (int i = group.lane(); i < header.values; i += Group::lanes) {
+          for (int i = group.worker(); i < header.values; i += Group::workers) {
             auto const at = static_cast<std::size_t>(i);
             hcomp::store(sums, at,
                          hcomp::load<std::int32_t>(sums, at) +
@@ -57,7 +57,7 @@ struct fixed_point {
   template <class Group, class Out>
   void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduction r) const {
     float const whole = static_cast<float>(hcomp::load<hcomp::block_header>(block).weight);
-    for (int i = group.lane(); i < n; i += Group::lanes) {
+    for (int i = group.worker(); i < n; i += Group::workers) {
       auto const sum = step * static_cast<float>(hcomp::load<std::int32_t>(
                                   block + hcomp::block_header_bytes, static_cast<std::size_t>(i)));
       x[i] = static_cast<Out>(r == hcomp::reduction::mean ? sum / whole : sum);

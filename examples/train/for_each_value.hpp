@@ -20,7 +20,7 @@ template <class F> struct each_value {
     F const each = f;  // a copy that no store of floats can be to
     std::size_t const first = block * per_block;
     std::size_t const end = values - first < per_block ? values : first + per_block;
-    for (auto i = first + static_cast<std::size_t>(group.lane()); i < end; i += Group::lanes)
+    for (auto i = first + static_cast<std::size_t>(group.worker()); i < end; i += Group::workers)
       each(i);
   }
 };

@@ -29,9 +29,9 @@ struct gather_images {
     float const mean = from.mean, deviation = from.deviation;
     auto const* const pixels = from.pixels + numbers[i] * static_cast<std::size_t>(features);
     float* const column = inputs.values + i * static_cast<std::size_t>(inputs.stride);
-    for (int f = group.lane(); f < features; f += Group::lanes)
+    for (int f = group.worker(); f < features; f += Group::workers)
       column[f] = (static_cast<float>(pixels[f]) - mean) / deviation;
-    if (group.lane() == 0) column[features] = 1;
+    if (group.worker() == 0) column[features] = 1;
   }
 };
 
@@ -42,9 +42,9 @@ struct rectify {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     int const rows = outputs.rows;
     float* const column = outputs.values + i * static_cast<std::size_t>(outputs.stride);
-    for (int r = group.lane(); r < rows; r += Group::lanes)
+    for (int r = group.worker(); r < rows; r += Group::workers)
       column[r] = column[r] > 0 ? column[r] : 0;
-    if (group.lane() == 0) column[rows] = 1;
+    if (group.worker() == 0) column[rows] = 1;
   }
 };
 
@@ -57,7 +57,7 @@ struct rectify_gradient {
     int const rows = delta.rows;
     float const* const output = outputs.values + i * static_cast<std::size_t>(outputs.stride);
     float* const column = delta.values + i * static_cast<std::size_t>(delta.stride);
-    for (int r = group.lane(); r < rows; r += Group::lanes)
+    for (int r = group.worker(); r < rows; r += Group::workers)
       column[r] = output[r] > 0 ? column[r] : 0;
   }
 };
@@ -78,7 +78,7 @@ struct cross_entropy {
   image_score* scores;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    for (int i = group.lane(); i < outputs.columns; i += Group::lanes) {
+    for (int i = group.worker(); i < outputs.columns; i += Group::workers) {
       auto const column = static_cast<std::size_t>(i);
       float const* const x = outputs.values + column * static_cast<std::size_t>(outputs.stride);
       float* const d = delta.values + column * static_cast<std::size_t>(delta.stride);

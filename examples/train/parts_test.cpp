@@ -46,21 +46,21 @@ std::vector<std::uint32_t> first_numbers(std::uint32_t images) {
   return numbers;
 }
 
-/// One of three lanes that do a block together.
+/// One of three workers that do a block together.
 struct one_of_three {
-  static constexpr int lanes = 3;
+  static constexpr int workers = 3;
   int number;
-  int lane() const { return number; }
+  int worker() const { return number; }
 };
 
 template <class F> struct by_three_lanes {
   F f;
   template <class Group> void operator()(Group, std::size_t i) const {
-    for (int lane = one_of_three::lanes; lane-- > 0;) f(one_of_three{lane}, i);
+    for (int worker = one_of_three::workers; worker-- > 0;) f(one_of_three{worker}, i);
   }
 };
 
-/// What a GPU is to a model, without one: several lanes, and memory that the host cannot touch.
+/// What a GPU is to a model, without one: several workers, and memory that the host cannot touch.
 class stand_in_device : public hcomp::testing::guarded_executor {
  public:
   template <class F> void for_each_block(std::size_t blocks, F const& f) {

@@ -14,7 +14,7 @@ TEST_CASE("every codec: SIMD gives the bytes of the serial reference") {
   });
 }
 
-TEST_CASE("every codec: several lanes at once give the bytes of one") {
+TEST_CASE("every codec: several workers at once give the bytes of one") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     laws::groups<C>({0, 1, 64, 65, 200, 1000}, true);

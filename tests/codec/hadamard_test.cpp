@@ -8,7 +8,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 using hcomp::simd_level;
@@ -84,13 +84,13 @@ TEST_CASE("hadamard: every level gives the bits of the plain loop") {
   }
 }
 
-TEST_CASE("hadamard: three lanes give the bits of one") {
+TEST_CASE("hadamard: three workers give the bits of one") {
   for (std::size_t const size :
        {std::size_t{1}, std::size_t{2}, std::size_t{64}, std::size_t{512}}) {
     CAPTURE(size);
     auto x = data::uniform<float>(size, -8, 8, {.seed = size});
     auto const expected = transformed(x);
-    lanes::run<3>(
+    workers::run<3>(
         [&](auto group) { hcomp::detail::thc::hadamard(group, x.data(), static_cast<int>(size)); });
     REQUIRE(same_bits(x.data(), expected.data(), size));
   }
@@ -106,7 +106,8 @@ TEST_CASE("hadamard: several stages in registers give the bits of the plain loop
       auto y = x;  // the stages before, in every run of `stride` values by itself
       for (std::size_t i = 0; i < size; i += static_cast<std::size_t>(stride))
         hcomp::detail::thc::hadamard(hcomp::serial_group{}, y.data() + i, stride);
-      hcomp::detail::thc::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size), stride);
+      hcomp::detail::thc::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size),
+                                        stride);
       REQUIRE(same_bits(y.data(), expected.data(), size));
     }
   }

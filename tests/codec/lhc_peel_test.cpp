@@ -17,7 +17,7 @@
 #include <hcomp/core/hash.hpp>
 #include <numeric>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -422,7 +422,7 @@ TEST_CASE("lhc peeling: as many are left after every round as by the book") {
       }
 }
 
-TEST_CASE("lhc peeling: any number of lanes claims the same values from the same cells") {
+TEST_CASE("lhc peeling: any number of workers claims the same values from the same cells") {
   for (double const per_value : {1.1, 1.3}) {
     auto const words = random_marks(40'000, 0.05, 5);
     auto const layout = cells_for(words, per_value, 9);
@@ -432,10 +432,10 @@ TEST_CASE("lhc peeling: any number of lanes claims the same values from the same
       peeling some = one;
       std::fill(some.claims.begin(), some.claims.end(), value_claim{});
       std::fill(some.rounds.begin(), some.rounds.end(), 0);
-      lanes::run<count>([&](auto group) {
+      workers::run<count>([&](auto group) {
         begin_peeling(group, layout, words.data(), words.size(), some.graph());
         auto const progress = peel(group, layout, some.graph());
-        if (group.lane() == 0) some.progress = progress;
+        if (group.worker() == 0) some.progress = progress;
       });
       CHECK(some.progress.rounds == one.progress.rounds);
       CHECK(some.progress.claims == one.progress.claims);
@@ -459,7 +459,7 @@ void sum_in_lanes(Group group, Layout const& layout, marks const& words, peeling
   for (std::size_t w = 0; w < x.size(); ++w)
     sketch_marked(group, layout, words.data(), words.size(), sketches[w].data(),
                   [&](std::uint32_t value) { return x[w][value]; });
-  if (group.lane() == 0)
+  if (group.worker() == 0)
     for (std::size_t w = 1; w < x.size(); ++w)
       for (std::size_t c = 0; c < layout.size(); ++c) sketches[0][c] += sketches[w][c];
   group.sync();
@@ -493,7 +493,7 @@ template <class Lane> void check_lanes() {
     constexpr int count = decltype(lanes_of)::value;
     auto others = empty;
     std::vector<Lane> found(n);
-    lanes::run<count>(
+    workers::run<count>(
         [&](auto group) { sum_in_lanes<Lane>(group, layout, words, plan, x, others, found); });
     CHECK(std::memcmp(found.data(), sum.data(), n * sizeof(Lane)) == 0);
     for (std::size_t w = 0; w < x.size(); ++w)
@@ -505,7 +505,7 @@ template <class Lane> void check_lanes() {
 
 }  // namespace
 
-TEST_CASE("lhc sketch: any number of lanes gives the bits of one, in floats as in integers") {
+TEST_CASE("lhc sketch: any number of workers gives the bits of one, in floats as in integers") {
   check_lanes<float>();
   check_lanes<std::uint32_t>();
   check_lanes<std::uint64_t>();

@@ -10,8 +10,8 @@
 #include <limits>
 #include <string>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
 #include <support/laws.hpp>
+#include <support/worker_group.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -79,7 +79,7 @@ TEST_CASE("native lanes: encoding and merging write their bytes, at any address,
         };
         all_of_it([](auto const& f) { f(hcomp::serial_group{}); });
         all_of_it([](auto const& f) { f(hcomp::simd_group{}); });
-        if (n < 100 && shift < 2) all_of_it([](auto const& f) { lanes::run<3>(f); });
+        if (n < 100 && shift < 2) all_of_it([](auto const& f) { workers::run<3>(f); });
         codec.decode_block(hcomp::simd_group{}, acc.data(), n, reinterpret_cast<T*>(out.data()),
                            hcomp::reduction::sum);
         REQUIRE(out.untouched_outside());

@@ -22,7 +22,7 @@ using codec_type = hcomp::sign<float>;
 constexpr codec_type codec;
 constexpr int block_words = codec_type::block_values / 64;
 
-/// One full block of a worker whose value at lane j of every word has the sign of bit j.
+/// One full block of a rank whose value at lane j of every word has the sign of bit j.
 code block_of_word(std::uint64_t bits, std::uint32_t rank, std::uint32_t weight = 1) {
   std::vector<float> x(codec_type::block_values);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = bits >> (i % 64) & 1 ? 0.5f : -2.0f;
@@ -56,7 +56,7 @@ code along_tree(std::vector<code> const& blocks, std::size_t low, std::size_t hi
   return merged(along_tree(blocks, low, middle), along_tree(blocks, middle, high));
 }
 
-/// `words` words of the sum of workers, each holding the same word everywhere.
+/// `words` words of the sum of ranks, each holding the same word everywhere.
 template <class F>
 void for_each_word_of_sum(std::vector<std::uint64_t> const& bits,
                           std::vector<std::uint32_t> const& weights, int words, bool ring,
@@ -75,7 +75,7 @@ void for_each_word_of_sum(std::vector<std::uint64_t> const& bits,
   }
 }
 
-/// Bits of `ranks` workers: every combination in some lane, as far as 64 lanes go.
+/// Bits of `ranks` ranks: every combination in some lane, as far as 64 lanes go.
 std::vector<std::uint64_t> bits_of_workers(std::size_t ranks) {
   std::vector<std::uint64_t> bits(ranks);
   auto const other = data::words(ranks, {.seed = 17});

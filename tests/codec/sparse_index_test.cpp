@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 namespace detail = hcomp::detail;
@@ -67,7 +67,7 @@ TEST_CASE("sparse index: a bit for every value that is not zero, and the largest
     }
 }
 
-TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
+TEST_CASE("sparse index: SIMD and several workers give the words of one worker") {
   auto specials = data::finite_specials<float>();
   for (float const v : data::nonfinite_specials<float>()) specials.push_back(v);
   for (std::size_t const n : sizes)
@@ -102,7 +102,7 @@ TEST_CASE("sparse index: SIMD and several lanes give the words of one lane") {
       }
       if (k % 8 == 0 && n <= 1000) {
         std::fill(words.begin(), words.end(), ~std::uint64_t{0});
-        lanes::run<3>(
+        workers::run<3>(
             [&](auto group) { detail::sparse::mark_nonzeros(group, x.data(), n, words.data()); });
         REQUIRE(words == expected);
       }
@@ -151,7 +151,7 @@ TEST_CASE("sparse index: NaN and infinity are seen by all") {
   CHECK(!united({std::numeric_limits<float>::max()}).nonfinite());
 }
 
-TEST_CASE("sparse index: counting by SIMD and by several lanes gives the counts of one") {
+TEST_CASE("sparse index: counting by SIMD and by several workers gives the counts of one") {
   auto const words = data::words(1003, {.seed = 1});
   for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, words.size()}) {
     std::vector<std::uint32_t> expected(count), ranks(count);
@@ -162,7 +162,7 @@ TEST_CASE("sparse index: counting by SIMD and by several lanes gives the counts 
                                       &none) == all);
     CHECK(ranks == expected);
     std::fill(ranks.begin(), ranks.end(), 0);
-    lanes::run<5>([&](auto group) {
+    workers::run<5>([&](auto group) {
       auto const found =
           detail::sparse::count_marks(group, words.data(), count, ranks.data(), shared);
       if (found != all) throw std::logic_error("lanes count otherwise");

@@ -21,8 +21,8 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/few_cases.hpp>
-#include <support/lane_group.hpp>
 #include <support/norms.hpp>
+#include <support/worker_group.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -85,7 +85,8 @@ vector heavy_tailed(std::size_t n, std::uint64_t seed) {
   return x;
 }
 using maker = vector (*)(std::size_t, std::uint64_t);
-std::vector<vector> workers(maker make, std::size_t count, std::size_t n, std::uint64_t seed) {
+std::vector<vector> vectors_of_ranks(maker make, std::size_t count, std::size_t n,
+                                     std::uint64_t seed) {
   std::vector<vector> all;
   for (std::size_t w = 0; w < count; ++w) all.push_back(make(n, seed * 100 + w));
   return all;
@@ -123,7 +124,7 @@ template <class C> code merged(C const& codec, code acc, code const& in) {
 }
 block_header header_of(code const& block) { return hcomp::load<block_header>(block.data()); }
 
-/// The statistics of one block on which workers agree.
+/// The statistics of one block on which ranks agree.
 template <class C>
 std::vector<std::uint32_t> agreed(C const& codec, std::vector<vector> const& blocks) {
   int const n = static_cast<int>(blocks[0].size());
@@ -134,7 +135,7 @@ std::vector<std::uint32_t> agreed(C const& codec, std::vector<vector> const& blo
   }
   return most;
 }
-/// The sum of the first `summed` workers, one block.
+/// The sum of the first `summed` ranks, one block.
 template <class C>
 code sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t stream,
             std::uint32_t index = 0, std::size_t summed = 1000) {
@@ -179,7 +180,7 @@ double average_nmse(C const& codec, maker make, std::size_t count, std::size_t n
   double sum = 0;
   for (int t = 0; t < trials; ++t) {
     auto const seed = static_cast<std::uint64_t>(t + 1);
-    sum += nmse(codec, workers(make, count, n, seed), seed) / trials;
+    sum += nmse(codec, vectors_of_ranks(make, count, n, seed), seed) / trials;
   }
   return sum;
 }
@@ -197,11 +198,11 @@ template <class F> void at_every_level(F const& f) {
   }
 }
 
-/// Three lanes that share the memory a transform needs.
-class lanes_with_scratch : public lanes::lane_group<3> {
+/// Three workers that share the memory a transform needs.
+class workers_with_scratch : public workers::worker_group<3> {
  public:
-  lanes_with_scratch(lanes::lane_group<3> group, float* scratch)
-      : lanes::lane_group<3>(group), scratch_(scratch) {}
+  workers_with_scratch(workers::worker_group<3> group, float* scratch)
+      : workers::worker_group<3>(group), scratch_(scratch) {}
   float* scratch() const { return scratch_; }
 
  private:
@@ -309,21 +310,21 @@ TEST_CASE("thc: a norm per transform carries layers of different size, one norm 
   CHECK(one > 0.1);
 }
 
-TEST_CASE("thc: one large worker widens the grid of all") {  // C13
+TEST_CASE("thc: one large rank widens the grid of all") {  // C13
   for (auto const& [factor, expected] :
        {std::pair{1.0f, 0.00509}, {3.0f, 0.0099}, {10.0f, 0.0148}}) {
     float const size = factor;  // clang 14 captures no bindings
     CAPTURE(size);
     double found = 0;
     for (std::uint64_t t = 1; t <= 4; ++t) {
-      auto all = workers(normal, 4, 1 << 15, t);
+      auto all = vectors_of_ranks(normal, 4, 1 << 15, t);
       for (float& v : all[0]) v *= factor;
       found += nmse(thc<>(paper()), all, t) / 4;
     }
     CHECK(within(found, expected, 0.05));
   }
   // a thousand times: the others are noise, no more than that
-  auto all = workers(normal, 4, 1 << 15, 9);
+  auto all = vectors_of_ranks(normal, 4, 1 << 15, 9);
   for (float& v : all[0]) v *= 1000;
   CHECK(nmse(thc<>(), all, 9) < 0.02);
 }
@@ -335,7 +336,7 @@ TEST_CASE("thc: a mean of k of n ranks errs by what is missing and by its own (V
     CAPTURE(ranks);
     double found = 0;
     for (std::uint64_t t = 1; t <= 4; ++t)
-      found += nmse(codec, workers(normal, 10, 1 << 15, t), t, summed) / 4;
+      found += nmse(codec, vectors_of_ranks(normal, 10, 1 << 15, t), t, summed) / 4;
     CHECK(within(found, expected, 0.05));
   }
 }
@@ -466,7 +467,7 @@ TEST_CASE("thc: the average over 256 rotations is 256 times as exact if unbiased
 
 namespace {
 
-/// Residuals of one worker that sends x every round, with the stream of every round.
+/// Residuals of one rank that sends x every round, with the stream of every round.
 struct feedback_run {
   std::vector<double> residual;  ///< energy after each round, in units of x
   vector sent, left;             ///< sum of all rounds; last residual
@@ -516,7 +517,7 @@ TEST_CASE("thc: with the same signs in every round it would grow: why they are f
 
 TEST_CASE("thc: the decoded sum is the sum of what the parts decode to") {  // C6
   thc<> const codec = thc<>().fitted(8);
-  auto const all = workers(normal, 5, 5000, 11);
+  auto const all = vectors_of_ranks(normal, 5, 5000, 11);
   auto const words = agreed(codec, all);
   std::vector<std::uint32_t> const weights{1, 2, 1, 3, 1};
   code sum;
@@ -537,7 +538,7 @@ TEST_CASE("thc: the decoded sum is the sum of what the parts decode to") {  // C
 
 TEST_CASE("thc: every order of merging gives the same bytes") {  // C6
   thc<> const codec;
-  auto const all = workers(normal, 5, 1000, 12);
+  auto const all = vectors_of_ranks(normal, 5, 1000, 12);
   auto const words = agreed(codec, all);
   std::vector<code> blocks;
   for (std::uint32_t w = 0; w < 5; ++w)
@@ -662,9 +663,9 @@ TEST_CASE("thc: unchecked, 8 bits would overflow as often as computed") {  // C1
     return static_cast<double>(beyond) / full;
   };
   CHECK(std::fabs(share(std::vector<vector>(10, normal(full, 1))) - 0.065) < 0.015);
-  CHECK(share(workers(normal, 10, full, 2)) < 0.0005);
+  CHECK(share(vectors_of_ranks(normal, 10, full, 2)) < 0.0005);
   CHECK(std::fabs(share(std::vector<vector>(16, normal(full, 1))) - 0.45) < 0.02);
-  CHECK(std::fabs(share(workers(normal, 16, full, 2)) - 0.29) < 0.02);
+  CHECK(std::fabs(share(vectors_of_ranks(normal, 16, full, 2)) - 0.29) < 0.02);
 }
 
 // ---- Lengths, values, wire ----
@@ -852,10 +853,10 @@ TEST_CASE("thc: parameters tell apart all settings that matter") {
 
 namespace {
 
-/// @param lanes_too  three lanes, with and without memory that they share
-/// @param warps_too  lanes in warps
+/// @param workers_too  three workers, with and without memory that they share
+/// @param warps_too  workers in warps
 template <class T>
-void same_bytes_in_every_group(thc<T> const& codec, int n, bool lanes_too, bool warps_too) {
+void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, bool warps_too) {
   auto const count = static_cast<std::size_t>(n);
   auto const values = normal(2 * count, 21);
   std::vector<T> x(count);
@@ -879,7 +880,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool lanes_too, bool 
   codec.merge_block(serial_group{}, sum.data(), in.data());
   codec.decode_block(serial_group{}, sum.data(), n, y.data(), reduction::mean);
 
-  auto const check = [&](auto const& share) {  // share(f): f(group) in every lane
+  auto const check = [&](auto const& share) {  // share(f): f(group) in every worker
     code other(block.size());
     share([&](auto group) { codec.measure_block(group, source, n, own.data()); });
     REQUIRE(own == words);
@@ -898,12 +899,12 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool lanes_too, bool 
     REQUIRE((n == 0 || std::memcmp(result.data(), y.data(), count * sizeof(T)) == 0));
   };
   check([](auto const& f) { f(simd_group{}); });
-  if (warps_too) check([&](auto const& f) { lanes::run_in_warps<64>(codec.scratch_bytes(), f); });
-  if (!lanes_too) return;
-  check([](auto const& f) { lanes::run<3>(f); });
+  if (warps_too) check([&](auto const& f) { workers::run_in_warps<64>(codec.scratch_bytes(), f); });
+  if (!workers_too) return;
+  check([](auto const& f) { workers::run<3>(f); });
   vector scratch(full);
   check([&](auto const& f) {
-    lanes::run<3>([&](auto group) { f(lanes_with_scratch(group, scratch.data())); });
+    workers::run<3>([&](auto group) { f(workers_with_scratch(group, scratch.data())); });
   });
 }
 

@@ -20,14 +20,14 @@
 #include <string>
 #include <support/error_bounded.hpp>
 #include <support/guarded_executor.hpp>
-#include <support/lane_executor.hpp>
+#include <support/worker_executor.hpp>
 #include <utility>
 #include <vector>
 
 using hcomp::error_bounded;
 using hcomp::variable_rate_coder;
 using hcomp::testing::guarded_executor;
-using lanes::array;
+using workers::array;
 
 namespace {
 
@@ -170,9 +170,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("variable_rate_coder of error_bounded: by several lanes, and by threads") {
-  lanes::sharing_executor<5> five;
-  lanes::sharing_executor<32> warp;
+TEST_CASE("variable_rate_coder of error_bounded: by several workers, and by threads") {
+  workers::sharing_executor<5> five;
+  workers::sharing_executor<32> warp;
   hcomp::reference_executor threads(3);
   hcomp::host_executor one, three(3);
   error_bounded const codec({.bound = 1e-3, .ranks = 3});
@@ -192,7 +192,7 @@ TEST_CASE("variable_rate_coder of error_bounded: by several lanes, and by thread
       check_vectors(*executor, codec, largest, largest);
     }
   check_forms(warp, codec, 9000);
-  lanes::sharing_executor<128> block;
+  workers::sharing_executor<128> block;
   check_forms(block, codec, 5000);
 }
 
@@ -267,7 +267,7 @@ TEST_CASE(
   };
   guarded_executor device;
   check(device);
-  lanes::sharing_executor<5> five;
+  workers::sharing_executor<5> five;
   check(five);
   hcomp::host_executor one, two(2);
   check(one);

@@ -19,8 +19,8 @@
 #include <support/few_cases.hpp>
 #include <support/guarded_executor.hpp>
 #include <support/inceptionn.hpp>
-#include <support/lane_executor.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_executor.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 using hcomp::variable_rate_coder;
@@ -31,17 +31,17 @@ using inceptionn::bytes;
 using inceptionn::encoded;
 using inceptionn::floats;
 using inceptionn::same;
-using lanes::array;
+using workers::array;
 
 namespace {
 
-/// Several lanes for every block, as on a device.
+/// Several workers for every block, as on a device.
 struct lanes_executor {
   static constexpr hcomp::memory_space space = hcomp::memory_space::host;
   using buffer = hcomp::host_buffer;
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
-    lanes::run<5>([&](auto group) {
+    workers::run<5>([&](auto group) {
       for (std::size_t i = 0; i < blocks; ++i) {
         f(group, i);
         group.sync();
@@ -188,9 +188,9 @@ TEST_CASE("variable_rate_coder of inceptionn: more chunks than are added up at o
   }
 }
 
-TEST_CASE("variable_rate_coder of inceptionn: by several lanes, and by threads") {
+TEST_CASE("variable_rate_coder of inceptionn: by several workers, and by threads") {
   lanes_executor many;
-  lanes::sharing_executor<8> sharing;
+  workers::sharing_executor<8> sharing;
   hcomp::reference_executor threads(3);
   hcomp::host_executor one, three(3);
   for (std::size_t const n : {1, 1025, 5000}) {

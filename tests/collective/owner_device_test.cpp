@@ -22,7 +22,7 @@
 #include <span>
 #include <string>
 #include <support/guarded_executor.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <utility>
 #include <vector>
 
@@ -178,7 +178,7 @@ TEST_CASE("owner on devices: values of one rank in host memory are refused on al
   });
 }
 
-TEST_CASE("owner: lanes in warps keep and put back the bits that one lane does") {
+TEST_CASE("owner: workers in warps keep and put back the bits that one worker does") {
   constexpr std::size_t n = block + 70 * 64 + 5;
   for (std::size_t const ranks :
        {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{19}}) {
@@ -199,7 +199,7 @@ TEST_CASE("owner: lanes in warps keep and put back the bits that one lane does")
     pack(serial_group{}, b);
     pack.code = by_many.data();
     pack.counts = many_counts.data();
-    lanes::run_in_warps<64>(pack.scratch_bytes(), [&](auto group) { pack(group, b); });
+    workers::run_in_warps<64>(pack.scratch_bytes(), [&](auto group) { pack(group, b); });
     CHECK(one_counts == many_counts);
     std::size_t const at = layout.offset(b) + block_header_bytes;
     std::size_t const bytes = (one_counts[b * ranks + rank] + 7) / 8;
@@ -224,7 +224,7 @@ TEST_CASE("owner: lanes in warps keep and put back the bits that one lane does")
     unpack(serial_group{}, b);
     by_many = code;
     unpack.code = by_many.data();
-    lanes::run_in_warps<64>(unpack.scratch_bytes(), [&](auto group) { unpack(group, b); });
+    workers::run_in_warps<64>(unpack.scratch_bytes(), [&](auto group) { unpack(group, b); });
     CHECK(std::equal(by_one.begin() + static_cast<std::ptrdiff_t>(layout.offset(b)), by_one.end(),
                      by_many.begin() + static_cast<std::ptrdiff_t>(layout.offset(b))));
   }

@@ -32,9 +32,9 @@
 #include <stdexcept>
 #include <string>
 #include <support/guarded_executor.hpp>
-#include <support/lane_group.hpp>
 #include <support/sparse.hpp>
 #include <support/sparse_plan.hpp>
+#include <support/worker_group.hpp>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -476,7 +476,7 @@ template <class Run> class simple_executor {
     return {};
   }
 };
-/// Three blocks at once, the last first, each by one lane.
+/// Three blocks at once, the last first, each by one worker.
 struct at_once {
   template <class F> static void all(std::size_t blocks, F const& f) {
     std::vector<std::thread> threads;
@@ -492,7 +492,7 @@ struct at_once {
 struct by_warps {
   template <class F> static void all(std::size_t blocks, F const& f) {
     for (std::size_t i = blocks; i-- > 0;)
-      lanes::run_in_warps<64>(0, [&](auto group) { f(group, i); });
+      workers::run_in_warps<64>(0, [&](auto group) { f(group, i); });
   }
 };
 
@@ -543,12 +543,12 @@ void check_sketches(std::size_t values, double density, lhc_options const& optio
 
 }  // namespace
 
-TEST_CASE("sparse plan on devices: many blocks at once claim and read what one lane does") {
+TEST_CASE("sparse plan on devices: many blocks at once claim and read what one worker does") {
   check_sketches<at_once>(1'000'000, 0.1, {});
   check_sketches<at_once>(60'000, 0.1, {.cells_per_value = 1.21, .attempts = 2});
   check_sketches<at_once>(3000, 0.5, {.cells_per_value = 1, .attempts = 2});
 }
-TEST_CASE("sparse plan on devices: many lanes add the claims of parts up as one does") {
+TEST_CASE("sparse plan on devices: many workers add the claims of parts up as one does") {
   detail::lhc::cell_layout const layout{1, 210};
   auto const added_up = [&](auto const& share) {
     std::vector<std::uint32_t> rounds{7, 0}, counts{3, 0, 1, 2048, 5, 0, 0, 9, 2, 1};
@@ -562,9 +562,9 @@ TEST_CASE("sparse plan on devices: many lanes add the claims of parts up as one 
   std::vector<std::uint32_t> const expected{7,    10,   10,   11,   2059, 2064,
                                             2064, 2064, 2073, 2075, 2076};
   CHECK(added_up([](auto const& f) { f(serial_group{}); }) == expected);
-  CHECK(added_up([](auto const& f) { lanes::run<3>(f); }) == expected);
+  CHECK(added_up([](auto const& f) { workers::run<3>(f); }) == expected);
 }
-TEST_CASE("sparse plan on devices: blocks of warps claim and read what one lane does") {
+TEST_CASE("sparse plan on devices: blocks of warps claim and read what one worker does") {
   check_sketches<by_warps>(4000, 0.1, {.cells_per_value = 1.21, .attempts = 1});
 }
 
@@ -621,7 +621,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sparse runs: many lanes make what one lane makes") {
+TEST_CASE("sparse runs: many workers make what one worker makes") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 333;
   std::size_t const words = detail::sparse::index_words(values), runs = detail::runs_of(values);
@@ -719,6 +719,6 @@ TEST_CASE("sparse runs: many lanes make what one lane makes") {
     CHECK(found.summary.exponent == expected.summary.exponent);
     CHECK(found.summary.wrong_run == 0);
   };
-  check(all_of_it([](auto const& f) { lanes::run<3>(f); }));
-  check(all_of_it([](auto const& f) { lanes::run_in_warps<64>(0, f); }));
+  check(all_of_it([](auto const& f) { workers::run<3>(f); }));
+  check(all_of_it([](auto const& f) { workers::run_in_warps<64>(0, f); }));
 }

@@ -6,7 +6,7 @@
 #include <hcomp/core/hash.hpp>
 #include <set>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 namespace {
@@ -41,7 +41,7 @@ TEST_CASE("fingerprint: length and order of the bytes count, also of zeros") {
   CHECK(fingerprint(bytes) != before);
 }
 
-TEST_CASE("fingerprint: neither the address nor the number of lanes matters") {
+TEST_CASE("fingerprint: neither the address nor the number of workers matters") {
   for (std::size_t const count : {0u, 1u, 8u, 9u, 31u, 32u, 33u, 1000u}) {
     CAPTURE(count);
     auto const bytes = data::bytes(count, {.seed = 2});
@@ -51,11 +51,11 @@ TEST_CASE("fingerprint: neither the address nor the number of lanes matters") {
       std::copy(bytes.begin(), bytes.end(), moved.begin() + static_cast<std::ptrdiff_t>(shift));
       REQUIRE(hcomp::fingerprint(hcomp::serial_group{}, moved.data() + shift, count) == expected);
     }
-    std::uint64_t of_lane[5];
-    lanes::run<5>([&](auto group) {
-      of_lane[group.lane()] = hcomp::fingerprint(group, bytes.data(), count);
+    std::uint64_t of_worker[5];
+    workers::run<5>([&](auto group) {
+      of_worker[group.worker()] = hcomp::fingerprint(group, bytes.data(), count);
     });
-    for (std::uint64_t const found : of_lane) REQUIRE(found == expected);
+    for (std::uint64_t const found : of_worker) REQUIRE(found == expected);
   }
 }
 

@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -261,7 +261,7 @@ TEST_CASE("error feedback: a saved state continues bit for bit, and whatever els
   CHECK(empty.values() == 0);
 }
 
-TEST_CASE("error_feedback: lanes that work in parts leave the bits that one lane leaves") {
+TEST_CASE("error_feedback: workers that work in parts leave the bits that one worker leaves") {
   constexpr std::size_t values = 5000;  // parts have 2048
   sign<> const codec{0.3f};
   auto const layout = layout_of(codec, values);
@@ -282,7 +282,7 @@ TEST_CASE("error_feedback: lanes that work in parts leave the bits that one lane
   std::vector<float> wanted(values), sum(values);
   for (int turn = 0; turn < 2; ++turn) {
     step([](auto const& f) { f(serial_group{}); }, alone, expected, wanted);
-    step([](auto const& f) { lanes::run_in_warps<64>(0, f); }, together, found, sum);
+    step([](auto const& f) { workers::run_in_warps<64>(0, f); }, together, found, sum);
     CHECK(found == expected);
     CHECK(sum == wanted);
     CHECK(std::ranges::equal(together.residual(), alone.residual()));

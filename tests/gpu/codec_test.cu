@@ -21,7 +21,7 @@ struct place_blocks {
   std::size_t stride;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    if (group.lane() == 0) places[i] = i * stride;
+    if (group.worker() == 0) places[i] = i * stride;
     group.sync();
   }
 };

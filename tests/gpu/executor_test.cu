@@ -50,7 +50,7 @@ struct count_up {
   std::uint32_t* numbers;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    if (group.lane() == 0) ++numbers[i];
+    if (group.worker() == 0) ++numbers[i];
   }
 };
 

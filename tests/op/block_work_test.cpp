@@ -1,5 +1,6 @@
 /// @file
-/// What executors run, by several lanes at once: the bytes of one lane, and no race between lanes.
+/// What executors run, by several workers at once: the bytes of one worker, and no race between
+/// workers.
 
 #include <doctest/doctest.h>
 
@@ -8,8 +9,8 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
 #include <support/laws.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 using laws::code;
@@ -37,7 +38,7 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
   run(layout.blocks() > 0 ? layout.blocks() - 1 : 0, hcomp::shifted<decltype(decode)>{decode, 1});
   auto const* const values = reinterpret_cast<std::byte const*>(result.data());
   all.insert(all.end(), values, values + n * sizeof(T));
-  // Once more with a damaged block: marking it is work that lanes share, too.
+  // Once more with a damaged block: marking it is work that workers share, too.
   if (n > 0) acc[hcomp::block_header_bytes] ^= std::byte{1};
   if (n > 0) in[20] ^= std::byte{1};
   run(layout.blocks(), hcomp::merge_blocks<C>{codec, acc.data(), in.data()});
@@ -47,7 +48,7 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
 
 }  // namespace
 
-TEST_CASE("block work: lanes, threads and SIMD all give the bytes of the reference") {
+TEST_CASE("block work: workers, threads and SIMD all give the bytes of the reference") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     auto const codec = laws::roomy<C>();
@@ -68,7 +69,7 @@ TEST_CASE("block work: lanes, threads and SIMD all give the bytes of the referen
       if (n > 4100) continue;  // threads per block: slow
       REQUIRE(expected == everything(codec, n, [&](std::size_t blocks, auto const& work) {
                 for (std::size_t b = 0; b < blocks; ++b)
-                  lanes::run<3>([&](auto group) { work(group, b); });
+                  workers::run<3>([&](auto group) { work(group, b); });
               }));
     }
   });

@@ -34,27 +34,27 @@ template <class T = float> struct steps {
                     hcomp::block_origin const& origin) const {
     bool finite = true;
     double const most = (1 << 20) * static_cast<double>(origin.weight);
-    for (int i = group.lane(); i < n; i += Group::lanes) {
+    for (int i = group.worker(); i < n; i += Group::workers) {
       double const value = static_cast<double>(x[i]) * origin.weight;
       finite &= std::isfinite(value);
       double const whole = std::clamp(std::nearbyint(value / step), -most, most);
       put(block, i, std::isnan(value) ? 0 : static_cast<std::int32_t>(whole));
     }
     bool const nonfinite = group.any(!finite);
-    if (group.lane() == 0)
+    if (group.worker() == 0)
       hcomp::store_aligned(block, 0, hcomp::make_header(tag, n, nonfinite, origin));
     group.sync();
   }
   template <class Group> void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     hcomp::merge_checked<steps>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
-      for (int i = group.lane(); i < mine.values; i += Group::lanes)
+      for (int i = group.worker(); i < mine.values; i += Group::workers)
         put(acc, i, get(acc, i) + get(in, i));
     });
   }
   template <class Group, class Out>
   void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduction r) const {
     double const weight = hcomp::load_aligned<hcomp::block_header>(block).weight;
-    for (int i = group.lane(); i < n; i += Group::lanes)
+    for (int i = group.worker(); i < n; i += Group::workers)
       x[i] = static_cast<Out>(get(block, i) * step / (r == hcomp::reduction::mean ? weight : 1));
     group.sync();
   }

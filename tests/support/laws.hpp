@@ -24,8 +24,8 @@
 #include <span>
 #include <string>
 #include <support/data.hpp>
-#include <support/lane_group.hpp>
 #include <support/value_types.hpp>
+#include <support/worker_group.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -643,9 +643,9 @@ template <class C> void special() {
     }
 }
 
-/// Every group gives the same bytes: one lane, SIMD, and several lanes at once; from values and
+/// Every group gives the same bytes: one worker, SIMD, and several workers at once; from values and
 /// from values with compensation.
-template <class C> void groups(std::vector<int> const& sizes, bool several_lanes) {
+template <class C> void groups(std::vector<int> const& sizes, bool several_workers) {
   using T = typename C::value_type;
   using A = hcomp::accumulator_t<T>;
   auto const codec = roomy<C>();
@@ -675,7 +675,7 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_lanes
       REQUIRE(same_bytes(result, values));
       REQUIRE(same_bytes(mean, means));
     };
-    auto const run = [&](auto const& share) {  // share(f): f(group) in every lane
+    auto const run = [&](auto const& share) {  // share(f): f(group) in every worker
       code block(codec.block_bytes(n)), both;
       std::vector<T> result(count), mean(count);
       share([&](auto group) { codec.encode_block(group, source, n, block.data(), mine); });
@@ -689,11 +689,11 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_lanes
     };
     run([](auto const& f) { f(hcomp::serial_group{}); });
     run([](auto const& f) { f(hcomp::simd_group{}); });
-    if (several_lanes) run([](auto const& f) { lanes::run<3>(f); });
+    if (several_workers) run([](auto const& f) { workers::run<3>(f); });
     if constexpr (std::is_same_v<T, float>) {  // they have nothing to do with the type
       std::size_t scratch = 0;
       if constexpr (hcomp::UsesScratch<C>) scratch = codec.scratch_bytes();
-      if (several_lanes) run([&](auto const& f) { lanes::run_in_warps<64>(scratch, f); });
+      if (several_workers) run([&](auto const& f) { workers::run_in_warps<64>(scratch, f); });
     }
     REQUIRE(same_bytes(encode(codec, x, mine), encode(codec, x, mine, hcomp::simd_group{})));
   }
@@ -736,11 +736,11 @@ template <class C> void narrow() {
             };
             there_and_back([](auto const& f) { f(hcomp::serial_group{}); });
             there_and_back([](auto const& f) { f(hcomp::simd_group{}); });
-            if (n < 1000 && shift < 2) there_and_back([](auto const& f) { lanes::run<3>(f); });
+            if (n < 1000 && shift < 2) there_and_back([](auto const& f) { workers::run<3>(f); });
             if constexpr (hcomp::UsesScratch<C> && std::is_same_v<T, float>)
               if (n == 65 && shift == 0)
                 there_and_back(
-                    [&](auto const& f) { lanes::run_in_warps<32>(codec.scratch_bytes(), f); });
+                    [&](auto const& f) { workers::run_in_warps<32>(codec.scratch_bytes(), f); });
           }
         }
     }

@@ -58,8 +58,8 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
-/// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability of
-/// its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
+/// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability
+/// of its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
 template <class C>
 concept OneRanksBit = HomomorphicSum<C> && C::takes_one_ranks_bit;
 
@@ -111,8 +111,8 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
 
 /// The part of every merge of C's blocks that is the same for all codecs: check, merge the payload,
 /// then the header. `payload(acc_header, in_header)` merges the payloads; it may return a
-/// block_fault, the same in every lane, if it found that they must not be merged and left `acc` as
-/// it was.
+/// block_fault, the same in every worker, if it found that they must not be merged and left `acc`
+/// as it was.
 template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
@@ -134,7 +134,7 @@ HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
     if (header.fault == block_fault::none) header.fault = fault;
   }
   group.sync();
-  if (group.lane() == 0) store_aligned(acc, 0, header);
+  if (group.worker() == 0) store_aligned(acc, 0, header);
   group.sync();
 }
 

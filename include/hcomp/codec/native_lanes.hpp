@@ -51,15 +51,15 @@ struct native_lanes {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     T const weight = is_sum ? origin.weight : 1;
-    for (int i = group.lane(); i < n; i += Group::lanes) put(block, i, x[i] * weight);
-    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, false, origin));
+    for (int i = group.worker(); i < n; i += Group::workers) put(block, i, x[i] * weight);
+    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, false, origin));
     group.sync();
   }
 
   template <class Group>
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     merge_checked<native_lanes>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
-      for (int i = group.lane(); i < mine.values; i += Group::lanes)
+      for (int i = group.worker(); i < mine.values; i += Group::workers)
         put(acc, i, is_sum ? get(acc, i) + get(in, i) : get(acc, i) | get(in, i));
     });
   }
@@ -68,7 +68,7 @@ struct native_lanes {
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
     T const whole = is_sum && r == reduction::mean ? load_aligned<block_header>(block).weight : 1;
-    for (int i = group.lane(); i < n; i += Group::lanes)
+    for (int i = group.worker(); i < n; i += Group::workers)
       x[i] = static_cast<Out>(whole == 1 ? get(block, i) : get(block, i) / whole);
     group.sync();
   }

@@ -10,29 +10,29 @@
 
 namespace hcomp {
 
-/// A codec of vectors of floats whose code has a length that depends on the data: a small value, its
-/// parameters, equal on all ranks.
+/// A codec of vectors of floats whose code has a length that depends on the data: a small value,
+/// its parameters, equal on all ranks.
 ///
 /// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
 /// chunked_code.hpp). `capacity(n)` is the most bytes that n values can take, known without them.
 /// Values are encoded one by one: what becomes of a value depends on no other but those of its
 /// chunk, and not at all on where a vector is cut. NaN and infinity come out as NaN or infinity.
 ///
-/// `coder()` works on single chunks, with a group of any number of lanes, on CPUs and GPUs alike;
+/// `coder()` works on single chunks, with a group of any number of workers, on CPUs and GPUs alike;
 /// overloads for simd_group are as fast as a CPU can. It is copied to devices.
 /// - `encode_chunk(group, from, i, out, room, note)` returns its bytes and adds to `note` what the
-///   end of the code has to know; `finish(group, from, notes, count, bytes, out, outcome)` makes the
-///   rest of the header of it.
+///   end of the code has to know; `finish(group, from, notes, count, bytes, out, outcome)` makes
+///   the rest of the header of it.
 /// - `decode_chunk(group, in, i, values, addends, divided_by, out)`, of sound codes
 /// - `nonfinite_in_chunk(group, in, i, values)`: a bit for every 64 values
 /// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
-/// - `scratch_bytes(codes)` of memory lanes share while so many chunks are read or made.
+/// - `scratch_bytes(codes)` of memory workers share while so many chunks are read or made.
 ///
 /// `header_type::of(options(), values)` is a header without its length. One that came is `checked`
 /// by itself, and `require(options, values)` throws wire_error if it is not of the same parameters
-/// and as many values. `bytes_of(outcome)` says how long a code is, or throws wire_error if there is
-/// none.
-/// For whole vectors there are `check(in, n)` here, for the calling thread, and variable_rate_coder.
+/// and as many values. `bytes_of(outcome)` says how long a code is, or throws wire_error if there
+/// is none. For whole vectors there are `check(in, n)` here, for the calling thread, and
+/// variable_rate_coder.
 template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,

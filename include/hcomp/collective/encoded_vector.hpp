@@ -31,7 +31,7 @@ struct clear_bytes {
   std::size_t count;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    for (auto i = static_cast<std::size_t>(group.lane()); i < count; i += Group::lanes)
+    for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
       bytes[i] = std::byte{0};
   }
 };

@@ -51,17 +51,17 @@ HCOMP_HD inline void store_aligned(std::byte* bytes, std::size_t i, T const& val
 #endif
 }
 
-/// to = from, `count` bytes that do not overlap, shared out among the lanes of a group; addresses
+/// to = from, `count` bytes that do not overlap, shared out among the workers of a group; addresses
 /// as for load_aligned.
 template <class Group>
 HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std::size_t count) {
-  if constexpr (Group::lanes == 1) {
+  if constexpr (Group::workers == 1) {
     memcpy(to, from, count);
   } else {
-    auto const lane = static_cast<std::size_t>(group.lane());
-    for (std::size_t w = lane; w < count / 4; w += Group::lanes)
+    auto const worker = static_cast<std::size_t>(group.worker());
+    for (std::size_t w = worker; w < count / 4; w += Group::workers)
       store_aligned(to, w, load_aligned<std::uint32_t>(from, w));
-    for (std::size_t i = count / 4 * 4 + lane; i < count; i += Group::lanes) to[i] = from[i];
+    for (std::size_t i = count / 4 * 4 + worker; i < count; i += Group::workers) to[i] = from[i];
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Who works on one block together: one lane on a CPU, a warp or a thread block on a GPU.
+/// Who works on one block together: one worker on a CPU, a warp or a thread block on a GPU.
 
 #include <concepts>
 #include <cstdint>
@@ -8,32 +8,33 @@
 
 namespace hcomp {
 
-/// What the lanes below this one brought, and all together.
+/// What the workers below this one brought, and all together.
 struct running_sums {
   std::uint64_t before, all;
 };
 
-/// One lane does a whole block alone: plain code, the reference in every test.
+/// One worker does a whole block alone: plain code, the reference in every test.
 struct serial_group {
-  static constexpr int lanes = 1;
+  static constexpr int workers = 1;
 
-  HCOMP_HD int lane() const { return 0; }
+  HCOMP_HD int worker() const { return 0; }
   HCOMP_HD void sync() const {}
   HCOMP_HD bool any(bool value) const { return value; }
   HCOMP_HD std::uint64_t sum(std::uint64_t value) const { return value; }
   HCOMP_HD running_sums running_sum(std::uint64_t value) const { return {0, value}; }
 };
 
-/// One CPU lane that may use SIMD instructions where a codec has a fast path for them. Same bytes.
+/// One CPU worker that may use SIMD instructions where a codec has a fast path for them. Same
+/// bytes.
 struct simd_group : serial_group {};
 
-/// A group whose lanes are in warps of 32, which see each other's values without memory.
+/// A group whose workers are in warps of 32, which see each other's values without memory.
 ///
 /// `vote` gives a bit of every lane of the warp, that of its first lane lowest; `xor_shuffle` the
 /// value of the lane whose number in the warp differs from one's own by the bits of `distance`. All
 /// lanes of a warp must call, none of another has to.
 template <class G>
-concept HasWarps = G::lanes % 32 == 0 && requires(G const group) {
+concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
   { group.vote(true) } -> std::same_as<std::uint32_t>;
   { group.xor_shuffle(1.0f, 16) } -> std::same_as<float>;
   { group.xor_shuffle(1.0, 16) } -> std::same_as<double>;

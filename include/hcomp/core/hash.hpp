@@ -11,13 +11,14 @@
 
 namespace hcomp {
 
-/// Sum of a mix of every 8-byte word with its place: any lane may take any word, so a group shares
-/// the work and the result does not depend on how many lanes it has. On devices `bytes` must be a
-/// multiple of four.
+/// Sum of a mix of every 8-byte word with its place: any worker may take any word, so a group
+/// shares the work and the result does not depend on how many workers it has. On devices `bytes`
+/// must be a multiple of four.
 template <class Group>
 HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::size_t count) {
   std::uint64_t sum = 0;
-  for (std::size_t i = static_cast<std::size_t>(group.lane()); i * 8 < count; i += Group::lanes) {
+  for (std::size_t i = static_cast<std::size_t>(group.worker()); i * 8 < count;
+       i += Group::workers) {
     std::uint64_t word = 0;
     if (count - i * 8 >= 8)
       word = load_aligned<std::uint64_t>(bytes, i);

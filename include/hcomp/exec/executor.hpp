@@ -20,8 +20,8 @@ struct any_block_work {
 ///
 /// `for_each_block(blocks, f)` calls f(group, i) once for every i < blocks, in any order and at the
 /// same time. Work of one executor happens in the order it was given; `synchronize` returns when it
-/// is done and visible to a transport. `threads()`, where there is one, says that blocks are worked on
-/// by one lane each, by so many threads.
+/// is done and visible to a transport. `threads()`, where there is one, says that blocks are worked
+/// on by one worker each, by so many threads.
 template <class E>
 concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
     requires(E& e, typename E::buffer& memory, std::size_t blocks, detail::any_block_work f) {

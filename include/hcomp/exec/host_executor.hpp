@@ -41,9 +41,9 @@ class host_buffer {
 
 namespace detail {
 
-/// Threads that wait for a job and share its blocks out among themselves and the caller. Jobs follow
-/// each other closely, and to wake a thread takes as long as to encode a segment: so, before they
-/// sleep, threads look for what they wait for, for `patience`, and let others run meanwhile.
+/// Threads that wait for a job and share its blocks out among themselves and the caller. Jobs
+/// follow each other closely, and to wake a thread takes as long as to encode a segment: so, before
+/// they sleep, threads look for what they wait for, for `patience`, and let others run meanwhile.
 class thread_crew {
  public:
   explicit thread_crew(int helpers) {
@@ -129,7 +129,7 @@ class thread_crew {
 
 }  // namespace detail
 
-/// Runs blocks on the CPU with `Group` lanes: `simd_group` by default, `serial_group` for
+/// Runs blocks on the CPU with `Group` workers: `simd_group` by default, `serial_group` for
 /// reference.
 ///
 /// With one thread everything happens in the caller; with more, `threads` - 1 helpers sleep between

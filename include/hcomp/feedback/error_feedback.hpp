@@ -56,7 +56,7 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     HCOMP_HD void encoded(Group group, std::size_t first, int n, Decode const& decode) const {
       residual_type* const out = pending + first;
       decode(out);
-      for (int i = group.lane(); i < n; i += Group::lanes)
+      for (int i = group.worker(); i < n; i += Group::workers)
         out[i] = (static_cast<residual_type>(x[first + i]) + residual[first + i]) - out[i];
     }
     template <class Group, class Decode>

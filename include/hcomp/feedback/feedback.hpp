@@ -80,7 +80,7 @@ template <Compressor C, class View> struct encode_with_feedback {
 /// decoding then stays in a cache.
 template <Compressor C, class View> struct decode_with_feedback {
   /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
-  template <class Group> static constexpr int part_values = Group::lanes == 1 ? 512 : 2048;
+  template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 2048;
 
   decode_blocks<C> decode;
   View view;

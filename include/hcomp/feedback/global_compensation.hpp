@@ -107,7 +107,7 @@ class global_compensation {
       HCOMP_HD void decoded(Group group, std::size_t first, int n, T* out,
                             Decode const& decode) const {
         decode();
-        for (int i = group.lane(); i < n; i += Group::lanes) {
+        for (int i = group.worker(); i < n; i += Group::workers) {
           auto const mean = static_cast<compensation_type>(out[i]);
           auto const clipped = mean > limit ? limit : mean < -limit ? -limit : mean;
           if (clipped != mean) out[i] = static_cast<T>(clipped);

@@ -30,14 +30,14 @@ HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::
 }
 
 template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
-  if (group.lane() == 0) {
+  if (group.worker() == 0) {
     auto header = load_aligned<block_header>(block);
     header.flags |= block_has_checksum;
     store_aligned(block, 0, header);
   }
   group.sync();
   auto const checksum = block_checksum(group, block, bytes);
-  if (group.lane() == 0) {
+  if (group.worker() == 0) {
     auto header = load_aligned<block_header>(block);
     header.checksum = checksum;
     store_aligned(block, 0, header);
@@ -55,7 +55,7 @@ HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) 
 
 template <class Group>
 HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
-  if (group.lane() == 0) {
+  if (group.worker() == 0) {
     auto header = load_aligned<block_header>(block);
     header.flags |= block_is_damaged;
     if (header.fault == block_fault::none) header.fault = fault;
@@ -71,7 +71,7 @@ struct skip {
 
 }  // namespace detail
 
-/// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all lanes
+/// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all workers
 /// together; where groups have none, as on CPUs, it takes what it needs from the stack.
 template <class C>
 concept UsesScratch = requires(C const& codec) {
@@ -102,7 +102,7 @@ struct unite_statistics {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const end = (i + 1) * run < count ? (i + 1) * run : count;
-    for (auto w = i * run + static_cast<std::size_t>(group.lane()); w < end; w += Group::lanes)
+    for (auto w = i * run + static_cast<std::size_t>(group.worker()); w < end; w += Group::workers)
       if (words[w] < other[w]) words[w] = other[w];
   }
 };
@@ -177,7 +177,7 @@ template <HomomorphicSum C> struct merge_blocks {
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
     bool const checked = load_aligned<block_header>(mine).flags & block_has_checksum;
     std::size_t const bytes = bytes_of(mine);
-    group.sync();  // every lane has read the header before lane 0 changes it
+    group.sync();  // every worker has read the header before worker 0 changes it
     if (checked) detail::seal(group, mine, bytes);
   }
 
@@ -255,7 +255,7 @@ template <Compressor C> struct decode_blocks {
     auto* const out = x + b * layout.block_values;
     if constexpr (!C::passes_nonfinite) {
       if (becomes_nan(block)) {
-        for (int j = group.lane(); j < n; j += Group::lanes)
+        for (int j = group.worker(); j < n; j += Group::workers)
           out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
         return;
       }

@@ -9,15 +9,15 @@
 
 namespace hcomp::gpu {
 
-/// All threads of a thread block of `lanes`. The same bytes as hcomp::serial_group.
+/// All threads of a thread block of `workers`. The same bytes as hcomp::serial_group.
 class block_group {
  public:
-  static constexpr int lanes = 128;
+  static constexpr int workers = 128;
 
   /// @param scratch  in shared memory; only for work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
 
-  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
+  __device__ int worker() const { return static_cast<int>(threadIdx.x); }
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ std::uint32_t vote(bool value) const { return warp_group{}.vote(value); }
@@ -25,10 +25,10 @@ class block_group {
     return warp_group{}.xor_shuffle(value, distance);
   }
   __device__ std::uint64_t sum(std::uint64_t value) const {
-    constexpr int warps = lanes / warp_group::lanes;
+    constexpr int warps = workers / warp_group::workers;
     __shared__ std::uint64_t sums[warps];
     value = warp_group{}.sum(value);
-    if (warp_group{}.lane() == 0) sums[lane() / warp_group::lanes] = value;
+    if (warp_group{}.worker() == 0) sums[worker() / warp_group::workers] = value;
     sync();
     value = 0;
     for (int w = 0; w < warps; ++w) value += sums[w];
@@ -36,11 +36,11 @@ class block_group {
     return value;
   }
   __device__ running_sums running_sum(std::uint64_t value) const {
-    constexpr int warps = lanes / warp_group::lanes;
+    constexpr int warps = workers / warp_group::workers;
     __shared__ std::uint64_t sums[warps];
     auto found = warp_group{}.running_sum(value);
-    int const mine = lane() / warp_group::lanes;
-    if (warp_group{}.lane() == 0) sums[mine] = found.all;
+    int const mine = worker() / warp_group::workers;
+    if (warp_group{}.worker() == 0) sums[mine] = found.all;
     sync();
     found.all = 0;
     for (int w = 0; w < warps; ++w) {

@@ -20,7 +20,7 @@ namespace hcomp::gpu {
 
 /// Calls work(block_group, i) for all i < blocks, each by one thread block.
 template <class Work>
-__global__ void __launch_bounds__(block_group::lanes) run_blocks(std::size_t blocks, Work work) {
+__global__ void __launch_bounds__(block_group::workers) run_blocks(std::size_t blocks, Work work) {
   extern __shared__ float4 hcomp_scratch[];
   block_group const group(reinterpret_cast<float*>(hcomp_scratch));
   for (std::size_t i = blockIdx.x; i < blocks; i += gridDim.x) {
@@ -66,7 +66,7 @@ class stream_executor {
     void* arguments[] = {&blocks, const_cast<Work*>(&work)};
     auto const grid = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
     HCOMP_CUDA_TRY(
-        cudaLaunchKernel(run_blocks<Work>, grid, block_group::lanes, arguments, shared, stream_));
+        cudaLaunchKernel(run_blocks<Work>, grid, block_group::workers, arguments, shared, stream_));
   }
 
   /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.

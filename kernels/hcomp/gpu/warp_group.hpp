@@ -10,9 +10,9 @@ namespace hcomp::gpu {
 
 /// All lanes of one warp, converged. The same bytes as hcomp::serial_group.
 struct warp_group {
-  static constexpr int lanes = 32;
+  static constexpr int workers = 32;
 
-  __device__ int lane() const { return static_cast<int>(threadIdx.x % lanes); }
+  __device__ int worker() const { return static_cast<int>(threadIdx.x % workers); }
   __device__ void sync() const { __syncwarp(); }
   __device__ bool any(bool value) const { return __any_sync(everyone, value) != 0; }
   __device__ std::uint32_t vote(bool value) const { return __ballot_sync(everyone, value); }
@@ -20,17 +20,17 @@ struct warp_group {
     return __shfl_xor_sync(everyone, value, distance);
   }
   __device__ std::uint64_t sum(std::uint64_t value) const {
-    for (int distance = lanes / 2; distance > 0; distance /= 2)
+    for (int distance = workers / 2; distance > 0; distance /= 2)
       value += xor_shuffle(value, distance);
     return value;
   }
   __device__ running_sums running_sum(std::uint64_t value) const {
-    std::uint64_t through = value;  // this lane
-    for (int distance = 1; distance < lanes; distance *= 2) {
+    std::uint64_t through = value;  // this worker
+    for (int distance = 1; distance < workers; distance *= 2) {
       std::uint64_t const below = __shfl_up_sync(everyone, through, distance);
-      if (lane() >= distance) through += below;
+      if (worker() >= distance) through += below;
     }
-    return {through - value, __shfl_sync(everyone, through, lanes - 1)};
+    return {through - value, __shfl_sync(everyone, through, workers - 1)};
   }
 
  private:

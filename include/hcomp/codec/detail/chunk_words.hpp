@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks at odd addresses, moved word by word by lanes that share memory.
+/// Chunks at odd addresses, moved word by word by workers that share memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hcomp::detail {
 
-/// Lanes that share memory.
+/// Workers that share memory.
 template <class Group>
 concept SharesMemory = requires(Group group) {
   group.scratch();
@@ -17,33 +17,33 @@ concept SharesMemory = requires(Group group) {
 
 /// Copies bytes from a multiple of 4 to anywhere. Words are read whole: up to the next multiple of
 /// 4 behind them.
-/// @param lane  of `lanes`, which share the work
-HCOMP_HD inline void copy_words(std::size_t lane, std::size_t lanes, std::byte* to,
+/// @param worker  of `workers`, which share the work
+HCOMP_HD inline void copy_words(std::size_t worker, std::size_t workers, std::byte* to,
                                 std::byte const* from, std::size_t bytes) {
   std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 4;  // to the first whole word
   if (head > bytes) head = bytes;
   std::size_t const words = (bytes - head) / 4, tail = head + 4 * words;
-  for (std::size_t i = lane; i < head; i += lanes) to[i] = from[i];
-  for (std::size_t i = lane; i < words; i += lanes) {
+  for (std::size_t i = worker; i < head; i += workers) to[i] = from[i];
+  for (std::size_t i = worker; i < words; i += workers) {
     auto word = load_aligned<std::uint32_t>(from, i);
     if (head > 0)
       word = word >> 8 * head | load_aligned<std::uint32_t>(from, i + 1) << (32 - 8 * head);
     store_aligned(to + head, i, word);
   }
-  for (std::size_t i = tail + lane; i < bytes; i += lanes) to[i] = from[i];
+  for (std::size_t i = tail + worker; i < bytes; i += workers) to[i] = from[i];
 }
 
 /// Copies bytes `begin` to `end` of `in` to `to`, which has room for 4 bytes more; both at
-/// multiples of 4. Returns where they begin there. For all lanes, after their next sync.
+/// multiples of 4. Returns where they begin there. For all workers, after their next sync.
 template <class Group>
 HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, std::size_t begin,
                                       std::size_t end, std::byte* to) {
   std::size_t const skipped = begin % 4, bytes = skipped + end - begin;
   std::byte const* const from = in + (begin - skipped);
-  auto const lane = static_cast<std::size_t>(group.lane());
-  for (std::size_t i = lane; i < bytes / 4; i += Group::lanes)
+  auto const worker = static_cast<std::size_t>(group.worker());
+  for (std::size_t i = worker; i < bytes / 4; i += Group::workers)
     store_aligned(to, i, load_aligned<std::uint32_t>(from, i));
-  for (std::size_t i = bytes / 4 * 4 + lane; i < bytes; i += Group::lanes) to[i] = from[i];
+  for (std::size_t i = bytes / 4 * 4 + worker; i < bytes; i += Group::workers) to[i] = from[i];
   return to + skipped;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 /// @file
 /// Codes of variable rate: a header, a table of where every chunk begins (4 bytes each), and the
-/// chunks. What is the same for all of them, chunk by chunk with any group, and for whole vectors in
-/// the calling thread.
+/// chunks. What is the same for all of them, chunk by chunk with any group, and for whole vectors
+/// in the calling thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -91,7 +91,7 @@ std::size_t encode_run(Group group, Coder const& coder, code_sources const& from
 }
 
 /// Whether chunk i of a code of `values` values can be one and is in its place; the same to all
-/// lanes. Reads nothing beyond the code.
+/// workers. Reads nothing beyond the code.
 /// @param bytes  of the code, as its header says; no less than its table
 template <class Group, class Coder>
 HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* in, std::size_t i,
@@ -116,7 +116,8 @@ inline std::uint64_t nonfinite_runs(float const* x, std::size_t n) {
   return runs;
 }
 
-// ---- Whole vectors, in the calling thread. Codes may begin anywhere. ------------------------------
+// ---- Whole vectors, in the calling thread. Codes may begin anywhere.
+// ------------------------------
 
 /// @throws std::invalid_argument  too many values, or less bytes than they can take
 /// @param where  a class, with its colons

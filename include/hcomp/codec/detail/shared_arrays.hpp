@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How the lanes of a group, and groups beside each other, share one array: parts of their own,
+/// How the workers of a group, and groups beside each other, share one array: parts of their own,
 /// counts of those before, additions that nobody loses.
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace hcomp::detail {
 
-/// A group beside which others work on the same memory: also what its only lane adds is not lost.
+/// A group beside which others work on the same memory: also what its only worker adds is not lost.
 template <class Group> struct beside_others : Group {
   HCOMP_HD explicit beside_others(Group group) : Group(group) {}
 };
 
-template <class Group> inline constexpr bool adds_alone = Group::lanes == 1;
+template <class Group> inline constexpr bool adds_alone = Group::workers == 1;
 template <class Group> inline constexpr bool adds_alone<beside_others<Group>> = false;
 
-/// *at += value, of several lanes at once; returns what was there. Integers only: of floats the
+/// *at += value, of several workers at once; returns what was there. Integers only: of floats the
 /// result would depend on who comes first.
 template <class Group, class T>
   requires std::is_unsigned_v<T> HCOMP_HD T fetch_add(Group, T* at, T value) {
@@ -36,7 +36,7 @@ template <class Group, class T>
     }
   }
 
-/// *at |= bits, of several lanes at once.
+/// *at |= bits, of several workers at once.
 template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uint64_t bits) {
   if constexpr (adds_alone<Group>) {
     *at |= bits;
@@ -49,34 +49,34 @@ template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uin
   }
 }
 
-/// Consecutive items of one lane.
-struct lane_part {
+/// Consecutive items of one worker.
+struct item_range {
   std::size_t first, end;
 };
 
-template <class Group> HCOMP_HD lane_part part_of(Group group, std::size_t items) {
-  auto const lane = static_cast<std::size_t>(group.lane());
-  constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
-  return {items * lane / lanes, items * (lane + 1) / lanes};
+template <class Group> HCOMP_HD item_range own_items(Group group, std::size_t items) {
+  auto const worker = static_cast<std::size_t>(group.worker());
+  constexpr auto workers = static_cast<std::size_t>(Group::workers);
+  return {items * worker / workers, items * (worker + 1) / workers};
 }
 
-/// What the lanes before this one have counted, and all together.
-struct lane_counts {
+/// What the workers before this one have counted, and all together.
+struct worker_counts {
   std::uint64_t before, all;
 };
 
-/// @param shared  one word per lane, of all lanes; free again after the group's next sync
+/// @param shared  one word per worker, of all workers; free again after the group's next sync
 template <class Group>
-HCOMP_HD lane_counts count_together(Group group, std::uint64_t mine, std::uint64_t* shared) {
-  if constexpr (Group::lanes == 1) {
+HCOMP_HD worker_counts count_together(Group group, std::uint64_t mine, std::uint64_t* shared) {
+  if constexpr (Group::workers == 1) {
     return {0, mine};
   } else {
-    shared[group.lane()] = mine;
+    shared[group.worker()] = mine;
     group.sync();
-    lane_counts counts{0, 0};
-    for (int lane = 0; lane < Group::lanes; ++lane) {
-      if (lane == group.lane()) counts.before = counts.all;
-      counts.all += shared[lane];
+    worker_counts counts{0, 0};
+    for (int worker = 0; worker < Group::workers; ++worker) {
+      if (worker == group.worker()) counts.before = counts.all;
+      counts.all += shared[worker];
     }
     return counts;
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What lanes find out together about single values: bits of words, and what is largest.
+/// What workers find out together about single values: bits of words, and what is largest.
 
 #include <cstdint>
 #include <hcomp/core/config.hpp>
@@ -9,13 +9,13 @@
 namespace hcomp::detail {
 
 /// put(h, bits) for all halves h of words: bit j is whether is_set(32 h + j), and 0 from n on. By
-/// lanes in warps: neighbours look at neighbouring values, as memory likes it, several at once,
+/// workers in warps: neighbours look at neighbouring values, as memory likes it, several at once,
 /// since it is far away.
 template <HasWarps Group, class IsSet, class Put>
 HCOMP_HD void vote_on(Group group, int n, IsSet const& is_set, Put const& put) {
   constexpr int at_once = 4;
-  int const lane = group.lane() % 32, halves = (n + 63) / 64 * 2;
-  for (int h = group.lane() / 32 * at_once; h < halves; h += Group::lanes / 32 * at_once) {
+  int const lane = group.worker() % 32, halves = (n + 63) / 64 * 2;
+  for (int h = group.worker() / 32 * at_once; h < halves; h += Group::workers / 32 * at_once) {
     bool votes[at_once];
     HCOMP_UNROLL
     for (int k = 0; k < at_once; ++k) {
@@ -32,7 +32,7 @@ HCOMP_HD void vote_on(Group group, int n, IsSet const& is_set, Put const& put) {
   }
 }
 
-/// The largest of all lanes' numbers, below 2^bits, to all of them.
+/// The largest of all workers' numbers, below 2^bits, to all of them.
 template <class Group>
 HCOMP_HD std::uint32_t largest_in(Group group, std::uint32_t number, int bits) {
   std::uint32_t largest = 0;

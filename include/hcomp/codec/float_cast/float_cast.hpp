@@ -71,14 +71,14 @@ template <class Wire, class T = float> struct float_cast {
       finite = !run_at(best_simd_level(), detail::encode_floats<Wire, Source>{
                                               x, n, weight, block + block_header_bytes});
     } else {
-      for (int i = group.lane(); i < n; i += Group::lanes) {
+      for (int i = group.worker(); i < n; i += Group::workers) {
         auto const value = static_cast<sum_type>(x[i]) * static_cast<sum_type>(origin.weight);
         finite &= is_finite(put(block, i, value));
       }
     }
     if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
-    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -91,13 +91,13 @@ template <class Wire, class T = float> struct float_cast {
                          detail::merge_floats<Wire>{acc + block_header_bytes,
                                                     in + block_header_bytes, mine.values});
       } else {
-        for (int i = group.lane(); i < mine.values; i += Group::lanes)
+        for (int i = group.worker(); i < mine.values; i += Group::workers)
           finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
       }
       if (!finite) unify_nans(group, acc, mine.values);
     });
     bool const nonfinite = group.any(!finite);
-    if (nonfinite && group.lane() == 0) {
+    if (nonfinite && group.worker() == 0) {
       auto header = load_aligned<block_header>(acc);
       header.flags |= block_has_nonfinite;
       store_aligned(acc, 0, header);
@@ -114,7 +114,7 @@ template <class Wire, class T = float> struct float_cast {
       run_at(best_simd_level(),
              detail::decode_floats<Wire>{block + block_header_bytes, n, divisor, x});
     } else {
-      for (int i = group.lane(); i < n; i += Group::lanes)
+      for (int i = group.worker(); i < n; i += Group::workers)
         x[i] = static_cast<Out>(r == reduction::mean ? get(block, i) / whole : get(block, i));
     }
     group.sync();
@@ -141,11 +141,11 @@ template <class Wire, class T = float> struct float_cast {
     store_aligned(block + block_header_bytes, static_cast<std::size_t>(i), wire);
     return static_cast<sum_type>(wire);
   }
-  /// Makes this lane's NaNs one NaN: which of two survives an addition depends on their order and
+  /// Makes this worker's NaNs one NaN: which of two survives an addition depends on their order and
   /// on the processor.
   template <class Group> HCOMP_HD static void unify_nans(Group group, std::byte* block, int n) {
     constexpr sum_type nan = std::numeric_limits<sum_type>::quiet_NaN();
-    for (int i = group.lane(); i < n; i += Group::lanes)
+    for (int i = group.worker(); i < n; i += Group::workers)
       if (auto const value = get(block, i); value != value) put(block, i, nan);
   }
 };

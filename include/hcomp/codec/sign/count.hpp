@@ -58,7 +58,7 @@ template <class T = float> struct sign_count {
                         origin.weight >> plane & 1 ? bits : 0u);
       });
     } else {
-      for (int w = group.lane(); w < words_of(n); w += Group::lanes) {
+      for (int w = group.worker(); w < words_of(n); w += Group::workers) {
         auto const bits =
             detail::sign::word_of_signs(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite);
         for (int plane = 0; plane < planes(); ++plane)
@@ -67,7 +67,7 @@ template <class T = float> struct sign_count {
       }
     }
     bool const nonfinite = group.any(!finite);
-    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -76,7 +76,7 @@ template <class T = float> struct sign_count {
     merge_checked<sign_count>(group, acc, in, summands, [&](auto const& mine, auto const&) {
       std::byte* const a = acc + block_header_bytes;
       std::byte const* const b = in + block_header_bytes;
-      for (int w = group.lane(); w < words_of(mine.values); w += Group::lanes) {
+      for (int w = group.worker(); w < words_of(mine.values); w += Group::workers) {
         std::uint64_t carry = 0;
         for (int plane = 0; plane < planes(); ++plane) {
           auto const at = word_at(mine.values, plane, w);
@@ -92,7 +92,7 @@ template <class T = float> struct sign_count {
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
     auto const whole = static_cast<std::int64_t>(load_aligned<block_header>(block).weight);
-    for (int i = group.lane(); i < n; i += Group::lanes) {
+    for (int i = group.worker(); i < n; i += Group::workers) {
       std::int64_t count = 0;
       for (int plane = 0; plane < planes(); ++plane) {
         auto const word =

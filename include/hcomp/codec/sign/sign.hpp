@@ -58,8 +58,8 @@ template <class T = float> struct sign {
   template <class Group, class Source, class After>
   HCOMP_HD void encode_parts(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin, After const& after) const {
-    // as few as keep all lanes of a device busy
-    constexpr int part = Group::lanes == 1 ? block_values : 2048;
+    // as few as keep all workers of a device busy
+    constexpr int part = Group::workers == 1 ? block_values : 2048;
     bool nonfinite = false;
     for (int at = 0; at < n; at += part) {
       int const count = n - at < part ? n - at : part;
@@ -69,7 +69,7 @@ template <class T = float> struct sign {
       after(at, count);
     }
     nonfinite = group.any(nonfinite);
-    if (group.lane() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
     group.sync();
   }
 

@@ -94,7 +94,7 @@ template <class Codec, class T> class basic_codec {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
-  /// Of a group that encodes or decodes: one transform. Others need it for each of their lanes.
+  /// Of a group that encodes or decodes: one transform. Others need it for each of their workers.
   std::size_t scratch_bytes() const { return shared_bytes(transform_); }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
@@ -123,21 +123,22 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Source>
   HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words) const {
     int const all = transforms(n);
-    if constexpr (HasWarps<Group>) {  // 16 lanes each
-      for (int first = 0; first < all; first += Group::lanes / 16) {
-        int const k = first + group.lane() / 16;
+    if constexpr (HasWarps<Group>) {  // 16 workers each
+      for (int first = 0; first < all; first += Group::workers / 16) {
+        int const k = first + group.worker() / 16;
         auto const norm = root_mean_square(group, x, range_of(n, k < all ? k : all - 1));
-        if (k < all && group.lane() % 16 == 0) words[k] = norm;
+        if (k < all && group.worker() % 16 == 0) words[k] = norm;
       }
     } else {
-      for (int k = group.lane(); k < all; k += Group::lanes)
+      for (int k = group.worker(); k < all; k += Group::workers)
         words[k] = root_mean_square(group, x, range_of(n, k));
     }
     group.sync();
   }
 
   /// The number of its level for each of coordinates(n) coordinates, 0 to 2^b - 1, one byte each:
-  /// for those who add T[index] elsewhere. Returns, in every lane, whether NaN or infinity was met.
+  /// for those who add T[index] elsewhere. Returns, in every worker, whether NaN or infinity was
+  /// met.
   /// @param origin  with statistics as in encode_block; its weight plays no part
   template <class Group, class Source>
   HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
@@ -154,7 +155,7 @@ template <class Codec, class T> class basic_codec {
     level_sink const sink{lane_bytes_ == 1 ? level_sink::lanes_8 : level_sink::lanes_16, lanes,
                           origin.weight};
     bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
-    if (group.lane() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
     group.sync();
   }
 
@@ -313,7 +314,7 @@ template <class Codec, class T> class basic_codec {
     return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
   }
 
-  /// Returns, in every lane, whether NaN or infinity was met.
+  /// Returns, in every worker, whether NaN or infinity was met.
   /// @param norms  where the norms go; null: nowhere
   template <class Group, class Source>
   HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
@@ -325,7 +326,7 @@ template <class Codec, class T> class basic_codec {
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p);
-      if (norms && who.lane() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
+      if (norms && who.worker() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
       if (size > 0) {
         float_scale const scale(limit / (table_.limit * size));
@@ -354,7 +355,7 @@ template <class Codec, class T> class basic_codec {
         center_sums<Lane>(who, scratch, sums, p, offset, x);
         finish_values(who, scratch, p, scale, place, x);
       } else {
-        for (int i = who.lane(); i < p.count; i += who.lanes)
+        for (int i = who.worker(); i < p.count; i += who.workers)
           x[p.first + i] = static_cast<Out>(0.0f);
       }
     });

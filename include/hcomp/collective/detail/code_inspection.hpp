@@ -32,7 +32,7 @@ struct inspect_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte const* const block = code + layout.offset(first + i);
     bool const intact = detail::is_intact(group, block, layout.bytes({first + i, 1}));
-    if (group.lane() == 0) out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u};
+    if (group.worker() == 0) out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u};
   }
 };
 

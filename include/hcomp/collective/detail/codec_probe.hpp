@@ -48,7 +48,7 @@ template <class V> struct fill_block {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     std::size_t const first = b * layout.block_values;
-    for (int i = group.lane(); i < layout.values_in(b); i += Group::lanes) {
+    for (int i = group.worker(); i < layout.values_in(b); i += Group::workers) {
       std::size_t const at = first + static_cast<std::size_t>(i);
       x[at] = static_cast<V>(static_cast<float>(mix(at) % 2001) / 1000.0f - 1.0f);
     }

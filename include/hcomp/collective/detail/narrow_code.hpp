@@ -23,7 +23,7 @@ struct copy_headers {
   block_header* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    if (group.lane() == 0)
+    if (group.worker() == 0)
       out[i] = load_aligned<block_header>(blocks + (places ? places[i] : i * stride));
   }
 };
@@ -34,7 +34,8 @@ struct spoil_blocks {
   std::size_t stride;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    for (auto j = static_cast<std::size_t>(group.lane()); j < block_header_bytes; j += Group::lanes)
+    for (auto j = static_cast<std::size_t>(group.worker()); j < block_header_bytes;
+         j += Group::workers)
       blocks[i * stride + j] = std::byte{0};
   }
 };

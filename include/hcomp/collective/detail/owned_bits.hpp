@@ -36,12 +36,12 @@ struct owners {
   }
 
   /// f(word, ranks' masks) as owner::for_ranks_of_word, for the words of a block with n values that
-  /// this lane has in its turn; all lanes come equally often, some with no bits at the end. Padding has
-  /// no owner.
+  /// this worker has in its turn; all workers come equally often, some with no bits at the end.
+  /// Padding has no owner.
   template <class Group, class Begin, class F, class End>
   HCOMP_HD void for_each_word(Group group, std::uint64_t first_word, int n, Begin const& begin,
                               F const& f, End const& end) const {
-    for (int word = group.lane(); word - group.lane() < words_of(n); word += Group::lanes) {
+    for (int word = group.worker(); word - group.worker() < words_of(n); word += Group::workers) {
       int const values = n - word * 64;
       std::uint64_t const all = ~std::uint64_t{0};
       begin();
@@ -100,12 +100,12 @@ struct pack_owned_bits {
 
   template <class Group>
   HCOMP_HD void by_lanes(Group group, std::size_t b, int n, std::byte* bits) const {
-    auto const lane = static_cast<std::size_t>(group.lane());
+    auto const worker = static_cast<std::size_t>(group.worker());
     auto const words = static_cast<std::size_t>(owners::words_of(n));
     auto* const packed = reinterpret_cast<std::uint64_t*>(group.scratch());
     auto* const count_of = reinterpret_cast<std::uint32_t*>(packed + layout.block_values / 64);
-    for (std::size_t w = lane; w < words; w += Group::lanes) packed[w] = 0;
-    for (std::size_t r = lane; r < whose.ranks; r += Group::lanes) count_of[r] = 0;
+    for (std::size_t w = worker; w < words; w += Group::workers) packed[w] = 0;
+    for (std::size_t r = worker; r < whose.ranks; r += Group::workers) count_of[r] = 0;
     group.sync();
     std::uint64_t mine = 0, before = 0;
     whose.for_each_word(
@@ -127,9 +127,9 @@ struct pack_owned_bits {
           before += counted.all;
         });
     group.sync();
-    for (std::size_t w = lane; w < (before + 63) / 64; w += Group::lanes)
+    for (std::size_t w = worker; w < (before + 63) / 64; w += Group::workers)
       store_aligned(bits, w, packed[w]);
-    for (std::size_t r = lane; r < whose.ranks; r += Group::lanes)
+    for (std::size_t r = worker; r < whose.ranks; r += Group::workers)
       counts[b * whose.ranks + r] = count_of[r];
     group.sync();
   }
@@ -152,7 +152,7 @@ struct write_owned_bits {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     std::size_t const i = b * ranks + rank, bytes = (counts[i] + 7) / 8;
     std::byte const* const bits = code + layout.offset(b) + block_header_bytes;
-    for (auto k = static_cast<std::size_t>(group.lane()); k < bytes; k += Group::lanes)
+    for (auto k = static_cast<std::size_t>(group.worker()); k < bytes; k += Group::workers)
       messages[starts[i] + k] = bits[k];
     group.sync();
   }
@@ -169,11 +169,11 @@ struct close_owner_message {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     std::uint64_t nonfinite = 0;
-    for (auto b = blocks.first + static_cast<std::size_t>(group.lane()); b < blocks.end();
-         b += Group::lanes)
+    for (auto b = blocks.first + static_cast<std::size_t>(group.worker()); b < blocks.end();
+         b += Group::workers)
       nonfinite |= load_aligned<block_header>(code + layout.offset(b)).flags & block_has_nonfinite;
     bool const any = group.sum(nonfinite) != 0;
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       auto whole = header;
       if (any) whole.flags |= block_has_nonfinite;
       store_aligned(messages + place.begin, 0, whole);
@@ -197,7 +197,7 @@ struct inspect_messages {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte const* const message = messages + places[i].begin;
     bool const intact = is_intact(group, message, places[i].bytes);
-    if (group.lane() == 0) out[i] = {load_aligned<block_header>(message), intact ? 1u : 0u};
+    if (group.worker() == 0) out[i] = {load_aligned<block_header>(message), intact ? 1u : 0u};
   }
 };
 
@@ -216,7 +216,7 @@ struct unpack_owned_bits {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
     std::byte* const block = code + layout.offset(b);
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       auto own = header;
       own.index = static_cast<std::uint32_t>(b);
       own.values = static_cast<std::uint16_t>(n);
@@ -250,7 +250,7 @@ struct unpack_owned_bits {
   template <class Group>
   HCOMP_HD void by_lanes(Group group, std::size_t b, int n, std::byte* bits) const {
     auto* const at = reinterpret_cast<std::uint32_t*>(group.scratch());
-    for (auto r = static_cast<std::size_t>(group.lane()); r < whose.ranks; r += Group::lanes)
+    for (auto r = static_cast<std::size_t>(group.worker()); r < whose.ranks; r += Group::workers)
       at[r] = 0;
     group.sync();
     std::uint64_t merged = 0;
@@ -261,7 +261,7 @@ struct unpack_owned_bits {
           auto const counted = group.running_sum(static_cast<std::uint64_t>(ones(mask)));
           merged |= sign::deposit_bits(
               sign::bits_at(messages + starts[b * whose.ranks + r], before + counted.before), mask);
-          if (group.lane() == 0) at[r] = before + static_cast<std::uint32_t>(counted.all);
+          if (group.worker() == 0) at[r] = before + static_cast<std::uint32_t>(counted.all);
         },
         [&](int word) {
           if (word * 64 < n) store_aligned(bits, static_cast<std::size_t>(word), merged);
@@ -276,7 +276,7 @@ struct mark_nonfinite {
   std::byte* code;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       std::byte* const block = code + layout.offset(b);
       auto header = load_aligned<block_header>(block);
       header.flags |= block_has_nonfinite;

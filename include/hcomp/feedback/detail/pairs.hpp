@@ -11,14 +11,14 @@ HCOMP_HD inline void for_n_pairs(A* __restrict a, B const* __restrict b, F const
   for (int i = 0; i < N; ++i) f(a[i], b[i]);
 }
 
-/// f(a[i], b[i]) for this lane's share of n values. The arrays do not overlap; this, and an inner
+/// f(a[i], b[i]) for this worker's share of n values. The arrays do not overlap; this, and an inner
 /// loop of fixed length, is what g++ -O2 needs to be told.
 template <class Group, class A, class B, class F>
 HCOMP_HD void for_pairs(Group group, A* a, B const* b, int n, F const& f) {
-  int i = group.lane();
-  if constexpr (Group::lanes == 1)
+  int i = group.worker();
+  if constexpr (Group::workers == 1)
     for (; i + 64 <= n; i += 64) for_n_pairs<64>(a + i, b + i, f);
-  for (; i < n; i += Group::lanes) f(a[i], b[i]);
+  for (; i < n; i += Group::workers) f(a[i], b[i]);
 }
 
 }  // namespace hcomp::detail

@@ -22,13 +22,13 @@ struct sum_words {
     std::size_t const first = block * per_block;
     std::size_t const end = first + per_block < count ? first + per_block : count;
     std::uint64_t sum = 0;
-    for (std::size_t i = first; i < end; i += Group::lanes) {
-      std::size_t const mine = i + static_cast<std::size_t>(group.lane());
+    for (std::size_t i = first; i < end; i += Group::workers) {
+      std::size_t const mine = i + static_cast<std::size_t>(group.worker());
       auto const sums = group.running_sum(mine < end ? words[mine] : 0);
       if (mine < end) before[mine] = static_cast<std::uint32_t>(sum + sums.before);
       sum += sums.all;
     }
-    if (group.lane() == 0) all[block] = static_cast<std::uint32_t>(sum);
+    if (group.worker() == 0) all[block] = static_cast<std::uint32_t>(sum);
   }
 };
 
@@ -53,24 +53,24 @@ template <class Header> struct put_chunks {
     return chunks == 0 ? 1 : (chunks + at_once - 1) / at_once;
   }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
-    constexpr std::size_t parts = Group::lanes % at_once == 0 ? at_once : 1;
-    constexpr std::size_t lanes = Group::lanes / parts;
-    auto const lane = static_cast<std::size_t>(group.lane());
-    for (std::size_t k = lane / lanes; k < at_once; k += parts)
-      put(lane % lanes, lanes, first + block * at_once + k);
+    constexpr std::size_t parts = Group::workers % at_once == 0 ? at_once : 1;
+    constexpr std::size_t workers = Group::workers / parts;
+    auto const worker = static_cast<std::size_t>(group.worker());
+    for (std::size_t k = worker / workers; k < at_once; k += parts)
+      put(worker % workers, workers, first + block * at_once + k);
   }
 
  private:
-  HCOMP_HD void put(std::size_t lane, std::size_t lanes, std::size_t i) const {
+  HCOMP_HD void put(std::size_t worker, std::size_t workers, std::size_t i) const {
     std::size_t at_end = first_chunk_at<Header>(header.chunks);
     if (i < end) {
       std::size_t const at = at_end + before[i] + (i < words_per_sum ? 0 : sums[i / words_per_sum]);
-      if (lane == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
-      copy_words(lane, lanes, out + at, slots + (i - first) * Header::slot_bytes, lengths[i]);
+      if (worker == 0) store_aligned(out + sizeof(header), i, static_cast<std::uint32_t>(at));
+      copy_words(worker, workers, out + at, slots + (i - first) * Header::slot_bytes, lengths[i]);
       at_end = at + lengths[i];
     }
     bool const is_last = i + 1 == header.chunks || (i == 0 && header.chunks == 0);
-    if (!is_last || lane != 0) return;
+    if (!is_last || worker != 0) return;
     auto whole = header;
     whole.bytes = at_end;
     store_aligned(out, 0, whole);

@@ -27,16 +27,16 @@ template <class Coder> struct encode_into_slots {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
     constexpr std::size_t slot = Coder::header::slot_bytes;
     std::size_t const i = first + place;
-    if (group.lane() == 0) notes[i] = {};
+    if (group.worker() == 0) notes[i] = {};
     group.sync();
     std::size_t const bytes =
         coder.encode_chunk(group, from, i, slots + place * slot, slot, notes[i]);
-    if (group.lane() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
+    if (group.worker() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
   }
 };
 
-/// Encodes chunks where they belong, a run of some per block, one behind the other. Runs begin where
-/// they would if all chunks before them were as long as can be.
+/// Encodes chunks where they belong, a run of some per block, one behind the other. Runs begin
+/// where they would if all chunks before them were as long as can be.
 template <class Coder> struct encode_runs {
   Coder coder;
   code_sources from;
@@ -150,7 +150,7 @@ template <class Coder> struct find_nonfinite_chunks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.for_each(run, [&](std::size_t i) {
       std::uint64_t const bits = coder.nonfinite_in_chunk(group, in, i, values);
-      if (group.lane() == 0) found[i] = bits;
+      if (group.worker() == 0) found[i] = bits;
     });
   }
 };
@@ -167,7 +167,7 @@ template <class Coder> struct check_chunks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.for_each(run, [&](std::size_t i) {
       bool const is_sound = is_sound_chunk(group, coder, in, i, values, bytes);
-      if (group.lane() == 0) found[i] = is_sound ? 0 : 1;
+      if (group.worker() == 0) found[i] = is_sound ? 0 : 1;
     });
   }
 };
@@ -177,7 +177,7 @@ template <class Header> struct take_header {
   Header* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    if (group.lane() == 0) *out = load_aligned<Header>(in);
+    if (group.worker() == 0) *out = load_aligned<Header>(in);
   }
 };
 
@@ -187,7 +187,7 @@ template <class Header> struct take_part {
   code_part* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    if (group.lane() == 0) *out = part_of_code<Header>(in, chunk, chunks);
+    if (group.worker() == 0) *out = part_of_code<Header>(in, chunk, chunks);
   }
 };
 

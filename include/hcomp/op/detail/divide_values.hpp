@@ -19,7 +19,7 @@ struct divide_values {
   constexpr std::size_t runs() const { return (values + run - 1) / run; }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const end = (i + 1) * run < values ? (i + 1) * run : values;
-    for (auto k = i * run + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes)
+    for (auto k = i * run + static_cast<std::size_t>(group.worker()); k < end; k += Group::workers)
       x[k] = divided(x[k], by);
   }
 };

@@ -30,7 +30,7 @@ struct rank_shards {
   std::uint64_t* begins;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    for (auto s = static_cast<std::size_t>(group.lane()); s <= shards; s += Group::lanes) {
+    for (auto s = static_cast<std::size_t>(group.worker()); s <= shards; s += Group::workers) {
       std::size_t const word = first_word_of_shard(count, shards, s);
       if (word < count)
         begins[s] = ranks[word];
@@ -51,7 +51,7 @@ template <class Lane> struct begin_sums {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers)
       words[run.word + w] = own[run.word + w];
     run.for_each(group, [&](std::size_t i) { sums[i] = 0; });
   }
@@ -79,7 +79,7 @@ template <class Lane> struct add_part {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers)
       words[run.word + w] |= part.words[run.word + w];
     part.for_each(
         group, run, [&](std::size_t i, std::size_t place) { sums[i] += lanes[place]; },
@@ -99,7 +99,7 @@ struct nonfinite_words {
   }
 };
 
-/// Those of every run. Lanes look at neighbouring values, and at words only where it is worth it.
+/// Those of every run. Workers look at neighbouring values, and at words only where it is worth it.
 struct find_nonfinite_runs {
   float const* x;
   std::size_t values;
@@ -113,7 +113,7 @@ struct find_nonfinite_runs {
     if (group.any(!all_finite)) {
       std::uint32_t first = 0;  // counted from behind
       std::uint64_t count = 0;
-      for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes)
+      for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers)
         if (!is_finite_word(run, w)) {
           auto const behind = static_cast<std::uint32_t>(run_words - w);
           first = behind > first ? behind : first;
@@ -122,7 +122,7 @@ struct find_nonfinite_runs {
       all.first = run.word + run_words - largest_in(group, first, 8);
       all.count = group.sum(count);
     }
-    if (group.lane() == 0) found[r] = all;
+    if (group.worker() == 0) found[r] = all;
     group.sync();
   }
 

@@ -27,7 +27,7 @@ struct peeled_graph {
   HCOMP_HD std::size_t parts() const {
     return (lhc::open_words(layout) + part_words - 1) / part_words;
   }
-  HCOMP_HD lane_part part(std::size_t p) const {
+  HCOMP_HD item_range part(std::size_t p) const {
     std::size_t const first = p * part_words, left = lhc::open_words(layout) - first;
     return {first, first + (left < part_words ? left : part_words)};
   }
@@ -62,7 +62,7 @@ struct find_claims_of_parts {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t p) const {
     auto const [first, end] = peeled.part(p);
     auto const found = group.sum(lhc::find_claims(group, peeled.layout, peeled.graph, first, end));
-    if (group.lane() == 0) counts[p] = static_cast<std::uint32_t>(found);
+    if (group.worker() == 0) counts[p] = static_cast<std::uint32_t>(found);
   }
 };
 
@@ -75,13 +75,13 @@ struct add_up_claims {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     std::uint64_t before = round == 0 ? 0 : peeled.graph.rounds[round - 1];
-    for (std::size_t first = 0; first < peeled.parts(); first += Group::lanes) {
-      std::size_t const p = first + static_cast<std::size_t>(group.lane());
+    for (std::size_t first = 0; first < peeled.parts(); first += Group::workers) {
+      std::size_t const p = first + static_cast<std::size_t>(group.worker());
       auto const sums = group.running_sum(p < peeled.parts() ? counts[p] : 0);
       if (p < peeled.parts()) counts[p] = static_cast<std::uint32_t>(before + sums.before);
       before += sums.all;
     }
-    if (group.lane() == 0) peeled.graph.rounds[round] = static_cast<std::uint32_t>(before);
+    if (group.worker() == 0) peeled.graph.rounds[round] = static_cast<std::uint32_t>(before);
   }
 };
 
@@ -131,7 +131,7 @@ struct copy_and_clear_runs {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
+    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers) {
       copy[run.word + w] = words[run.word + w];
       empty[run.word + w] = 0;
     }
@@ -197,7 +197,7 @@ template <class Lane> struct recover_shares {
     lhc::recover_round(beside_others(group), layout, claims, mine.begin, mine.end, cells,
                        [&](std::size_t, Lane lane) { count += lane != 0; });
     count = group.sum(count);
-    if (group.lane() == 0) fetch_add(beside_others(group), &used->read, count);
+    if (group.worker() == 0) fetch_add(beside_others(group), &used->read, count);
   }
 };
 
@@ -210,7 +210,7 @@ template <class Lane> struct count_used_runs {
     std::uint64_t mine = 0;
     sparse_run(r, count).for_each(group, [&](std::size_t c) { mine += cells[c] != 0; });
     mine = group.sum(mine);
-    if (group.lane() == 0) fetch_add(beside_others(group), &used->all, mine);
+    if (group.worker() == 0) fetch_add(beside_others(group), &used->all, mine);
   }
 };
 
@@ -225,8 +225,8 @@ template <class Lane> struct write_claimed_shares {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     claims_share const mine(0, count, i, shares);
-    for (std::size_t k = mine.begin + static_cast<std::size_t>(group.lane()); k < mine.end;
-         k += Group::lanes) {
+    for (std::size_t k = mine.begin + static_cast<std::size_t>(group.worker()); k < mine.end;
+         k += Group::workers) {
       auto const claim = claims[k];
       auto const row = layout.row_of(claim.value);
       x[claim.value] = numbers.value(

@@ -36,9 +36,9 @@ struct sparse_run {
         first(r * run_values),
         values(static_cast<int>(all - first < run_values ? all - first : run_values)) {}
 
-  /// f(value) for its values, shared out among the lanes.
+  /// f(value) for its values, shared out among the workers.
   template <class Group, class F> HCOMP_HD void for_each(Group group, F const& f) const {
-    for (int i = group.lane(); i < values; i += Group::lanes)
+    for (int i = group.worker(); i < values; i += Group::workers)
       f(first + static_cast<std::size_t>(i));
     group.sync();
   }
@@ -69,14 +69,14 @@ struct mark_runs {
         store_aligned(own_here, static_cast<std::size_t>(h), bits);
       });
     } else {
-      for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
+      for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers) {
         int const left = run.values - static_cast<int>(w) * 64;
         words[run.word + w] = sparse::nonzero_word(here + w * 64, left < 64 ? left : 64, largest);
         own[run.word + w] = words[run.word + w];
       }
     }
     std::uint32_t const exponent = largest_in(group, largest >> 23, 8);
-    if (group.lane() == 0) exponents[r] = exponent;
+    if (group.worker() == 0) exponents[r] = exponent;
     group.sync();
   }
 };
@@ -89,11 +89,11 @@ struct close_marks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     std::uint32_t mine = 0;
-    for (auto r = static_cast<std::size_t>(group.lane()); r < runs; r += Group::lanes)
+    for (auto r = static_cast<std::size_t>(group.worker()); r < runs; r += Group::workers)
       mine = exponents[r] > mine ? exponents[r] : mine;
     std::uint32_t const largest = largest_in(group, mine, 8);
-    for (auto i = static_cast<std::size_t>(group.lane()); i < sparse::exponent_words;
-         i += Group::lanes)
+    for (auto i = static_cast<std::size_t>(group.worker()); i < sparse::exponent_words;
+         i += Group::workers)
       words[i] = i == largest / 64 ? std::uint64_t{1} << largest % 64 : 0;
     group.sync();
   }
@@ -115,7 +115,7 @@ struct count_runs {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
     std::uint64_t marked = 0, wrong = 0;
-    for (auto w = static_cast<std::size_t>(group.lane()); w < run.words; w += Group::lanes) {
+    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers) {
       std::uint64_t const all = words[run.word + w];
       int const left = run.values - static_cast<int>(w) * 64;
       wrong |= (own[run.word + w] & ~all) | (left < 64 ? all >> left : 0);
@@ -125,7 +125,7 @@ struct count_runs {
     bool const is_wrong = group.any(wrong != 0);
     auto const print = fingerprint(group, reinterpret_cast<std::byte const*>(words + run.word),
                                    run.words * sizeof(std::uint64_t));
-    if (group.lane() == 0)
+    if (group.worker() == 0)
       records[r] = {print, static_cast<std::uint32_t>(marked), is_wrong ? 1u : 0u};
     group.sync();
   }
@@ -167,12 +167,12 @@ struct add_up_runs {
   index_summary* summary;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+    constexpr auto workers = static_cast<std::size_t>(Group::workers);
     index_summary all{0, 0, -1, 0};
     std::uint64_t print = 0;
     std::uint32_t wrong_run = 0;
-    for (std::size_t first = 0; first < runs; first += lanes) {
-      std::size_t const r = first + static_cast<std::size_t>(group.lane());
+    for (std::size_t first = 0; first < runs; first += workers) {
+      std::size_t const r = first + static_cast<std::size_t>(group.worker());
       auto const sums = group.running_sum(r < runs ? records[r].marked : 0);
       if (r < runs) {
         begins[r] = static_cast<std::uint32_t>(all.marked + sums.before);
@@ -184,7 +184,7 @@ struct add_up_runs {
     all.exponent = sparse::largest_of(exponents);
     all.print = closed_print(group.sum(print), all.exponent);
     all.wrong_run = largest_in(group, wrong_run, 32);
-    if (group.lane() == 0) *summary = all;
+    if (group.worker() == 0) *summary = all;
     group.sync();
   }
 };
@@ -197,11 +197,11 @@ struct rank_runs {
   std::uint32_t* ranks;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+    constexpr auto workers = static_cast<std::size_t>(Group::workers);
     sparse_run const run(r, values);
     std::uint64_t before = begins[r];
-    for (std::size_t first = 0; first < run.words; first += lanes) {
-      std::size_t const w = first + static_cast<std::size_t>(group.lane());
+    for (std::size_t first = 0; first < run.words; first += workers) {
+      std::size_t const w = first + static_cast<std::size_t>(group.worker());
       auto const count = w < run.words ? ones(words[run.word + w]) : 0;
       auto const sums = group.running_sum(static_cast<std::uint64_t>(count));
       if (w < run.words) ranks[run.word + w] = static_cast<std::uint32_t>(before + sums.before);

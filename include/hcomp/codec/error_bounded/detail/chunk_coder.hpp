@@ -13,7 +13,7 @@
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
-#include <hcomp/codec/error_bounded/detail/lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/workers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -64,15 +64,15 @@ struct chunk_coder {
     if (from.a) of_a.open(group, from.a, i, from.values, shared->first, shared.chunk(rooms++));
     if (from.b) of_b.open(group, from.b, i, from.values, shared->second, shared.chunk(rooms++));
     sum_range const range(grid, weight_of(from));
-    std::byte* const chunk = Group::lanes == 1 ? out : shared.chunk(rooms);
+    std::byte* const chunk = Group::workers == 1 ? out : shared.chunk(rooms);
     std::byte* payloads = chunk + front_bytes(n);
 
     double error = 0;
     word_sums sums;
     auto fault = code_fault::none;
     std::size_t faulty = 0;
-    for (std::size_t begin = 0; begin < blocks; begin += Group::lanes) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.lane());
+    for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
       value_block v;
@@ -121,15 +121,15 @@ struct chunk_coder {
     }
 
     auto const bytes = static_cast<std::size_t>(payloads - chunk);
-    if constexpr (Group::lanes > 1) {
+    if constexpr (Group::workers > 1) {
       group.sync();
-      copy_words(static_cast<std::size_t>(group.lane()), Group::lanes, out, chunk, bytes);
+      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, bytes);
     }
 
     std::uint32_t const parts = !from.a ? largest_in(group, header::parts_of(error), 12) : 0;
     static_assert(header::largest_error < 1 << 12);
     std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
-    if (group.lane() == 0) add(found, parts, additions);
+    if (group.worker() == 0) add(found, parts, additions);
     bool const is_faulty = fault != code_fault::none;
     if (!group.any(is_faulty)) return bytes;
     auto const left = static_cast<std::uint32_t>(most_blocks - faulty);
@@ -164,7 +164,7 @@ struct chunk_coder {
       std::size_t const k = first % chunk_values / block_values;
       if (!finite) mine[k % 2] |= std::uint64_t{1} << k / 2;
     });
-    // every bit is one lane's alone
+    // every bit is one worker's alone
     return group.sum(mine[0]) | group.sum(mine[1]);
   }
 
@@ -172,7 +172,7 @@ struct chunk_coder {
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
     // one block is found behind the other
-    return !group.any(group.lane() == 0 && !block_coder::valid(chunk, bytes, n));
+    return !group.any(group.worker() == 0 && !block_coder::valid(chunk, bytes, n));
   }
 
   /// The rest of the header, from the notes of all chunks in their order.
@@ -183,9 +183,9 @@ struct chunk_coder {
     std::uint32_t error = 0;
     std::uint64_t additions = 0;
     auto const all = static_cast<std::uint32_t>(count);
-    std::uint32_t first_fault = all;  // of the lane's
-    for (auto i = static_cast<std::uint32_t>(group.lane()); i < all;
-         i += static_cast<std::uint32_t>(Group::lanes)) {
+    std::uint32_t first_fault = all;  // of the worker's
+    for (auto i = static_cast<std::uint32_t>(group.worker()); i < all;
+         i += static_cast<std::uint32_t>(Group::workers)) {
       auto const& one = notes[i];
       if (one.error > error) error = one.error;
       additions += one.float_additions;
@@ -196,7 +196,7 @@ struct chunk_coder {
     std::uint32_t const after = largest_in(group, all - first_fault, 18);
     static_assert(header::max_chunks < 1 << 18);
     group.sync();  // all have read the header
-    if (group.lane() != 0) return;
+    if (group.worker() != 0) return;
 
     made = {bytes, code_fault::none, {0, 0}, 0};
     front.weight = from.a ? 0 : 1;
@@ -300,7 +300,7 @@ struct chunk_coder {
     if (!quantize_block(by_cpu.grid, block, v.q, error)) keep_floats(by_cpu.grid, block, v, error);
   }
 
-  /// f(first, n, floats) for the lane's blocks of chunk i.
+  /// f(first, n, floats) for the worker's blocks of chunk i.
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
@@ -308,8 +308,8 @@ struct chunk_coder {
     worker_reader<Group> reader;
     reader.open(group, in, i, values, shared->first, shared.chunk(0));
     std::size_t const n = values_of_chunk<header>(i, values);
-    for (std::size_t begin = 0; begin < blocks_of(n); begin += Group::lanes) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.lane());
+    for (std::size_t begin = 0; begin < blocks_of(n); begin += Group::workers) {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       value_block v;
       reader.take(group, k, v);
       if (k >= blocks_of(n)) continue;

@@ -9,8 +9,8 @@
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/detail/header.hpp>
-#include <hcomp/codec/inceptionn/detail/lanes.hpp>
 #include <hcomp/codec/inceptionn/detail/values.hpp>
+#include <hcomp/codec/inceptionn/detail/workers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -27,7 +27,7 @@ struct chunk_coder {
 
   cpu_coder by_cpu;
 
-  /// Of lanes that share memory: payloads are at odd addresses, and are put together and taken
+  /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
   /// apart there. A chunk, 3 bytes before it, and words behind it that are read.
   static constexpr std::size_t scratch_bytes(int) { return chunk_values * sizeof(float) + 16; }
 
@@ -47,7 +47,7 @@ struct chunk_coder {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
       std::size_t const bytes = mine.encode(group, by_cpu.rule, n, shared);
       group.sync();
-      copy_words(static_cast<std::size_t>(group.lane()), Group::lanes, out, shared, bytes);
+      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, shared, bytes);
       return bytes;
     } else {
       return mine.encode(group, by_cpu.rule, n, out);
@@ -73,7 +73,7 @@ struct chunk_coder {
     return mine.nonfinite(group);
   }
 
-  /// Whether `bytes` at `chunk` are a chunk of n values; the same to all lanes. Reads only them.
+  /// Whether `bytes` at `chunk` are a chunk of n values; the same to all workers. Reads only them.
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
@@ -83,7 +83,7 @@ struct chunk_coder {
   template <class Group>
   HCOMP_HD void finish(Group group, code_sources const&, note const*, std::size_t,
                        std::uint64_t bytes, std::byte*, outcome& made) const {
-    if (group.lane() == 0) made.bytes = bytes;
+    if (group.worker() == 0) made.bytes = bytes;
   }
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
@@ -169,7 +169,7 @@ struct measure_exponents {
     std::size_t const most = chunks * chunk_values;
     std::uint32_t const mine = largest_exponent(group, x + first, left < most ? left : most, 0);
     std::uint32_t const largest = largest_in(group, mine, 8);
-    if (group.lane() == 0) found[block] = largest;
+    if (group.worker() == 0) found[block] = largest;
   }
 };
 

@@ -37,7 +37,8 @@ HCOMP_HD std::uint64_t word_of_signs(Source const& x, int w, int count, bool& fi
   return bits;
 }
 
-/// put(h, bits) for all halves h of words of signs. Returns whether this lane saw NaN or infinity.
+/// put(h, bits) for all halves h of words of signs. Returns whether this worker saw NaN or
+/// infinity.
 template <HasWarps Group, class Source, class Put>
 HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
   bool finite = true;
@@ -50,7 +51,7 @@ HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put)
   return !finite;
 }
 
-/// Returns whether this lane saw NaN or infinity.
+/// Returns whether this worker saw NaN or infinity.
 template <class Group, class Source>
 HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   if constexpr (HasWarps<Group>)
@@ -58,7 +59,7 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
       store_aligned(out, static_cast<std::size_t>(h), bits);
     });
   bool finite = true;
-  for (int w = group.lane(); w * 64 < n; w += Group::lanes)
+  for (int w = group.worker(); w * 64 < n; w += Group::workers)
     store_aligned(out, static_cast<std::size_t>(w),
                   word_of_signs(x, w, n - w * 64 < 64 ? n - w * 64 : 64, finite));
   return !finite;
@@ -95,7 +96,7 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
 template <class Group>
 HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
                           std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
-  for (int w = group.lane(); w < count; w += Group::lanes)
+  for (int w = group.worker(); w < count; w += Group::workers)
     merge_sign_word(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w), acc_is_lower,
                     key);
 }
@@ -103,7 +104,7 @@ HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int 
 template <class Group>
 HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int count,
                            std::uint64_t first_word, mask_key const& key) {
-  for (int w = group.lane(); w < count; w += Group::lanes)
+  for (int w = group.worker(); w < count; w += Group::workers)
     split_owner_word(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w), key);
 }
 
@@ -111,7 +112,7 @@ HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int 
 template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
   Out const worth[2] = {static_cast<Out>(-size), size};  // a branch would be mispredicted
-  for (int i = group.lane(); i < n; i += Group::lanes)
+  for (int i = group.worker(); i < n; i += Group::workers)
     x[i] = worth[load_aligned<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
   group.sync();
 }

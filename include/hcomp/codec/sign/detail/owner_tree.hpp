@@ -73,7 +73,7 @@ void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int w
 inline constexpr std::size_t max_ranks = 1024;
 
 /// Calls f(rank, mask) for every rank with those of `bits`, which are of word `place` of the whole
-/// vector, that belong to it: what for_tiles does, for one lane's word. Ranks come in the
+/// vector, that belong to it: what for_tiles does, for one worker's word. Ranks come in the
 /// same order for every word.
 template <class F>
 HCOMP_HD void for_ranks_of_word(node const* tree, std::size_t ranks, std::uint64_t bits,

@@ -66,23 +66,23 @@ HCOMP_HD inline void keep_largest(std::uint64_t* exponents) {
 template <class Group>
 HCOMP_HD void mark_nonzeros(Group group, float const* x, std::size_t n, std::uint64_t* words) {
   std::uint64_t* const exponents = words + index_words(n);
-  if (group.lane() == 0)
+  if (group.worker() == 0)
     for (std::size_t i = 0; i < exponent_words; ++i) exponents[i] = 0;
   group.sync();
-  auto const part = part_of(group, index_words(n));
+  auto const part = own_items(group, index_words(n));
   std::uint32_t const largest = mark_words(x, n, part.first, part.end, words);
   add_bits(group, exponents + largest / 64, std::uint64_t{1} << largest % 64);
   group.sync();
-  if (group.lane() == 0) keep_largest(exponents);
+  if (group.worker() == 0) keep_largest(exponents);
   group.sync();
 }
 
 /// ranks[w] = number of marks in the words before w; returns the number of all.
-/// @param shared  one word per lane
+/// @param shared  one word per worker
 template <class Group>
 HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std::size_t count,
                                    std::uint32_t* ranks, std::uint64_t* shared) {
-  auto const [first, end] = part_of(group, count);
+  auto const [first, end] = own_items(group, count);
   std::uint64_t mine = 0;
   for (std::size_t w = first; w < end; ++w) mine += static_cast<std::uint64_t>(ones(words[w]));
   auto const counts = count_together(group, mine, shared);
@@ -99,7 +99,7 @@ HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std:
 template <class Group, class F>
 HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t count,
                          std::uint32_t const* ranks, F const& f) {
-  for (auto w = static_cast<std::size_t>(group.lane()); w < count; w += Group::lanes) {
+  for (auto w = static_cast<std::size_t>(group.worker()); w < count; w += Group::workers) {
     std::size_t place = words[w] == 0 ? 0 : ranks[w];
     for (std::uint64_t marks = words[w]; marks != 0; marks &= marks - 1)
       f(w * 64 + static_cast<std::size_t>(lowest_one(marks)), place++);
@@ -110,7 +110,7 @@ HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t co
 template <class Group, class Get>
 HCOMP_HD void unpack_marked(Group group, std::uint64_t const* words, std::size_t n,
                             std::uint32_t const* ranks, float* x, Get const& get) {
-  for (auto w = static_cast<std::size_t>(group.lane()); w < index_words(n); w += Group::lanes) {
+  for (auto w = static_cast<std::size_t>(group.worker()); w < index_words(n); w += Group::workers) {
     float* const here = x + w * 64;
     memset(here, 0, (n - w * 64 < 64 ? n - w * 64 : 64) * sizeof(float));
     std::size_t place = words[w] == 0 ? 0 : ranks[w];

@@ -52,20 +52,21 @@ template <class Layout> HCOMP_HD std::size_t open_words(Layout const& layout) {
 template <class Group, class Layout>
 HCOMP_HD void open_cells(Group group, Layout const& layout, peel_graph const& graph,
                          std::size_t first, std::size_t end) {
-  auto const lane = static_cast<std::size_t>(group.lane());
+  auto const worker = static_cast<std::size_t>(group.worker());
   std::size_t const cells = layout.size(), last = end * 64 < cells ? end * 64 : cells;
-  for (std::size_t w = first + lane; w < end; w += Group::lanes) {
+  for (std::size_t w = first + worker; w < end; w += Group::workers) {
     std::size_t const here = cells - w * 64 < 64 ? cells - w * 64 : 64;
     graph.open[w] = ~std::uint64_t{0} >> (64 - here);
   }
-  for (std::size_t c = first * 64 + lane; c < last; c += Group::lanes) graph.cells[c] = 0;
+  for (std::size_t c = first * 64 + worker; c < last; c += Group::workers) graph.cells[c] = 0;
 }
 
 /// What words first to end - 1 of the index mark, into the cells.
 template <class Group, class Layout>
 HCOMP_HD void enter_marked(Group group, Layout const& layout, peel_graph const& graph,
                            std::uint64_t const* words, std::size_t first, std::size_t end) {
-  for (std::size_t w = first + static_cast<std::size_t>(group.lane()); w < end; w += Group::lanes)
+  for (std::size_t w = first + static_cast<std::size_t>(group.worker()); w < end;
+       w += Group::workers)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       for (int t = 0; t < Layout::hashes; ++t)
         fetch_add(group, graph.cells + row.cell(t, value), one_value(value));
@@ -98,7 +99,7 @@ HCOMP_HD bool claims_its_value(Layout const& layout, peel_graph const& graph, st
 }
 
 /// First step of a round: of the open cells of words first to end - 1 those stay open that claim
-/// their value. Returns how many of them this lane has found.
+/// their value. Returns how many of them this worker has found.
 template <class Group, class Layout>
 HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph const& graph,
                                    std::size_t first, std::size_t end) {
@@ -115,8 +116,8 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph
       found += static_cast<std::uint64_t>(ones(bits));
     });
   } else {
-    for (std::size_t w = first + static_cast<std::size_t>(group.lane()); w < end;
-         w += Group::lanes) {
+    for (std::size_t w = first + static_cast<std::size_t>(group.worker()); w < end;
+         w += Group::workers) {
       std::uint64_t claims = 0;
       for (std::uint64_t open = graph.open[w]; open != 0; open &= open - 1)
         if (claims_its_value(
@@ -135,8 +136,8 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph
 template <class Group>
 HCOMP_HD void write_claims(Group group, peel_graph const& graph, std::size_t first, std::size_t end,
                            std::size_t at) {
-  for (std::size_t row = first; row < end; row += Group::lanes) {
-    std::size_t const w = row + static_cast<std::size_t>(group.lane());
+  for (std::size_t row = first; row < end; row += Group::workers) {
+    std::size_t const w = row + static_cast<std::size_t>(group.worker());
     std::uint64_t open = w < end ? graph.open[w] : 0;
     auto const sums = group.running_sum(static_cast<std::uint64_t>(ones(open)));
     std::size_t place = at + sums.before;
@@ -155,7 +156,8 @@ HCOMP_HD void write_claims(Group group, peel_graph const& graph, std::size_t fir
 template <class Group, class Layout>
 HCOMP_HD void take_claimed(Group group, Layout const& layout, peel_graph const& graph,
                            std::size_t begin, std::size_t end) {
-  for (std::size_t k = begin + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes) {
+  for (std::size_t k = begin + static_cast<std::size_t>(group.worker()); k < end;
+       k += Group::workers) {
     auto const value = graph.claims[k].value;
     auto const row = layout.row_of(value);
     for (int t = 0; t < Layout::hashes; ++t) {
@@ -173,7 +175,7 @@ struct peel_progress {
 };
 
 /// Claims values round by round, until none is alone in a cell. What is claimed in a round, and in
-/// which order, depends only on what was there before it: however many lanes work, and whoever is
+/// which order, depends only on what was there before it: however many workers work, and whoever is
 /// first, the claims are the same.
 /// Source: Jiang, Mitzenmacher and Thaler, Parallel peeling algorithms, SPAA 2014.
 template <class Group, class Layout>
@@ -188,7 +190,7 @@ HCOMP_HD peel_progress peel(Group group, Layout const& layout, peel_graph const&
     group.sync();
     take_claimed(group, layout, graph, claimed, claimed + more);
     claimed += more;
-    if (group.lane() == 0) graph.rounds[round] = static_cast<std::uint32_t>(claimed);
+    if (group.worker() == 0) graph.rounds[round] = static_cast<std::uint32_t>(claimed);
     group.sync();
   }
   return {claimed, round};
@@ -244,7 +246,8 @@ HCOMP_HD void recover(Group group, Layout const& layout, value_claim const* clai
 template <class Group>
 HCOMP_HD void move_claimed(Group group, value_claim const* claims, std::size_t begin,
                            std::size_t end, std::uint64_t* from, std::uint64_t* to) {
-  for (std::size_t k = begin + static_cast<std::size_t>(group.lane()); k < end; k += Group::lanes) {
+  for (std::size_t k = begin + static_cast<std::size_t>(group.worker()); k < end;
+       k += Group::workers) {
     std::size_t const w = claims[k].value / 64;
     std::uint64_t const bit = std::uint64_t{1} << claims[k].value % 64;
     fetch_add(group, from + w, ~bit + 1);

@@ -13,20 +13,20 @@
 
 namespace hcomp::detail::lhc {
 
-/// What a lane does where cells are changed. Integers may be added in any order, so each lane takes
-/// some of the values. Of floats, the sum depends on the order: a lane takes all values, but only
-/// the tables that are its own, so the order in each cell is the one of a single lane.
+/// What a worker does where cells are changed. Integers may be added in any order, so each worker
+/// takes some of the values. Of floats, the sum depends on the order: a worker takes all values,
+/// but only the tables that are its own, so the order in each cell is the one of a single worker.
 template <class Lane, class Group> struct cell_share {
-  static constexpr bool by_values = std::is_integral_v<Lane> || Group::lanes == 1;
+  static constexpr bool by_values = std::is_integral_v<Lane> || Group::workers == 1;
 
   std::size_t first, step;
   int table, table_step;
 
   HCOMP_HD explicit cell_share(Group group)
-      : first(by_values ? static_cast<std::size_t>(group.lane()) : 0),
-        step(by_values ? Group::lanes : 1),
-        table(by_values ? 0 : group.lane()),
-        table_step(by_values ? 1 : Group::lanes) {}
+      : first(by_values ? static_cast<std::size_t>(group.worker()) : 0),
+        step(by_values ? Group::workers : 1),
+        table(by_values ? 0 : group.worker()),
+        table_step(by_values ? 1 : Group::workers) {}
 };
 
 /// cells[at] += value, or -= where `negative`.
@@ -73,7 +73,7 @@ HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const*
 template <class Group, class Layout, class Lane, class Get>
 HCOMP_HD void sketch_marked(Group group, Layout const& layout, std::uint64_t const* words,
                             std::size_t count, Lane* cells, Get const& get) {
-  for (auto c = static_cast<std::size_t>(group.lane()); c < layout.size(); c += Group::lanes)
+  for (auto c = static_cast<std::size_t>(group.worker()); c < layout.size(); c += Group::workers)
     cells[c] = 0;
   group.sync();
   add_marked(group, layout, words, 0, count, cells, get);

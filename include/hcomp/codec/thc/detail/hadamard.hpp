@@ -3,7 +3,7 @@
 /// The Walsh-Hadamard transform in place, without a factor: x = H x with entries +1 and -1.
 ///
 /// Stages of strides 1, 2, 4, ...: each value of each stage is one addition of two of the stage
-/// before, so lanes, passes and registers change no bit of the result.
+/// before, so workers, passes and registers change no bit of the result.
 
 #include <bit>
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace hcomp::detail::thc {
 
-/// @param x     shared by the lanes of the group
+/// @param x     shared by the workers of the group
 /// @param size  a power of two
 template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
   for (int stride = 1; stride < size; stride *= 2) {
-    for (int i = group.lane(); i < size / 2; i += Group::lanes) {
+    for (int i = group.worker(); i < size / 2; i += Group::workers) {
       int const low = 2 * i - (i & (stride - 1));
       float const a = x[low], b = x[low + stride];
       x[low] = a + b;
@@ -31,7 +31,7 @@ template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
 /// The next log2(Radix) strides from `stride` on, in registers.
 template <int Radix, class Group>
 HCOMP_HD void hadamard_pass(Group group, float* x, int size, int stride) {
-  for (int b = group.lane(); b < size / Radix; b += Group::lanes) {
+  for (int b = group.worker(); b < size / Radix; b += Group::workers) {
     int const inside = b & (stride - 1);
     float* const at = x + (b - inside) * Radix + inside;
     float values[Radix];

@@ -104,7 +104,7 @@ HCOMP_HD inline std::uint32_t norm_of(double (&sums)[16], int size) {
 }
 
 /// Root mean square of `count` values, padded with zeros to `size`, as the bits of a float: floats
-/// that are not negative keep their order. 16 sums in double, then their tree. Every lane of a
+/// that are not negative keep their order. 16 sums in double, then their tree. Every worker of a
 /// group does the same.
 template <class Group, class Source>
 HCOMP_HD std::uint32_t root_mean_square(Group, Source const& x, transform_range range) {
@@ -185,14 +185,14 @@ struct level_sink {
   }
 };
 
-/// Values to coordinates: signs, scale, transform. Returns whether this lane saw NaN or infinity.
-/// @param scratch  range.size floats, shared by the lanes of the group
+/// Values to coordinates: signs, scale, transform. Returns whether this worker saw NaN or infinity.
+/// @param scratch  range.size floats, shared by the workers of the group
 template <class Group, class Source>
 HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
                      float_scale scale, draw_place const& place) {
   bool finite = true;
   auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
-  for (unsigned w = static_cast<unsigned>(group.lane()); w < size / 64; w += Group::lanes) {
+  for (unsigned w = static_cast<unsigned>(group.worker()); w < size / 64; w += Group::workers) {
     std::uint64_t const negate = sign_word(place, from / 64 + w);
     for (unsigned j = 0; j < 64; ++j) {
       unsigned const i = w * 64 + j;
@@ -215,7 +215,7 @@ HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
                               transform_range range, float limit, level_cells const& cells,
                               draw_place const& place, level_sink const& sink) {
   auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
-  for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
+  for (unsigned q = static_cast<unsigned>(group.worker()); q < size / 8; q += Group::workers) {
     auto const draws = rounding_draws(place, from / 8 + q);
     for (unsigned k = 0; k < 8; ++k) {
       unsigned const i = drawn_for(q, k);
@@ -233,7 +233,7 @@ template <class Group, class Source>
 HCOMP_HD bool round_zeros(Group group, Source const& x, transform_range range,
                           level_cells const& cells, level_sink const& sink) {
   bool finite = true;
-  for (int i = group.lane(); i < range.size; i += Group::lanes) {
+  for (int i = group.worker(); i < range.size; i += Group::workers) {
     if (i < range.count) finite &= is_finite(x[static_cast<std::size_t>(range.first + i)]);
     sink.put(range.first + i, cells.entries[0], false);
   }
@@ -245,12 +245,12 @@ HCOMP_HD bool round_zeros(Group group, Source const& x, transform_range range,
 /// bits: all numbers are integers below 2^24.
 /// @param lanes    of the block, `Lane` each, at any address
 /// @param offset   what twice the sum of a coordinate of 0 would be
-/// @param scratch  range.size floats, shared by the lanes of the group
+/// @param scratch  range.size floats, shared by the workers of the group
 /// @param x        where the values will go, for those who can make use of the time to fetch it
 template <class Lane, class Group, class Out>
 HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
                           transform_range range, std::uint32_t offset, Out*) {
-  for (int i = group.lane(); i < range.size; i += Group::lanes) {
+  for (int i = group.worker(); i < range.size; i += Group::workers) {
     std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(range.first + i));
     scratch[i] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
   }
@@ -263,7 +263,7 @@ template <class Group, class Out>
 HCOMP_HD void finish_values(Group group, float const* scratch, transform_range range,
                             float_scale scale, draw_place const& place, Out* x) {
   auto const from = static_cast<unsigned>(range.first), count = static_cast<unsigned>(range.count);
-  for (unsigned w = static_cast<unsigned>(group.lane()); w * 64 < count; w += Group::lanes) {
+  for (unsigned w = static_cast<unsigned>(group.worker()); w * 64 < count; w += Group::workers) {
     std::uint64_t const negate = sign_word(place, from / 64 + w);
     for (unsigned i = w * 64; i < count && i < w * 64 + 64; ++i) {
       float const value = scratch[i] * scale.factor * scale.power;
@@ -286,7 +286,7 @@ template <class Lane> HCOMP_HD constexpr std::uint64_t lane_sums(std::uint64_t a
 template <class Lane, class Group>
 HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int count) {
   constexpr int in_word = 8 / sizeof(Lane);
-  for (int i = group.lane(); i < count / in_word; i += Group::lanes) {
+  for (int i = group.worker(); i < count / in_word; i += Group::workers) {
     auto const at = static_cast<std::size_t>(i);
     store_aligned(
         acc, at,
@@ -341,12 +341,12 @@ template <class Lane, bool ToNumbers> class level_numbers {
 // ---- Who works on which transform
 
 inline constexpr int largest_transform = 16384;
-/// Entries of level_cells that lanes in warps have in front of a transform.
+/// Entries of level_cells that workers in warps have in front of a transform.
 inline constexpr int shared_cells = 256;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
 /// has room for one, shared_bytes if it has warps, works on one transform after the other; in
-/// others every lane works on transforms of its own.
+/// others every worker works on transforms of its own.
 template <class Group, class F>
 HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
   if constexpr (requires { group.scratch(); }) {
@@ -354,8 +354,8 @@ HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
     for (int k = 0; k < transforms; ++k) f(group, scratch, k);
   } else {
     alignas(64) float scratch[largest_transform];
-    for (int k = group.lane(); k < transforms; k += Group::lanes) {
-      if constexpr (Group::lanes == 1)
+    for (int k = group.worker(); k < transforms; k += Group::workers) {
+      if constexpr (Group::workers == 1)
         f(group, scratch, k);
       else
         f(serial_group{}, scratch, k);

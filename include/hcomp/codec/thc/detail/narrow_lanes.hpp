@@ -43,7 +43,8 @@ template <class Numbers = same_numbers> struct row_shift {
     store_aligned(to, i, adds ? load_aligned<std::uint64_t>(to, i) | moved : moved);
   }
   template <class Group> HCOMP_HD void by(Group group) const {
-    for (auto i = static_cast<std::size_t>(group.lane()); i < bytes / 8; i += Group::lanes) word(i);
+    for (auto i = static_cast<std::size_t>(group.worker()); i < bytes / 8; i += Group::workers)
+      word(i);
   }
 
 #if !defined(__CUDA_ARCH__)

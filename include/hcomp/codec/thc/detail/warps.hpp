@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What THC does to one transform, by lanes in warps that share memory: the same bytes as in
-/// kernels.hpp. Neighbouring lanes touch neighbouring values, and each value goes through
+/// What THC does to one transform, by workers in warps that share memory: the same bytes as in
+/// kernels.hpp. Neighbouring workers touch neighbouring values, and each value goes through
 /// shared memory as rarely as registers allow.
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace hcomp::detail::thc {
 
-// ---- What the lanes share: the cells, a transform, and its signs, 32 to a word
+// ---- What the workers share: the cells, a transform, and its signs, 32 to a word
 
 constexpr std::size_t shared_bytes(int transform) {
   return sizeof(float) * static_cast<std::size_t>(shared_cells + transform + transform / 32);
@@ -22,12 +22,12 @@ constexpr std::size_t shared_bytes(int transform) {
 
 template <HasWarps Group> HCOMP_HD void share_cells(Group group, level_cells const& cells) {
   auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-  for (auto i = static_cast<std::size_t>(group.lane()); i < shared_cells; i += Group::lanes)
+  for (auto i = static_cast<std::size_t>(group.worker()); i < shared_cells; i += Group::workers)
     store_aligned(shared, i, cells.entries[i]);
   group.sync();
 }
 
-/// Levels and cells in memory that the lanes share: in a kernel's arguments, lanes that look up
+/// Levels and cells in memory that the workers share: in a kernel's arguments, workers that look up
 /// different entries wait for each other.
 struct shared_table {
   std::uint8_t const* levels;
@@ -38,7 +38,7 @@ HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cel
   float* const scratch = group.scratch();
   share_cells(group, cells);
   auto* const levels = reinterpret_cast<std::uint8_t*>(scratch + shared_cells);
-  for (int i = group.lane(); i < table.size(); i += Group::lanes)
+  for (int i = group.worker(); i < table.size(); i += Group::workers)
     levels[i] = table.levels[static_cast<std::size_t>(i)];
   group.sync();
   return {levels, reinterpret_cast<std::uint32_t const*>(scratch)};
@@ -52,7 +52,7 @@ class shared_signs {
   HCOMP_HD shared_signs(Group group, float* scratch, transform_range range, draw_place const& place)
       : words_(reinterpret_cast<std::byte*>(scratch + range.size)) {
     auto const first = static_cast<unsigned>(range.first / 64);
-    for (int w = group.lane(); w < range.size / 64; w += Group::lanes)
+    for (int w = group.worker(); w < range.size / 64; w += Group::workers)
       store_aligned(words_, static_cast<std::size_t>(w),
                     sign_word(place, first + static_cast<unsigned>(w)));
     group.sync();
@@ -74,22 +74,22 @@ class shared_signs {
 template <HasWarps Group, class Load>
 HCOMP_HD void hadamard_of(Group group, float* x, int size, Load const& load) {
   constexpr int at_once = 4;  // memory is far away
-  int const lane = group.lane();
-  for (int first = lane; first < size; first += at_once * Group::lanes) {
+  int const worker = group.worker();
+  for (int first = worker; first < size; first += at_once * Group::workers) {
     float values[at_once];
     HCOMP_UNROLL
     for (int k = 0; k < at_once; ++k) {
-      int const i = first + k * Group::lanes;
+      int const i = first + k * Group::workers;
       values[k] = i < size ? load(i) : 0;
     }
     HCOMP_UNROLL
     for (int k = 0; k < at_once; ++k) {
-      int const i = first + k * Group::lanes;
+      int const i = first + k * Group::workers;
       float value = values[k];
       HCOMP_UNROLL
       for (int stride = 1; stride < 32; stride *= 2) {
         float const other = group.xor_shuffle(value, stride);
-        value = lane & stride ? other - value : value + other;
+        value = worker & stride ? other - value : value + other;
       }
       if (i < size) x[i] = value;
     }
@@ -105,7 +105,7 @@ template <HasWarps Group, class Source>
 HCOMP_HD std::uint32_t root_mean_square(Group group, Source const& x, transform_range range) {
   double sum = 0;
   bool finite = true;
-  for (int i = group.lane() % 16; i < range.count; i += 16) {
+  for (int i = group.worker() % 16; i < range.count; i += 16) {
     double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
     sum += value * value;
   }
@@ -138,7 +138,7 @@ HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
   };
   auto const* const cells = reinterpret_cast<std::byte const*>(scratch - shared_cells);
   auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
-  for (unsigned q = static_cast<unsigned>(group.lane()); q < size / 8; q += Group::lanes) {
+  for (unsigned q = static_cast<unsigned>(group.worker()); q < size / 8; q += Group::workers) {
     auto const draws = rounding_draws(place, from / 8 + q);
     // As drawn_for has them. Every other 64 coordinates change rows in pairs, so that half a
     // warp reads from all banks of shared memory.
@@ -178,7 +178,7 @@ template <HasWarps Group, class Out>
 HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, float_scale scale,
                             draw_place const& place, Out* x) {
   shared_signs const negate(group, scratch, range, place);
-  for (int i = group.lane(); i < range.count; i += Group::lanes) {
+  for (int i = group.worker(); i < range.count; i += Group::workers) {
     float const value = scratch[i] * scale.factor * scale.power;
     x[range.first + i] = static_cast<Out>(negate[i] ? -value : value);
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded by the lanes of a group, a lane for each block of 32 values.
+/// Chunks of error_bounded by the workers of a group, a worker for each block of 32 values.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace hcomp::detail::error_bounded {
 
 inline constexpr std::size_t most_blocks = chunk_values / block_values;
 
-/// What the lanes that read a chunk share.
+/// What the workers that read a chunk share.
 struct chunk_reading {
   std::uint32_t places[most_blocks];  ///< of the payloads, in the chunk
   /// Blocks that do not depend on those before them begin runs. The integers before the blocks of
   /// run r are what all integers at the ends of blocks are together up to there, without this.
   std::uint32_t bases[most_blocks + 1];
 };
-/// What the lanes of a group share while they work on a chunk. One lane has its own; lanes that
-/// share memory also have room for chunks, since payloads are at odd addresses, and are put
+/// What the workers of a group share while they work on a chunk. One worker has its own; workers
+/// that share memory also have room for chunks, since payloads are at odd addresses, and are put
 /// together and taken apart there.
 template <class Group> class chunk_sharing {
  public:
@@ -40,26 +40,26 @@ template <class Group> class chunk_sharing {
   static constexpr std::size_t room = header::slot_bytes + 8;
 
   HCOMP_HD explicit chunk_sharing(Group group) {
-    if constexpr (Group::lanes > 1) {
+    if constexpr (Group::workers > 1) {
       static_assert(SharesMemory<Group>);
       shared_ = reinterpret_cast<std::byte*>(group.scratch());
     }
   }
   HCOMP_HD words& operator*() {
-    if constexpr (Group::lanes == 1)
+    if constexpr (Group::workers == 1)
       return own_;
     else
       return *reinterpret_cast<words*>(shared_);
   }
   HCOMP_HD words* operator->() { return &**this; }
-  /// Room number i; null for one lane.
+  /// Room number i; null for one worker.
   HCOMP_HD std::byte* chunk(std::size_t i) const {
-    return Group::lanes == 1 ? nullptr : shared_ + sizeof(words) + i * room;
+    return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * room;
   }
 
  private:
   struct nothing {};
-  std::conditional_t<Group::lanes == 1, words, nothing> own_;
+  std::conditional_t<Group::workers == 1, words, nothing> own_;
   std::byte* shared_ = nullptr;
 };
 /// Shared memory with room for so many chunks.
@@ -95,13 +95,13 @@ HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) 
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
 }
 
-/// Takes the blocks of a chunk of a sound stream, as many at a time as there are lanes. All lanes
-/// call the same functions.
+/// Takes the blocks of a chunk of a sound stream, as many at a time as there are workers. All
+/// workers call the same functions.
 template <class Group> class worker_reader {
  public:
   /// @param in      at a multiple of 4
   /// @param i       chunk of a stream of `values` values
-  /// @param shared  memory of these lanes
+  /// @param shared  memory of these workers
   /// @param room    for the chunk, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      chunk_reading& shared, std::byte* room) {
@@ -114,7 +114,7 @@ template <class Group> class worker_reader {
       group.sync();
     }
     // the payloads of sparse blocks tell their lengths, so one is found after the other
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       std::size_t at = front_bytes(values_);
       for (std::size_t k = 0; k < blocks_of(values_); ++k) {
         shared.places[k] = static_cast<std::uint32_t>(at);
@@ -125,9 +125,9 @@ template <class Group> class worker_reader {
     group.sync();
   }
 
-  /// v = the lane's next block.
-  /// @param k  which that is: in every call, one more than that of the lane below, and as many as
-  ///           there are lanes more than in the call before; zeros, if there are not so many
+  /// v = the worker's next block.
+  /// @param k  which that is: in every call, one more than that of the worker below, and as many as
+  ///           there are workers more than in the call before; zeros, if there are not so many
   HCOMP_HD void take(Group group, std::size_t k, value_block& v) {
     using state = value_block::state;
     bool const is_here = k < blocks_of(values_);

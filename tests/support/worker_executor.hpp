@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// An executor whose blocks are worked on by several lanes that share memory, as thread blocks are,
-/// and arrays where an executor's memory is.
+/// An executor whose blocks are worked on by several workers that share memory, as thread blocks
+/// are, and arrays where an executor's memory is.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,16 +9,16 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
-namespace lanes {
+namespace workers {
 
-/// Lanes that share memory.
-template <int Lanes> class sharing_group : public lane_group<Lanes> {
+/// Workers that share memory.
+template <int Workers> class sharing_group : public worker_group<Workers> {
  public:
-  sharing_group(lane_group<Lanes> group, float* scratch)
-      : lane_group<Lanes>(group), scratch_(scratch) {}
+  sharing_group(worker_group<Workers> group, float* scratch)
+      : worker_group<Workers>(group), scratch_(scratch) {}
   float* scratch() const { return scratch_; }
 
  private:
@@ -26,7 +26,7 @@ template <int Lanes> class sharing_group : public lane_group<Lanes> {
 };
 
 /// Scratch has what the block before has left there.
-template <int Lanes> struct sharing_executor {
+template <int Workers> struct sharing_executor {
   static constexpr hcomp::memory_space space = hcomp::memory_space::host;
   using buffer = hcomp::host_buffer;
 
@@ -34,9 +34,9 @@ template <int Lanes> struct sharing_executor {
     std::size_t bytes = 0;
     if constexpr (requires { f.scratch_bytes(); }) bytes = f.scratch_bytes();
     std::vector<float> scratch(bytes / sizeof(float), -7.0f);
-    run<Lanes>([&](auto group) {
+    run<Workers>([&](auto group) {
       for (std::size_t i = 0; i < blocks; ++i) {
-        f(sharing_group<Lanes>(group, scratch.data()), i);
+        f(sharing_group<Workers>(group, scratch.data()), i);
         group.sync();
       }
     });
@@ -78,4 +78,4 @@ template <class T, class E> class array {
   typename E::buffer memory_;
 };
 
-}  // namespace lanes
+}  // namespace workers

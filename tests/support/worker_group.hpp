@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// A group of several lanes on the CPU, one thread each: what a warp is to a codec, without a GPU.
+/// A group of several workers on the CPU, one thread each: what a warp is to a codec, without a
+/// GPU.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,19 +15,20 @@
 #include <thread>
 #include <vector>
 
-namespace lanes {
+namespace workers {
 
-/// Where all lanes of a group meet. A lane that never comes is an error after a while, not a hang.
+/// Where all workers of a group meet. A worker that never comes is an error after a while, not a
+/// hang.
 class meeting {
  public:
-  explicit meeting(int lanes) : lanes_(lanes), values_(static_cast<std::size_t>(lanes)) {}
+  explicit meeting(int workers) : workers_(workers), values_(static_cast<std::size_t>(workers)) {}
 
-  /// Returns, to all lanes alike, the sum of what they brought.
+  /// Returns, to all workers alike, the sum of what they brought.
   std::uint64_t sum(std::uint64_t value) {
     std::unique_lock lock(mutex_);
     unsigned const round = round_;
     brought_ += value;
-    if (++arrived_ == lanes_) {
+    if (++arrived_ == workers_) {
       result_ = brought_;
       brought_ = 0;
       arrived_ = 0;
@@ -35,15 +37,15 @@ class meeting {
     } else if (!everyone_.wait_for(lock, std::chrono::seconds(20),
                                    [&] { return round_ != round; })) {
       throw std::logic_error(
-          "only some lanes of a group came to meet: a collective is in a branch");
+          "only some workers of a group came to meet: a collective is in a branch");
     }
     return result_;
   }
 
-  hcomp::running_sums running_sum(int lane, std::uint64_t value) {
-    values_[static_cast<std::size_t>(lane)] = value;
+  hcomp::running_sums running_sum(int worker, std::uint64_t value) {
+    values_[static_cast<std::size_t>(worker)] = value;
     hcomp::running_sums found{0, sum(value)};
-    for (int below = 0; below < lane; ++below)
+    for (int below = 0; below < worker; ++below)
       found.before += values_[static_cast<std::size_t>(below)];
     sum(0);  // before somebody writes the next ones
     return found;
@@ -52,7 +54,7 @@ class meeting {
  private:
   std::mutex mutex_;
   std::condition_variable everyone_;
-  int lanes_;
+  int workers_;
   int arrived_ = 0;
   unsigned round_ = 0;
   std::uint64_t brought_ = 0, result_ = 0;
@@ -60,40 +62,40 @@ class meeting {
 };
 
 /// The group that a block function sees.
-template <int Lanes> class lane_group {
+template <int Workers> class worker_group {
  public:
-  static constexpr int lanes = Lanes;
+  static constexpr int workers = Workers;
 
-  lane_group(meeting& place, int lane) : place_(&place), lane_(lane) {}
+  worker_group(meeting& place, int worker) : place_(&place), worker_(worker) {}
 
-  int lane() const { return lane_; }
+  int worker() const { return worker_; }
   void sync() const { place_->sum(0); }
   bool any(bool value) const { return place_->sum(value ? 1 : 0) != 0; }
   std::uint64_t sum(std::uint64_t value) const { return place_->sum(value); }
   hcomp::running_sums running_sum(std::uint64_t value) const {
-    return place_->running_sum(lane_, value);
+    return place_->running_sum(worker_, value);
   }
 
  private:
   meeting* place_;
-  int lane_;
+  int worker_;
 };
 
-/// Lanes in warps of 32, with memory they share: what a thread block is.
-template <int Lanes> class warped_group : public lane_group<Lanes> {
+/// Workers in warps of 32, with memory they share: what a thread block is.
+template <int Workers> class warped_group : public worker_group<Workers> {
  public:
-  /// What the lanes of one warp share.
+  /// What the workers of one warp share.
   struct warp {
     meeting place{32};
     double values[32] = {};
   };
 
-  /// @param warps    Lanes / 32
-  /// @param scratch  for all lanes together
-  warped_group(lane_group<Lanes> group, std::vector<std::unique_ptr<warp>> const& warps,
+  /// @param warps    Workers / 32
+  /// @param scratch  for all workers together
+  warped_group(worker_group<Workers> group, std::vector<std::unique_ptr<warp>> const& warps,
                float* scratch)
-      : lane_group<Lanes>(group),
-        warp_(warps[static_cast<std::size_t>(group.lane() / 32)].get()),
+      : worker_group<Workers>(group),
+        warp_(warps[static_cast<std::size_t>(group.worker() / 32)].get()),
         scratch_(scratch) {}
 
   std::uint32_t vote(bool value) const {
@@ -109,24 +111,24 @@ template <int Lanes> class warped_group : public lane_group<Lanes> {
   float* scratch() const { return scratch_; }
 
  private:
-  int number() const { return this->lane() % 32; }
+  int number() const { return this->worker() % 32; }
 
   warp* warp_;
   float* scratch_;
 };
 
-/// Calls f(group) in `Lanes` threads at once.
-/// @throws what the first lane that failed threw
-template <int Lanes, class F> void run(F const& f) {
-  meeting place(Lanes);
-  std::vector<std::exception_ptr> errors(Lanes);
+/// Calls f(group) in `Workers` threads at once.
+/// @throws what the first worker that failed threw
+template <int Workers, class F> void run(F const& f) {
+  meeting place(Workers);
+  std::vector<std::exception_ptr> errors(Workers);
   std::vector<std::thread> threads;
-  for (int lane = 0; lane < Lanes; ++lane)
-    threads.emplace_back([&, lane] {
+  for (int worker = 0; worker < Workers; ++worker)
+    threads.emplace_back([&, worker] {
       try {
-        f(lane_group<Lanes>(place, lane));
+        f(worker_group<Workers>(place, worker));
       } catch (...) {
-        errors[static_cast<std::size_t>(lane)] = std::current_exception();
+        errors[static_cast<std::size_t>(worker)] = std::current_exception();
       }
     });
   for (auto& thread : threads) thread.join();
@@ -136,12 +138,12 @@ template <int Lanes, class F> void run(F const& f) {
 
 /// The same in warps.
 /// @param scratch_bytes  of the memory they share
-template <int Lanes, class F> void run_in_warps(std::size_t scratch_bytes, F const& f) {
-  std::vector<std::unique_ptr<typename warped_group<Lanes>::warp>> warps;
-  for (int w = 0; w < Lanes / 32; ++w)
-    warps.push_back(std::make_unique<typename warped_group<Lanes>::warp>());
+template <int Workers, class F> void run_in_warps(std::size_t scratch_bytes, F const& f) {
+  std::vector<std::unique_ptr<typename warped_group<Workers>::warp>> warps;
+  for (int w = 0; w < Workers / 32; ++w)
+    warps.push_back(std::make_unique<typename warped_group<Workers>::warp>());
   std::vector<float> scratch(scratch_bytes / sizeof(float));
-  run<Lanes>([&](auto group) { f(warped_group<Lanes>(group, warps, scratch.data())); });
+  run<Workers>([&](auto group) { f(warped_group<Workers>(group, warps, scratch.data())); });
 }
 
-}  // namespace lanes
+}  // namespace workers

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's stream by a group of any number of lanes: the same bytes as
+/// A chunk of INCEPTIONN's stream by a group of any number of workers: the same bytes as
 /// cpu_coder, whose chunks they are.
 
 #include <cstddef>
@@ -49,12 +49,12 @@ HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, 
 #endif
 }
 
-/// What one lane has of a chunk. In every round the lanes take fours of consecutive values, whose
-/// tags are one byte, so that what all of them read and write lies together. Behind the chunk's n
-/// values are zeros, which take no bytes.
+/// What one worker has of a chunk. In every round the workers take fours of consecutive values,
+/// whose tags are one byte, so that what all of them read and write lies together. Behind the
+/// chunk's n values are zeros, which take no bytes.
 ///
-/// All lanes of a group call the same functions with the same arguments. A lane keeps its values
-/// in registers: with 32 lanes 32 of them.
+/// All workers of a group call the same functions with the same arguments. A worker keeps its
+/// values in registers: with 32 workers 32 of them.
 template <class Group> class worker_values {
  public:
   HCOMP_HD void read(Group group, float const* x, std::size_t n) {
@@ -83,7 +83,7 @@ template <class Group> class worker_values {
     for (std::size_t r = 0; r < rounds; ++r) write_four(values_[r], four_at(group, r), n, out);
   }
 
-  /// A chunk of n values at `out`, which has room for n floats; returns its length to all lanes.
+  /// A chunk of n values at `out`, which has room for n floats; returns its length to all workers.
   HCOMP_HD std::size_t encode(Group group, value_rule const& rule, std::size_t n,
                               std::byte* out) const {
     unsigned tags[rounds];
@@ -135,7 +135,7 @@ template <class Group> class worker_values {
     });
   }
 
-  /// Where there is NaN or infinity: a bit for every 64 values of the chunk, to all lanes.
+  /// Where there is NaN or infinity: a bit for every 64 values of the chunk, to all workers.
   HCOMP_HD unsigned nonfinite(Group group) const {
     unsigned mine = 0;
     HCOMP_UNROLL
@@ -191,19 +191,19 @@ template <class Group> class worker_values {
     return end;
   }
 
-  static constexpr auto lanes = static_cast<std::size_t>(Group::lanes);
+  static constexpr auto workers = static_cast<std::size_t>(Group::workers);
   static constexpr std::size_t fours = chunk_values / 4;
-  static constexpr std::size_t rounds = (fours + lanes - 1) / lanes;
+  static constexpr std::size_t rounds = (fours + workers - 1) / workers;
 
   HCOMP_HD static unsigned four_at(Group group, std::size_t round) {
-    return static_cast<unsigned>(round * lanes) + static_cast<unsigned>(group.lane());
+    return static_cast<unsigned>(round * workers) + static_cast<unsigned>(group.worker());
   }
 
-  /// Where the payloads of the lane's fours begin, if all of them begin at `begin`; returns where
+  /// Where the payloads of the worker's fours begin, if all of them begin at `begin`; returns where
   /// they end. The bytes of four rounds are summed up at once: of each there are less than 2^16.
   HCOMP_HD static unsigned find_places(Group group, unsigned const (&tags)[rounds], unsigned begin,
                                        unsigned (&places)[rounds]) {
-    static_assert(16 * lanes < 1 << 16);
+    static_assert(16 * workers < 1 << 16);
     HCOMP_UNROLL
     for (std::size_t first = 0; first < rounds; first += 4) {
       std::uint64_t mine = 0;
@@ -265,24 +265,24 @@ template <class Group> class worker_values {
   float values_[rounds][4];
 };
 
-/// Whether `bytes` at `chunk` are a chunk of n values; the same to all lanes. Reads only them.
+/// Whether `bytes` at `chunk` are a chunk of n values; the same to all workers. Reads only them.
 template <class Group>
 HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes, std::size_t n) {
   if (bytes == n * sizeof(float)) return true;
   std::size_t const tags = tag_bytes(n);
   if (bytes < tags || bytes > n * sizeof(float)) return false;
   std::uint64_t payloads = 0;
-  for (auto i = static_cast<std::size_t>(group.lane()); i < tags; i += Group::lanes)
+  for (auto i = static_cast<std::size_t>(group.worker()); i < tags; i += Group::workers)
     payloads += bytes_of_four(static_cast<unsigned>(chunk[i]));
   return group.sum(payloads) == bytes - tags && !tags_beyond(chunk, n);
 }
 
-/// The exponent, as floats store it, of the largest finite one of this lane's share of n values, or
-/// `largest`.
+/// The exponent, as floats store it, of the largest finite one of this worker's share of n values,
+/// or `largest`.
 template <class Group>
 HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t n,
                                         std::uint32_t largest) {
-  for (auto i = static_cast<std::size_t>(group.lane()); i < n; i += Group::lanes) {
+  for (auto i = static_cast<std::size_t>(group.worker()); i < n; i += Group::workers) {
     float const value = x[i];
     std::uint32_t const exponent = same_bits<std::uint32_t>(value) >> 23 & 255u;
     if (exponent < 255 && exponent > largest) largest = exponent;

@@ -1,6 +1,6 @@
 // optimise: -O0
 /// @file
-/// INCEPTIONN's chunks by several lanes: the bytes and the values of the host's coder.
+/// INCEPTIONN's chunks by several workers: the bytes and the values of the host's coder.
 
 #include <doctest/doctest.h>
 
@@ -10,12 +10,12 @@
 #include <cstring>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
-#include <hcomp/codec/inceptionn/detail/lanes.hpp>
+#include <hcomp/codec/inceptionn/detail/workers.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/core/group.hpp>
 #include <string>
 #include <support/inceptionn.hpp>
-#include <support/lane_group.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 using inceptionn::floats;
@@ -23,7 +23,7 @@ using inceptionn::same;
 
 namespace {
 
-/// A chunk before and after: what the host's coder makes of it, and what lanes do.
+/// A chunk before and after: what the host's coder makes of it, and what workers do.
 struct chunk_case {
   std::string name;
   hcomp::detail::inceptionn::cpu_coder coder;
@@ -108,14 +108,14 @@ std::vector<chunk_case> all_cases() {
   return cases;
 }
 
-/// What all lanes of a group do, in step.
+/// What all workers of a group do, in step.
 template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
   for (auto& one : cases) {
     auto const& rule = one.coder.rule;
     std::size_t const n = one.x.size();
     // everything by its own address, so that also what is not aligned is met
     static floats x, addend;
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       x.assign(one.shift, 0.0f);
       x.insert(x.end(), one.x.begin(), one.x.end());
       addend.assign(one.shift, 0.0f);
@@ -138,7 +138,7 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     // a copy in words, at any place in them, with some that may be read behind it
     static std::vector<std::uint32_t> words;
     static std::byte* copy;
-    if (group.lane() == 0) {
+    if (group.worker() == 0) {
       words.assign(one.code.size() / 4 + 4, 0xffffffffu);
       copy = reinterpret_cast<std::byte*>(words.data()) + one.code.size() % 4;
       std::copy(one.code.begin(), one.code.end(), copy);
@@ -151,10 +151,10 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
       bool const valid =
           hcomp::detail::inceptionn::is_chunk(group, version.data(), version.size(), n);
       group.sync();
-      if (group.lane() == 0) one.valid[i] = valid;
+      if (group.worker() == 0) one.valid[i] = valid;
       ++i;
     }
-    if (group.lane() + 1 == Group::lanes) {  // all lanes know it
+    if (group.worker() + 1 == Group::workers) {  // all workers know it
       one.found_bytes = bytes;
       one.nonfinite = nonfinite;
       one.largest = largest;
@@ -171,7 +171,7 @@ floats inner(floats const& found, std::size_t shift, std::size_t n) {
   return {first, first + static_cast<std::ptrdiff_t>(n)};
 }
 
-template <class F> void check_lanes(F const& run) {
+template <class F> void check_workers(F const& run) {
   auto cases = all_cases();
   run(cases);
   std::size_t plain = 0;
@@ -205,13 +205,13 @@ template <class F> void check_lanes(F const& run) {
 
 }  // namespace
 
-TEST_CASE("inceptionn: a chunk by one lane has the host's bytes and values") {
-  check_lanes([](auto& cases) { work(hcomp::serial_group{}, cases); });
+TEST_CASE("inceptionn: a chunk by one worker has the host's bytes and values") {
+  check_workers([](auto& cases) { work(hcomp::serial_group{}, cases); });
 }
 
-TEST_CASE("inceptionn: a chunk by several lanes has the host's bytes and values") {
-  check_lanes([](auto& cases) {
-    lanes::run<32>([&](auto group) { work(group, cases); });  // as many as a warp
+TEST_CASE("inceptionn: a chunk by several workers has the host's bytes and values") {
+  check_workers([](auto& cases) {
+    workers::run<32>([&](auto group) { work(group, cases); });  // as many as a warp
   });
-  check_lanes([](auto& cases) { lanes::run<3>([&](auto group) { work(group, cases); }); });
+  check_workers([](auto& cases) { workers::run<3>([&](auto group) { work(group, cases); }); });
 }
