@@ -18,11 +18,11 @@ double input::typical() const {
 }
 
 void generated::read(int rank, std::size_t first, std::span<float> out) const {
-  auto const stream = hcomp::stream_of({seed_, static_cast<std::uint64_t>(rank), 0});
+  auto const key = hcomp::philox_key({seed_, static_cast<std::uint64_t>(rank), 0});
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::uint64_t const place = first + i;
     auto const draw = hcomp::philox4x32(
-        {static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), 0, 0}, stream);
+        {static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), 0, 0}, key);
     // Box and Muller: a uniform in (0, 1], an angle
     float const u = (static_cast<float>(draw[0] >> 8) + 1) * 0x1p-24f;
     float const angle = static_cast<float>(draw[1] >> 8) * 0x1p-24f * 2 * std::numbers::pi_v<float>;

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     std::vector<float> x(100'000, rank == 0 ? -1.0f : 1.0f);
 
     hcomp::mpi::op sum{hcomp::sign{}};
-    hcomp::stream_key const key{.seed = 42, .step = 0};  // a new step for every sum
+    hcomp::draw_key const key{.seed = 42, .step = 0};  // a new step for every sum
     auto code = hcomp::encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);

@@ -37,7 +37,7 @@ class ef_sign : public synchronizer {
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
     hcomp::report figures;
     hcomp::detail::stopwatch watch;
-    hcomp::stream_key const key{seed_, step, 0};
+    hcomp::draw_key const key{seed_, step, 0};
     auto const own = static_cast<std::size_t>(transport_->rank());
     encode(update, key, messages_[own]);
     watch.add_to(figures.seconds_encode);
@@ -60,7 +60,7 @@ class ef_sign : public synchronizer {
 
  private:
   /// Leaves p in the residual.
-  void encode(std::span<float const> update, hcomp::stream_key const& key,
+  void encode(std::span<float const> update, hcomp::draw_key const& key,
               std::span<std::byte> message) {
     double sum = 0;
     for (std::size_t i = 0; i < update.size(); ++i) {
@@ -73,7 +73,7 @@ class ef_sign : public synchronizer {
                   {.key = key, .rank = transport_->rank()});
   }
 
-  void decode(std::span<std::byte const> message, hcomp::stream_key const& key) {
+  void decode(std::span<std::byte const> message, hcomp::draw_key const& key) {
     hcomp::sign<float> codec;
     std::memcpy(&codec.magnitude, message.data(), sizeof codec.magnitude);
     hcomp::decode(codec, message.subspan(sizeof codec.magnitude), decoded_,

@@ -2,11 +2,11 @@
 //
 //   encode              asked: 2 GB/s of fp32, 0.50 * 10^9 values per second
 //   decode              asked: 3 GB/s, 0.75
-//   merge               asked: 3 GB/s, 0.75: two streams of one rank each -> their sum
-//   decode-add-encode   a hop of a ring: stream + fp32 -> stream
+//   merge               asked: 3 GB/s, 0.75: two codes of one rank each -> their sum
+//   decode-add-encode   a hop of a ring: code + fp32 -> code
 //
 // on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
-// that ZCCL was measured with. Last, how many times smaller streams are than the vectors, of one
+// that ZCCL was measured with. Last, how many times smaller codes are than the vectors, of one
 // rank and of the sum of two, and the same of ZCCL's format.
 //
 //   bench_error_bounded --benchmark_repetitions=5 --benchmark_min_time=0.05
@@ -32,17 +32,17 @@ constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 18, 1};
 struct state {
   bounded_values::input input, other;
   hcomp::error_bounded codec{{.bound = 2 * input.bound, .ranks = 2}};
-  std::size_t slice = 0;  ///< values of one stream
+  std::size_t slice = 0;  ///< values of one code
   std::vector<float> y = std::vector<float>(values);
   std::vector<std::byte> mine = {}, others = {}, out = {};
-  double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of the streams
+  double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of the codes
 
   std::span<float const> of_x(std::size_t first) const {
     return std::span(input.x).subspan(first, slice);
   }
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
-  /// The stream that begins with value `first`, with room for any of its length.
-  std::span<std::byte> stream(std::vector<std::byte>& from, std::size_t first) const {
+  /// The code that begins with value `first`, with room for any of its length.
+  std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const room = codec.capacity(slice);
     return std::span(from).subspan(first / slice * room, room);
   }
@@ -56,9 +56,9 @@ struct state {
     out.assign(room, std::byte{1});
     std::size_t alone = 0, sum = 0;
     for (std::size_t first = 0; first < extent; first += slice) {
-      alone += codec.encode(of_x(first), stream(mine, first));
-      codec.encode(std::span(other.x).subspan(first, slice), stream(others, first));
-      sum += codec.merge(stream(mine, first), stream(others, first), stream(out, first));
+      alone += codec.encode(of_x(first), code(mine, first));
+      codec.encode(std::span(other.x).subspan(first, slice), code(others, first));
+      sum += codec.merge(code(mine, first), code(others, first), code(out, first));
     }
     double const all = static_cast<double>(extent * sizeof(float));
     if (extent != values) return;
@@ -80,19 +80,19 @@ void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::simd_
     bench::add(one);
   };
   contest("encode", [s, codec](std::size_t first, std::size_t, int) {
-    codec.encode(s->of_x(first), s->stream(s->out, first));
+    codec.encode(s->of_x(first), s->code(s->out, first));
     benchmark::ClobberMemory();
   });
   contest("decode", [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode(s->stream(s->mine, first), s->of_y(first));
+    codec.decode(s->code(s->mine, first), s->of_y(first));
     benchmark::ClobberMemory();
   });
   contest("merge", [s, codec](std::size_t first, std::size_t, int) {
-    codec.merge(s->stream(s->mine, first), s->stream(s->others, first), s->stream(s->out, first));
+    codec.merge(s->code(s->mine, first), s->code(s->others, first), s->code(s->out, first));
     benchmark::ClobberMemory();
   });
   contest("hop", [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode_add_encode(s->stream(s->others, first), s->of_x(first), s->stream(s->out, first));
+    codec.decode_add_encode(s->code(s->others, first), s->of_x(first), s->code(s->out, first));
     benchmark::ClobberMemory();
   });
 }

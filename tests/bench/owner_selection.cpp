@@ -19,7 +19,7 @@ namespace kernels = hcomp::detail;
 
 constexpr std::size_t values = bench::in_memory.values;
 constexpr std::size_t block = hcomp::sign<>::block_values;
-constexpr std::uint64_t stream = 1;
+constexpr std::uint64_t key = 1;
 
 /// What both functors need for `ranks` ranks.
 struct setup {
@@ -42,12 +42,12 @@ struct setup {
       at += counts[i] / 8;  // a bit less than there is: room for rounding is not the question here
     }
   }
-  kernels::owners owners() const { return {tree.data(), ranks, stream}; }
+  kernels::owners owners() const { return {tree.data(), ranks, key}; }
   kernels::pack_owned_bits packing() { return {layout, owners(), 0, code.data(), counts.data()}; }
   kernels::unpack_owned_bits unpacking() {
     return {layout,
             owners(),
-            hcomp::make_header(hcomp::sign<>::tag, 0, false, {stream, 0, 1, 0}),
+            hcomp::make_header(hcomp::sign<>::tag, 0, false, {key, 0, 1, 0}),
             messages.data(),
             starts.data(),
             code.data()};
@@ -70,7 +70,7 @@ void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
   };
   bench::add({name("masks"), level, 0, for_blocks([s](std::size_t b) {
                 kernels::owner::for_tiles(Group{}, s->tree, s->ranks,
-                                          hcomp::sign<>::words_of(block), b * (block / 64), stream,
+                                          hcomp::sign<>::words_of(block), b * (block / 64), key,
                                           [](int, int, auto const& mask_of) {
                                             benchmark::DoNotOptimize(mask_of(0));
                                             benchmark::ClobberMemory();

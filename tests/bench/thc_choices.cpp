@@ -50,8 +50,8 @@ std::vector<vector> normal_vectors(int workers, std::size_t values, std::uint64_
 double error_of(vector const& x, vector const& y) { return distance(x, y) / energy(x); }
 
 /// What one rank's x decodes to.
-vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::stream_key const& key,
-                  int rank, std::span<std::uint32_t const> norms = {}) {
+vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key const& key, int rank,
+                  std::span<std::uint32_t const> norms = {}) {
   auto const code =
       hcomp::encode(codec, std::span(x), {.key = key, .rank = rank, .statistics = norms});
   vector y(x.size());
@@ -143,7 +143,7 @@ void compare_norms(sizes const& size) {
         own, std::vector(own.size(), hcomp::same_bits<std::uint32_t>(of_whole)),
         std::vector(own.size(), *std::max_element(own.begin(), own.end()))};
     for (int way = 0; way < ways; ++way) {
-      hcomp::stream_key const key{.seed = seed, .step = number};
+      hcomp::draw_key const key{.seed = seed, .step = number};
       found[way] += error_of(x, sent_alone(codec, x, key, 0, norms[way])) / size.layouts;
       for (std::size_t k = 0; k < own.size(); ++k) {
         double const unit = hcomp::same_bits<float>(norms[way][k]);
@@ -199,7 +199,8 @@ std::vector<double> expected_with_the_same_signs(hcomp::thc_table const& table,
   constexpr std::size_t count = 10000;
   std::vector<double> magnitude, left(count), residual;
   for (std::size_t i = 0; i < count; ++i)
-    magnitude.push_back(hcomp::detail::thc::truncation_limit((static_cast<double>(i) + 0.5) / count));
+    magnitude.push_back(
+        hcomp::detail::thc::truncation_limit((static_cast<double>(i) + 0.5) / count));
   double rounding = 0;
   for (std::uint64_t t = 0; t < rounds; ++t) {
     double whole = rounding, beyond = 0;
@@ -229,7 +230,7 @@ void compare_signs(sizes const& size) {
     double found[2] = {};
     for (std::size_t way = 0; way < 2; ++way) {
       // The signs belong to the key; the rounding to the rank, too, so it is fresh in either way.
-      hcomp::stream_key const key{.seed = seed, .step = way == 0 ? round : 0};
+      hcomp::draw_key const key{.seed = seed, .step = way == 0 ? round : 0};
       vector y(x.size());
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + left[way][i];
       auto const sent = sent_alone(codec, y, key, static_cast<int>(round));

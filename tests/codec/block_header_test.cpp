@@ -11,15 +11,14 @@ using hcomp::block_header;
 namespace {
 
 block_header header_of(std::uint32_t rank, std::uint32_t weight = 1) {
-  return hcomp::make_header(16, 100, false,
-                            {.stream = 5, .rank = rank, .weight = weight, .index = 7});
+  return hcomp::make_header(16, 100, false, {.key = 5, .rank = rank, .weight = weight, .index = 7});
 }
 
 }  // namespace
 
 TEST_CASE("make_header: says who encoded what") {
   auto const header =
-      hcomp::make_header(16, 100, true, {.stream = 5, .rank = 3, .weight = 9, .index = 7});
+      hcomp::make_header(16, 100, true, {.key = 5, .rank = 3, .weight = 9, .index = 7});
   CHECK(header.codec == 16);
   CHECK(header.values == 100);
   CHECK(header.flags == hcomp::block_has_nonfinite);
@@ -27,7 +26,7 @@ TEST_CASE("make_header: says who encoded what") {
   CHECK(header.weight == 9);
   CHECK(header.lowest_rank == 3);
   CHECK(header.index == 7);
-  CHECK(header.stream == 5);
+  CHECK(header.key == 5);
   CHECK(header.checksum == 0);
   CHECK(header_of(3).flags == 0);
 }
@@ -44,7 +43,7 @@ TEST_CASE("merge_fault: names the first contradiction, and none where there is n
       {block_fault::codec, [](block_header& h) { h.codec = 17; }},
       {block_fault::length, [](block_header& h) { h.values = 101; }},
       {block_fault::place, [](block_header& h) { h.index = 8; }},
-      {block_fault::stream, [](block_header& h) { h.stream = 6; }},
+      {block_fault::key, [](block_header& h) { h.key = 6; }},
       {block_fault::ranks, [](block_header& h) { h.lowest_rank = 0; }},
       {block_fault::weight, [](block_header& h) { h.weight = 2; }},
   };
@@ -84,10 +83,10 @@ TEST_CASE("merged_header: adds weights, keeps the lowest rank and every flag") {
     CHECK(sum.fault == block_fault::none);
   }
   a.flags = hcomp::block_is_damaged;
-  a.fault = block_fault::stream;
+  a.fault = block_fault::key;
   for (auto const& sum : {hcomp::merged_header(a, b), hcomp::merged_header(b, a)}) {
     CHECK(sum.flags == (hcomp::block_has_nonfinite | hcomp::block_is_damaged));
-    CHECK(sum.fault == block_fault::stream);
+    CHECK(sum.fault == block_fault::key);
   }
 }
 

@@ -367,7 +367,7 @@ TEST_CASE("error_bounded: floats that cancel leave an integer, and the next sums
   CHECK(codec.peek(sum).float_additions == 40);
 }
 
-TEST_CASE("error_bounded: a stream says how far it is off, at most the bound") {
+TEST_CASE("error_bounded: a code says how far it is off, at most the bound") {
   error_bounded const codec({.bound = 1e-3, .ranks = 3});
   std::vector<floats> x;
   for (std::uint64_t r = 0; r < 3; ++r) x.push_back(data::uniform(900, -1, 1, {.seed = r}));
@@ -472,7 +472,7 @@ TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapp
   }
 }
 
-TEST_CASE("error_bounded: damaged streams are refused or read as something, within their bytes") {
+TEST_CASE("error_bounded: damaged codes are refused or read as something, within their bytes") {
   error_bounded const codec({.bound = 1e-3, .ranks = 4});
   auto const right = encoded(codec, of_all_forms(700, 3, true));
   std::size_t refused = 0;

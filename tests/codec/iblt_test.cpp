@@ -38,7 +38,7 @@ iblt over(sparse::vectors const& x, iblt_options const& options = {}) {
 }
 
 /// The ranks' lanes, added up; `codec` is as on the last rank.
-std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::uint64_t stream) {
+std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::uint64_t key) {
   std::vector<std::uint32_t> most(2), lanes, total;
   for (auto const& mine : x) {
     auto const words = codec.measure(mine);
@@ -49,7 +49,7 @@ std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::u
     codec.calibrate(most);
     lanes.resize(codec.lanes(mine.size()));
     total.resize(lanes.size());
-    codec.encode_lanes(mine, lanes, stream);
+    codec.encode_lanes(mine, lanes, key);
     for (std::size_t i = 0; i < lanes.size(); ++i) total[i] += lanes[i];
   }
   return total;
@@ -57,9 +57,9 @@ std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::u
 /// By the first hashes by which the table can be read; of three cells per value, few cannot.
 std::vector<float> sum(iblt& codec, sparse::vectors const& x) {
   auto result = x.back();
-  for (std::uint64_t stream = 1; stream <= 10; ++stream) {
-    auto const lanes = reduced(codec, x, stream);
-    if (codec.try_decode_lanes(lanes, result, stream) == 0) return result;
+  for (std::uint64_t key = 1; key <= 10; ++key) {
+    auto const lanes = reduced(codec, x, key);
+    if (codec.try_decode_lanes(lanes, result, key) == 0) return result;
     REQUIRE(result == x.back());
   }
   FAIL("ten tables cannot be read");

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's hardware format against bytes made by hand, and between it and the stream.
+/// INCEPTIONN's hardware format against bytes made by hand, and between it and the code.
 
 #include <doctest/doctest.h>
 
@@ -31,14 +31,14 @@ floats decoded(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   codec.decode(in, x);
   return x;
 }
-bytes to_stream(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
+bytes to_code(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   bytes out(hcomp::inceptionn::capacity(n));
-  out.resize(codec.to_stream(in, n, out));
+  out.resize(codec.to_code(in, n, out));
   return out;
 }
-bytes from_stream(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
+bytes from_code(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   bytes out(inceptionn_bursts::capacity(n));
-  out.resize(codec.from_stream(in, n, out));
+  out.resize(codec.from_code(in, n, out));
   return out;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
   auto const nearest = hcomp::inceptionn_rounding::nearest;
   struct {
     inceptionn_options options;
-    bytes stream;
+    bytes code;
     floats values;
   } const known[] = {
       {{},
@@ -85,8 +85,8 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
     CAPTURE(hcomp::detail::inceptionn::text_of(one.options));
     at_every_level([&](simd_level level) {
       inceptionn_bursts const codec(one.options, level);
-      CHECK(inceptionn::encoded(codec, eleven) == one.stream);
-      CHECK(same(decoded(codec, one.stream, eleven.size()), one.values));
+      CHECK(inceptionn::encoded(codec, eleven) == one.code);
+      CHECK(same(decoded(codec, one.code, eleven.size()), one.values));
     });
   }
 }
@@ -107,7 +107,7 @@ TEST_CASE("inceptionn bursts: groups cross bursts, and the last is filled up") {
         inceptionn_bursts::capacity(1024 * 16));
 }
 
-TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
+TEST_CASE("inceptionn bursts: what is in the code, byte for byte, and back") {
   for (auto options : all_settings({1, 10, 14}))
     for (std::size_t const n : {0, 1, 7, 8, 9, 15, 1023, 1024, 1025, 3000}) {
       CAPTURE(hcomp::detail::inceptionn::text_of(options));
@@ -115,17 +115,17 @@ TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
       options.prescale = n % 2 == 0 ? 3 : 0;
       auto const x = inceptionn::mixed(n, {.seed = 21 + n});
       hcomp::inceptionn const codec(options);
-      auto const stream = inceptionn::encoded(codec, x);
+      auto const code = inceptionn::encoded(codec, x);
       floats values(n);
-      codec.decode(stream, values);
+      codec.decode(code, values);
       inceptionn_bursts const reference(options, simd_level::baseline);
       auto const bursts = inceptionn::encoded(reference, x);
       at_every_level([&](simd_level level) {
         inceptionn_bursts const hardware(options, level);
         CHECK(inceptionn::encoded(hardware, x) == bursts);
         CHECK(same(decoded(hardware, bursts, n), values));
-        CHECK(to_stream(hardware, bursts, n) == stream);
-        auto const back = from_stream(hardware, stream, n);
+        CHECK(to_code(hardware, bursts, n) == code);
+        auto const back = from_code(hardware, code, n);
         CHECK(same(decoded(hardware, back, n), values));
         // one value alone may be stored as a float, which has no tag
         if (options.variant == inceptionn_variant::within_bound || n % 1024 != 1)
@@ -134,23 +134,23 @@ TEST_CASE("inceptionn bursts: what is in the stream, byte for byte, and back") {
     }
 }
 
-TEST_CASE("inceptionn bursts: of chunks that the stream stores as floats nothing is lost") {
+TEST_CASE("inceptionn bursts: of chunks that the code stores as floats nothing is lost") {
   floats x(1500, 3.0f);
   for (std::size_t i = 0; i < 60; ++i) x[i * 23] = i % 2 == 0 ? 0.003f : -0.02f;
   for (auto const& options : all_settings({10})) {
     CAPTURE(hcomp::detail::inceptionn::text_of(options));
     hcomp::inceptionn const codec(options);
     inceptionn_bursts const hardware(options);
-    auto const stream = inceptionn::encoded(codec, x);
-    CHECK(stream.size() == hcomp::inceptionn::capacity(x.size()));
+    auto const code = inceptionn::encoded(codec, x);
+    CHECK(code.size() == hcomp::inceptionn::capacity(x.size()));
     auto const bursts = inceptionn::encoded(hardware, x);
     floats values(x.size());
-    codec.decode(stream, values);
+    codec.decode(code, values);
     CHECK(same(decoded(hardware, bursts, x.size()), values));
-    CHECK(to_stream(hardware, bursts, x.size()) == stream);
-    CHECK(same(decoded(hardware, from_stream(hardware, stream, x.size()), x.size()), values));
+    CHECK(to_code(hardware, bursts, x.size()) == code);
+    CHECK(same(decoded(hardware, from_code(hardware, code, x.size()), x.size()), values));
     if (options.variant == inceptionn_variant::within_bound)
-      CHECK(from_stream(hardware, stream, x.size()) == bursts);
+      CHECK(from_code(hardware, code, x.size()) == bursts);
   }
 }
 
@@ -193,12 +193,12 @@ TEST_CASE(
   auto const good = inceptionn::encoded(codec, inceptionn::mixed(203, {.seed = 22}));
   int refused = 0, accepted = 0;
   floats y(203);
-  bytes stream(hcomp::inceptionn::capacity(y.size()));
+  bytes code(hcomp::inceptionn::capacity(y.size()));
   for (std::uint64_t turn = 0; turn < 5'000; ++turn) {
     auto const in = inceptionn::damaged(good, hcomp::mix(turn + 30'001));
     y.assign(y.size(), 5.0f);
     try {
-      codec.to_stream(in, y.size(), stream);
+      codec.to_code(in, y.size(), code);
       codec.decode(in, y);
       ++accepted;
     } catch (hcomp::wire_error const&) {

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's code of values and its stream: errors, sizes, damage. What is for E = 10, 8 and 6
+/// INCEPTIONN's code of values and its code: errors, sizes, damage. What is for E = 10, 8 and 6
 /// and called C1 to C4 has its numbers from a model of the paper's codec.
 
 #include <doctest/doctest.h>
@@ -186,9 +186,9 @@ TEST_CASE("inceptionn: shares and sizes are those of a normal distribution") {  
               0.005);
       double const bits =
           2 + 8 * (tails[1] - tails[2]) + 16 * (tails[2] - tails[3]) + 32 * tails[3];
-      auto const stream = inceptionn::encoded(codec, x);
+      auto const code = inceptionn::encoded(codec, x);
       auto const frame = 32.0 + 4 * std::ceil(static_cast<double>(n) / 1024);
-      CHECK((static_cast<double>(stream.size()) - frame) * 8 / static_cast<double>(n) ==
+      CHECK((static_cast<double>(code.size()) - frame) * 8 / static_cast<double>(n) ==
             doctest::Approx(bits).epsilon(0.02));
       auto const y = round_trip(codec, x);
       double largest = 0;
@@ -276,9 +276,9 @@ TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at ev
         auto const x = inceptionn::mixed(n, {.seed = 14 + n});
         auto const other = inceptionn::mixed(n, {.seed = 15 + n});
         hcomp::inceptionn const reference(options, simd_level::baseline);
-        auto const stream = inceptionn::encoded(reference, x);
+        auto const code = inceptionn::encoded(reference, x);
         floats values(n), sums(other);
-        reference.decode(stream, values);
+        reference.decode(code, values);
         for (std::size_t i = 0; i < n; ++i) {
           sums[i] += values[i];
           if (sums[i] != sums[i]) sums[i] = hcomp::same_bits<float>(0x7fc00000u);
@@ -286,20 +286,20 @@ TEST_CASE("inceptionn: vectors give the bytes and values of the reference, at ev
         auto const next = inceptionn::encoded(reference, sums);
         at_every_level([&](simd_level level) {
           hcomp::inceptionn const codec(options, level);
-          CHECK(inceptionn::encoded(codec, x) == stream);
+          CHECK(inceptionn::encoded(codec, x) == code);
           CHECK(same(round_trip(codec, x), values));
           floats added(other);
-          codec.decode_add(stream, added);
+          codec.decode_add(code, added);
           CHECK(same(added, sums));
           std::vector<std::byte> out(codec.capacity(n));
-          out.resize(codec.decode_add_encode(stream, other, out));
+          out.resize(codec.decode_add_encode(code, other, out));
           CHECK(out == next);
         });
       }
     }
 }
 
-TEST_CASE("inceptionn: a stream is read and written within its memory, whatever lies behind") {
+TEST_CASE("inceptionn: a code is read and written within its memory, whatever lies behind") {
   auto const x = inceptionn::mixed(3000, {.seed = 16});
   at_every_level([&](simd_level level) {
     hcomp::inceptionn const codec({}, level);
@@ -325,9 +325,9 @@ TEST_CASE("inceptionn: chunks that would grow are stored as floats, as a receive
       CAPTURE(small);
       floats x(1024 + 5, 3.14f);
       for (std::size_t i = 0; i < small; ++i) x[i * 5] = i % 3 == 0 ? 0.003f : 0.0f;
-      auto const stream = inceptionn::encoded(codec, x);
-      CHECK(stream.size() <= hcomp::inceptionn::capacity(x.size()));
-      CHECK(static_cast<double>(stream.size()) < 1.02 * static_cast<double>(4 * x.size()));
+      auto const code = inceptionn::encoded(codec, x);
+      CHECK(code.size() <= hcomp::inceptionn::capacity(x.size()));
+      CHECK(static_cast<double>(code.size()) < 1.02 * static_cast<double>(4 * x.size()));
       floats expected(x);
       for (std::size_t i = 0; i < small; ++i)  // alone they are encoded for sure
         expected[i * 5] = round_trip(codec, floats(64, x[i * 5]))[0];
@@ -336,7 +336,7 @@ TEST_CASE("inceptionn: chunks that would grow are stored as floats, as a receive
   }
 }
 
-TEST_CASE("inceptionn: a stream is these bytes") {
+TEST_CASE("inceptionn: a code is these bytes") {
   floats const x{0.0f,           0x1p-10f,        -0x1.8p-10f, 0x1p-5f,    -0.75f,     1.0f,
                  0x1.fffffep-1f, 0x1.fffffep-11f, 0.1f,        0x1.2p-10f, -0x1.6p-10f};
   std::vector<int> const bytes{
@@ -374,7 +374,7 @@ TEST_CASE("inceptionn: impossible settings and rooms are refused with their valu
 TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
   hcomp::inceptionn const codec;
   auto const x = inceptionn::mixed(2000, {.seed = 17});
-  auto const stream = inceptionn::encoded(codec, x);
+  auto const code = inceptionn::encoded(codec, x);
   floats y(2000, 5.0f);
   auto const refused = [&](std::vector<std::byte> const& bytes) {
     std::string text;
@@ -387,18 +387,18 @@ TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
     return text;
   };
   auto const changed = [&](std::size_t place, int value) {
-    auto copy = stream;
+    auto copy = code;
     copy[place] = static_cast<std::byte>(value);
     return refused(copy);
   };
   auto const first = [&](std::size_t bytes) {
-    return refused({stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(bytes)});
+    return refused({code.begin(), code.begin() + static_cast<std::ptrdiff_t>(bytes)});
   };
-  auto const size = std::to_string(stream.size());
+  auto const size = std::to_string(code.size());
   CHECK(first(0) == "inceptionn: 0 bytes, the header has 32");
   CHECK(first(31) == "inceptionn: 31 bytes, the header has 32");
-  CHECK(first(stream.size() - 1) ==
-        "inceptionn: " + std::to_string(stream.size() - 1) + " of its " + size + " bytes");
+  CHECK(first(code.size() - 1) ==
+        "inceptionn: " + std::to_string(code.size() - 1) + " of its " + size + " bytes");
   CHECK(changed(1, 'X').starts_with("inceptionn: begins with 22601, version 1;"));
   CHECK(changed(2, 9).starts_with("inceptionn: begins with 20041, version 9;"));
   CHECK(changed(5, 99).starts_with("inceptionn: variant 0, rounding 0, bound exponent 99,"));
@@ -410,12 +410,12 @@ TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
   CHECK(changed(9, 0) == "inceptionn: 208 values in 2 chunks of 1024");
   CHECK(changed(32, 41).starts_with("inceptionn: chunk 0 of 1024 values, bytes 41 to"));
   CHECK(changed(40, 0xff).starts_with("inceptionn: chunk 0 of 1024 values, bytes 40 to"));
-  auto shorter = stream;
-  hcomp::store(shorter.data(), 2, std::uint64_t{stream.size() - 1});
+  auto shorter = code;
+  hcomp::store(shorter.data(), 2, std::uint64_t{code.size() - 1});
   CHECK(refused(shorter).starts_with("inceptionn: chunk 1 of 976 values, bytes"));
 }
 
-TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
+TEST_CASE("inceptionn: what adds up and is no code all the same is refused") {
   hcomp::inceptionn const codec;
   auto const refused = [&](std::vector<std::byte> bytes, std::size_t n) {
     hcomp::store(bytes.data(), 2, std::uint64_t{bytes.size()});
@@ -432,7 +432,7 @@ TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
   five[37] = std::byte{4};  // a sixth value, and its byte
   five.push_back(std::byte{1});
   CHECK(refused(five, 5) == "inceptionn: chunk 0 of 5 values, bytes 36 to 39 of 39" + otherwise);
-  // tags of the second chunk would lie behind the stream
+  // tags of the second chunk would lie behind the code
   auto three = inceptionn::encoded(codec, floats(2049));
   CHECK(refused(three, 2049).empty());
   three.resize(44 + 256 + 1);
@@ -441,17 +441,17 @@ TEST_CASE("inceptionn: what adds up and is no stream all the same is refused") {
 }
 
 TEST_CASE("inceptionn: of damaged, cut and random bytes nothing comes but an error or values") {
-  std::vector<std::vector<std::byte>> streams;
+  std::vector<std::vector<std::byte>> codes;
   std::vector<hcomp::inceptionn> codecs;
   for (auto const& options : all_settings({10})) {
     codecs.emplace_back(options);
-    streams.push_back(inceptionn::encoded(codecs.back(), inceptionn::mixed(1100, {.seed = 18})));
+    codes.push_back(inceptionn::encoded(codecs.back(), inceptionn::mixed(1100, {.seed = 18})));
   }
   int refused = 0, accepted = 0;
   floats const untouched(1100, 5.0f);
   for (std::uint64_t turn = 0; turn < 20'000; ++turn) {
-    auto const which = turn % streams.size();
-    auto const bytes = inceptionn::damaged(streams[which], hcomp::mix(turn + 1));
+    auto const which = turn % codes.size();
+    auto const bytes = inceptionn::damaged(codes[which], hcomp::mix(turn + 1));
     floats y = untouched;
     try {
       codecs[which].decode(bytes, y);

@@ -43,8 +43,8 @@ template <class Lane> struct ranks_that_sum {
   }
 
   /// The same on all ranks, which is checked.
-  std::vector<float> round(sparse::vectors const& x, std::uint64_t stream = 1) {
-    for (std::size_t r = 0; r < x.size(); ++r) sums[r].begin(x[r], stream);
+  std::vector<float> round(sparse::vectors const& x, std::uint64_t key = 1) {
+    for (std::size_t r = 0; r < x.size(); ++r) sums[r].begin(x[r], key);
     merge([](auto& sum) { return sum.words(); }, [](auto a, auto b) { return a | b; });
     merge([](auto& sum) { return sum.sketch(); }, [](auto a, auto b) { return a + b; });
     for (std::size_t r = 0; r < x.size(); ++r) sums[r].unite(x[r]);

@@ -94,8 +94,8 @@ TEST_CASE("lhc: what a sketch is too small for is sent beside it") {
 TEST_CASE("lhc: other steps have other hashes, and the same step the same") {
   auto const x = sparse::ranks_of(2, 50'000, 0.05);
   auto codec = over<std::uint32_t>(x);
-  auto const lanes_of = [&](std::uint64_t stream) {
-    sparse::sum(codec, x, stream);
+  auto const lanes_of = [&](std::uint64_t key) {
+    sparse::sum(codec, x, key);
     std::vector<std::uint32_t> lanes(codec.lanes(x[0].size()));
     codec.encode_lanes(x[1], lanes);
     return lanes;

@@ -51,8 +51,8 @@ TEST_CASE("native lanes: encoding and merging write their bytes, at any address,
       std::size_t const bytes = codec.block_bytes(n);
       REQUIRE(bytes == 32 + static_cast<std::size_t>(n) * sizeof(T));
       auto const a = random_lanes<C>(n, 1), b = random_lanes<C>(n, 2);
-      auto const first = laws::encode(codec, a, {.stream = 5, .rank = 0, .weight = 3});
-      auto const second = laws::encode(codec, b, {.stream = 5, .rank = 1});
+      auto const first = laws::encode(codec, a, {.key = 5, .rank = 0, .weight = 3});
+      auto const second = laws::encode(codec, b, {.key = 5, .rank = 1});
       auto const sum = laws::merged(codec, first, second);
       std::vector<T> expected(a.size());
       for (std::size_t i = 0; i < a.size(); ++i)
@@ -66,9 +66,8 @@ TEST_CASE("native lanes: encoding and merging write their bytes, at any address,
         laws::guarded acc(bytes, shift), in(bytes, 8 - shift), out(a.size() * sizeof(T));
         auto const all_of_it = [&](auto const& share) {
           share([&](auto group) {
-            codec.encode_block(group, a.data(), n, acc.data(),
-                               {.stream = 5, .rank = 0, .weight = 3});
-            codec.encode_block(group, b.data(), n, in.data(), {.stream = 5, .rank = 1});
+            codec.encode_block(group, a.data(), n, acc.data(), {.key = 5, .rank = 0, .weight = 3});
+            codec.encode_block(group, b.data(), n, in.data(), {.key = 5, .rank = 1});
           });
           REQUIRE(laws::same_bytes(acc.bytes(), first));
           share([&](auto group) { codec.merge_block(group, acc.data(), in.data()); });
@@ -97,7 +96,7 @@ TEST_CASE("native lanes: every merge tree gives the same bytes, also of sums tha
     std::vector<typename C::value_type> total(100);
     for (std::uint32_t r = 0; r < 4; ++r) {
       auto const x = random_lanes<C>(100, 10 + r);
-      blocks.push_back(laws::encode(codec, x, {.stream = 1, .rank = r}));
+      blocks.push_back(laws::encode(codec, x, {.key = 1, .rank = r}));
       for (std::size_t i = 0; i < 100; ++i) total[i] = merged_lane<C>(total[i], x[i]);
     }
     laws::code first;
@@ -130,17 +129,17 @@ TEST_CASE("native lanes: blocks that must not meet mark the sum") {
     CAPTURE(std::string(C::name));
     C const codec;
     auto const x = random_lanes<C>(10, 1);
-    block_origin const mine{.stream = 1, .rank = 0, .weight = 1, .index = 4};
+    block_origin const mine{.key = 1, .rank = 0, .weight = 1, .index = 4};
     struct {
       block_origin other;
       int values;
       block_fault fault;
     } const cases[] = {
-        {{.stream = 2, .rank = 1, .index = 4}, 10, block_fault::stream},
-        {{.stream = 1, .rank = 0, .index = 4}, 10, block_fault::ranks},
-        {{.stream = 1, .rank = 1, .index = 5}, 10, block_fault::place},
-        {{.stream = 1, .rank = 1, .index = 4}, 9, block_fault::length},
-        {{.stream = 1, .rank = 1, .weight = ~0u, .index = 4}, 10, block_fault::weight},
+        {{.key = 2, .rank = 1, .index = 4}, 10, block_fault::key},
+        {{.key = 1, .rank = 0, .index = 4}, 10, block_fault::ranks},
+        {{.key = 1, .rank = 1, .index = 5}, 10, block_fault::place},
+        {{.key = 1, .rank = 1, .index = 4}, 9, block_fault::length},
+        {{.key = 1, .rank = 1, .weight = ~0u, .index = 4}, 10, block_fault::weight},
     };
     for (auto const& one : cases) {
       auto const before = laws::encode(codec, x, mine);
@@ -154,7 +153,7 @@ TEST_CASE("native lanes: blocks that must not meet mark the sum") {
         native_lanes<typename C::value_type,
                      C::is_sum ? native_operation::bit_or : native_operation::sum>;
     auto const strange =
-        laws::encode(other_operation{}, x, {.stream = 1, .rank = 1, .weight = 1, .index = 4});
+        laws::encode(other_operation{}, x, {.key = 1, .rank = 1, .weight = 1, .index = 4});
     CHECK(laws::header_of(laws::merged(codec, laws::encode(codec, x, mine), strange)).fault ==
           block_fault::codec);
   });
@@ -163,7 +162,7 @@ TEST_CASE("native lanes: blocks that must not meet mark the sum") {
 TEST_CASE("native lanes: the bytes of a block stay as they are") {
   native_lanes<std::uint32_t> const codec;
   auto const block =
-      laws::encode(codec, {1, 0x80000002u}, {.stream = 7, .rank = 3, .weight = 2, .index = 9});
+      laws::encode(codec, {1, 0x80000002u}, {.key = 7, .rank = 3, .weight = 2, .index = 9});
   std::vector<unsigned char> const expected{
       0x68, 0x43, static_cast<unsigned char>(hcomp::wire_version),
       5,    2,    0,

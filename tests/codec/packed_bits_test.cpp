@@ -118,7 +118,7 @@ TEST_CASE("gather_bits: may write over the words it has read") {
   }
 }
 
-TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stream") {
+TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit on") {
   for (version const& one : versions())
     for (int const count : {0, 1, 2, 9, 100})
       for (std::size_t at = 0; at < 70; ++at) {
@@ -127,9 +127,9 @@ TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stre
         CAPTURE(at);
         auto const n = static_cast<std::size_t>(count);
         auto const words = data::words(n, {.seed = 5}), some = masks(n, 6);
-        // A stream that begins with `at` other bits, and 8 readable bytes behind it.
-        std::vector<std::byte> stream((at + 64 * n) / 8 + 1 + 8);
-        detail::sign::bit_writer writer{stream.data()};
+        // Packed bits that begin with `at` other bits, and 8 readable bytes behind it.
+        std::vector<std::byte> packed((at + 64 * n) / 8 + 1 + 8);
+        detail::sign::bit_writer writer{packed.data()};
         std::size_t bits = at;
         for (std::size_t i = 0; i < at; ++i) writer.put(i % 3 == 0, 1);
         one.gather(bytes_of(words), bytes_of(some), count, writer);
@@ -138,8 +138,8 @@ TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit of a stre
         std::vector<std::uint64_t> back(n);
         int const part = count / 2;
         std::size_t const middle =
-            one.scatter(stream.data(), at, bytes_of(some), part, bytes_of(back));
-        REQUIRE(one.scatter(stream.data(), middle, bytes_of(some) + part * 8, count - part,
+            one.scatter(packed.data(), at, bytes_of(some), part, bytes_of(back));
+        REQUIRE(one.scatter(packed.data(), middle, bytes_of(some) + part * 8, count - part,
                             bytes_of(back) + part * 8) == bits);
         for (std::size_t w = 0; w < n; ++w) REQUIRE(back[w] == (words[w] & some[w]));
       }

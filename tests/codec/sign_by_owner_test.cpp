@@ -24,37 +24,37 @@ std::vector<float> values_of(std::uint32_t rank, std::size_t n) {
 }
 
 lanes_type lanes_of(std::uint32_t rank, weights_type const& weights, std::vector<float> const& x,
-                    std::uint64_t stream) {
+                    std::uint64_t key) {
   hcomp::sign_by_owner<float> const codec{rank, weights};
   lanes_type lanes(codec.lanes(x.size()));
-  codec.encode_lanes(x, lanes, stream);
+  codec.encode_lanes(x, lanes, key);
   return lanes;
 }
 
 /// OR over all ranks, each rank's values being values_of(rank).
-lanes_type reduced(weights_type const& weights, std::size_t n, std::uint64_t stream) {
+lanes_type reduced(weights_type const& weights, std::size_t n, std::uint64_t key) {
   lanes_type result((n + 63) / 64);
   for (std::uint32_t rank = 0; rank < weights.size(); ++rank) {
-    auto const mine = lanes_of(rank, weights, values_of(rank, n), stream);
+    auto const mine = lanes_of(rank, weights, values_of(rank, n), key);
     for (std::size_t w = 0; w < mine.size(); ++w) result[w] |= mine[w];
   }
   return result;
 }
 
 /// Codec `sign` merged along the balanced tree of ranks [low, high), block `index`.
-code along_tree(weights_type const& weights, std::size_t n, std::uint64_t stream,
-                std::uint32_t index, std::uint32_t low, std::uint32_t high) {
+code along_tree(weights_type const& weights, std::size_t n, std::uint64_t key, std::uint32_t index,
+                std::uint32_t low, std::uint32_t high) {
   hcomp::sign<float> const codec;
   if (high - low == 1) {
     auto const x = values_of(low, n);
     auto const first = x.begin() + std::ptrdiff_t{index} * codec.block_values;
     auto const last = x.end() - first < codec.block_values ? x.end() : first + codec.block_values;
     return laws::encode(codec, std::vector<float>(first, last),
-                        {.stream = stream, .rank = low, .weight = weights[low], .index = index});
+                        {.key = key, .rank = low, .weight = weights[low], .index = index});
   }
   std::uint32_t const middle = low + (high - low) / 2;
-  return laws::merged(codec, along_tree(weights, n, stream, index, low, middle),
-                      along_tree(weights, n, stream, index, middle, high), hcomp::simd_group{});
+  return laws::merged(codec, along_tree(weights, n, key, index, low, middle),
+                      along_tree(weights, n, key, index, middle, high), hcomp::simd_group{});
 }
 
 }  // namespace

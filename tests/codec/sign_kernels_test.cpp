@@ -239,13 +239,13 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
 }
 
 TEST_CASE(
-    "sign::merge_key: shares and wholes are the weights, and the tag depends on all but them") {
+    "sign::merge_key: shares and wholes are the weights, and the number depends on all but them") {
   auto const key = detail::sign::merge_key(1, 2, 3, 4, 9);
-  CHECK(key.stream == 1);
+  CHECK(key.philox == 1);
   CHECK(key.share == 4);
   CHECK(key.whole == 9);
-  CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).tag == key.tag);  // the ranks tell merges apart
-  CHECK(detail::sign::merge_key(1, 1, 3, 4, 9).tag != key.tag);
-  CHECK(detail::sign::merge_key(1, 2, 4, 4, 9).tag != key.tag);
-  CHECK(detail::sign::merge_key(1, 2, 3, 4, 8).tag != key.tag);
+  CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).number == key.number);  // the ranks tell merges apart
+  CHECK(detail::sign::merge_key(1, 1, 3, 4, 9).number != key.number);
+  CHECK(detail::sign::merge_key(1, 2, 4, 4, 9).number != key.number);
+  CHECK(detail::sign::merge_key(1, 2, 3, 4, 8).number != key.number);
 }

@@ -26,7 +26,7 @@ constexpr int block_words = codec_type::block_values / 64;
 code block_of_word(std::uint64_t bits, std::uint32_t rank, std::uint32_t weight = 1) {
   std::vector<float> x(codec_type::block_values);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = bits >> (i % 64) & 1 ? 0.5f : -2.0f;
-  return laws::encode(codec, x, {.stream = 1, .rank = rank, .weight = weight}, hcomp::simd_group{});
+  return laws::encode(codec, x, {.key = 1, .rank = rank, .weight = weight}, hcomp::simd_group{});
 }
 code at_index(code block, std::uint32_t index) {
   auto header = laws::header_of(block);
@@ -187,7 +187,7 @@ TEST_CASE("sign: a coordinate without gradient swings by one step and does not d
   for (std::uint64_t round = 0; round < 100; ++round) {
     code sum;
     for (std::uint32_t m = 0; m < 3; ++m) {
-      auto const mine = laws::encode(scaled, {compensation[m]}, {.stream = round, .rank = m});
+      auto const mine = laws::encode(scaled, {compensation[m]}, {.key = round, .rank = m});
       sum = m == 0 ? mine : laws::merged(scaled, mine, sum);
     }
     float const update = laws::decoded<float>(scaled, sum, 1, hcomp::reduction::mean)[0];

@@ -76,7 +76,7 @@ partial of_worker(std::size_t m, std::vector<std::uint32_t> const& weights) {
   result.block.resize(codec.block_bytes(1));
   float const x = 1;
   codec.encode_block(hcomp::serial_group{}, &x, 1, result.block.data(),
-                     {.stream = 1, .rank = static_cast<std::uint32_t>(m), .weight = weights[m]});
+                     {.key = 1, .rank = static_cast<std::uint32_t>(m), .weight = weights[m]});
   result.survives.resize(weights.size());
   result.survives[m] = {1, 1};
   return result;
@@ -106,7 +106,7 @@ partial merged(partial acc, partial const& in, change tamper) {
     acc.survives[m] = acc.survives[m] * (acc_is_lower ? lower : upper) +
                       in.survives[m] * (acc_is_lower ? upper : lower);
   acc.tags.insert(acc.tags.end(), in.tags.begin(), in.tags.end());
-  acc.tags.push_back(key.tag);
+  acc.tags.push_back(key.number);
   return acc;
 }
 

@@ -137,12 +137,12 @@ std::vector<std::uint32_t> agreed(C const& codec, std::vector<vector> const& blo
 }
 /// The sum of the first `summed` ranks, one block.
 template <class C>
-code sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t stream,
+code sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t key,
             std::uint32_t index = 0, std::size_t summed = 1000) {
   auto const words = agreed(codec, blocks);
   code sum;
   for (std::uint32_t w = 0; w < std::min(summed, blocks.size()); ++w) {
-    auto const one = encode(codec, blocks[w], {stream, w, 1, index, words.data()});
+    auto const one = encode(codec, blocks[w], {key, w, 1, index, words.data()});
     sum = w == 0 ? one : merged(codec, sum, one);
   }
   REQUIRE(header_of(sum).flags == 0);
@@ -150,7 +150,7 @@ code sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t str
 }
 /// The estimated mean of vectors of any length.
 template <class C>
-vector estimate(C const& codec, std::vector<vector> const& all, std::uint64_t stream,
+vector estimate(C const& codec, std::vector<vector> const& all, std::uint64_t key,
                 std::size_t summed = 1000) {
   vector mean;
   for (std::size_t first = 0; first < all[0].size(); first += full) {
@@ -159,8 +159,7 @@ vector estimate(C const& codec, std::vector<vector> const& all, std::uint64_t st
     for (auto const& x : all)
       blocks.emplace_back(x.begin() + static_cast<std::ptrdiff_t>(first),
                           x.begin() + static_cast<std::ptrdiff_t>(first + n));
-    auto const sum =
-        sum_of(codec, blocks, stream, static_cast<std::uint32_t>(first / full), summed);
+    auto const sum = sum_of(codec, blocks, key, static_cast<std::uint32_t>(first / full), summed);
     auto const part = decode(codec, sum, n);
     mean.insert(mean.end(), part.begin(), part.end());
   }
@@ -168,11 +167,11 @@ vector estimate(C const& codec, std::vector<vector> const& all, std::uint64_t st
 }
 /// || mean - estimate ||^2 / mean of || x ||^2.
 template <class C>
-double nmse(C const& codec, std::vector<vector> const& all, std::uint64_t stream,
+double nmse(C const& codec, std::vector<vector> const& all, std::uint64_t key,
             std::size_t summed = 1000) {
   double whole = 0;
   for (auto const& x : all) whole += energy(x) / static_cast<double>(all.size());
-  return distance(mean_of(all), estimate(codec, all, stream, summed)) / whole;
+  return distance(mean_of(all), estimate(codec, all, key, summed)) / whole;
 }
 /// The average over `trials` of them.
 template <class C>
@@ -368,7 +367,7 @@ TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together
   }
 }
 
-TEST_CASE("thc: rounding by the draws of ranks and streams is unbiased") {  // C5
+TEST_CASE("thc: rounding by the draws of ranks and keys is unbiased") {  // C5
   hcomp::detail::thc::level_cells const cells(thc<>(paper()).table());
   float const limit = 30 << 15;
   double worst = 0;
@@ -399,29 +398,29 @@ TEST_CASE("thc: rounding by the draws of ranks and streams is unbiased") {  // C
 TEST_CASE("thc: nothing gathers in coordinate 0") {
   // The sum of all coordinates is the size times the first value, here 0. What rounding adds to it
   // is what decoding would put there.
-  constexpr int streams = 100;
+  constexpr int keys = 100;
   for (int const g : {0, 30, 31}) {
     CAPTURE(g);
     thc<> const codec(thc_options{4, g, p, 4096, false});
     double sum = 0;
-    for (int t = 0; t < streams; ++t) {
+    for (int t = 0; t < keys; ++t) {
       auto x = normal(full, static_cast<std::uint64_t>(t));
       for (int k = 0; k < 4; ++k) x[static_cast<std::size_t>(k) * 4096] = 0;
       std::vector<std::uint8_t> z(full);
       codec.encode_indices(simd_group{}, x.data(), full, z.data(),
-                           {.stream = static_cast<std::uint64_t>(t)});
+                           {.key = static_cast<std::uint64_t>(t)});
       for (auto const index : z) sum += codec.levels()[index] - codec.granularity() / 2.0;
     }
     double const error = codec.table().rounding_error + codec.table().truncation_error;
     double const steps = codec.granularity() / (2 * codec.table().limit);
-    CHECK(std::fabs(sum) < 5 * steps * std::sqrt(error * streams * full));
+    CHECK(std::fabs(sum) < 5 * steps * std::sqrt(error * keys * full));
   }
   // And decoded, it is as exact as the others.
   thc<> const codec;
   double first = 0, all = 0;
   for (std::uint64_t t = 0; t < 100; ++t) {
     auto const x = normal(full, t);
-    auto const y = decode(codec, encode(codec, x, {.stream = t}), x.size());
+    auto const y = decode(codec, encode(codec, x, {.key = t}), x.size());
     all += distance(x, y) / full;
     for (std::size_t k = 0; k < x.size(); k += 4096) {
       double const error = static_cast<double>(x[k]) - y[k];
@@ -467,7 +466,7 @@ TEST_CASE("thc: the average over 256 rotations is 256 times as exact if unbiased
 
 namespace {
 
-/// Residuals of one rank that sends x every round, with the stream of every round.
+/// Residuals of one rank that sends x every round, with the key of every round.
 struct feedback_run {
   std::vector<double> residual;  ///< energy after each round, in units of x
   vector sent, left;             ///< sum of all rounds; last residual
@@ -477,7 +476,7 @@ feedback_run feed_back(thc<> const& codec, vector const& x, int rounds, bool fre
   for (int t = 0; t < rounds; ++t) {
     vector y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + run.left[i];
-    // the signs belong to the stream, the rounding to stream and rank
+    // the signs belong to the key, the rounding to key and rank
     auto const round = static_cast<std::uint32_t>(t);
     auto const block = encode(codec, y, {fresh ? round : 7u, round});
     auto const own = decode(codec, block, x.size());
@@ -578,9 +577,9 @@ TEST_CASE("thc: blocks in units of different size are marked, in either order") 
 TEST_CASE("thc: ranks do not round alike") {
   thc<> const codec;
   auto const x = normal(full, 1);
-  auto const a = encode(codec, x, {.stream = 3, .rank = 0});
-  auto const b = encode(codec, x, {.stream = 3, .rank = 1});
-  auto const c = encode(codec, x, {.stream = 3, .rank = 0, .index = 1});
+  auto const a = encode(codec, x, {.key = 3, .rank = 0});
+  auto const b = encode(codec, x, {.key = 3, .rank = 1});
+  auto const c = encode(codec, x, {.key = 3, .rank = 0, .index = 1});
   auto const differ = [&](code const& one, code const& other) {
     int count = 0;
     for (std::size_t i = block_header_bytes; i < one.size(); ++i) count += one[i] != other[i];
@@ -588,7 +587,7 @@ TEST_CASE("thc: ranks do not round alike") {
   };
   CHECK(differ(a, b) > full / 8);
   CHECK(differ(a, c) > full / 2);  // other signs
-  CHECK(differ(a, encode(codec, x, {.stream = 3, .rank = 0})) == 0);
+  CHECK(differ(a, encode(codec, x, {.key = 3, .rank = 0})) == 0);
 }
 
 // ---- Room ----
@@ -709,7 +708,7 @@ TEST_CASE("thc: every length comes back with the same error") {
       double error = 0, whole = 0;
       for (std::uint64_t t = 0; t < 4 + 2000 / n; ++t) {
         auto const x = normal(n, t);
-        error += distance(decode(codec, encode(codec, x, {.stream = t}), n), x);
+        error += distance(decode(codec, encode(codec, x, {.key = t}), n), x);
         whole += energy(x);
       }
       CHECK(error < 0.0225 * whole);  // where padding is much, there are fewer to clamp
@@ -739,13 +738,13 @@ TEST_CASE("thc: the words to agree on are root mean squares") {
 TEST_CASE("thc: zeros are zeros, whoever else is in the sum of another transform") {
   thc<> const codec;
   vector x(9000);
-  auto const block = encode(codec, x, {.stream = 1});
+  auto const block = encode(codec, x, {.key = 1});
   for (std::size_t i = block_header_bytes; i < block.size(); ++i) REQUIRE(block[i] == std::byte{0});
-  auto const back = decode(codec, merged(codec, block, encode(codec, x, {.stream = 1, .rank = 1})),
+  auto const back = decode(codec, merged(codec, block, encode(codec, x, {.key = 1, .rank = 1})),
                            9000, reduction::sum);
   for (float const v : back) REQUIRE(hcomp::same_bits<std::uint32_t>(v) == 0);
   x[8500] = 3;  // in the third transform
-  auto const other = decode(codec, encode(codec, x, {.stream = 1}), 9000);
+  auto const other = decode(codec, encode(codec, x, {.key = 1}), 9000);
   for (std::size_t i = 0; i < 8192; ++i) REQUIRE(hcomp::same_bits<std::uint32_t>(other[i]) == 0);
   CHECK(std::fabs(other[8500] - 3) < 0.5);
 }
@@ -757,16 +756,16 @@ TEST_CASE("thc: NaN and infinity count as 0, are flagged, and spoil nothing else
       for (float const special : data::nonfinite_specials<float>()) {
         auto x = normal(n, 8);
         x[at] = 0;
-        auto expected = encode(codec, x, {.stream = 5});
+        auto expected = encode(codec, x, {.key = 5});
         CHECK(header_of(expected).flags == 0);
         x[at] = special;
         for (bool const serial : {false, true}) {
           code block(expected.size());
           if (serial)
             codec.encode_block(serial_group{}, x.data(), static_cast<int>(n), block.data(),
-                               {.stream = 5});
+                               {.key = 5});
           else
-            block = encode(codec, x, {.stream = 5});
+            block = encode(codec, x, {.key = 5});
           REQUIRE(header_of(block).flags == hcomp::block_has_nonfinite);
           REQUIRE(std::memcmp(block.data() + 32, expected.data() + 32, block.size() - 32) == 0);
         }
@@ -776,13 +775,13 @@ TEST_CASE("thc: NaN and infinity count as 0, are flagged, and spoil nothing else
 TEST_CASE("thc: a vector and its multiples by powers of two have the same lanes") {
   thc<> const codec;
   auto const x = normal(5000, 9);
-  auto const block = encode(codec, x, {.stream = 5});
+  auto const block = encode(codec, x, {.key = 5});
   auto const back = decode(codec, block, x.size());
   for (int const power : {-90, -60, -1, 1, 60, 120}) {
     CAPTURE(power);
     auto scaled = x;
     for (float& v : scaled) v = std::ldexp(v, power);
-    auto const other = encode(codec, scaled, {.stream = 5});
+    auto const other = encode(codec, scaled, {.key = 5});
     REQUIRE(std::memcmp(other.data() + 40, block.data() + 40, block.size() - 40) == 0);
     auto const result = decode(codec, other, x.size());
     for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(result[i] == std::ldexp(back[i], power));
@@ -815,7 +814,7 @@ TEST_CASE("thc: indices and levels give the lanes, lanes without a header the va
   for (bool const wide : {false, true}) {
     auto const codec = thc<>().fitted(wide ? 40 : 3);
     auto const x = normal(6000, 13);
-    block_origin const origin{.stream = 5, .rank = 2, .weight = 3, .index = 4};
+    block_origin const origin{.key = 5, .rank = 2, .weight = 3, .index = 4};
     auto const block = encode(codec, x, origin);
     int const n = 6000, count = codec.coordinates(n);
     std::vector<std::uint8_t> indices(static_cast<std::size_t>(count));
@@ -862,7 +861,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
   std::vector<T> x(count);
   for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<T>(values[i]);
   T const* const source = x.data();
-  block_origin const mine{.stream = 6, .rank = 8, .weight = 2, .index = 7};
+  block_origin const mine{.key = 6, .rank = 8, .weight = 2, .index = 7};
   std::vector<std::uint32_t> words(codec.statistics_in(n)), own(words);
   code block(codec.block_bytes(n)), sum, acc;
   std::vector<T> y(count), result(count);
@@ -997,7 +996,7 @@ TEST_CASE("thc: levels are those of a transform by the book") {
   // O(n^2) in double, with the documented signs and draws.
   thc<> const codec;
   auto const x = normal(64, 14);
-  block_origin const origin{.stream = 123, .rank = 4, .weight = 1, .index = 6};
+  block_origin const origin{.key = 123, .rank = 4, .weight = 1, .index = 6};
   auto const block = encode(codec, x, origin);
   auto const signs = hcomp::philox4x32({0, 6, 0, 1}, 123);
   std::uint64_t const negative = std::uint64_t{signs[1]} << 32 | signs[0];
@@ -1029,7 +1028,7 @@ TEST_CASE("thc: golden bytes") {
   auto const golden = [](auto const& codec, std::size_t n) {
     // whole numbers: exact on every machine
     vector const x = data::whole_numbers(n, 3);
-    auto const block = encode(codec, x, {.stream = 99, .rank = 5, .weight = 2, .index = 11});
+    auto const block = encode(codec, x, {.key = 99, .rank = 5, .weight = 2, .index = 11});
     return hcomp::fingerprint(serial_group{}, block.data(), block.size());
   };
   CHECK(golden(thc<>().fitted(4), 5000) == 6081311529878450014u);
@@ -1047,7 +1046,7 @@ TEST_CASE("thc: levels of any table travel as their numbers, sums in as many bit
         CAPTURE(granularity);
         CAPTURE(weight);
         auto const codec = thc<>({.bits = bits, .granularity = granularity}).fitted(weight);
-        auto const block = encode(codec, x, {.stream = 3, .weight = weight});
+        auto const block = encode(codec, x, {.key = 3, .weight = weight});
         int const wanted = weight == 1 ? bits : std::bit_width(granularity * weight);
         std::size_t const lanes = 5120;  // 4096 and 1024: the last transform is padded
         code narrow(block_header_bytes + 2 * 4 + lanes / 8 * static_cast<std::size_t>(wanted)),
@@ -1078,7 +1077,7 @@ TEST_CASE("thc: levels of any table travel as their numbers, sums in as many bit
 TEST_CASE("thc: golden bytes of what travels") {
   auto const golden = [](auto const& codec, std::size_t n, std::uint32_t weight) {
     vector const x = data::whole_numbers(n, 3);
-    auto const block = encode(codec, x, {.stream = 99, .rank = 5, .weight = weight, .index = 11});
+    auto const block = encode(codec, x, {.key = 99, .rank = 5, .weight = weight, .index = 11});
     code narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
     codec.narrow_block(serial_group{}, block.data(), narrow.data());
     return hcomp::fingerprint(serial_group{}, narrow.data(), narrow.size());

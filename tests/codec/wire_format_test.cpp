@@ -44,7 +44,7 @@ template <class C> pinned pin() {
   using T = typename C::value_type;
   auto const codec = laws::roomy<C>(6);
   std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
-  hcomp::stream_key const key{.seed = 11, .step = 22, .tensor = 33};
+  hcomp::draw_key const key{.seed = 11, .step = 22, .tensor = 33};
   code sum, first;
   for (int rank = 0; rank < 3; ++rank) {
     auto const x = ramp<T>(n, 1 + 100 * rank);
@@ -65,11 +65,9 @@ template <class C> pinned pin() {
 
 TEST_CASE("wire format 1: a block begins with these 32 bytes") {
   REQUIRE(hcomp::wire_version == 1);
-  auto const block = laws::encode(hcomp::identity<float>{}, {1.0f, -2.5f},
-                                  {.stream = 0x1122334455667788,
-                                   .rank = 0x01020304,
-                                   .weight = 0x0a0b0c0d,
-                                   .index = 0x05060708});
+  auto const block = laws::encode(
+      hcomp::identity<float>{}, {1.0f, -2.5f},
+      {.key = 0x1122334455667788, .rank = 0x01020304, .weight = 0x0a0b0c0d, .index = 0x05060708});
   unsigned char const expected[32] = {
       'h',  'C',                                       // magic
       1,                                               // version of the format
@@ -80,7 +78,7 @@ TEST_CASE("wire format 1: a block begins with these 32 bytes") {
       4,    3,    2,    1,                             // lowest rank
       8,    7,    6,    5,                             // index
       0,    0,    0,    0,                             // checksum: none
-      0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,  // stream
+      0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,  // key
   };
   for (std::size_t i = 0; i < 32; ++i) {
     CAPTURE(i);
@@ -97,7 +95,7 @@ TEST_CASE("wire format 1: flags, faults and codec tags have these numbers") {
   CHECK(static_cast<int>(hcomp::block_fault::codec) == 2);
   CHECK(static_cast<int>(hcomp::block_fault::length) == 3);
   CHECK(static_cast<int>(hcomp::block_fault::place) == 4);
-  CHECK(static_cast<int>(hcomp::block_fault::stream) == 5);
+  CHECK(static_cast<int>(hcomp::block_fault::key) == 5);
   CHECK(static_cast<int>(hcomp::block_fault::ranks) == 6);
   CHECK(static_cast<int>(hcomp::block_fault::weight) == 7);
   CHECK(static_cast<int>(hcomp::block_fault::checksum) == 8);

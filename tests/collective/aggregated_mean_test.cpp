@@ -104,7 +104,7 @@ TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, b
     auto const x = normal_vectors(one.workers, one.values, 5);
     auto results = x, later = x;
     aggregation_options const share{one.workers, one.chunk};
-    stream_key const key{.seed = 3, .step = 8}, next{.seed = 3, .step = 9};
+    draw_key const key{.seed = 3, .step = 8}, next{.seed = 3, .step = 9};
     auto const ends = on_links(one.workers + one.aggregators, [&](loopback_packets& link) {
       if (link.rank() >= one.workers) {
         aggregator_options wanted;
@@ -268,9 +268,9 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   aggregator sums(options);
   std::vector<detail::partial_sums<thc<float>>> receivers(workers,
                                                           detail::partial_sums<thc<float>>(layout));
-  std::uint64_t const stream = stream_of({.seed = 7});
+  std::uint64_t const key = philox_key({.seed = 7});
   for (int rank = 0; rank < workers; ++rank)
-    receivers[static_cast<std::size_t>(rank)].begin(0, stream, rank);
+    receivers[static_cast<std::size_t>(rank)].begin(0, key, rank);
 
   std::vector<std::uint32_t> words(layout.words()), maxima(layout.words());
   for (auto const& mine : x)
@@ -288,7 +288,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
       layout.codec().encode_indices(simd_group{},
                                     x[static_cast<std::size_t>(rank)].data() + b * 16384, 16384,
                                     indices.data() + b * 16384,
-                                    {stream, static_cast<std::uint32_t>(rank), 1,
+                                    {key, static_cast<std::uint32_t>(rank), 1,
                                      static_cast<std::uint32_t>(b), maxima.data() + b * 4});
     for (std::size_t c = 0; c < layout.chunks(); ++c) {
       if (numbers.integer(0, 3) == 0) continue;  // lost on the way
@@ -336,10 +336,10 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
     auto const answer = sums.take(packet_of(h, std::vector<std::uint32_t>(1024)), 0ns);
     late.assign(answer.packet.begin(), answer.packet.end());
   }
-  receivers[0].begin(2, stream, 0);
+  receivers[0].begin(2, key, 0);
   receivers[0].take(workers, late);
   CHECK(receivers[0].members(0) == 0);
-  receivers[0].begin(1, stream, 0);
+  receivers[0].begin(1, key, 0);
   receivers[0].take(workers, late);
   CHECK(receivers[0].members(0) == workers);
 }

@@ -39,7 +39,7 @@ aggregation_packet header(int rank, std::uint32_t round = 0, std::uint32_t chunk
   h.round = round;
   h.chunk = chunk;
   h.rank = static_cast<std::uint16_t>(rank);
-  h.stream = 77;
+  h.key = 77;
   h.unit = 0x3f800000;
   return h;
 }
@@ -77,7 +77,7 @@ TEST_CASE("aggregator: its packets have the bytes they had") {
   options.workers = 2;
   aggregator sums(options);
   auto h = header(0, 0x01020304, 1);
-  h.stream = 0xa1a2a3a4;
+  h.key = 0xa1a2a3a4;
   packet const first = packet_of(h, {1, 2, 15});
   packet const expected_first = [] {
     packet bytes;
@@ -389,13 +389,13 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   add(packet_fault::values, 0, [](auto&) {});
   add(packet_fault::values, 10, [](auto&) {});
   add(packet_fault::values, 2, [](auto&) {});  // the first contribution has 3
-  add(packet_fault::stream, 3, [](auto& h) { ++h.stream; });
+  add(packet_fault::key, 3, [](auto& h) { ++h.key; });
   add(packet_fault::unit, 3, [](auto& h) { ++h.unit; });
   auto const word = [](auto& h) { h = words_header(1); };
   add(packet_fault::chunk, 3, [&](auto& h) { word(h), h.chunk = 1; });
   add(packet_fault::values, 6, word);
   add(packet_fault::levels, 3, [&](auto& h) { word(h), h.largest_level = 30; });
-  add(packet_fault::stream, 3, [&](auto& h) { word(h), ++h.stream; });
+  add(packet_fault::key, 3, [&](auto& h) { word(h), ++h.key; });
   {
     auto huge = packet_of(header(1), {1, 2, 3});  // more values than it has bytes
     auto h = header_of(huge);

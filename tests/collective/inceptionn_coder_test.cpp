@@ -1,6 +1,6 @@
 // optimise: -O1
 /// @file
-/// INCEPTIONN's streams by executors: the host's bytes, values and complaints.
+/// INCEPTIONN's codes by executors: the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
 
@@ -119,7 +119,7 @@ std::string complaint(bytes const& in, std::size_t values) {
   return "";
 }
 
-/// The same complaints as on the host about streams that are damaged in many ways; and reading
+/// The same complaints as on the host about codes that are damaged in many ways; and reading
 /// nothing behind them, as far as sanitizers see.
 template <class E> void check_damage(E& executor) {
   for (std::size_t const n : {std::size_t{0}, std::size_t{6}, std::size_t{2500}}) {

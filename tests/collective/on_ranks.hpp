@@ -103,12 +103,11 @@ inline std::string to_text(std::vector<outcome> const& outcomes) {
 /// Numbers from a seed, by Philox: the same on every machine.
 class random_numbers {
  public:
-  explicit random_numbers(std::uint64_t seed, std::uint32_t stream = 0)
-      : seed_(seed), stream_(stream) {}
+  explicit random_numbers(std::uint64_t seed, std::uint32_t key = 0) : seed_(seed), key_(key) {}
 
   std::uint32_t next() {
     if (at_ == 4) {
-      draw_ = philox4x32({count_++, stream_, 0, 0}, seed_);
+      draw_ = philox4x32({count_++, key_, 0, 0}, seed_);
       at_ = 0;
     }
     return draw_[at_++];
@@ -122,7 +121,7 @@ class random_numbers {
 
  private:
   std::uint64_t seed_;
-  std::uint32_t stream_, count_ = 0;
+  std::uint32_t key_, count_ = 0;
   std::size_t at_ = 4;
   std::array<std::uint32_t, 4> draw_{};
 };

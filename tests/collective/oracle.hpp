@@ -52,7 +52,7 @@ template <class C> class oracle {
     codes_.clear();
     auto const statistics = agreed_statistics();
     for (std::size_t rank = 0; rank < x_.size(); ++rank) {
-      block_origin const origin{stream_of(call_.key()), static_cast<std::uint32_t>(rank),
+      block_origin const origin{philox_key(call_.key()), static_cast<std::uint32_t>(rank),
                                 weights_.empty() ? 1 : weights_[rank], 0,
                                 statistics.empty() ? nullptr : statistics.data()};
       codes_.emplace_back(layout_.bytes());

@@ -102,7 +102,7 @@ TEST_CASE("owner: sign_by_owner, ORed by hand, gives the same signs") {
     sign_by_owner<> codec{0, run.weights, 0.5f};
     std::vector<std::uint64_t> all(codec.lanes(70001)), mine(all.size());
     for (codec.rank = 0; codec.rank < static_cast<std::uint32_t>(ranks); ++codec.rank) {
-      codec.encode_lanes(x[codec.rank], mine, stream_of(run.call.key()));
+      codec.encode_lanes(x[codec.rank], mine, philox_key(run.call.key()));
       for (std::size_t i = 0; i < all.size(); ++i) all[i] |= mine[i];
     }
     std::vector<float> expected(70001);

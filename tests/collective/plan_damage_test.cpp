@@ -187,7 +187,7 @@ TEST_CASE("algorithm owner with checksum: any flipped bit is a wire_error on all
 TEST_CASE("algorithm owner without checksum: a header that is not its sender's is a wire_error") {
   for (std::size_t const byte :
        {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
-        offsetof(block_header, index), offsetof(block_header, stream)}) {
+        offsetof(block_header, index), offsetof(block_header, key)}) {
     CAPTURE(byte);
     auto const run =
         run_with_flip<sign<>>(2, 100, {.how = {algorithm_kind::owner}}, 0, 8 * byte + 1);

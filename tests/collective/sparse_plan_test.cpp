@@ -825,7 +825,7 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
 }
 
 TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {
-  // bytes of a header: version, codec, values, weight, rank, owner, stream; then counts of marks
+  // bytes of a header: version, codec, values, weight, rank, owner, key; then counts of marks
   plan_options const direct{.how = algorithm::from("direct")};
   for (auto const what : operations)
     for (int const message : {0, 3}) {  // to an owner, and from one
@@ -847,7 +847,7 @@ TEST_CASE("sparse plan: shards of another call, sender or length are refused on 
 TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
   using message = detail::shard_message<std::uint32_t>;
   detail::sparse::lane_numbers<std::uint32_t> const numbers(130, 2, 1);
-  block_origin from{.stream = 5, .rank = 1, .index = 0};
+  block_origin from{.key = 5, .rank = 1, .index = 0};
   std::vector<std::uint64_t> words(5);
   std::vector<std::byte> good;
   message::content content;

@@ -589,7 +589,7 @@ TEST_CASE("variable rate: messages of another step, place, length or codec stop 
       CAPTURE(by.name);
       CAPTURE(detail::to_text(what));
       int changed = 0;
-      // of the header: magic, version, codec, values, flags, weight, rank, place, stream
+      // of the header: magic, version, codec, values, flags, weight, rank, place, key
       for (std::size_t const byte : {0, 2, 3, 4, 6, 8, 12, 16, 24})
         for (int const message : {0, 3}) {
           CAPTURE(byte);
@@ -643,7 +643,7 @@ TEST_CASE("variable rate: codes that are added as they are stop all ranks when t
       CAPTURE(by.name);
       CAPTURE(message);
       error_bounded const codec;
-      // of the header the magic, place and stream; of the code the bound, values, bytes, ranks, place
+      // of the header the magic, place and key; of the code the bound, values, bytes, ranks, place
       for (std::size_t const byte : {0, 16, 24, 32 + 15, 32 + 16, 32 + 24, 32 + 40, 32 + 56})
         check_change(by.options, operation::all_reduce, message, flipped(byte), codec);
       for (std::size_t const bytes : {0, 31, 40, 100})

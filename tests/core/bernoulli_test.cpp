@@ -32,14 +32,14 @@ template <class Source> struct word {
 };
 
 /// The digits of lane j of word w are those of the number 64 w + j, 12 of them; all digits behind
-/// them are 0 (stream 0) or 1 (any other stream).
+/// them are 0 (key 0) or 1 (any other key).
 struct all_digit_strings {};
-inline void draw(hcomp::philox_words<word<all_digit_strings>>& c, std::uint64_t stream) {
+inline void draw(hcomp::philox_words<word<all_digit_strings>>& c, std::uint64_t key) {
   std::uint64_t const place = c.c0.bits, call = (c.c1.bits & 0xffffffffu) >> 24;
   std::uint64_t digits[2];
   for (std::uint64_t i = 0; i < 2; ++i) {
     std::uint64_t const number = 2 * call + i;  // of the digit
-    digits[i] = stream == 0 ? 0 : ~std::uint64_t{0};
+    digits[i] = key == 0 ? 0 : ~std::uint64_t{0};
     if (number >= 12) continue;
     digits[i] = 0;
     for (std::uint64_t lane = 0; lane < 64; ++lane)
@@ -54,16 +54,16 @@ inline void draw(hcomp::philox_words<word<all_digit_strings>>& c, std::uint64_t 
 /// The library's digits, counted.
 struct counted {};
 inline int calls = 0;
-inline void draw(hcomp::philox_words<word<counted>>& c, std::uint64_t stream) {
+inline void draw(hcomp::philox_words<word<counted>>& c, std::uint64_t key) {
   ++calls;
   hcomp::philox_words<std::uint64_t> plain[1] = {{c.c0.bits, c.c1.bits, c.c2.bits, c.c3.bits}};
-  hcomp::philox4x32(plain, stream);
+  hcomp::philox4x32(plain, key);
   c = {{plain[0].c0}, {plain[0].c1}, {plain[0].c2}, {plain[0].c3}};
 }
 
 template <class Source, int N>
-void philox4x32(hcomp::philox_words<word<Source>> (&counters)[N], std::uint64_t stream) {
-  for (auto& counter : counters) draw(counter, stream);
+void philox4x32(hcomp::philox_words<word<Source>> (&counters)[N], std::uint64_t key) {
+  for (auto& counter : counters) draw(counter, key);
 }
 
 }  // namespace stand_in
@@ -200,7 +200,7 @@ TEST_CASE("bernoulli_masks: gives the words of bernoulli_mask, for any number of
       }
 }
 
-TEST_CASE("bernoulli_mask: place, tag and stream each give other bits, far places too") {
+TEST_CASE("bernoulli_mask: place, number and key each give other bits, far places too") {
   std::uint64_t const all = ~std::uint64_t{0};
   std::uint64_t const reference = mask(all, 5, {1, 1, 1, 2});
   for (int bit = 0; bit < 56; ++bit)

@@ -150,23 +150,23 @@ TEST_CASE("mix: one changed bit changes about half of the output bits") {
   CHECK(std::fabs(flips / count - 32) < 6 * 4 / std::sqrt(count));
 }
 
-TEST_CASE("stream_of: every part of the key counts, in all of its bits") {
-  std::set<std::uint64_t> streams{hcomp::stream_of({})};
+TEST_CASE("philox_key: every part of the key counts, in all of its bits") {
+  std::set<std::uint64_t> made{hcomp::philox_key({})};
   std::size_t keys = 1;
   for (int bit = 0; bit < 64; ++bit) {
     std::uint64_t const word = std::uint64_t{1} << bit;
-    for (hcomp::stream_key const& key :
-         {hcomp::stream_key{.seed = word}, {.step = word}, {.tensor = word}}) {
-      streams.insert(hcomp::stream_of(key));
+    for (hcomp::draw_key const& key :
+         {hcomp::draw_key{.seed = word}, {.step = word}, {.tensor = word}}) {
+      made.insert(hcomp::philox_key(key));
       ++keys;
     }
   }
-  CHECK(streams.size() == keys);
+  CHECK(made.size() == keys);
 }
 
-TEST_CASE("stream_of: gives the stream it gave in wire format 1") {
-  CHECK(hcomp::stream_of({}) == 0xe169c58d6627e8d5u);  // the first known answer of Philox
-  CHECK(hcomp::stream_of({.seed = 0x299f31d0a4093822,
-                          .step = 0x85a308d3243f6a88,
-                          .tensor = 0x0370734413198a2e}) == 0x94fdccebd16cfe09u);
+TEST_CASE("philox_key: gives the key it gave in wire format 1") {
+  CHECK(hcomp::philox_key({}) == 0xe169c58d6627e8d5u);  // the first known answer of Philox
+  CHECK(hcomp::philox_key({.seed = 0x299f31d0a4093822,
+                           .step = 0x85a308d3243f6a88,
+                           .tensor = 0x0370734413198a2e}) == 0x94fdccebd16cfe09u);
 }

@@ -2,8 +2,8 @@
 /// Whatever bytes come, error_bounded answers with wire_error or a vector, the same with all
 /// instruction sets; and whatever floats are added, the bound holds.
 ///
-/// The first byte of an input says what the others are: a stream, or floats of two ranks, whose
-/// streams are added and then damaged in a few places, which passes more checks than random bytes.
+/// The first byte of an input says what the others are: a code, or floats of two ranks, whose
+/// codes are added and then damaged in a few places, which passes more checks than random bytes.
 
 #include <cmath>
 #include <cstddef>
@@ -31,7 +31,7 @@ struct codecs {
 /// So many values have a byte for each 32 of them.
 bool may_have(input in, std::size_t values) { return values / 32 <= in.size(); }
 
-/// The stream that add(codec, out) makes of `values` values, the same with both; none if both
+/// The code that add(codec, out) makes of `values` values, the same with both; none if both
 /// refuse.
 template <class Add>
 std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add) {
@@ -55,7 +55,7 @@ std::optional<bytes> merged(codecs const& by, input a, input b) {
   return sum_of(by, values,
                 [&](error_bounded const& codec, bytes& out) { return codec.merge(a, b, out); });
 }
-/// Of any two streams, sound or not.
+/// Of any two codes, sound or not.
 std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   auto const sum = merged(by, a, b);
   require(sum == merged(by, b, a), "the order makes no difference");
@@ -66,12 +66,12 @@ std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   return sum;
 }
 
-/// What is to hold for any values; returns their stream.
+/// What is to hold for any values; returns their code.
 bytes values(codecs const& by, floats const& x) {
-  bytes stream = encoded(by.codec, x);
-  require(stream == encoded(by.reference, x), "all instruction sets encode alike");
-  require(stream.size() <= by.codec.capacity(x.size()), "capacity is enough");
-  floats const y = decoded(by.codec, stream, x.size());
+  bytes code = encoded(by.codec, x);
+  require(code == encoded(by.reference, x), "all instruction sets encode alike");
+  require(code.size() <= by.codec.capacity(x.size()), "capacity is enough");
+  floats const y = decoded(by.codec, code, x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const error = std::fabs(static_cast<double>(y[i]) - static_cast<double>(x[i]));
     require(std::isnan(x[i])   ? std::isnan(y[i])
@@ -79,15 +79,15 @@ bytes values(codecs const& by, floats const& x) {
                                : error <= by.codec.options().bound,
             "a rank's values are within the bound");
   }
-  auto const info = error_bounded::peek(stream);
+  auto const info = error_bounded::peek(code);
   require(info.weight == 1 && info.float_additions == 0 && info.error <= info.options.bound,
-          "a rank's stream says so");
+          "a rank's code says so");
   require(same(decoded(by.codec, encoded(by.codec, y), x.size()), y),
           "encoding again changes nothing");
-  return stream;
+  return code;
 }
 
-void stream(input in, simd_level level) {
+void code(input in, simd_level level) {
   hcomp::error_bounded_info info;
   floats none;
   try {
@@ -101,7 +101,7 @@ void stream(input in, simd_level level) {
   codecs const by(info.options, level);
   std::size_t const n = info.values;
   if (!may_have(in, n)) {
-    require(refuses([&] { by.codec.check(in, n); }), "streams have a byte for every 32 values");
+    require(refuses([&] { by.codec.check(in, n); }), "codes have a byte for every 32 values");
     require(!merged(by, in, in), "merge checks that");
     return;
   }
@@ -113,7 +113,7 @@ void stream(input in, simd_level level) {
   try {
     by.codec.decode(in, x);
   } catch (hcomp::wire_error const&) {
-    require(same(x, floats(n, 5.0f)), "a damaged stream changes nothing");
+    require(same(x, floats(n, 5.0f)), "a damaged code changes nothing");
     require(refuses([&] { by.codec.check(in, n); }), "check refuses what decode refuses");
     require(refuses([&] { by.codec.decode_add(in, x); }), "so does decode_add");
     require(!sum_of(by, n, hop), "so does decode_add_encode");
@@ -130,7 +130,7 @@ void stream(input in, simd_level level) {
   require(same(sums, expected), "decode_add adds what decode gives");
   auto const next = sum_of(by, n, hop);
   auto const sum = merged_both_ways(by, in, encoded(by.codec, ones));
-  // Of damaged streams, one may refuse a sum beyond its ranks that the other takes; and not the
+  // Of damaged codes, one may refuse a sum beyond its ranks that the other takes; and not the
   // same bytes come, where they have a -0, which nothing writes.
   if (next && sum)
     require(same(decoded(by.codec, *next, n), decoded(by.codec, *sum, n)), "a hop adds as merge");
@@ -163,9 +163,9 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
   }
   bytes all = *sum;
   to_b.apply(all);
-  stream(all, level);
+  code(all, level);
   to_a.apply(a);
-  stream(a, level);
+  code(a, level);
   to_b.apply(b);
   merged_both_ways(by, a, b);
 }
@@ -177,7 +177,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   unsigned const what = take<std::uint8_t>(in);
   auto const level = level_of(what / 2);
   if (what % 2 == 0) {
-    stream(in, level);
+    code(in, level);
     return 0;
   }
   int const bits = 10 + take<std::uint8_t>(in) % 13;

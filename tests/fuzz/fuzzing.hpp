@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the fuzzers of streams share: the input taken apart, and what is required of decoders.
+/// What the fuzzers of codes share: the input taken apart, and what is required of decoders.
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 /// Whatever bytes come, INCEPTIONN's decoders answer with wire_error or a vector, the same with all
 /// instruction sets, which can be added, encoded and decoded again.
 ///
-/// The first byte of an input says what the others are: a stream, bursts, or floats whose stream is
+/// The first byte of an input says what the others are: a code, bursts, or floats whose code is
 /// damaged in a few places, which passes more checks than random bytes do.
 
 #include <cstddef>
@@ -22,19 +22,18 @@ using hcomp::simd_level;
 
 /// What is to hold for any values.
 void values(inceptionn const& codec, inceptionn const& reference, floats const& x) {
-  bytes const stream = encoded(codec, x);
-  require(stream == encoded(reference, x), "all instruction sets encode alike");
-  floats const y = decoded(codec, stream, x.size());
+  bytes const code = encoded(codec, x);
+  require(code == encoded(reference, x), "all instruction sets encode alike");
+  floats const y = decoded(codec, code, x.size());
   floats const z = decoded(codec, encoded(codec, y), x.size());
   require(same(y, z), "encoding again changes nothing");
   inceptionn_bursts const hardware(codec.options());
-  bytes const bursts = written(hardware.capacity(x.size()), [&](bytes& out) {
-    return hardware.from_stream(stream, x.size(), out);
-  });
-  require(same(decoded(hardware, bursts, x.size()), y), "bursts hold what the stream holds");
+  bytes const bursts = written(hardware.capacity(x.size()),
+                               [&](bytes& out) { return hardware.from_code(code, x.size(), out); });
+  require(same(decoded(hardware, bursts, x.size()), y), "bursts hold what the code holds");
 }
 
-void stream(input in, simd_level level) {
+void code(input in, simd_level level) {
   hcomp::inceptionn_info info;
   try {
     info = inceptionn::peek(in);
@@ -47,14 +46,14 @@ void stream(input in, simd_level level) {
   inceptionn const reference(info.options, simd_level::baseline);
   std::size_t const n = info.values;
   if (n > 4 * in.size()) {  // so many tags there are not
-    require(refuses([&] { codec.check(in, n); }), "streams have a tag for every value");
+    require(refuses([&] { codec.check(in, n); }), "codes have a tag for every value");
     return;
   }
   floats x(n, 5.0f);
   try {
     codec.decode(in, x);
   } catch (hcomp::wire_error const&) {
-    require(same(x, floats(n, 5.0f)), "a damaged stream changes nothing");
+    require(same(x, floats(n, 5.0f)), "a damaged code changes nothing");
     require(refuses([&] { codec.check(in, n); }), "check refuses what decode refuses");
     require(refuses([&] { codec.decode_add(in, x); }), "so does decode_add");
     return;
@@ -67,7 +66,7 @@ void stream(input in, simd_level level) {
                              [&](bytes& out) { return codec.decode_add_encode(in, ones, out); });
   require(next == encoded(reference, sums), "a hop encodes the sums");
   bytes bursts(inceptionn_bursts::capacity(n));
-  bursts.resize(inceptionn_bursts(info.options).from_stream(in, n, bursts));
+  bursts.resize(inceptionn_bursts(info.options).from_code(in, n, bursts));
   inceptionn_bursts::check(bursts, n);
   values(codec, reference, x);
 }
@@ -84,9 +83,9 @@ void bursts(input in, inceptionn_options const& options, simd_level level) {
     require(refuses([&] { hardware.check(in, n); }), "check refuses what decode refuses");
     return;
   }
-  bytes const stream =
-      written(codec.capacity(n), [&](bytes& out) { return hardware.to_stream(in, n, out); });
-  require(same(decoded(reference, stream, n), x), "the stream holds what the bursts hold");
+  bytes const code =
+      written(codec.capacity(n), [&](bytes& out) { return hardware.to_code(in, n, out); });
+  require(same(decoded(reference, code, n), x), "the code holds what the bursts hold");
   values(codec, reference, x);
 }
 
@@ -97,7 +96,7 @@ void damaged(input in, inceptionn_options const& options, simd_level level) {
   values(codec, inceptionn(options, simd_level::baseline), x);
   bytes all = encoded(codec, x);
   changes.apply(all);
-  stream(all, level);
+  code(all, level);
 }
 
 }  // namespace
@@ -107,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   unsigned const what = take<std::uint8_t>(in);
   auto const level = level_of(what / 4);
   if (what % 4 == 0) {
-    stream(in, level);
+    code(in, level);
     return 0;
   }
   unsigned const kind = take<std::uint8_t>(in);

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's streams on a GPU, and those of error_bounded: the host's bytes, values and
+/// INCEPTIONN's codes on a GPU, and those of error_bounded: the host's bytes, values and
 /// complaints.
 
 #include <doctest/doctest.h>
@@ -69,7 +69,7 @@ std::string complaint(std::function<void()> const& f) {
 
 }  // namespace
 
-TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
+TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
   auto cases = inceptionn::all_settings({1, 10, 14});
   cases.push_back({.bound_exponent = 8, .prescale = 5});
   for (auto const& options : cases)
@@ -112,7 +112,7 @@ TEST_CASE("gpu: INCEPTIONN's streams have the CPU's bytes and values") {
       }
 }
 
-TEST_CASE("gpu: damage to INCEPTIONN's streams is told as on the host") {
+TEST_CASE("gpu: damage to INCEPTIONN's codes is told as on the host") {
   constexpr std::size_t n = 5000;
   auto const codec = codec_of({});
   auto const whole = encoded(codec, inceptionn::mixed(n, {.seed = 3}));

@@ -201,7 +201,7 @@ TEST_CASE("device op: an MPI that hands out host copies sums vectors of a device
   auto const codec = fit(thc<>{}, 4);
   std::size_t const values = std::size_t{thc<>::block_values} * 3 + 5;
   auto x = data::whole_numbers(values, rank);
-  stream_key const key{.seed = 5, .step = 6};
+  draw_key const key{.seed = 5, .step = 6};
   auto const add = [&](bytes& code, auto const& sum) {
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);

@@ -109,7 +109,7 @@ TEST_CASE("op: every algorithm draws each rank's sign equally often") {
     std::size_t const values = std::size_t{sign<>::block_values} * 8;
     for (int k = 1; k < ranks; ++k) {
       std::vector<float> x(values, rank < k ? 1.0f : -1.0f);
-      stream_key const key{.seed = 11, .step = static_cast<std::uint64_t>(k)};
+      draw_key const key{.seed = 11, .step = static_cast<std::uint64_t>(k)};
       auto code = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
       MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
                     algorithm.comm);
@@ -255,7 +255,7 @@ TEST_CASE("op: ranks that encoded another step get one error on every rank") {
   if (ranks == 1) return;
   mpi::op<sign<>> const sum;
   std::vector<float> x(1000, 1.0f);
-  stream_key const key{.step = rank == ranks - 1 ? 8u : 7u};
+  draw_key const key{.step = rank == ranks - 1 ? 8u : 7u};
   auto code = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
   MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                 MPI_COMM_WORLD);

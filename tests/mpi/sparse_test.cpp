@@ -143,7 +143,7 @@ TEST_CASE("mpi sparse: without an index, one pass gives the exact sum or an erro
 TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   std::vector<float> lanes;
-  auto const text_of = [&](std::vector<float>& x, stream_key const& key, sparse_sum<> sum) {
+  auto const text_of = [&](std::vector<float>& x, draw_key const& key, sparse_sum<> sum) {
     try {
       mpi::all_reduce_sparse(sum, std::span(x), key, lanes, MPI_COMM_WORLD);
     } catch (std::exception const& error) {
@@ -218,7 +218,7 @@ TEST_CASE("mpi sparse: one phase gives the exact sum, and a second one where uni
 
 TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stays as it was") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
-  auto const text_of = [&](std::vector<float>& x, stream_key const& key, lhc_one_phase<>& sum) {
+  auto const text_of = [&](std::vector<float>& x, draw_key const& key, lhc_one_phase<>& sum) {
     try {
       mpi::all_reduce_one_phase(sum, std::span(x), key, MPI_COMM_WORLD);
     } catch (std::exception const& error) {

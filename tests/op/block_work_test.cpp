@@ -24,10 +24,12 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
              y = data::uniform<T>(n, -8, 8, {.seed = 2});
   auto const layout = hcomp::layout_of(codec, n);
   code acc(hcomp::code_bytes(codec, n)), in(acc.size());
-  run(layout.blocks(), hcomp::encode_blocks<C, T const*>{
-                           codec, layout, x.data(), acc.data(), {.stream = 1, .rank = 0, .checksum = true}});
-  run(layout.blocks(), hcomp::encode_blocks<C, T const*>{
-                           codec, layout, y.data(), in.data(), {.stream = 1, .rank = 1, .checksum = true}});
+  run(layout.blocks(),
+      hcomp::encode_blocks<C, T const*>{
+          codec, layout, x.data(), acc.data(), {.key = 1, .rank = 0, .checksum = true}});
+  run(layout.blocks(),
+      hcomp::encode_blocks<C, T const*>{
+          codec, layout, y.data(), in.data(), {.key = 1, .rank = 1, .checksum = true}});
   code all = acc;
   run(layout.blocks(), hcomp::merge_blocks<C>{codec, acc.data(), in.data()});
   all.insert(all.end(), acc.begin(), acc.end());

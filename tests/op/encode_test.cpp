@@ -42,7 +42,7 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
         CAPTURE(n);
         CAPTURE(checksum);
         auto const x = data::uniform<T>(n, -8, 8, {.seed = 1});
-        hcomp::stream_key const key{.seed = 3, .step = 4};
+        hcomp::draw_key const key{.seed = 3, .step = 4};
         bytes const code = hcomp::encode(codec, std::span<T const>(x),
                                          {.key = key, .rank = 2, .checksum = checksum});
         REQUIRE(code.size() == hcomp::block_count(codec, n) * codec.block_bytes());
@@ -64,7 +64,7 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
           REQUIRE(header.index == b);
           REQUIRE(header.lowest_rank == 2);
           REQUIRE(header.weight == 1);
-          REQUIRE(header.stream == hcomp::stream_of(key));
+          REQUIRE(header.key == hcomp::philox_key(key));
           REQUIRE(((header.flags & hcomp::block_has_checksum) != 0) == checksum);
           REQUIRE((header.checksum != 0) == checksum);
         }
@@ -191,12 +191,12 @@ TEST_CASE("decode: refuses another key, and a weight that not everybody is part 
   hcomp::sign<float> const codec;
   std::vector<float> const x(100, 1.0f);
   std::vector<float> result(100, 42.0f);
-  hcomp::stream_key const key{.seed = 1, .step = 2, .tensor = 3};
+  hcomp::draw_key const key{.seed = 1, .step = 2, .tensor = 3};
   bytes const code = hcomp::encode(codec, std::span<float const>(x), {.key = key, .weight = 3});
   std::span<std::byte const> const view(code);
-  for (hcomp::stream_key const& other : {hcomp::stream_key{.seed = 2, .step = 2, .tensor = 3},
-                                         {.seed = 1, .step = 3, .tensor = 3},
-                                         {.seed = 1, .step = 2, .tensor = 4}})
+  for (hcomp::draw_key const& other : {hcomp::draw_key{.seed = 2, .step = 2, .tensor = 3},
+                                       {.seed = 1, .step = 3, .tensor = 3},
+                                       {.seed = 1, .step = 2, .tensor = 4}})
     CHECK_THROWS_WITH_AS(hcomp::decode(codec, view, std::span(result), {.key = other}),
                          "decode: codec 'sign', block 0 (values 0 to 99): blocks of different "
                          "seeds, steps or tensors met",

@@ -21,7 +21,7 @@ namespace {
 template <class Lane, class C>
 std::vector<float> mean_of(C const& codec, std::vector<std::vector<float>> const& x,
                            std::vector<std::uint32_t> const& weights,
-                           std::vector<std::size_t> const& order, std::uint64_t stream) {
+                           std::vector<std::size_t> const& order, std::uint64_t key) {
   std::uint32_t total = 0;
   for (auto const weight : weights) total += weight;
   std::vector<thc_lanes<Lane, C>> ranks;
@@ -35,18 +35,18 @@ std::vector<float> mean_of(C const& codec, std::vector<std::vector<float>> const
   std::vector<Lane> sum(ranks[0].lanes(x[0].size())), mine(sum.size());
   for (std::size_t const r : order) {
     ranks[r].calibrate(words);
-    ranks[r].encode_lanes(x[r], mine, stream);
+    ranks[r].encode_lanes(x[r], mine, key);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = static_cast<Lane>(sum[i] + mine[i]);
   }
   std::vector<float> result(x[0].size());
-  ranks[order[0]].decode_lanes(sum, result, stream);
+  ranks[order[0]].decode_lanes(sum, result, key);
   return result;
 }
 
 /// The same by codes with headers.
 template <class C>
 std::vector<float> merged_mean(C const& codec, std::vector<std::vector<float>> const& x,
-                               std::vector<std::uint32_t> const& weights, stream_key const& key) {
+                               std::vector<std::uint32_t> const& weights, draw_key const& key) {
   auto words = measure(codec, std::span<float const>(x[0]));
   for (auto const& one : x) {
     auto const other = measure(codec, std::span<float const>(one));
@@ -79,18 +79,18 @@ std::vector<std::vector<float>> inputs(std::size_t values, std::size_t ranks) {
 }  // namespace
 
 TEST_CASE("thc_lanes: integer sums in any order give the bits of merged blocks") {
-  stream_key const key{.seed = 9, .step = 3};
+  draw_key const key{.seed = 9, .step = 3};
   for (std::size_t const values : {0u, 1u, 64u, 4097u, 16384u, 40001u}) {
     CAPTURE(values);
     auto const x = inputs(values, 4);
     std::vector<std::uint32_t> const weights{1, 2, 1, 3};
     auto const narrow = fit(thc<float>{}, 7);
     auto const expected = merged_mean(narrow, x, weights, key);
-    CHECK(mean_of<std::uint8_t>(narrow, x, weights, {0, 1, 2, 3}, stream_of(key)) == expected);
-    CHECK(mean_of<std::uint8_t>(narrow, x, weights, {2, 0, 3, 1}, stream_of(key)) == expected);
+    CHECK(mean_of<std::uint8_t>(narrow, x, weights, {0, 1, 2, 3}, philox_key(key)) == expected);
+    CHECK(mean_of<std::uint8_t>(narrow, x, weights, {2, 0, 3, 1}, philox_key(key)) == expected);
     auto const wide = fit(uniform_thc<float>{}, 100);
     std::vector<std::uint32_t> const heavy{50, 20, 20, 10};
-    CHECK(mean_of<std::uint16_t>(wide, x, heavy, {3, 1, 2, 0}, stream_of(key)) ==
+    CHECK(mean_of<std::uint16_t>(wide, x, heavy, {3, 1, 2, 0}, philox_key(key)) ==
           merged_mean(wide, x, heavy, key));
   }
 }

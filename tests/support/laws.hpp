@@ -253,8 +253,8 @@ template <class C> void size() {
     auto const y = data::uniform<T>(count, -8, 8, {.seed = 12});
     std::size_t const bytes = codec.block_bytes(n);
     REQUIRE(bytes >= block_header_bytes);
-    auto const first = encode(codec, x, {.stream = 5, .rank = 0});
-    auto const second = encode(codec, y, {.stream = 5, .rank = 1});
+    auto const first = encode(codec, x, {.key = 5, .rank = 0});
+    auto const second = encode(codec, y, {.key = 5, .rank = 1});
     auto const sum = merged(codec, first, second);
     auto const values = decoded<T>(codec, sum, n);
     for (std::size_t const shift : {0, 1, 3, 4, 7}) {
@@ -263,9 +263,9 @@ template <class C> void size() {
       T const* const source = x.data();
       T const* const other = y.data();
       codec.encode_block(hcomp::simd_group{}, source, n, acc.data(),
-                         agreed<C>({.stream = 5, .rank = 0}));
+                         agreed<C>({.key = 5, .rank = 0}));
       codec.encode_block(hcomp::simd_group{}, other, n, in.data(),
-                         agreed<C>({.stream = 5, .rank = 1}));
+                         agreed<C>({.key = 5, .rank = 1}));
       REQUIRE(acc.untouched_outside());
       REQUIRE(same_bytes(acc.bytes(), first));
       codec.merge_block(hcomp::simd_group{}, acc.data(), in.data());
@@ -323,9 +323,9 @@ template <class C> void sum() {
       CAPTURE(n);
       auto const count = static_cast<std::size_t>(n);
       auto const a = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 31}),
-                            {.stream = 9, .rank = 4, .weight = weight.a, .index = 2});
+                            {.key = 9, .rank = 4, .weight = weight.a, .index = 2});
       auto const b = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 32}),
-                            {.stream = 9, .rank = 2, .weight = weight.b, .index = 2});
+                            {.key = 9, .rank = 2, .weight = weight.b, .index = 2});
       auto const both = merged(codec, a, b);
       auto const header = header_of(both);
       std::uint32_t const whole = weight.a + weight.b;
@@ -333,7 +333,7 @@ template <class C> void sum() {
       REQUIRE(header.lowest_rank == 2);
       REQUIRE(header.values == n);
       REQUIRE(header.index == 2);
-      REQUIRE(header.stream == 9);
+      REQUIRE(header.key == 9);
       REQUIRE(header.codec == C::tag);
       REQUIRE(header.flags == 0);
       REQUIRE(header.fault == block_fault::none);
@@ -411,13 +411,13 @@ template <class C> void order() {
   auto const codec = roomy<C>();
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
-    auto const blocks = blocks_of(codec, 3, n, {.stream = 77, .index = 6});
+    auto const blocks = blocks_of(codec, 3, n, {.key = 77, .index = 6});
     auto const ab = merged(codec, blocks[0], blocks[1]);
     REQUIRE(same_bytes(ab, merged(codec, blocks[1], blocks[0])));
     REQUIRE(same_bytes(merged(codec, ab, blocks[2]), merged(codec, blocks[2], ab)));
   }
   constexpr int n = 65;
-  auto const blocks = blocks_of(codec, 6, n, {.stream = 78});
+  auto const blocks = blocks_of(codec, 6, n, {.key = 78});
   for (int ranks = 1; ranks <= 6; ++ranks) {
     std::vector<code> const some(blocks.begin(), blocks.begin() + ranks);
     std::vector<double> ideal(n), error(n), low(n, 1e9), high(n, -1e9);
@@ -494,24 +494,22 @@ template <class C> void key() {
     REQUIRE(header_of(sum).flags == 0);
     return code(sum.begin() + block_header_bytes, sum.end());
   };
-  block_origin const a{.stream = 1, .rank = 0, .weight = 1, .index = 0};
-  block_origin const b{.stream = 1, .rank = 1, .weight = 1, .index = 0};
+  block_origin const a{.key = 1, .rank = 0, .weight = 1, .index = 0};
+  block_origin const b{.key = 1, .rank = 1, .weight = 1, .index = 0};
   auto const reference = payload(a, b);
   REQUIRE(payload(a, b) == reference);
   struct {
     char const* what;
     block_origin a, b;
   } const others[] = {
-      {"stream", {.stream = 2, .rank = 0}, {.stream = 2, .rank = 1}},
-      {"stream, upper half",
-       {.stream = 1 | 1ull << 32, .rank = 0},
-       {.stream = 1 | 1ull << 32, .rank = 1}},
-      {"block", {.stream = 1, .rank = 0, .index = 1}, {.stream = 1, .rank = 1, .index = 1}},
+      {"key", {.key = 2, .rank = 0}, {.key = 2, .rank = 1}},
+      {"key, upper half", {.key = 1 | 1ull << 32, .rank = 0}, {.key = 1 | 1ull << 32, .rank = 1}},
+      {"block", {.key = 1, .rank = 0, .index = 1}, {.key = 1, .rank = 1, .index = 1}},
       {"block past 2^32 words",
-       {.stream = 1, .rank = 0, .index = 1u << 30},
-       {.stream = 1, .rank = 1, .index = 1u << 30}},
-      {"lower rank", {.stream = 1, .rank = 2}, {.stream = 1, .rank = 1}},
-      {"upper rank", {.stream = 1, .rank = 0}, {.stream = 1, .rank = 2}},
+       {.key = 1, .rank = 0, .index = 1u << 30},
+       {.key = 1, .rank = 1, .index = 1u << 30}},
+      {"lower rank", {.key = 1, .rank = 2}, {.key = 1, .rank = 1}},
+      {"upper rank", {.key = 1, .rank = 0}, {.key = 1, .rank = 2}},
   };
   for (auto const& other : others) {
     CAPTURE(other.what);
@@ -538,10 +536,9 @@ template <class C> void mean() {
   for (int draw = 0; draw < draws; ++draw) {
     std::vector<code> block;
     for (std::uint32_t r = 0; r < 3; ++r)
-      block.push_back(
-          encode(codec, x[r],
-                 {.stream = 1000u + static_cast<unsigned>(draw), .rank = r, .weight = weight[r]},
-                 hcomp::simd_group{}));
+      block.push_back(encode(
+          codec, x[r], {.key = 1000u + static_cast<unsigned>(draw), .rank = r, .weight = weight[r]},
+          hcomp::simd_group{}));
     // Two trees by turns: both must be unbiased.
     auto const& [a, b, c] = std::tie(block[0], block[1], block[2]);
     auto const sum =
@@ -652,8 +649,8 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
   for (int const n : sizes) {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);
-    auto const mine = agreed<C>({.stream = 3, .rank = 8, .weight = 3, .index = 5});
-    block_origin const others{.stream = 3, .rank = 6, .weight = 2, .index = 5};
+    auto const mine = agreed<C>({.key = 3, .rank = 8, .weight = 3, .index = 5});
+    block_origin const others{.key = 3, .rank = 6, .weight = 2, .index = 5};
     auto const x = data::uniform<T>(count, -8, 8, {.seed = 91});
     auto const e = data::uniform<A>(count, -8, 8, {.seed = 92});
     std::vector<A> plain(count);
@@ -713,9 +710,9 @@ template <class C> void narrow() {
           CAPTURE(n);
           CAPTURE(weight);
           auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 61});
-          auto block = encode(codec, x, {.stream = 5, .rank = 0, .weight = weight});
+          auto block = encode(codec, x, {.key = 5, .rank = 0, .weight = weight});
           if (weight < codec.max_summands() && weight > 1)
-            block = merged(codec, block, encode(codec, x, {.stream = 5, .rank = 1}));
+            block = merged(codec, block, encode(codec, x, {.key = 5, .rank = 1}));
           std::size_t const bytes = codec.narrow_bytes(header_of(block));
           REQUIRE(bytes >= block_header_bytes);
           REQUIRE(bytes <= block.size());
@@ -768,8 +765,8 @@ template <class C> void contradictions() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
   constexpr int n = 70;
-  hcomp::stream_key const key{.seed = 4};
-  std::uint64_t const stream = hcomp::stream_of(key);
+  hcomp::draw_key const key{.seed = 4};
+  std::uint64_t const philox = hcomp::philox_key(key);
   auto const encoded = [&](block_origin origin, std::size_t values = 70) {
     auto block = encode(codec, data::signs<T>(values, {.seed = 100u + origin.rank}), origin);
     // Room for the longer of two, so that a wrong length is read as such and not past the end.
@@ -777,13 +774,13 @@ template <class C> void contradictions() {
     return block;
   };
   auto const changed = [&](auto const& change) {
-    auto block = encoded({.stream = stream, .rank = 1});
+    auto block = encoded({.key = philox, .rank = 1});
     auto header = header_of(block);
     change(header);
     hcomp::store(block.data(), 0, header);
     return block;
   };
-  auto broken = encoded({.stream = stream, .rank = 1});
+  auto broken = encoded({.key = philox, .rank = 1});
   hcomp::detail::seal(hcomp::serial_group{}, broken.data(), codec.block_bytes(n));
   broken[codec.block_bytes(n) - 1] ^= std::byte{4};
   struct {
@@ -793,15 +790,15 @@ template <class C> void contradictions() {
       {block_fault::format, changed([](block_header& h) { h.magic ^= 1; })},
       {block_fault::format, changed([](block_header& h) { ++h.version; })},
       {block_fault::codec, changed([](block_header& h) { ++h.codec; })},
-      {block_fault::length, encoded({.stream = stream, .rank = 1}, 69)},
-      {block_fault::place, encoded({.stream = stream, .rank = 1, .index = 1})},
-      {block_fault::stream, encoded({.stream = stream + 1, .rank = 1})},
-      {block_fault::ranks, encoded({.stream = stream, .rank = 0})},
+      {block_fault::length, encoded({.key = philox, .rank = 1}, 69)},
+      {block_fault::place, encoded({.key = philox, .rank = 1, .index = 1})},
+      {block_fault::key, encoded({.key = philox + 1, .rank = 1})},
+      {block_fault::ranks, encoded({.key = philox, .rank = 0})},
       {block_fault::weight, changed([&](block_header& h) { h.weight = codec.max_summands(); })},
       {block_fault::checksum, broken},
   };
-  auto const good = encoded({.stream = stream, .rank = 0});
-  auto const third = encoded({.stream = stream, .rank = 2});
+  auto const good = encoded({.key = philox, .rank = 0});
+  auto const third = encoded({.key = philox, .rank = 2});
   for (auto const& [fault, bad] : cases) {
     std::string const text = hcomp::to_text(fault);
     CAPTURE(text);

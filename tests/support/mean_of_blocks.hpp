@@ -17,7 +17,7 @@ namespace hcomp::testing {
 template <Calibrated C>
 std::vector<typename C::value_type> mean_of_blocks(
     C const& codec, std::vector<std::vector<typename C::value_type>> const& x,
-    stream_key const& key) {
+    draw_key const& key) {
   std::size_t const values = x.front().size();
   std::vector<typename C::value_type> mean(values);
   for (std::size_t first = 0; first < values; first += C::block_values) {
@@ -30,7 +30,7 @@ std::vector<typename C::value_type> mean_of_blocks(
     std::vector<std::byte> sum(codec.block_bytes(n)), in(sum.size());
     for (std::size_t rank = 0; rank < x.size(); ++rank) {
       codec.encode_block(serial_group{}, x[rank].data() + first, n, (rank == 0 ? sum : in).data(),
-                         {stream_of(key), static_cast<std::uint32_t>(rank), 1,
+                         {philox_key(key), static_cast<std::uint32_t>(rank), 1,
                           static_cast<std::uint32_t>(first / C::block_values), norms.data()});
       if (rank > 0) codec.merge_block(serial_group{}, sum.data(), in.data());
     }

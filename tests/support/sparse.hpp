@@ -45,23 +45,23 @@ inline vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::u
 /// What `codec` makes of the sum of all ranks' vectors, the same on each of them; lanes are added
 /// in the order of the ranks.
 template <hcomp::IndexedNativeSum C>
-std::vector<float> sum(C& codec, vectors const& x, std::uint64_t stream = 1) {
+std::vector<float> sum(C& codec, vectors const& x, std::uint64_t key = 1) {
   std::vector<std::uint64_t> all(hcomp::sparse_index::words(x[0].size()));
   for (auto const& mine : x) {
     auto const words = codec.mark(mine);
     for (std::size_t w = 0; w < all.size(); ++w) all[w] |= words[w];
   }
   std::copy(all.begin(), all.end(), codec.mark(x[0]).begin());
-  codec.unite(stream);
+  codec.unite(key);
   std::vector<typename C::lane_type> lanes(codec.lanes(x[0].size())), total(lanes.size());
   for (auto const& mine : x) {
     auto const words = codec.mark(mine);  // what unite found in the union still holds
     std::copy(all.begin(), all.end(), words.begin());
-    codec.encode_lanes(mine, lanes, stream);
+    codec.encode_lanes(mine, lanes, key);
     for (std::size_t i = 0; i < lanes.size(); ++i) total[i] += lanes[i];
   }
   auto result = x.back();  // to be overwritten, everywhere
-  codec.decode_lanes(total, result, stream);
+  codec.decode_lanes(total, result, key);
   return result;
 }
 

@@ -27,7 +27,7 @@ enum class block_fault : std::uint8_t {
   codec,     ///< another codec or other values
   length,    ///< another number of values
   place,     ///< another block of the vector
-  stream,    ///< another seed, step or tensor
+  key,       ///< another seed, step or tensor
   ranks,     ///< both hold the same rank
   weight,    ///< more summands than the block has room for
   checksum,  ///< bytes changed on the way, or one of two blocks has none
@@ -46,7 +46,7 @@ struct block_header {
   std::uint32_t lowest_rank = 0;  ///< of the ranks this block already holds
   std::uint32_t index = 0;        ///< place of the block in the vector
   std::uint32_t checksum = 0;     ///< of the whole block with this field 0
-  std::uint64_t stream = 0;       ///< stream_of(seed, step, tensor)
+  std::uint64_t key = 0;          ///< philox_key(seed, step, tensor)
 };
 static_assert(sizeof(block_header) == 32);
 
@@ -55,7 +55,7 @@ inline constexpr std::size_t block_header_bytes = sizeof(block_header);
 
 /// Who encodes which block of which call.
 struct block_origin {
-  std::uint64_t stream = 0;  ///< stream_of(stream_key), equal on all ranks
+  std::uint64_t key = 0;  ///< philox_key(draw_key), equal on all ranks
   std::uint32_t rank = 0;
   std::uint32_t weight = 1;  ///< share of this rank in the sum, e.g. its number of samples
   std::uint32_t index = 0;   ///< place of the block in the vector
@@ -75,7 +75,7 @@ HCOMP_HD inline block_header make_header(std::uint8_t codec, int values, bool no
   header.weight = origin.weight;
   header.lowest_rank = origin.rank;
   header.index = origin.index;
-  header.stream = origin.stream;
+  header.key = origin.key;
   return header;
 }
 
@@ -88,7 +88,7 @@ HCOMP_HD inline block_fault mismatch(block_header const& a, block_header const& 
   if (a.codec != b.codec) return block_fault::codec;
   if (a.values != b.values) return block_fault::length;
   if (a.index != b.index) return block_fault::place;
-  if (a.stream != b.stream) return block_fault::stream;
+  if (a.key != b.key) return block_fault::key;
   if ((a.flags ^ b.flags) & block_has_checksum) return block_fault::checksum;
   return block_fault::none;
 }
@@ -120,7 +120,7 @@ inline char const* to_text(block_fault fault) {
     case block_fault::codec: return "blocks of different codecs met";
     case block_fault::length: return "blocks of different lengths met";
     case block_fault::place: return "blocks of different places in the vector met";
-    case block_fault::stream: return "blocks of different seeds, steps or tensors met";
+    case block_fault::key: return "blocks of different seeds, steps or tensors met";
     case block_fault::ranks: return "the same rank was added twice";
     case block_fault::weight: return "more summands than a block has room for";
     case block_fault::checksum: return "the checksum does not match the bytes";

@@ -104,21 +104,21 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   /// @throws nonfinite_error        NaN or infinity on a worker whose sum came here, and the policy
   ///                                is throw_error; x and feedback are unchanged
   /// @throws transport_error        not one packet came back; x and feedback are unchanged
-  aggregation_report average(std::span<value_type> x, stream_key const& key) {
+  aggregation_report average(std::span<value_type> x, draw_key const& key) {
     no_feedback<value_type> nothing(x.size());
     return average(x, nothing, key);
   }
   /// The same with compensation: what is averaged is x and what `feedback` adds to it.
   template <Feedback<value_type> F>
-  aggregation_report average(std::span<value_type> x, F& feedback, stream_key const& key) {
+  aggregation_report average(std::span<value_type> x, F& feedback, draw_key const& key) {
     if (x.size() != values() || feedback.values() != values())
       throw std::invalid_argument(
           detail::error_text({"aggregated_mean: ", x.size(), " values and feedback for ",
                               feedback.values(), ", the aggregation was made for ", values()}));
     report_ = {};
     report_.chunks = layout_.chunks();
-    stream_ = stream_of(key);
-    sums_.begin(round_++, stream_, link_->rank());
+    key_ = philox_key(key);
+    sums_.begin(round_++, key_, link_->rank());
     std::fill(block_nonfinite_.begin(), block_nonfinite_.end(), char{0});
     std::fill(encoded_.begin(), encoded_.end(), char{0});
     std::uint64_t const before = link_->bytes_sent();
@@ -170,7 +170,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) {
       if (encoded_[b] || !sums_.has_words_of_block(b)) continue;
       int const n = layout_.blocks().values_in(b);
-      block_origin const origin{stream_, static_cast<std::uint32_t>(link_->rank()), 1,
+      block_origin const origin{key_, static_cast<std::uint32_t>(link_->rank()), 1,
                                 static_cast<std::uint32_t>(b), sums_.norms_of_block(b)};
       block_nonfinite_[b] = codec().encode_indices(group{}, x + first_of(b), n,
                                                    indices_.data() + first_of(b), origin);
@@ -290,7 +290,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   std::vector<std::uint8_t> indices_;            ///< of all coordinates
   std::vector<char> encoded_, block_nonfinite_;  ///< by block
   std::vector<std::byte> out_, in_;              ///< one packet each
-  std::uint64_t stream_ = 0;
+  std::uint64_t key_ = 0;
   std::uint32_t round_ = 0;
   aggregation_report report_;
 };

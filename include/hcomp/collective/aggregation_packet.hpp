@@ -39,7 +39,7 @@ struct aggregation_packet {
   std::uint32_t values = 0;   ///< numbers in the payload
   std::uint16_t members = 1;  ///< contributions in the sum
   std::uint16_t rank = 0;     ///< of the sender; the number of all workers in sums and maxima
-  std::uint32_t stream = 0;   ///< folded: equal in all contributions that may be added
+  std::uint32_t key = 0;      ///< folded: equal in all contributions that may be added
   std::uint32_t unit = 0;     ///< bits of a float, the norm: equal in all contributions, too
 };
 static_assert(sizeof(aggregation_packet) == 32);

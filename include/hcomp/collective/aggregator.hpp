@@ -103,10 +103,10 @@ class aggregator {
     if (place.state == slot_state::empty) {
       begin(mine, at, header, now);
     } else {
-      fault = header.values != place.values   ? packet_fault::values
-              : header.stream != place.stream ? packet_fault::stream
-              : header.unit != place.unit     ? packet_fault::unit
-                                              : packet_fault::none;
+      fault = header.values != place.values ? packet_fault::values
+              : header.key != place.key     ? packet_fault::key
+              : header.unit != place.unit   ? packet_fault::unit
+                                            : packet_fault::none;
       if (fault != packet_fault::none) return refuse(fault);
     }
 
@@ -160,7 +160,7 @@ class aggregator {
     slot_state state = slot_state::empty;
     std::uint16_t flags = 0;
     int members = 0;
-    std::uint32_t round = 0, values = 0, stream = 0, unit = 0;
+    std::uint32_t round = 0, values = 0, key = 0, unit = 0;
     std::chrono::nanoseconds since{0};       ///< time of the first contribution
     std::size_t older = none, newer = none;  ///< open slots, in the order of their deadlines
   };
@@ -271,7 +271,7 @@ class aggregator {
     place.members = 0;
     place.round = header.round;
     place.values = header.values;
-    place.stream = header.stream;
+    place.key = header.key;
     place.unit = header.unit;
     place.since = now;
     std::fill_n(mine.seen.data() + at * seen_words_, seen_words_, std::uint64_t{0});
@@ -324,7 +324,7 @@ class aggregator {
     header.values = place.values;
     header.members = static_cast<std::uint16_t>(place.members);
     header.rank = static_cast<std::uint16_t>(options_.workers);
-    header.stream = place.stream;
+    header.key = place.key;
     header.unit = place.unit;
 
     std::byte* const packet = mine.packet(at);

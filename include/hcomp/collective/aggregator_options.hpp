@@ -50,7 +50,7 @@ enum class packet_fault : std::uint8_t {
   values,   ///< none, too many, or others than the first contribution has
   levels,   ///< other bits or another largest level
   chunk,    ///< of no part of the vector
-  stream,   ///< another seed, step or tensor than the first contribution's
+  key,      ///< another seed, step or tensor than the first contribution's
   unit,     ///< another norm than the first contribution's
   faults    ///< how many there are
 };
@@ -67,7 +67,7 @@ inline char const* to_text(packet_fault fault) {
     case packet_fault::values: return "a chunk of another number of values";
     case packet_fault::levels: return "a table of another size";
     case packet_fault::chunk: return "a chunk outside the vector";
-    case packet_fault::stream: return "another seed, step or tensor";
+    case packet_fault::key: return "another seed, step or tensor";
     case packet_fault::unit: return "another norm";
     case packet_fault::faults: break;
   }

@@ -94,7 +94,7 @@ template <Transport T> class link_probe {
 ///
 /// Latency and the time between messages from small messages, one and many at once; bandwidth from
 /// messages of 256 KiB: by how much longer four times as many at once take, since what a burst
-/// costs besides, a stream of segments pays once; rendezvous from single messages of 32 to 256 KiB.
+/// costs besides, a series of segments pays once; rendezvous from single messages of 32 to 256 KiB.
 /// @param seconds  about so long; longer only where 256 KiB alone take longer
 template <Transport T>
 link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,

@@ -35,7 +35,7 @@ struct call_options {
   std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
   reduction result = reduction::sum;
 
-  stream_key key() const { return {seed, step, tensor}; }
+  draw_key key() const { return {seed, step, tensor}; }
 };
 
 }  // namespace hcomp

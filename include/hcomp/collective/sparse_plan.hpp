@@ -82,17 +82,17 @@ template <SkipsZeros C, Executor E> class sparse_codec_work final : public spars
     return index_plan_->all_reduce(index_, call);
   }
   std::uint64_t look() override { return phases_.look(); }
-  void unite(std::uint64_t stream) override { phases_.unite(stream); }
+  void unite(std::uint64_t key) override { phases_.unite(key); }
   sparse_choice const& choice() const override { return phases_.choice(); }
-  void encode(std::span<float const> x, std::uint64_t stream) override {
+  void encode(std::span<float const> x, std::uint64_t key) override {
     make_room();
-    phases_.encode_lanes(x, lanes_, stream);
+    phases_.encode_lanes(x, lanes_, key);
   }
   report sum_lanes(call_options const& call) override {
     return lane_plan_->all_reduce(lanes_, call);
   }
-  void decode(std::span<float> x, std::uint64_t stream) override {
-    phases_.decode_lanes(lanes_, x, stream);
+  void decode(std::span<float> x, std::uint64_t key) override {
+    phases_.decode_lanes(lanes_, x, key);
   }
 
  private:

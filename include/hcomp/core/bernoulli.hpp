@@ -13,10 +13,10 @@
 
 namespace hcomp {
 
-/// Which random mask: its stream, which of the stream's masks, and the probability share / whole.
+/// Which random mask: its key, which of the key's masks, and the probability share / whole.
 struct mask_key {
-  std::uint64_t stream;  ///< stream_of(stream_key)
-  std::uint32_t tag;     ///< tells the masks of one stream apart
+  std::uint64_t philox;  ///< philox_key(draw_key)
+  std::uint32_t number;  ///< tells the masks of one key apart
   std::uint32_t share;   ///< 0 < share < whole
   std::uint32_t whole;
 };
@@ -60,16 +60,16 @@ template <class Word, int Vectors, int Calls>
     Word (&taken)[Vectors], Word (&undecided)[Vectors], Word const (&place)[Vectors],
     std::uint64_t call, std::uint64_t const (&digits)[2 * Calls], mask_key const& key) {
   using counter = std::conditional_t<std::is_same_v<Word, std::uint64_t>, std::uint32_t, Word>;
-  counter tag;
-  repeat(tag, key.tag);
+  counter mask;
+  repeat(mask, key.number);
   philox_words<counter> draws[Vectors * Calls];
   HCOMP_UNROLL
   for (int i = 0; i < Vectors * Calls; ++i) {
     Word const& at = place[i / Calls];
     auto const number = call + static_cast<unsigned>(i % Calls);
-    draws[i] = {(counter)at, (counter)((at >> 32) | (number << 24)), tag, counter{}};
+    draws[i] = {(counter)at, (counter)((at >> 32) | (number << 24)), mask, counter{}};
   }
-  philox4x32(draws, key.stream);
+  philox4x32(draws, key.philox);
   HCOMP_UNROLL
   for (int i = 0; i < Vectors * Calls; ++i) {
     auto const& [c0, c1, c2, c3] = draws[i];

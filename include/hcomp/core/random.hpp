@@ -62,16 +62,16 @@ HCOMP_HD constexpr std::uint64_t mix(std::uint64_t z) {
 }
 
 /// What all random draws of one call depend on; equal on all ranks.
-struct stream_key {
+struct draw_key {
   std::uint64_t seed = 0;    ///< chosen by the user
   std::uint64_t step = 0;    ///< training step or call number: fresh draws every step
   std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
 
-  friend bool operator==(stream_key const&, stream_key const&) = default;
+  friend bool operator==(draw_key const&, draw_key const&) = default;
 };
 
 /// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox.
-HCOMP_HD inline std::uint64_t stream_of(stream_key const& key) {
+HCOMP_HD inline std::uint64_t philox_key(draw_key const& key) {
   auto const draw = philox4x32(
       {static_cast<std::uint32_t>(key.step), static_cast<std::uint32_t>(key.step >> 32),
        static_cast<std::uint32_t>(key.tensor), static_cast<std::uint32_t>(key.tensor >> 32)},

@@ -21,8 +21,8 @@ namespace hcomp {
 
 /// Who encodes, in which call.
 struct encode_options {
-  stream_key key = {};  ///< equal on all ranks, a new step for every sum
-  int rank = 0;         ///< every rank its own; >= 0
+  draw_key key = {};  ///< equal on all ranks, a new step for every sum
+  int rank = 0;       ///< every rank its own; >= 0
   std::uint32_t weight = 1;
   bool checksum = false;
   /// Of codecs that are Calibrated: the largest of all ranks' measure(codec, x), word by word.
@@ -76,7 +76,7 @@ block_origin origin_of(C const& codec, code_layout const& layout, encode_options
     throw std::invalid_argument(
         error_text({"encode: codec '", C::name, "' has ", words, " words of statistics for ",
                     layout.values, " values, ", options.statistics.size(), " were given"}));
-  return {stream_of(options.key),
+  return {philox_key(options.key),
           static_cast<std::uint32_t>(options.rank),
           options.weight,
           0,
@@ -113,7 +113,7 @@ std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type c
 
 /// How to decode.
 struct decode_options {
-  stream_key key = {};  ///< that the blocks were encoded with
+  draw_key key = {};  ///< that the blocks were encoded with
   reduction result = reduction::sum;
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   std::uint64_t weight = 0;  ///< that the sum must have, such as the number of ranks; 0: any
@@ -131,7 +131,7 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
   detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
   auto const found = detail::check_code(C::tag, layout, layout.all(), code.data(),
-                                        stream_of(options.key), options.weight);
+                                        philox_key(options.key), options.weight);
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
   decode_blocks<C> const work{codec,
                               layout,

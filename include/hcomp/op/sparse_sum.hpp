@@ -52,7 +52,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     return words;
   }
   /// @throws nonfinite_error  by options.nonfinite, always where lhc alone is allowed
-  void unite(std::uint64_t stream) {
+  void unite(std::uint64_t key) {
     sketch_.unite_index();
     auto const& index = sketch_.index();
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index, options_);
@@ -64,7 +64,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
                              index.values() * sizeof(Lane), index.marked() * sizeof(Lane),
                              sketch_.likely_cells() * sizeof(Lane)});
     if (choice_.way == sparse_way::sketched) {
-      sketch_.plan_for(stream);
+      sketch_.plan_for(key);
       choice_.sketched_bytes = sketch_.lanes(index.values()) * sizeof(Lane);
     }
   }
@@ -93,8 +93,8 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
   }
 
-  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t stream = 0) const {
-    if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, stream);
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t key = 0) const {
+    if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, key);
     detail::sparse::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
     if (choice_.way == sparse_way::packed) return detail::sparse::pack_own(numbers_, index(), out);
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -102,8 +102,8 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
-                    std::uint64_t stream = 0) const {
-    if (choice_.way == sparse_way::sketched) return sketch_.decode_lanes(reduced, x, stream);
+                    std::uint64_t key = 0) const {
+    if (choice_.way == sparse_way::sketched) return sketch_.decode_lanes(reduced, x, key);
     detail::sparse::require_lanes(name, x.size(), choice_.values, reduced.size(), lanes(x.size()));
     if (choice_.way == sparse_way::packed)
       return detail::sparse::unpack_values(numbers_, detail::sparse::marked_by(index()),

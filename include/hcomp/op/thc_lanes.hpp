@@ -23,7 +23,7 @@ namespace hcomp {
 
 /// Codec `thc` or `uniform_thc` without headers: weight times level of every coordinate, in lanes
 /// that `MPI_Allreduce(MPI_UINT8_T, MPI_SUM)` adds. The mean has the bits that a plan with the same
-/// codec and stream gives, if it has full blocks.
+/// codec and key gives, if it has full blocks.
 ///
 ///     hcomp::thc_lanes<> sum(hcomp::fit(hcomp::thc{}, ranks), rank, ranks);
 ///     hcomp::mpi::all_reduce_native(sum, x, {.seed = 1, .step = t}, lanes, comm);  // x: the mean
@@ -90,15 +90,14 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   }
 
   /// @throws std::invalid_argument  not calibrated for so many values, or lanes of the wrong size
-  void encode_lanes(std::span<value_type const> x, std::span<Lane> out,
-                    std::uint64_t stream) const {
+  void encode_lanes(std::span<value_type const> x, std::span<Lane> out, std::uint64_t key) const {
     auto const layout = require(x.size(), out.size());
     auto const levels = codec_.levels();
     std::array<std::uint8_t, C::block_values> indices;
     for (std::size_t b = 0; b < layout.blocks(); ++b) {
       int const n = layout.values_in(b);
       codec_.encode_indices(simd_group{}, x.data() + b * C::block_values, n, indices.data(),
-                            origin_of(b, stream, weight_));
+                            origin_of(b, key, weight_));
       Lane* const lanes = out.data() + b * C::block_values;
       for (int i = 0; i < codec_.coordinates(n); ++i)
         lanes[i] = static_cast<Lane>(levels[indices[static_cast<std::size_t>(i)]] * weight_);
@@ -107,10 +106,10 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
 
   /// x = the weighted mean.
   void decode_lanes(std::span<Lane const> reduced, std::span<value_type> x,
-                    std::uint64_t stream) const {
+                    std::uint64_t key) const {
     auto const layout = require(x.size(), reduced.size());
     for (std::size_t b = 0; b < layout.blocks(); ++b) {
-      auto const origin = origin_of(b, stream, total_weight_);
+      auto const origin = origin_of(b, key, total_weight_);
       codec_.decode_sums(simd_group{},
                          reinterpret_cast<std::byte const*>(reduced.data() + b * C::block_values),
                          reinterpret_cast<std::byte const*>(origin.statistics), layout.values_in(b),
@@ -130,8 +129,8 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
                               " values have ", statistics_words(codec_, layout)}));
     return layout;
   }
-  block_origin origin_of(std::size_t b, std::uint64_t stream, std::uint32_t weight) const {
-    return {stream, rank_, weight, static_cast<std::uint32_t>(b),
+  block_origin origin_of(std::size_t b, std::uint64_t key, std::uint32_t weight) const {
+    return {key, rank_, weight, static_cast<std::uint32_t>(b),
             norms_.data() + b * codec_.statistics_in(C::block_values)};
   }
 

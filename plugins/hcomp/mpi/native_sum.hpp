@@ -41,25 +41,25 @@ inline MPI_Op handle_of(native_operation operation) {
 /// @throws std::invalid_argument  more lanes than an int can count, or as the codec
 /// @throws transport_error        if `comm` returns errors and MPI reports one
 template <NativeSum C>
-void all_reduce_native(C const& codec, std::span<typename C::value_type> x, stream_key const& key,
+void all_reduce_native(C const& codec, std::span<typename C::value_type> x, draw_key const& key,
                        std::vector<typename C::lane_type>& lanes, MPI_Comm comm) {
   lanes.resize(codec.lanes(x.size()));
   if (lanes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw std::invalid_argument("all_reduce_native: " + std::to_string(lanes.size()) +
                                 " lanes, MPI counts at most " +
                                 std::to_string(std::numeric_limits<int>::max()));
-  std::uint64_t const stream = stream_of(key);
-  codec.encode_lanes(x, lanes, stream);
+  std::uint64_t const philox = philox_key(key);
+  codec.encode_lanes(x, lanes, philox);
   require(MPI_Allreduce(MPI_IN_PLACE, lanes.data(), static_cast<int>(lanes.size()),
                         lane_type<typename C::lane_type>(), handle_of(C::operation), comm),
           "MPI_Allreduce");
-  codec.decode_lanes(lanes, x, stream);
+  codec.decode_lanes(lanes, x, philox);
 }
 
 /// The same with a codec whose ranks agree on units first: one more, small MPI_Allreduce.
 /// @throws nonfinite_error  NaN or infinity on some rank; on all ranks, and x is unchanged
 template <CalibratedNativeSum C>
-void all_reduce_native(C& codec, std::span<typename C::value_type> x, stream_key const& key,
+void all_reduce_native(C& codec, std::span<typename C::value_type> x, draw_key const& key,
                        std::vector<typename C::lane_type>& lanes, MPI_Comm comm) {
   auto words = codec.measure(x);
   require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT32_T,
@@ -73,13 +73,13 @@ void all_reduce_native(C& codec, std::span<typename C::value_type> x, stream_key
 /// value, then the lanes of the values that are left.
 /// @throws nonfinite_error  NaN or infinity on some rank; on all ranks, and x is unchanged
 template <IndexedNativeSum C>
-void all_reduce_native(C& codec, std::span<typename C::value_type> x, stream_key const& key,
+void all_reduce_native(C& codec, std::span<typename C::value_type> x, draw_key const& key,
                        std::vector<typename C::lane_type>& lanes, MPI_Comm comm) {
   auto const words = codec.mark(x);
   require(MPI_Allreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()), MPI_UINT64_T,
                         MPI_BOR, comm),
           "MPI_Allreduce of the index");
-  codec.unite(stream_of(key));
+  codec.unite(philox_key(key));
   all_reduce_native(std::as_const(codec), x, key, lanes, comm);
 }
 

@@ -73,7 +73,7 @@ template <class T> int count_of(char const* call, std::span<T> lanes) {
 /// Cost: three MPI_Allreduce: 80 bytes, the index (1 bit per value), and what the choice says.
 template <class Lane, class Index>
 sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x,
-                                stream_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
+                                draw_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
   detail::require_agreement<5>(
       "all_reduce_sparse", {x.size(), sum.settings(), key.seed, key.step, key.tensor},
       {"the number of values", "the sum's settings", "the seed", "the step", "the tensor"}, comm);
@@ -103,7 +103,7 @@ enum class ranks_agree {
 /// values afterwards, MPI_Allreduce of these.
 template <class Lane>
 one_phase_report all_reduce_one_phase(lhc_one_phase<Lane>& sum, std::span<float> x,
-                                      stream_key const& key, MPI_Comm comm,
+                                      draw_key const& key, MPI_Comm comm,
                                       ranks_agree agreement = ranks_agree::checked) {
   constexpr char const* call = "all_reduce_one_phase";
   if (agreement == ranks_agree::checked)
@@ -112,7 +112,7 @@ one_phase_report all_reduce_one_phase(lhc_one_phase<Lane>& sum, std::span<float>
                                   "the seed", "the step", "the tensor"},
                                  comm);
   detail::require_ranks(call, sum.options().ranks, comm);
-  sum.begin(x, stream_of(key));
+  sum.begin(x, philox_key(key));
   int const words = detail::count_of(call, sum.words());
   int const cells = detail::count_of(call, sum.sketch());
   MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -24,11 +24,11 @@
 
 namespace hcomp {
 
-/// What a stream says of itself.
+/// What a code says of itself.
 struct error_bounded_info {
   error_bounded_options options;
   std::size_t values;
-  std::size_t bytes;     ///< of the stream, its header included
+  std::size_t bytes;     ///< of the code, its header included
   std::uint32_t weight;  ///< ranks that it is the sum of
   /// What rounding to integers has changed any value at most, by what the ranks saw of it: at most
   /// the bound. The rounding of the answer to float is not in it.
@@ -60,7 +60,7 @@ struct error_bounded_info {
 /// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
 /// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
 /// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
-/// bits per value if there are floats among them. So a stream never has more than 65 bytes and 0.84
+/// bits per value if there are floats among them. So a code never has more than 65 bytes and 0.84
 /// % more than the vector.
 /// Source: integers that are added without decoding, in blocks of their own width, after J. Huang
 /// et al., hZCCL, SC 2024; the division of the bound, its derivation and this format are ours.
@@ -71,7 +71,7 @@ class error_bounded {
   static constexpr char const* name = "error_bounded";
   static constexpr std::uint8_t tag = wire_tags::error_bounded;
   static constexpr std::size_t chunk_values = detail::error_bounded::chunk_values;
-  /// Places in a stream have 32 bits.
+  /// Places in a code have 32 bits.
   static constexpr std::size_t max_values = detail::error_bounded::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
@@ -111,7 +111,7 @@ class error_bounded {
 
   /// out = a + b, where both hold different ranks. Returns as encode.
   /// @param out  must overlap neither
-  /// @throws wire_error             one is not a stream of these options, or damaged; or their
+  /// @throws wire_error             one is not a code of these options, or damaged; or their
   ///                                lengths differ, or together they are more ranks than
   ///                                options().ranks. `out` is of no use then
   /// @throws std::invalid_argument  as encode
@@ -135,7 +135,7 @@ class error_bounded {
                                {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
 
-  /// @throws wire_error  not a stream of x.size() values with these options, or damaged; x is
+  /// @throws wire_error  not a code of x.size() values with these options, or damaged; x is
   ///                     unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     detail::decode_code(*this, in, nullptr, x);
@@ -147,8 +147,8 @@ class error_bounded {
     detail::decode_code(*this, in, sums.data(), sums);
   }
 
-  /// Reads the header alone; other bytes may follow the stream.
-  /// @throws wire_error  it is none, or bytes of the stream are missing
+  /// Reads the header alone; other bytes may follow the code.
+  /// @throws wire_error  it is none, or bytes of the code are missing
   static error_bounded_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     error_bounded_options const options = header.options();
@@ -167,7 +167,7 @@ class error_bounded {
   static double error_of(std::span<std::byte const> in) { return peek(in).error; }
 
   /// Checks all that decode does.
-  /// @throws wire_error  not a stream of `count` values with these options, or damaged
+  /// @throws wire_error  not a code of `count` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t count) const {
     detail::check_code(*this, in, count);
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// INCEPTIONN's stream as its network card sends it: groups of eight values, bursts of 256 bits.
+/// INCEPTIONN's code as its network card sends it: groups of eight values, bursts of 256 bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace hcomp {
 
-/// Vectors as the paper's network card sends them, and conversion from and to the stream of
+/// Vectors as the paper's network card sends them, and conversion from and to the code of
 /// `inceptionn`, in which every value has the same tag and bytes.
 ///
 /// A group of eight values has 16 bits of tags, that of value i in bits 2i and 2i + 1, then 0, 1, 2
@@ -33,7 +33,7 @@ class inceptionn_bursts {
   /// As inceptionn.
   explicit inceptionn_bursts(inceptionn_options const& options = {},
                              simd_level level = best_simd_level())
-      : stream_(options, level), coder_{detail::inceptionn::rule_of(options), level} {}
+      : codec_(options, level), coder_{detail::inceptionn::rule_of(options), level} {}
 
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
@@ -68,31 +68,31 @@ class inceptionn_bursts {
     }
   }
 
-  /// The bursts of a stream of `values` values. They decode to the same, and are what encode gives,
+  /// The bursts of a code of `values` values. They decode to the same, and are what encode gives,
   /// but for values too small for their 8 bits in chunks that are stored as floats: with other
   /// variants than within_bound these have lost their tags.
   /// @throws wire_error             as inceptionn::decode
   /// @throws std::invalid_argument  as encode
-  std::size_t from_stream(std::span<std::byte const> in, std::size_t values,
-                          std::span<std::byte> out) const {
-    check_room("from_stream", values, out.size());
+  std::size_t from_code(std::span<std::byte const> in, std::size_t values,
+                        std::span<std::byte> out) const {
+    check_room("from_code", values, out.size());
     std::size_t at = 0;
-    stream_.read_chunks(in, values,
-                        [&](std::size_t n, std::byte const* tags, std::byte const* payload) {
-                          at += put_groups(n, tags, payload, out.data() + at);
-                        });
+    codec_.read_chunks(in, values,
+                       [&](std::size_t n, std::byte const* tags, std::byte const* payload) {
+                         at += put_groups(n, tags, payload, out.data() + at);
+                       });
     return fill_up(out.data(), at);
   }
 
-  /// The stream of what is in these bursts of `values` values; the same bytes as
+  /// The code of what is in these bursts of `values` values; the same bytes as
   /// inceptionn::encode gives.
   /// @throws wire_error             as decode
   /// @throws std::invalid_argument  as inceptionn::encode
-  std::size_t to_stream(std::span<std::byte const> in, std::size_t values,
-                        std::span<std::byte> out) const {
+  std::size_t to_code(std::span<std::byte const> in, std::size_t values,
+                      std::span<std::byte> out) const {
     check(in, values);
     std::size_t at = 0;
-    return stream_.write_chunks(values, out, [&](std::size_t n, std::byte* coded) {
+    return codec_.write_chunks(values, out, [&](std::size_t n, std::byte* coded) {
       return take_groups(in.data(), at, n, coded);
     });
   }
@@ -170,7 +170,7 @@ class inceptionn_bursts {
     return end;
   }
 
-  inceptionn stream_;
+  inceptionn codec_;
   detail::inceptionn::cpu_coder coder_;
 };
 

@@ -24,11 +24,11 @@
 
 namespace hcomp {
 
-/// What a stream says of itself.
+/// What a code says of itself.
 struct inceptionn_info {
   inceptionn_options options;
   std::size_t values;
-  std::size_t bytes;  ///< of the stream, its header included
+  std::size_t bytes;  ///< of the code, its header included
 };
 
 /// Vectors encoded with a known largest error, for ranks that send them on hop by hop:
@@ -46,7 +46,7 @@ struct inceptionn_info {
 /// but for the largest multiples.
 /// Format: 32 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 /// A chunk has 2 bits per value and then the values' bytes, or the decoded floats if that is not
-/// longer. So a stream never has more than 32 bytes and 4 bytes per chunk more than the vector.
+/// longer. So a code never has more than 32 bytes and 4 bytes per chunk more than the vector.
 /// inceptionn_bursts.hpp has the format of the network card. With several threads, or in a device's
 /// memory, variable_rate_coder does the same.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023; within_bound,
@@ -58,7 +58,7 @@ class inceptionn {
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t tag = wire_tags::inceptionn;
   static constexpr std::size_t chunk_values = detail::inceptionn::chunk_values;
-  /// Places in a stream have 32 bits.
+  /// Places in a code have 32 bits.
   static constexpr std::size_t max_values = detail::inceptionn::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
@@ -111,15 +111,15 @@ class inceptionn {
     return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
   }
 
-  /// Reads the header alone; other bytes may follow the stream.
-  /// @throws wire_error  it is none, or bytes of the stream are missing
+  /// Reads the header alone; other bytes may follow the code.
+  /// @throws wire_error  it is none, or bytes of the code are missing
   static inceptionn_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     return {header.options(), static_cast<std::size_t>(header.values),
             static_cast<std::size_t>(header.bytes)};
   }
 
-  /// @throws wire_error  not a stream of x.size() values with these options, or damaged; x is
+  /// @throws wire_error  not a code of x.size() values with these options, or damaged; x is
   ///                     unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     detail::decode_code(*this, in, nullptr, x);
@@ -143,7 +143,7 @@ class inceptionn {
   }
 
   /// Checks all that decode does.
-  /// @throws wire_error  not a stream of `values` values with these options, or damaged
+  /// @throws wire_error  not a code of `values` values with these options, or damaged
   void check(std::span<std::byte const> in, std::size_t values) const {
     detail::check_code(*this, in, values);
   }

@@ -37,9 +37,9 @@ template <class T = float> struct sign_by_owner {
 
   static constexpr std::size_t lanes(std::size_t values) { return (values + 63) / 64; }
 
-  /// @param stream  stream_of(stream_key), equal on all ranks
+  /// @param key  philox_key(draw_key), equal on all ranks
   /// @throws std::invalid_argument  lanes of the wrong size, rank without weight, over 1024 ranks
-  void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t stream) const {
+  void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t key) const {
     require_lanes(x.size(), out.size());
     detail::owner::require_ranks(name, weights.size());
     if (rank >= weights.size())
@@ -54,7 +54,7 @@ template <class T = float> struct sign_by_owner {
     }
     for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
       int const count = static_cast<int>(std::min<std::size_t>(1 << 20, out.size() - first));
-      detail::owner::for_tiles(simd_group{}, tree, weights.size(), count, first, stream,
+      detail::owner::for_tiles(simd_group{}, tree, weights.size(), count, first, key,
                                [&](int word, int tile, auto const& mask_of) {
                                  auto const* const mine =
                                      reinterpret_cast<std::uint64_t const*>(mask_of(rank));
@@ -66,7 +66,7 @@ template <class T = float> struct sign_by_owner {
 
   /// x = +magnitude or -magnitude.
   void decode_lanes(std::span<lane_type const> reduced, std::span<T> x,
-                    std::uint64_t /*stream*/ = 0) const {
+                    std::uint64_t /*key*/ = 0) const {
     require_lanes(x.size(), reduced.size());
     auto const* const bits = reinterpret_cast<std::byte const*>(reduced.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {

@@ -22,7 +22,7 @@ namespace hcomp {
 /// tree of merges each rank is drawn with probability weight / total weight: the mean is unbiased.
 /// Decoding gives +magnitude or -magnitude (mean), or that times the total weight (sum).
 ///
-/// The draws come from the block headers (stream, place, weights, lowest ranks) in canonical order
+/// The draws come from the block headers (key, place, weights, lowest ranks) in canonical order
 /// of the ranks: whoever performs a merge, in whichever order of arguments, gets the same bits.
 /// NaN encodes as 0; a block with NaN or infinity is flagged (see `nonfinite_policy`).
 /// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
@@ -79,7 +79,7 @@ template <class T = float> struct sign {
       bool const mine_first = mine.lowest_rank < other.lowest_rank;
       auto const& lower = mine_first ? mine : other;
       auto const& upper = mine_first ? other : mine;
-      auto const key = detail::sign::merge_key(mine.stream, lower.lowest_rank, upper.lowest_rank,
+      auto const key = detail::sign::merge_key(mine.key, lower.lowest_rank, upper.lowest_rank,
                                                lower.weight, lower.weight + upper.weight);
       detail::sign::merge_signs(group, acc + block_header_bytes, in + block_header_bytes,
                                 words_of(mine.values), first_word(mine.index), mine_first, key);

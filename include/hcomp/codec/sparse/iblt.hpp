@@ -120,11 +120,11 @@ class iblt {
 
   /// @param x  what was measured
   void encode_lanes(std::span<float const> x, std::span<std::uint32_t> out,
-                    std::uint64_t stream) const {
+                    std::uint64_t key) const {
     detail::sparse::require_lanes(name, x.size(), mine_.values(), out.size(), lanes(x.size()));
     std::fill(out.begin(), out.end(), 0);
     if (cells() == 0) return;
-    auto const layout = layout_of(stream);
+    auto const layout = layout_of(key);
     auto const marks = mine_.marks();
     for (std::size_t w = 0; w < marks.size(); ++w)
       detail::lhc::for_each_mark(
@@ -145,15 +145,15 @@ class iblt {
   /// Returns 0, or how many values of ranks cannot be read; then x is unchanged.
   /// @throws wire_error  cells hold what no rank has put into them
   std::uint64_t try_decode_lanes(std::span<std::uint32_t const> reduced, std::span<float> x,
-                                 std::uint64_t stream) const {
-    return decode(reduced, x, stream).left;
+                                 std::uint64_t key) const {
+    return decode(reduced, x, key).left;
   }
 
   /// @throws incomplete_error  values cannot be read; on all ranks alike, and x is unchanged
   /// @throws wire_error        cells hold what no rank has put into them
   void decode_lanes(std::span<std::uint32_t const> reduced, std::span<float> x,
-                    std::uint64_t stream) const {
-    auto const progress = decode(reduced, x, stream);
+                    std::uint64_t key) const {
+    auto const progress = decode(reduced, x, key);
     if (progress.left > 0)
       throw incomplete_error(
           progress.left,
@@ -163,18 +163,16 @@ class iblt {
   }
 
  private:
-  detail::lhc::cell_layout layout_of(std::uint64_t stream) const {
-    return {mix(stream), layout_.rows};
-  }
+  detail::lhc::cell_layout layout_of(std::uint64_t key) const { return {mix(key), layout_.rows}; }
 
   detail::iblt::table_progress decode(std::span<std::uint32_t const> reduced, std::span<float> x,
-                                      std::uint64_t stream) const {
+                                      std::uint64_t key) const {
     detail::sparse::require_lanes(name, x.size(), mine_.values(), reduced.size(), lanes(x.size()));
     std::vector<detail::iblt::table_cell> table(cells());
     if (!table.empty()) std::memcpy(table.data(), reduced.data(), reduced.size_bytes());
     std::vector<detail::iblt::value_claim> claims;
     auto const progress =
-        detail::iblt::peel(layout_of(stream), x.size(), options_.ranks, std::span(table), claims);
+        detail::iblt::peel(layout_of(key), x.size(), options_.ranks, std::span(table), claims);
     if (progress.left > 0) return progress;
     if (progress.strange > 0)
       throw wire_error(

@@ -80,22 +80,22 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
 
   /// As the index.
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
-  /// @param stream  stream_of(stream_key): the hashes are drawn from it
+  /// @param key  philox_key(draw_key): the hashes are drawn from it
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, whatever the policy
   /// @throws wire_error       not a union of indices
-  void unite(std::uint64_t stream) {
+  void unite(std::uint64_t key) {
     unite_index();
-    plan_for(stream);
+    plan_for(key);
   }
   /// The two halves of unite: for whoever decides between them whether a sketch is wanted.
   void unite_index() { index_.unite(); }
-  void plan_for(std::uint64_t stream) {
+  void plan_for(std::uint64_t key) {
     auto finite_only = options_;
     finite_only.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, finite_only);
     plan_.make(index_,
                detail::lhc::sketch_plan::cells_per_value(index_.marked(), sketch_.cells_per_value),
-               sketch_.attempts, stream);
+               sketch_.attempts, key);
   }
   /// Cells of the first sketch that plan_for will try.
   std::size_t likely_cells() const {
@@ -116,7 +116,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
 
   /// @param x  what was marked
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
-                    std::uint64_t /*stream*/ = 0) const {
+                    std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
     auto const marks = plan_.sketched(index_);
     if (cells() > 0)
@@ -130,7 +130,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
 
   /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
-                    std::uint64_t /*stream*/ = 0) const {
+                    std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
     std::vector<Lane> sketch(reduced.begin(),
                              reduced.begin() + static_cast<std::ptrdiff_t>(cells()));

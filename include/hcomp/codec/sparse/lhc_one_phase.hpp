@@ -62,7 +62,7 @@ struct one_phase_report {
 ///
 /// or by whatever else can reduce, such as a switch:
 ///
-///     sum.begin(x, stream_of(key));
+///     sum.begin(x, philox_key(key));
 ///     // words() by a bitwise OR, and at the same time sketch() by addition, over all ranks
 ///     sum.unite(x);
 ///     // rest() by addition, unless it is empty, as it is on all ranks alike
@@ -96,12 +96,12 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   }
 
   /// Marks what is not zero in x, and sketches it if there were rounds before.
-  /// @param stream  stream_of(stream_key): the hashes are drawn from it
+  /// @param key  philox_key(draw_key): the hashes are drawn from it
   /// @throws std::invalid_argument  more values or cells than can be counted
-  void begin(std::span<float const> x, std::uint64_t stream) {
+  void begin(std::span<float const> x, std::uint64_t key) {
     if (x.size() != index_.values()) past_.clear();  // of another vector
     words_ = index_.mark(x);
-    layout_ = predicted(mix(stream));
+    layout_ = predicted(mix(key));
     sketch_.resize(layout_.size());
     rest_.clear();
     if (sketch_.empty()) return;
@@ -109,7 +109,8 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     auto const marks = index_.marks();
     detail::lhc::sketch_marked(simd_group{}, layout_, marks.data(), marks.size(), sketch_.data(),
                                [&](std::uint32_t value) {
-                                 // too large a value is seen in the index: all ranks will send again
+                                 // too large a value is seen in the index: all ranks will send
+                                 // again
                                  return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
                                                                         : Lane{0};
                                });

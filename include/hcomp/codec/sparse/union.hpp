@@ -39,7 +39,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
   /// @throws wire_error       not a union of indices
-  void unite(std::uint64_t /*stream*/ = 0) {
+  void unite(std::uint64_t /*key*/ = 0) {
     index_.unite();
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, options_);
   }
@@ -51,13 +51,13 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
 
   /// @param x  what was marked, of which what is not zero was kept: it is not read again
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
-                    std::uint64_t /*stream*/ = 0) const {
+                    std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
     detail::sparse::pack_own(numbers_, index_, out);
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
-                    std::uint64_t /*stream*/ = 0) const {
+                    std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));
     detail::sparse::unpack_values(numbers_, detail::sparse::marked_by(index_), reduced.data(), x);
   }

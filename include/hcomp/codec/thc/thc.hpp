@@ -191,13 +191,13 @@ template <class Codec, class T> class basic_codec {
                              reduction r) const {
     auto const header = load_aligned<block_header>(block);
     decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
-                {header.stream, 0, header.weight, header.index, nullptr}, x, r);
+                {header.key, 0, header.weight, header.index, nullptr}, x, r);
   }
 
   /// The same from sums that came without a header.
   /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address; on devices aligned
   /// @param norms   statistics_in(n) floats on which the ranks agreed, likewise
-  /// @param origin  stream and index of encoding, and the total weight
+  /// @param origin  key and index of encoding, and the total weight
   template <class Group, class Out>
   HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduction r) const {
@@ -319,7 +319,7 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Source>
   HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
                           level_sink const& sink, std::byte* norms) const {
-    draw_place const place{origin.stream, origin.rank, origin.index};
+    draw_place const place{origin.key, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
     if constexpr (HasWarps<Group>) share_cells(group, cells_);
@@ -342,7 +342,7 @@ template <class Codec, class T> class basic_codec {
   template <class Lane, class Group, class Out>
   HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduction r) const {
-    draw_place const place{origin.stream, 0, origin.index};
+    draw_place const place{origin.key, 0, origin.index};
     double const steps = static_cast<double>(table_.granularity) *
                          (r == reduction::mean ? static_cast<double>(origin.weight) : 1) *
                          (unbiased_ ? 1 - truncation_ : 1);
@@ -375,7 +375,7 @@ template <class Codec, class T> class basic_codec {
 
 /// Sums of table levels that any adder of small integers can do.
 ///
-/// Every `transform` values are rotated: shared random signs, fresh for every stream, then a
+/// Every `transform` values are rotated: shared random signs, fresh for every key, then a
 /// Hadamard transform. The coordinates are now like normal numbers of a common size, the largest
 /// root mean square among the ranks; they are moved into [-t, t], which changes a share p of them,
 /// and rounded at random, without bias and by each rank for itself, to one of 2^b levels on a

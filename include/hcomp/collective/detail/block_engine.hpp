@@ -163,7 +163,7 @@ class block_engine final : public sum_engine<value_work> {
   void encode(block_range range, one_call const& it, std::uint32_t const* statistics) {
     stopwatch watch;
     it.values.encode(range, code(),
-                     {session_.stream(), static_cast<std::uint32_t>(transport().rank()),
+                     {session_.key(), static_cast<std::uint32_t>(transport().rank()),
                       it.options.weight, 0, statistics, options().checksum});
     ready_to_move();
     watch.add_to(it.figures.seconds_encode);
@@ -329,7 +329,7 @@ class block_engine final : public sum_engine<value_work> {
   }
   code_findings check(block_range range, std::uint64_t weight, report& figures) {
     stopwatch watch;
-    auto const found = work_->inspect(range, code(), session_.stream(), weight, options().checksum);
+    auto const found = work_->inspect(range, code(), session_.key(), weight, options().checksum);
     watch.add_to(figures.seconds_decode);
     return found;
   }

@@ -45,7 +45,7 @@ class call_session {
   /// Checks this rank's arguments, then those of all ranks; before anything is changed.
   report start(operation what, call_arguments const& given, call_options const& call) {
     what_ = what;
-    stream_ = stream_of(call.key());
+    key_ = philox_key(call.key());
     bytes_before_ = transport_->bytes_sent();
     report figures;
     figures.messages = messages();
@@ -113,7 +113,7 @@ class call_session {
   codec_terms const& codec() const { return codec_; }
   any_transport& transport() const { return *transport_; }
   plan_options const& options() const { return options_; }
-  std::uint64_t stream() const { return stream_; }  ///< of the call
+  std::uint64_t key() const { return key_; }  ///< of the call
   /// What the finished sum must weigh; 0 if the ranks were not asked.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
   std::uint32_t weight_of(int rank) const {
@@ -132,7 +132,7 @@ class call_session {
   plan_options options_;
   memory_space space_;
   operation what_ = operation::all_reduce;
-  std::uint64_t stream_ = 0;
+  std::uint64_t key_ = 0;
   std::uint64_t total_weight_ = 0;
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;

@@ -15,20 +15,20 @@ namespace hcomp::detail {
 /// @tparam Header  as of put_chunks
 template <class Header, Executor E> class chunk_slots {
  public:
-  /// @param chunks      of the longest stream
-  /// @param most_bytes  of memory for chunks; longer streams are made in parts of so many, at least
+  /// @param chunks      of the longest code
+  /// @param most_bytes  of memory for chunks; longer codes are made in parts of so many, at least
   ///                    of words_per_sum chunks
   chunk_slots(std::size_t chunks, std::size_t most_bytes)
       : slots_(slots_for(chunks, most_bytes) * Header::slot_bytes),
         before_(chunks * sizeof(std::uint32_t)),
         sums_((2 * sums_of(chunks) + 1) * sizeof(std::uint32_t)) {}
 
-  /// Gives the executor the work of making a stream.
+  /// Gives the executor the work of making a code.
   /// @param header   whose `bytes` are not known yet
   /// @param lengths  of header.chunks chunks, written by `encode`, in the executor's memory
   /// @param encode   (first, end, slots) gives the executor the work of encoding those chunks, each
   ///                 into a slot, and of writing their lengths
-  /// @param bytes    of the stream; like `out` in the executor's memory
+  /// @param bytes    of the code; like `out` in the executor's memory
   template <class Encode>
   void make(E& executor, Header const& header, std::uint32_t* lengths, Encode const& encode,
             std::byte* out, std::uint64_t* bytes) {

@@ -46,20 +46,20 @@ template <Executor E> class code_inspection {
 
   /// @param codec  the tag of its blocks
   code_findings operator()(E& executor, std::uint8_t codec, code_layout const& layout,
-                           block_range blocks, std::byte const* code, std::uint64_t stream,
+                           block_range blocks, std::byte const* code, std::uint64_t key,
                            std::uint64_t weight, std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
       executor.for_each_block(blocks.count,
                               inspect_blocks{layout, blocks.first, code, blocks_.for_work()});
       blocks_.fetch(executor, blocks.count);
-      block_check check(codec, layout, stream, weight, checksum);
+      block_check check(codec, layout, key, weight, checksum);
       for (std::size_t i = 0; i < blocks.count; ++i) {
         auto const& one = blocks_.for_host()[i];
         check.add(blocks.first + i, one.header, [&] { return one.is_intact != 0; });
       }
       return check.found();
     } else {
-      return check_code(codec, layout, blocks, code, stream, weight, checksum);
+      return check_code(codec, layout, blocks, code, key, weight, checksum);
     }
   }
 

@@ -74,7 +74,7 @@ class code_work {
   /// @param code    of the whole vector
   /// @param weight    that all blocks must have; 0 if it is not known
   /// @param checksum  that all blocks must have one, or must not
-  virtual code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t stream,
+  virtual code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
                                 std::uint64_t weight, bool checksum) = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;

@@ -166,7 +166,7 @@ struct codec_probe {
     cost.unpack = per_value(timed([&] {
                     executor.for_each_block(layout.blocks(),
                                             unpack_owned_bits{layout,
-                                                              {tree.data(), size, header.stream},
+                                                              {tree.data(), size, header.key},
                                                               header,
                                                               messages.data(),
                                                               starts.data(),

@@ -41,9 +41,9 @@ template <Executor E> class executor_work : public code_work {
   void copy(block_range blocks, std::byte* to, std::byte const* from) final {
     executor_->for_each_block(blocks.count, copy_blocks{layout_, blocks.first, to, from});
   }
-  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t stream,
+  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
                         std::uint64_t weight, bool checksum) final {
-    return inspect_(*executor_, tag_, layout_, blocks, code, stream, weight, checksum);
+    return inspect_(*executor_, tag_, layout_, blocks, code, key, weight, checksum);
   }
   void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
     executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,

@@ -64,10 +64,10 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   /// @param words   the index, with exponents; must stay as it is until values are decoded
   /// @param marked  how many values it marks
   /// @throws std::invalid_argument  more cells than 31 bits can count
-  void choose(std::uint64_t const* words, std::size_t marked, std::uint64_t stream) {
+  void choose(std::uint64_t const* words, std::size_t marked, std::uint64_t key) {
     chosen_ = lhc::sketch_plan::choose(
         marked, lhc::sketch_plan::cells_per_value(marked, options_.cells_per_value),
-        options_.attempts, stream,
+        options_.attempts, key,
         [&](lhc::cell_layout const& cells) { return peel_cells(cells, words, marked); });
     beside_ = marked - chosen_.progress.claims;
     sketched_ = words;

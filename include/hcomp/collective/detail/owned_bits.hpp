@@ -25,7 +25,7 @@ namespace hcomp::detail {
 struct owners {
   owner::node const* tree;  ///< owner::tree_of of all ranks
   std::size_t ranks;
-  std::uint64_t stream;
+  std::uint64_t key;
 
   std::span<owner::node const> nodes() const { return {tree, ranks - 1}; }
 
@@ -49,7 +49,7 @@ struct owners {
                                values >= 64 ? all
                                : values > 0 ? all >> (64 - values)
                                             : 0,
-                               first_word + static_cast<unsigned>(word), stream, f);
+                               first_word + static_cast<unsigned>(word), key, f);
       end(word);
     }
   }
@@ -85,7 +85,7 @@ struct pack_owned_bits {
     sign::bit_writer out{bits};
     owner::for_tiles(
         group, whose.nodes(), whose.ranks, owners::words_of(n), owners::first_word(layout, b),
-        whose.stream, [&](int word, int tile, auto const& mask_of) {
+        whose.key, [&](int word, int tile, auto const& mask_of) {
           if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
             for (std::size_t r = 0; r < whose.ranks; ++r) {
               auto const last = load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(tile - 1));
@@ -235,7 +235,7 @@ struct unpack_owned_bits {
     std::array<std::uint32_t, owner::max_ranks> at;
     std::fill_n(at.begin(), whose.ranks, 0u);
     owner::for_tiles(
-        group, whose.nodes(), whose.ranks, words, owners::first_word(layout, b), whose.stream,
+        group, whose.nodes(), whose.ranks, words, owners::first_word(layout, b), whose.key,
         [&](int word, int tile, auto const& mask_of) {
           for (std::size_t r = 0; r < whose.ranks; ++r)
             at[r] = static_cast<std::uint32_t>(sign::scatter_bits(

@@ -75,7 +75,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
       exchange(g, figures);
     }
     code_findings found;
-    auto merged = make_header(session_.codec().tag, 0, false, {session_.stream(), 0, 0, 0});
+    auto merged = make_header(session_.codec().tag, 0, false, {session_.key(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
     if (groups() > 0) found.weight = merged.weight;
     for (std::size_t g = 0; g < groups(); ++g) {
@@ -124,7 +124,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   /// Like a block's, of a tag of its own.
   block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
     return make_header(wire_tags::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
-                       {session_.stream(), static_cast<std::uint32_t>(r), weights_[r],
+                       {session_.key(), static_cast<std::uint32_t>(r), weights_[r],
                         static_cast<std::uint32_t>(group), nullptr, options().checksum});
   }
   template <class Work> void for_each_block(block_range blocks, Work const& work) {
@@ -135,7 +135,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     owner::require_ranks("plan: algorithm owner", ranks);
     return ranks;
   }
-  detail::owners owners() const { return {tree_.for_work(), ranks_, session_.stream()}; }
+  detail::owners owners() const { return {tree_.for_work(), ranks_, session_.key()}; }
 
   void draw_owners() {
     weights_.resize(ranks_);
@@ -153,7 +153,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     stopwatch watch;
     block_range const blocks = blocks_of(group);
     values.encode(blocks, code_.data(),
-                  {session_.stream(), static_cast<std::uint32_t>(rank()), call.weight, 0});
+                  {session_.key(), static_cast<std::uint32_t>(rank()), call.weight, 0});
     for_each_block(blocks,
                    pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.for_work()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);

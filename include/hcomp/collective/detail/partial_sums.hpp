@@ -45,9 +45,9 @@ template <IndexCodec C> class partial_sums {
   C const& codec() const { return codec_; }
 
   /// Forgets the last round.
-  void begin(std::uint32_t round, std::uint64_t stream, int rank) {
+  void begin(std::uint32_t round, std::uint64_t key, int rank) {
     round_ = round;
-    stream_ = stream;
+    key_ = key;
     rank_ = rank;
     std::fill(norms_.begin(), norms_.end(), 0u);
     std::fill(members_.begin(), members_.end(), 0u);
@@ -77,7 +77,7 @@ template <IndexCodec C> class partial_sums {
     h.round = round_;
     h.chunk = layout_->number_of(chunk);
     h.rank = static_cast<std::uint16_t>(rank_);
-    h.stream = static_cast<std::uint32_t>(stream_ ^ stream_ >> 32);
+    h.key = static_cast<std::uint32_t>(key_ ^ key_ >> 32);
     h.unit = is_words ? 0 : unit_of(chunk);
     return h;
   }
@@ -88,7 +88,7 @@ template <IndexCodec C> class partial_sums {
     auto const h = load<aggregation_packet>(packet.data());
     bool const is_words = h.kind == packet_kind::maxima;
     if (h.magic != aggregation_packet{}.magic || (!is_words && h.kind != packet_kind::sums) ||
-        h.round != round_ || h.stream != static_cast<std::uint32_t>(stream_ ^ stream_ >> 32) ||
+        h.round != round_ || h.key != static_cast<std::uint32_t>(key_ ^ key_ >> 32) ||
         h.rank != layout_->workers() || h.members < 1 || h.members > layout_->workers())
       return;
     std::size_t const chunk = layout_->chunk_of(from, h.chunk);
@@ -145,7 +145,7 @@ template <IndexCodec C> class partial_sums {
     }
     codec_.decode_sums(simd_group{}, lanes, reinterpret_cast<std::byte const*>(norms_of_block(b)),
                        layout_->blocks().values_in(b),
-                       {stream_, 0, weight, static_cast<std::uint32_t>(b), nullptr}, x,
+                       {key_, 0, weight, static_cast<std::uint32_t>(b), nullptr}, x,
                        reduction::mean);
   }
 
@@ -158,7 +158,7 @@ template <IndexCodec C> class partial_sums {
     // Twice everything, so that 0, the middle of the range, is a whole number.
     auto const header = make_header(
         C::tag, n, false,
-        {stream_, static_cast<std::uint32_t>(rank_), 2, static_cast<std::uint32_t>(b), nullptr});
+        {key_, static_cast<std::uint32_t>(rank_), 2, static_cast<std::uint32_t>(b), nullptr});
     store(block_.data(), 0, header);
     std::memcpy(block_.data() + block_header_bytes, norms_of_block(b), norm_bytes);
     std::byte* const lanes = block_.data() + block_header_bytes + norm_bytes;
@@ -220,7 +220,7 @@ template <IndexCodec C> class partial_sums {
   std::vector<char> has_words_;         ///< by chunk of norms
   std::vector<std::byte> block_;
   std::uint32_t round_ = 0;
-  std::uint64_t stream_ = 0;
+  std::uint64_t key_ = 0;
   int rank_ = 0;
 };
 

@@ -38,10 +38,10 @@ class shard_exchange {
 
   /// Adds up what all ranks have of this rank's shard. Returns what is wrong, by words of the
   /// index.
-  /// @param stream        of the call
+  /// @param key        of the call
   /// @param sums_follow   give_sums is called next
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
-  code_findings add_up(std::span<float const> x, reduction result, std::uint64_t stream,
+  code_findings add_up(std::span<float const> x, reduction result, std::uint64_t key,
                        bool sums_follow, report& figures) {
     start();
     agree_on_units(x, result, figures);
@@ -49,7 +49,7 @@ class shard_exchange {
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
     if (sums_follow) receive_from_owners();
-    send_parts(x, stream, figures);
+    send_parts(x, key, figures);
     code_findings found;
     next_ = 0;
     for (int r = 0; r < ranks() && mine().count > 0; ++r) {
@@ -58,7 +58,7 @@ class shard_exchange {
       std::size_t const came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
       note(work_->take_part(static_cast<std::size_t>(r), inbox_of(r).first(came),
-                            origin(stream, r, rank())),
+                            origin(key, r, rank())),
            mine(), found);
       watch.add_to(figures.seconds_merge);
     }
@@ -80,10 +80,10 @@ class shard_exchange {
 
   /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
   /// what is wrong, by words of the index.
-  code_findings give_sums(std::uint64_t stream, report& figures) {
+  code_findings give_sums(std::uint64_t key, report& figures) {
     if (mine().count > 0) {
       stopwatch watch;
-      auto const from = origin(stream, rank(), rank());
+      auto const from = origin(key, rank(), rank());
       auto* const out = mine().sums.data();
       std::size_t const bytes = damage_ == block_fault::none
                                     ? work_->write_sums(from, out)
@@ -99,7 +99,7 @@ class shard_exchange {
       if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
       auto const came = work_->take_sums(static_cast<std::size_t>(owner), s.sums.first(s.came),
-                                         origin(stream, owner, owner));
+                                         origin(key, owner, owner));
       note(came.fault, s, found);
       if (came.fault == block_fault::none) {
         marked_ += came.marked;
@@ -119,7 +119,7 @@ class shard_exchange {
 
   /// This rank's shard of x, as it is, to all others, and theirs into memory, until `read` takes
   /// them. Returns what is wrong, by words of the index.
-  code_findings gather(std::span<float const> x, std::uint64_t stream, report& figures) {
+  code_findings gather(std::span<float const> x, std::uint64_t key, report& figures) {
     start();
     receives_.clear();
     receive_from_owners();
@@ -129,7 +129,7 @@ class shard_exchange {
       if (options_.nonfinite == nonfinite_policy::throw_error)
         note(work_->nonfinite_values(x), found);
       std::size_t const bytes =
-          work_->write_values(x, origin(stream, rank(), rank()), mine().sums.data());
+          work_->write_values(x, origin(key, rank(), rank()), mine().sums.data());
       watch.add_to(figures.seconds_encode);
       send_to_others(bytes, figures);
     }
@@ -139,7 +139,7 @@ class shard_exchange {
       stopwatch watch;
       s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
-      note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(stream, owner, owner),
+      note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(key, owner, owner),
                                        wire_tags::values),
            s, found);
       watch.add_to(figures.seconds_decode);
@@ -179,8 +179,8 @@ class shard_exchange {
       if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
     }
   }
-  block_origin origin(std::uint64_t stream, int sender, int owner) const {
-    return {stream,  static_cast<std::uint32_t>(sender),
+  block_origin origin(std::uint64_t key, int sender, int owner) const {
+    return {key,     static_cast<std::uint32_t>(sender),
             1,       static_cast<std::uint32_t>(owner),
             nullptr, options_.checksum};
   }
@@ -250,17 +250,17 @@ class shard_exchange {
   }
 
   /// From every rank to the owners.
-  void send_parts(std::span<float const> x, std::uint64_t stream, report& figures) {
+  void send_parts(std::span<float const> x, std::uint64_t key, report& figures) {
     sends_.clear();
     stopwatch watch;
     work_->begin_parts(x);
     for_shards_of_others([&](int owner, shard_state& s) {
-      work_->prepare_part(static_cast<std::size_t>(owner), x, origin(stream, rank(), owner),
+      work_->prepare_part(static_cast<std::size_t>(owner), x, origin(key, rank(), owner),
                           s.part.data());
     });
     for_shards_of_others([&](int owner, shard_state& s) {
       std::size_t const bytes = work_->write_part(static_cast<std::size_t>(owner), x,
-                                                  origin(stream, rank(), owner), s.part.data());
+                                                  origin(key, rank(), owner), s.part.data());
       watch.add_to(figures.seconds_encode);
       sends_.push_back(transport_->isend(owner, options_.tag, s.part.first(bytes)));
       ++figures.hops;

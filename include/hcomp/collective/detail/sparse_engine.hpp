@@ -81,7 +81,7 @@ class sparse_engine final : public sparse_sum_engine {
                         call_options const& call) override {
     auto figures = start(operation::reduce_scatter, given, call);
     go_by_shards(figures);
-    auto const found = shards_.add_up(values.x, call.result, session_.stream(), false, figures);
+    auto const found = shards_.add_up(values.x, call.result, session_.key(), false, figures);
     session_.finish(found, findings::of_parts, layout_, figures);
     stopwatch watch;
     shards_.read_sums(values.x);
@@ -93,7 +93,7 @@ class sparse_engine final : public sparse_sum_engine {
                     call_options const& call) override {
     auto figures = start(operation::all_gather, given, call);
     go_by_shards(figures);
-    auto const found = shards_.gather(values.x, session_.stream(), figures);
+    auto const found = shards_.gather(values.x, session_.key(), figures);
     session_.finish(found, findings::of_parts, layout_, figures);
     stopwatch watch;
     shards_.read(values.x);
@@ -119,8 +119,8 @@ class sparse_engine final : public sparse_sum_engine {
   }
   void reduce_by_shards(std::span<float> x, call_options const& call, report& figures) {
     go_by_shards(figures);
-    auto found = shards_.add_up(x, call.result, session_.stream(), true, figures);
-    found.merge(shards_.give_sums(session_.stream(), figures));
+    auto found = shards_.add_up(x, call.result, session_.key(), true, figures);
+    found.merge(shards_.give_sums(session_.key(), figures));
     session_.finish(found, findings::of_parts, layout_, figures);
     stopwatch watch;
     shards_.write(x);
@@ -141,13 +141,13 @@ class sparse_engine final : public sparse_sum_engine {
     call.result = reduction::sum;
     unite(call, figures);
     watch.skip();
-    work_->unite(session_.stream());
+    work_->unite(session_.key());
     choice_ = work_->choice();
-    work_->encode(x, session_.stream());
+    work_->encode(x, session_.key());
     watch.add_to(figures.seconds_encode);
     figures += work_->sum_lanes(call);
     watch.skip();
-    work_->decode(x, session_.stream());
+    work_->decode(x, session_.key());
     watch.add_to(figures.seconds_decode);
   }
   /// The index. Then a rank that has met damage in it, or has another one than the others, must not

@@ -47,15 +47,15 @@ template <SkipsZeros C, Executor E> class sparse_phases {
   }
   /// A fingerprint of the union.
   std::uint64_t look() const { return print_of_index(words_.data(), values_); }
-  void unite(std::uint64_t stream) { sum().unite(stream); }
+  void unite(std::uint64_t key) { sum().unite(key); }
 
   sparse_choice const& choice() const { return sum().choice(); }
   std::size_t lanes() const { return sum().lanes(choice().values); }
-  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t stream) const {
-    sum().encode_lanes(x, out, stream);
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t key) const {
+    sum().encode_lanes(x, out, key);
   }
-  void decode_lanes(std::span<Lane const> reduced, std::span<float> x, std::uint64_t stream) const {
-    sum().decode_lanes(reduced, x, stream);
+  void decode_lanes(std::span<Lane const> reduced, std::span<float> x, std::uint64_t key) const {
+    sum().decode_lanes(reduced, x, key);
   }
 
  private:
@@ -108,7 +108,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
                  words() + sparse::index_words(values_));
     return index_.fetch(*executor_).print;
   }
-  void unite(std::uint64_t stream) {
+  void unite(std::uint64_t key) {
     auto const& found = index_.summary();
     if (found.wrong_run != 0) {
       std::size_t const first = (found.wrong_run - 1) * run_values;
@@ -129,7 +129,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
                 lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
     if constexpr (has_sketches)
       if (choice_.way == sparse_way::sketched) {
-        sketch_.choose(words(), found.marked, stream);
+        sketch_.choose(words(), found.marked, key);
         choice_.sketched_bytes = sketch_.lanes() * sizeof(Lane);
       }
   }
@@ -141,7 +141,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
     return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
   }
 
-  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t /*stream*/) {
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t /*key*/) {
     if constexpr (has_sketches)
       if (choice_.way == sparse_way::sketched)
         return sketch_.encode(numbers_, x.data(), out.data());
@@ -153,7 +153,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
           runs(), convert_runs<to_lane<Lane>>{{numbers_}, values_, x.data(), out.data()});
   }
   /// @param reduced  of a sketch nothing is left
-  void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*stream*/) {
+  void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*key*/) {
     if constexpr (has_sketches)
       if (choice_.way == sparse_way::sketched)
         return sketch_.decode(numbers_, reduced.data(), x.data());

@@ -40,12 +40,12 @@ class sparse_work {
   /// Chooses a way.
   /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
   /// @throws wire_error       the union is none
-  virtual void unite(std::uint64_t stream) = 0;
+  virtual void unite(std::uint64_t key) = 0;
   virtual sparse_choice const& choice() const = 0;
-  virtual void encode(std::span<float const> x, std::uint64_t stream) = 0;
+  virtual void encode(std::span<float const> x, std::uint64_t key) = 0;
   /// Lanes become their sums.
   virtual report sum_lanes(call_options const& call) = 0;
-  virtual void decode(std::span<float> x, std::uint64_t stream) = 0;
+  virtual void decode(std::span<float> x, std::uint64_t key) = 0;
 };
 
 /// What a sparse_engine is made for.

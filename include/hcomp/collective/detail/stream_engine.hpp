@@ -248,7 +248,7 @@ class stream_engine final : public sum_engine<stream_values> {
     return make_header(
         plain ? wire_tags::uncompressed : session_.codec().tag,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
-        {session_.stream(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
+        {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
   block_fault fault_of(std::span<std::byte const> message, block_header const& expected) const {
     if (message.size() < block_header_bytes) return block_fault::length;

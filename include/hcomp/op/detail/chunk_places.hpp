@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks whose lengths depend on the data: from where each was encoded to its place in a stream.
+/// Chunks whose lengths depend on the data: from where each was encoded to its place in a code.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct sum_words {
 /// Words that sum_words adds up in one block.
 inline constexpr std::size_t words_per_sum = 256;
 
-/// Chunks from their slots to their places in a stream, four by four, with its table and header.
+/// Chunks from their slots to their places in a code, four by four, with its table and header.
 /// @tparam Header  of `chunks` chunks and `bytes` bytes; a chunk has slot_bytes or less
 template <class Header> struct put_chunks {
   static constexpr std::size_t at_once = 4;
@@ -47,7 +47,7 @@ template <class Header> struct put_chunks {
   std::uint32_t const* before;  ///< what the chunks before each take, within one sum's
   std::uint32_t const* sums;    ///< what all the sums before each come to
   std::byte* out;
-  std::uint64_t* bytes;  ///< of the stream
+  std::uint64_t* bytes;  ///< of the code
 
   HCOMP_HD static constexpr std::size_t blocks(std::size_t chunks) {
     return chunks == 0 ? 1 : (chunks + at_once - 1) / at_once;

@@ -76,19 +76,19 @@ struct findings_summary {
 class block_check {
  public:
   /// @param codec   the tag that all blocks must have
-  /// @param stream  that all blocks must have
+  /// @param key  that all blocks must have
   /// @param weight  that all blocks must have; 0 if it is not known
   /// @param checksum  that all blocks must have one, or must not; not known: as the first block
-  block_check(std::uint8_t codec, code_layout const& layout, std::uint64_t stream,
+  block_check(std::uint8_t codec, code_layout const& layout, std::uint64_t key,
               std::uint64_t weight, std::optional<bool> checksum)
-      : codec_(codec), layout_(&layout), stream_(stream), weight_(weight), checksum_(checksum) {}
+      : codec_(codec), layout_(&layout), key_(key), weight_(weight), checksum_(checksum) {}
 
   /// @param is_intact  () called where nothing else is wrong
   template <class F> void add(std::size_t b, block_header const& header, F const& is_intact) {
     if (!checksum_) checksum_ = (header.flags & block_has_checksum) != 0;
     auto const expected =
         make_header(codec_, layout_->values_in(b), false,
-                    {stream_, 0, 0, static_cast<std::uint32_t>(b), nullptr, *checksum_});
+                    {key_, 0, 0, static_cast<std::uint32_t>(b), nullptr, *checksum_});
     if (found_.weight == 0) found_.weight = header.weight;
     if (auto const fault = mismatch(header, expected); fault != block_fault::none)
       damaged(b, fault);
@@ -114,16 +114,16 @@ class block_check {
 
   std::uint8_t codec_;
   code_layout const* layout_;
-  std::uint64_t stream_, weight_;
+  std::uint64_t key_, weight_;
   std::optional<bool> checksum_;
   code_findings found_;
 };
 
 /// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
 inline code_findings check_code(std::uint8_t codec, code_layout const& layout, block_range blocks,
-                                std::byte const* code, std::uint64_t stream, std::uint64_t weight,
+                                std::byte const* code, std::uint64_t key, std::uint64_t weight,
                                 std::optional<bool> checksum = {}) {
-  block_check check(codec, layout, stream, weight, checksum);
+  block_check check(codec, layout, key, weight, checksum);
   for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
     std::byte const* const block = code + layout.offset(b);
     check.add(b, load<block_header>(block), [&] {

@@ -14,7 +14,7 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
+/// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
 struct header {
   static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
   static constexpr std::uint8_t right_version = 1;

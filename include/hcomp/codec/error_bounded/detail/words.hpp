@@ -89,7 +89,7 @@ struct add_words_of_block {
 
 #endif
 
-/// Of a block: a in memory of its own, b in a stream.
+/// Of a block: a in memory of its own, b in a code.
 inline void add_words([[maybe_unused]] simd_level level, [[maybe_unused]] std::int32_t const* a,
                       [[maybe_unused]] std::byte const* b,
                       [[maybe_unused]] std::uint32_t first_float,

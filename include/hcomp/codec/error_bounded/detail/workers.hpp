@@ -95,12 +95,12 @@ HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) 
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
 }
 
-/// Takes the blocks of a chunk of a sound stream, as many at a time as there are workers. All
+/// Takes the blocks of a chunk of a sound code, as many at a time as there are workers. All
 /// workers call the same functions.
 template <class Group> class worker_reader {
  public:
   /// @param in      at a multiple of 4
-  /// @param i       chunk of a stream of `values` values
+  /// @param i       chunk of a code of `values` values
   /// @param shared  memory of these workers
   /// @param room    for the chunk, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,

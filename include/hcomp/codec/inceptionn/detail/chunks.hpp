@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's stream for software: tags and then payloads; or, where that would not be
+/// A chunk of INCEPTIONN's code for software: tags and then payloads; or, where that would not be
 /// smaller, the values themselves. Which of them it is, its length tells.
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is in front of the chunks of INCEPTIONN's stream for software.
+/// What is in front of the chunks of INCEPTIONN's code for software.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace hcomp::detail::inceptionn {
   throw wire_error("inceptionn: " + text);
 }
 
-/// The first bytes of a stream. Behind them, where each chunk begins, and the chunks.
+/// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
 struct header {
   static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
   static constexpr std::uint8_t right_version = 1;
@@ -87,7 +87,7 @@ struct header {
   }
   /// @throws wire_error  it is not of so many values with these options
   void require(inceptionn_options here, std::size_t expected) const {
-    here.fitted = false;  // says nothing of a stream
+    here.fitted = false;  // says nothing of a code
     if (!(options() == here)) refuse_damaged(text_of(options()) + "; here it is " + text_of(here));
     if (values != expected)
       refuse_damaged(std::to_string(values) + " values, " + std::to_string(expected) +

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's stream by a group of any number of workers: the same bytes as
+/// A chunk of INCEPTIONN's code by a group of any number of workers: the same bytes as
 /// cpu_coder, whose chunks they are.
 
 #include <cstddef>

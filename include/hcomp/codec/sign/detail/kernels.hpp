@@ -17,11 +17,11 @@ namespace hcomp::detail::sign {
 /// The mask with which two blocks of signs are merged: where it is set, the bit of the block with
 /// the lower lowest rank survives. The total weight grows along every path of merges, so no path
 /// meets a mask twice.
-HCOMP_HD inline mask_key merge_key(std::uint64_t stream, std::uint32_t lower_rank,
+HCOMP_HD inline mask_key merge_key(std::uint64_t key, std::uint32_t lower_rank,
                                    std::uint32_t upper_rank, std::uint32_t lower_weight,
                                    std::uint32_t total_weight) {
   std::uint64_t const ranks = std::uint64_t{lower_rank} << 32 | upper_rank;
-  return {stream, static_cast<std::uint32_t>(mix(mix(ranks) + total_weight)), lower_weight,
+  return {key, static_cast<std::uint32_t>(mix(mix(ranks) + total_weight)), lower_weight,
           total_weight};
 }
 

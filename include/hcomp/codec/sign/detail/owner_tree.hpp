@@ -25,8 +25,8 @@ struct node {
   std::uint32_t low, middle, high;
   std::uint32_t share, whole;  ///< weights of the lower half and of both
 
-  HCOMP_HD mask_key key(std::uint64_t stream) const {
-    return sign::merge_key(stream, low, middle, share, whole);
+  HCOMP_HD mask_key key(std::uint64_t key) const {
+    return sign::merge_key(key, low, middle, share, whole);
   }
 };
 
@@ -54,7 +54,7 @@ inline std::vector<node> tree_of(std::span<std::uint32_t const> weights) {
 /// share one. Needs no memory but 64 KiB of stack.
 template <class Group, class F>
 void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int words,
-               std::uint64_t first_word, std::uint64_t stream, F const& f) {
+               std::uint64_t first_word, std::uint64_t key, F const& f) {
   constexpr std::size_t room = 8192;
   alignas(64) std::array<std::uint64_t, room> masks;
   auto const tile = static_cast<int>(room / ranks / 8 * 8);
@@ -66,7 +66,7 @@ void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int w
     std::memset(of_rank(0), 0xff, static_cast<std::size_t>(count) * 8);
     for (node const& node : tree)
       sign::split_owners(group, of_rank(node.low), of_rank(node.middle), count,
-                         first_word + static_cast<unsigned>(word), node.key(stream));
+                         first_word + static_cast<unsigned>(word), node.key(key));
     f(word, count, of_rank);
   }
 }
@@ -77,7 +77,7 @@ inline constexpr std::size_t max_ranks = 1024;
 /// same order for every word.
 template <class F>
 HCOMP_HD void for_ranks_of_word(node const* tree, std::size_t ranks, std::uint64_t bits,
-                                std::uint64_t place, std::uint64_t stream, F const& f) {
+                                std::uint64_t place, std::uint64_t key, F const& f) {
   if (ranks == 1) return f(std::size_t{0}, bits);
   std::uint64_t left[12];  // bits of subtrees still to be visited: one for each level, and the next
   int last = 0;
@@ -86,7 +86,7 @@ HCOMP_HD void for_ranks_of_word(node const* tree, std::size_t ranks, std::uint64
     node const node = tree[i];
     std::uint64_t const all = left[last--];
     std::uint64_t lower;
-    bernoulli_mask(lower, all, place, node.key(stream));
+    bernoulli_mask(lower, all, place, node.key(key));
     if (node.high - node.middle == 1)
       f(std::size_t{node.middle}, all & ~lower);
     else

@@ -50,12 +50,12 @@ struct bit_writer {
   }
 };
 
-/// 64 bits from bit `at` of a stream; the stream must be followed by 8 bytes that may be read.
-[[gnu::always_inline]] HCOMP_HD inline std::uint64_t bits_at(std::byte const* stream,
+/// 64 bits from bit `at` of packed bits; these must be followed by 8 bytes that may be read.
+[[gnu::always_inline]] HCOMP_HD inline std::uint64_t bits_at(std::byte const* packed,
                                                              std::size_t at) {
-  std::uint64_t const low = load<std::uint64_t>(stream + at / 8) >> (at % 8);
+  std::uint64_t const low = load<std::uint64_t>(packed + at / 8) >> (at % 8);
   if (at % 8 == 0) return low;
-  return low | static_cast<std::uint64_t>(stream[at / 8 + 8]) << (64 - at % 8);
+  return low | static_cast<std::uint64_t>(packed[at / 8 + 8]) << (64 - at % 8);
 }
 
 inline void gather_bits_plain(std::byte const* words, std::byte const* masks, int count,
@@ -65,11 +65,11 @@ inline void gather_bits_plain(std::byte const* words, std::byte const* masks, in
     out.put(extract_bits(load<std::uint64_t>(words, w), mask), std::popcount(mask));
   }
 }
-inline std::size_t scatter_bits_plain(std::byte const* stream, std::size_t at,
+inline std::size_t scatter_bits_plain(std::byte const* packed, std::size_t at,
                                       std::byte const* masks, int count, std::byte* words) {
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
     auto const mask = load<std::uint64_t>(masks, w);
-    store(words, w, load<std::uint64_t>(words, w) | deposit_bits(bits_at(stream, at), mask));
+    store(words, w, load<std::uint64_t>(words, w) | deposit_bits(bits_at(packed, at), mask));
     at += static_cast<std::size_t>(std::popcount(mask));
   }
   return at;
@@ -96,13 +96,13 @@ inline std::size_t count_bits_plain(std::byte const* words, int count) {
     out.put(_pext_u64(load<std::uint64_t>(words, w), mask), static_cast<int>(_mm_popcnt_u64(mask)));
   }
 }
-[[gnu::target("bmi2,popcnt")]] inline std::size_t scatter_bits_bmi2(std::byte const* stream,
+[[gnu::target("bmi2,popcnt")]] inline std::size_t scatter_bits_bmi2(std::byte const* packed,
                                                                     std::size_t at,
                                                                     std::byte const* masks,
                                                                     int count, std::byte* words) {
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
     auto const mask = load<std::uint64_t>(masks, w);
-    store(words, w, load<std::uint64_t>(words, w) | _pdep_u64(bits_at(stream, at), mask));
+    store(words, w, load<std::uint64_t>(words, w) | _pdep_u64(bits_at(packed, at), mask));
     at += static_cast<std::size_t>(_mm_popcnt_u64(mask));
   }
   return at;
@@ -124,15 +124,15 @@ inline void gather_bits(std::byte const* words, std::byte const* masks, int coun
 #endif
   gather_bits_plain(words, masks, count, out);
 }
-/// OR the bits of a stream from bit `at` on into `count` words, where their masks choose; returns
+/// OR the bits of `packed` from bit `at` on into `count` words, where their masks choose; returns
 /// the place of the next bit.
-inline std::size_t scatter_bits(std::byte const* stream, std::size_t at, std::byte const* masks,
+inline std::size_t scatter_bits(std::byte const* packed, std::size_t at, std::byte const* masks,
                                 int count, std::byte* words) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (best_simd_level() >= simd_level::avx2)
-    return scatter_bits_bmi2(stream, at, masks, count, words);
+    return scatter_bits_bmi2(packed, at, masks, count, words);
 #endif
-  return scatter_bits_plain(stream, at, masks, count, words);
+  return scatter_bits_plain(packed, at, masks, count, words);
 }
 
 }  // namespace hcomp::detail::sign

@@ -67,7 +67,7 @@ class sketch_plan {
   /// @throws std::invalid_argument  more cells than 31 bits can count
   template <class Try>
   static sketch_choice choose(std::size_t marked, double cells_per_value, int attempts,
-                              std::uint64_t stream, Try const& try_cells) {
+                              std::uint64_t key, Try const& try_cells) {
     cell_layout best, tried = layout_for("lhc", marked, cells_per_value, 0);
     std::size_t fewest = std::numeric_limits<std::size_t>::max();
     sketch_choice last{{0, 0}, {0, 0}, 0};
@@ -75,7 +75,7 @@ class sketch_plan {
          ++last.attempts) {
       if (last.attempts >= 4) tried.rows += (tried.rows + 9) / 10;
       if (tried.size() > 0x7fffffff) break;
-      tried.seed = mix(stream + static_cast<std::uint64_t>(last.attempts));
+      tried.seed = mix(key + static_cast<std::uint64_t>(last.attempts));
       last.cells = tried;
       last.progress = try_cells(tried);
       if (std::size_t const lanes = tried.size() + marked - last.progress.claims; lanes < fewest) {
@@ -95,8 +95,8 @@ class sketch_plan {
   }
 
   /// @throws std::invalid_argument  as choose
-  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t stream) {
-    auto const chosen = choose(index.marked(), cells_per_value, attempts, stream,
+  void make(sparse_index const& index, double cells_per_value, int attempts, std::uint64_t key) {
+    auto const chosen = choose(index.marked(), cells_per_value, attempts, key,
                                [&](cell_layout const& cells) { return try_cells(index, cells); });
     cells_ = chosen.cells;
     progress_ = chosen.progress;

@@ -24,9 +24,9 @@ namespace hcomp::detail::thc {
 
 // ---- Randomness
 
-/// Whose draws: the signs belong to stream and place, the rounding to the rank as well.
+/// Whose draws: the signs belong to key and place, the rounding to the rank as well.
 struct draw_place {
-  std::uint64_t stream;
+  std::uint64_t key;
   std::uint32_t rank;
   std::uint32_t index;  ///< of the block
 };
@@ -37,7 +37,7 @@ inline constexpr std::uint32_t domain_of_signs = 1, domain_of_rounding = 2;
 /// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
 /// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
 [[gnu::noinline]] HCOMP_HD inline std::uint64_t sign_word(draw_place const& place, unsigned w) {
-  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, domain_of_signs}, place.stream);
+  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, domain_of_signs}, place.key);
   bool const upper = w / 8 % 2;
   return std::uint64_t{draw[upper ? 3 : 1]} << 32 | draw[upper ? 2 : 0];
 }
@@ -45,7 +45,7 @@ inline constexpr std::uint32_t domain_of_signs = 1, domain_of_rounding = 2;
 /// Counter number `q` of a block: draws of 16 bits for eight coordinates.
 [[gnu::noinline]] HCOMP_HD inline std::array<std::uint32_t, 4> rounding_draws(
     draw_place const& place, unsigned q) {
-  return philox4x32({q, place.index, place.rank, domain_of_rounding}, place.stream);
+  return philox4x32({q, place.index, place.rank, domain_of_rounding}, place.key);
 }
 /// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
 /// has two columns: word k / 2, half k % 2.

@@ -203,7 +203,7 @@ template <int Lanes> class sign_words {
         draws[k].c2 = word{};
         draws[k].c3 = domain;
       }
-      philox4x32(draws, place.stream);
+      philox4x32(draws, place.key);
       for (int k = 0; k < turns; ++k) {
         auto const& [c0, c1, c2, c3] = draws[k];
         typename vectors::bits low, high;
@@ -347,7 +347,7 @@ struct round_vectors {
       draws[k] = {counters, index, rank, domain};
       counters += Lanes / 2;
     }
-    philox4x32(draws, place.stream);
+    philox4x32(draws, place.key);
     // not unrolled: the draws of all turns do not fit into registers anyway
     for (int k = 0; k < Tiles * turns; ++k) {
       auto const& [c0, c1, c2, c3] = draws[k];
