@@ -1,22 +1,19 @@
 // optimise: -O1
 /// @file
-/// Streams of error_bounded by executors: the host's bytes, values and complaints.
+/// Codes of error_bounded by executors: the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <collective/coder.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <support/error_bounded.hpp>
 #include <support/guarded_executor.hpp>
@@ -26,6 +23,10 @@
 
 using hcomp::error_bounded;
 using hcomp::variable_rate_coder;
+using hcomp::testing::check_coder;
+using hcomp::testing::check_damage;
+using hcomp::testing::code_of;
+using hcomp::testing::complaint_of;
 using hcomp::testing::guarded_executor;
 using workers::array;
 
@@ -37,20 +38,6 @@ using bytes = std::vector<std::byte>;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t many = std::size_t{256} << 20;
-
-bytes encoded(error_bounded const& codec, floats const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return out;
-}
-bool same(floats const& a, floats const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-bool begins_with(bytes const& code, bytes const& expected) {
-  return code.size() >= expected.size() &&
-         std::equal(expected.begin(), expected.end(), code.begin());
-}
 
 /// Blocks in all forms, in runs of some and alone: zeros, few values, differences, integers; and
 /// some with floats, among them NaN and infinity.
@@ -74,72 +61,11 @@ floats of_all_forms(std::size_t n, std::uint64_t seed, double step) {
   return x;
 }
 
-/// All that an executor does with vectors of two ranks, against the host.
-template <class E>
-void check_vectors(E& executor, error_bounded const& codec, floats const& x, floats const& second,
-                   std::size_t most_bytes = many) {
-  std::size_t const n = x.size();
-  variable_rate_coder<error_bounded, E> coder(n, executor, most_bytes);
-  array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
-  array<std::byte, E> const code(executor, bytes(codec.capacity(n), std::byte{0xee}));
-  auto const expected = encoded(codec, x), other = encoded(codec, second);
-  for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
-    coder.encode(codec, there.span(), code.span());
-    REQUIRE(coder.bytes(codec) == expected.size());
-    REQUIRE(begins_with(code.host(), expected));
-  }
-  floats decoded(n);
-  codec.decode(expected, decoded);
-  coder.decode(codec, code.span(), y.span());
-  CHECK(same(y.host(), decoded));
-
-  array<std::byte, E> const added(executor, other);
-  codec.decode_add(other, decoded);
-  coder.decode_add(codec, added.span(), y.span(), y.span());
-  CHECK(same(y.host(), decoded));
-  decoded = x;
-  codec.decode_add(other, decoded);
-  coder.decode_add(codec, added.span(), there.span(), y.span());
-  CHECK(same(y.host(), decoded));
-
-  bytes sum(codec.capacity(n));
-  sum.resize(codec.decode_add_encode(other, x, sum));
-  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
-  REQUIRE(coder.bytes(codec) == sum.size());
-  CHECK(begins_with(code.host(), sum));
-
-  // of two ranks and of three, so that headers are added
-  array<std::byte, E> const two(executor, sum);
-  bytes five(codec.capacity(n));
-  five.resize(codec.merge(sum, other, five));
-  coder.merge(codec, two.span(), added.span(), n, code.span());
-  REQUIRE(coder.bytes(codec) == five.size());
-  CHECK(begins_with(code.host(), five));
-
-  coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
-  codec.decode(five, decoded);
-  for (float& value : decoded) value /= 3;
-  CHECK(same(y.host(), decoded));
-  std::vector<std::uint64_t> nonfinite((n + 4095) / 4096);
-  for (std::size_t i = 0; i < n; ++i)
-    if (!hcomp::is_finite(decoded[i])) nonfinite[i / 4096] |= std::uint64_t{1} << i % 4096 / 64;
-  CHECK(std::ranges::equal(coder.find_nonfinite(codec, code.span(), n), nonfinite));
-}
-
 template <class E>
 void check_forms(E& executor, error_bounded const& codec, std::size_t n,
                  std::size_t most_bytes = many) {
-  check_vectors(executor, codec, of_all_forms(n, n + 1, codec.step()),
-                of_all_forms(n, n + 2, codec.step()), most_bytes);
-}
-
-std::string complaint(auto const& f) {
-  try {
-    f();
-  } catch (hcomp::wire_error const& error) {
-    return error.what();
-  }
-  return "";
+  check_coder(executor, codec, of_all_forms(n, n + 1, codec.step()),
+              of_all_forms(n, n + 2, codec.step()), most_bytes);
 }
 
 }  // namespace
@@ -166,7 +92,7 @@ TEST_CASE(
       x[1][i] = i % 3 == 0 ? -x[0][i] : x[0][i];  // floats that cancel
     }
     guarded_executor executor;
-    check_vectors(executor, codec, x[0], x[1]);
+    check_coder(executor, codec, x[0], x[1]);
   }
 }
 
@@ -189,7 +115,7 @@ TEST_CASE("variable_rate_coder of error_bounded: by several workers, and by thre
       CAPTURE(n);
       check_forms(*executor, codec, n);
       floats const largest(n, 1e30f);  // codes as long as can be
-      check_vectors(*executor, codec, largest, largest);
+      check_coder(*executor, codec, largest, largest);
     }
   check_forms(warp, codec, 9000);
   workers::sharing_executor<128> block;
@@ -213,18 +139,18 @@ TEST_CASE(
   auto const complaints = [&](auto& executor, bytes const& a, bytes const& b) {
     variable_rate_coder<error_bounded, std::decay_t<decltype(executor)>> coder(n, executor);
     array const first(executor, a), second(executor, b), code(executor, bytes(codec.capacity(n)));
-    auto const found = complaint([&] {
+    auto const found = complaint_of([&] {
       coder.merge(codec, first.span(), second.span(), n, code.span());
       coder.bytes(codec);
     });
     bytes out(codec.capacity(n));
-    CHECK(found == complaint([&] { codec.merge(a, b, out); }));
+    CHECK(found == complaint_of([&] { codec.merge(a, b, out); }));
     return found;
   };
-  /// Streams of blocks of floats and integers, whose first words at some places are other ones.
+  /// Codes of blocks of floats and integers, whose first words at some places are other ones.
   auto const changed = [&](std::vector<std::pair<std::size_t, std::uint32_t>> const& changes) {
     floats x(n, 1e30f);
-    auto code = encoded(codec, x);
+    auto code = code_of(codec, x);
     for (auto const& [i, word] : changes) {
       std::size_t const chunk = i / 4096;
       std::size_t const at = hcomp::load<std::uint32_t>(code.data() + 56, chunk) + 4 +
@@ -252,13 +178,13 @@ TEST_CASE(
   auto const check = [&](auto& executor) {
     std::vector<std::string> texts;
     for (auto const& changes : all)
-      for (auto const& added : {encoded(codec, zeros), encoded(codec, integers), changed(changes)})
+      for (auto const& added : {code_of(codec, zeros), code_of(codec, integers), changed(changes)})
         texts.push_back(complaints(executor, changed(changes), added));
     CHECK(std::ranges::count(texts, "") < 8);
     CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("no ranks") < 99; }) > 2);
     CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("the most") < 99; }) > 2);
 
-    auto const one = encoded(codec, integers);
+    auto const one = code_of(codec, integers);
     bytes two(codec.capacity(n));
     two.resize(codec.merge(one, one, two));
     CHECK(complaints(executor, two, one) == "");
@@ -274,21 +200,11 @@ TEST_CASE(
   check(two);
 }
 
+TEST_CASE("variable_rate_coder of error_bounded: damage is told as on the host") {
+  error_bounded const codec({.bound = 1e-3, .ranks = 3});
+  for (std::size_t const n : {0, 33, 9000}) check_damage(codec, of_all_forms(n, 3, codec.step()));
+}
+
 TEST_CASE("variable_rate_coder of error_bounded: what there is no room for is refused") {
-  guarded_executor executor;
-  error_bounded const codec;
-  variable_rate_coder<error_bounded, guarded_executor> coder(100, executor);
-  array<float, guarded_executor> const x(executor, floats(101));
-  array<std::byte, guarded_executor> const code(executor, bytes(1000));
-  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
-                       "variable_rate_coder::encode: 101 values, made for 100",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span().first(100), code.span().first(467)),
-                       "variable_rate_coder::encode: 467 bytes for 100 values; it takes 468, for "
-                       "at most 1024000000",
-                       std::invalid_argument);
-  CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), code.span().subspan(2)),
-                  std::invalid_argument);
-  CHECK_THROWS_AS(coder.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
-  CHECK_THROWS_AS(coder.find_nonfinite(codec, code.span(), 101), std::invalid_argument);
+  hcomp::testing::check_refusals(error_bounded());
 }

@@ -1,0 +1,194 @@
+#pragma once
+/// @file
+/// What variable_rate_coder must do with any codec and executor: the bytes, values and complaints of
+/// the codec itself on the host.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <support/worker_executor.hpp>
+#include <support/worker_group.hpp>
+#include <vector>
+
+namespace hcomp::testing {
+
+using code_bytes_of = std::vector<std::byte>;
+
+/// Several workers for every block, as on a device.
+struct workers_executor {
+  static constexpr memory_space space = memory_space::host;
+  using buffer = host_buffer;
+
+  template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    workers::run<5>([&](auto group) {
+      for (std::size_t i = 0; i < blocks; ++i) {
+        f(group, i);
+        group.sync();
+      }
+    });
+  }
+  void synchronize() {}
+};
+
+template <VariableRate C> code_bytes_of code_of(C const& codec, std::vector<float> const& x) {
+  code_bytes_of out(C::capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return out;
+}
+inline bool same_values(std::vector<float> const& a, std::vector<float> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+inline bool begins(code_bytes_of const& code, code_bytes_of const& expected) {
+  return code.size() >= expected.size() &&
+         std::equal(expected.begin(), expected.end(), code.begin());
+}
+/// The text of a wire_error, or none.
+template <class F> std::string complaint_of(F const& f) {
+  try {
+    f();
+  } catch (wire_error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// All that a coder does with the vectors of two ranks.
+/// @param most_bytes  of the coder: codes are longer than its scratch
+template <class E, VariableRate C>
+void check_coder(E& executor, C const& codec, std::vector<float> const& x,
+                 std::vector<float> const& second,
+                 std::size_t most_bytes = std::size_t{256} << 20) {
+  using floats = std::vector<float>;
+  std::size_t const n = x.size();
+  auto const expected = code_of(codec, x), other = code_of(codec, second);
+  variable_rate_coder<C, E> coder(n, executor, most_bytes);
+  workers::array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
+  workers::array<std::byte, E> const code(executor, code_bytes_of(C::capacity(n), std::byte{0xee}));
+
+  for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
+    coder.encode(codec, there.span(), code.span());
+    REQUIRE(coder.bytes(codec) == expected.size());
+    REQUIRE(begins(code.host(), expected));
+  }
+  auto const in = code.span().first(expected.size());
+  CHECK_NOTHROW(coder.check(codec, in, n));
+  floats decoded(n);
+  codec.decode(expected, decoded);
+  coder.decode(codec, in, y.span());
+  CHECK(same_values(y.host(), decoded));
+
+  workers::array<std::byte, E> const added(executor, other);
+  codec.decode_add(other, decoded);
+  coder.decode_add(codec, added.span(), y.span(), y.span());
+  CHECK(same_values(y.host(), decoded));
+  decoded = x;
+  codec.decode_add(other, decoded);
+  coder.decode_add(codec, added.span(), there.span(), y.span());
+  CHECK(same_values(y.host(), decoded));
+
+  code_bytes_of sum(C::capacity(n));
+  sum.resize(codec.decode_add_encode(other, x, sum));
+  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(coder.bytes(codec) == sum.size());
+  CHECK(begins(code.host(), sum));
+  if constexpr (MergingVariableRate<C>) {  // of two ranks and of one, so that headers are added
+    workers::array<std::byte, E> const two(executor, sum);
+    code_bytes_of three(C::capacity(n));
+    three.resize(codec.merge(sum, other, three));
+    coder.merge(codec, two.span(), added.span(), n, code.span());
+    REQUIRE(coder.bytes(codec) == three.size());
+    CHECK(begins(code.host(), three));
+    sum = three;
+  }
+  CHECK_NOTHROW(coder.check(codec, code.span(), n));
+
+  coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  codec.decode(sum, decoded);
+  for (float& value : decoded) value /= 3;
+  CHECK(same_values(y.host(), decoded));
+
+  if constexpr (FittedVariableRate<C>) CHECK(coder.measure(there.span()) == C::measure(x));
+  constexpr std::size_t chunk = C::chunk_values;
+  std::vector<std::uint64_t> nonfinite((n + chunk - 1) / chunk);
+  for (std::size_t i = 0; i < n; ++i)
+    if (!is_finite(decoded[i])) nonfinite[i / chunk] |= std::uint64_t{1} << i % chunk / 64;
+  CHECK(std::ranges::equal(coder.find_nonfinite(codec, code.span(), n), nonfinite));
+}
+
+/// The same complaints as on the host about codes of x that are damaged in many ways; and nothing is
+/// read behind them, as far as sanitizers see.
+template <class E, VariableRate C>
+void check_damage(E& executor, C const& codec, std::vector<float> const& x) {
+  std::size_t const n = x.size();
+  CAPTURE(n);
+  auto const whole = code_of(codec, x);
+  int complaints = 0;
+  auto const compare = [&](code_bytes_of const& in, std::size_t values) {
+    auto const expected = complaint_of([&] { codec.check(in, values); });
+    complaints += !expected.empty();
+    variable_rate_coder<C, E> coder(values, executor);
+    workers::array<std::byte, E> const there(executor, in);
+    CHECK(complaint_of([&] { coder.check(codec, there.span(), values); }) == expected);
+  };
+  compare(whole, n);
+  CHECK(complaints == 0);
+  compare(whole, n + 1);
+  for (std::size_t byte = 0; byte < whole.size(); byte += byte < 60 ? 1 : 97)
+    for (int const bit : {0, 3, 7}) {
+      CAPTURE(byte);
+      CAPTURE(bit);
+      auto damaged = whole;
+      damaged[byte] ^= static_cast<std::byte>(1 << bit);
+      compare(damaged, n);
+    }
+  for (std::size_t left = 0; left < whole.size(); left += left < 60 ? 1 : 997)
+    compare({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(left)}, n);
+  CHECK(complaints > 100);
+}
+/// By threads, and on what is like a device.
+template <VariableRate C> void check_damage(C const& codec, std::vector<float> const& x) {
+  reference_executor host;
+  check_damage(host, codec, x);
+  host_executor threads(2);
+  check_damage(threads, codec, x);
+  guarded_executor device;
+  check_damage(device, codec, x);
+}
+
+/// What there is no room for, and what is not aligned, is refused.
+template <VariableRate C> void check_refusals(C const& codec) {
+  guarded_executor executor;
+  variable_rate_coder<C, guarded_executor> coder(100, executor);
+  workers::array<float, guarded_executor> const x(executor, std::vector<float>(101));
+  workers::array<std::byte, guarded_executor> const code(executor, code_bytes_of(1000));
+  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
+                       "variable_rate_coder::encode: 101 values, made for 100",
+                       std::invalid_argument);
+  std::size_t const room = C::capacity(100);
+  auto const text = "variable_rate_coder::encode: " + std::to_string(room - 1) +
+                    " bytes for 100 values; it takes " + std::to_string(room) +
+                    ", for at most 1024000000";
+  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span().first(100), code.span().first(room - 1)),
+                       text.c_str(), std::invalid_argument);
+  CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), code.span().subspan(2)),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(coder.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);
+  CHECK_THROWS_AS(coder.check(codec, code.span(), 101), std::invalid_argument);
+  CHECK_THROWS_AS(coder.find_nonfinite(codec, code.span(), 101), std::invalid_argument);
+}
+
+}  // namespace hcomp::testing
