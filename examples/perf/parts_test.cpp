@@ -557,6 +557,31 @@ TEST_CASE("charts: codecs share a colour only when there are more than colours")
   CHECK(used.size() == 8);  // MPI's own is grey
 }
 
+TEST_CASE("gnuplot: nothing of a file's name or of a label is run") {
+  if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
+    MESSAGE("not tested, because gnuplot was not found");
+    return;
+  }
+  scratch const at;
+  auto const victim = at / "victim";
+  for (std::string const& text :
+       {std::string("it's"), std::string("\"a\" and 'b'"), "'; system \"touch " + victim + "\"; '",
+        "`touch " + victim + "`", "$(touch " + victim + ")", std::string("a\\b #%s")}) {
+    CAPTURE(text);
+    auto name = text;
+    std::ranges::replace(name, '/', '|');  // of a file in the folder
+    auto const file = at / name.c_str();
+    example::gnuplot("set terminal svg\n" + example::gnuplot_output(file) + "set title " +
+                     example::gnuplot_text(text) + " noenhanced\nplot [0:1] x\nunset output\n");
+    CHECK(std::filesystem::file_size(file) > 100);
+    CHECK(!std::filesystem::exists(victim));
+  }
+  CHECK(example::gnuplot_text("two\nlines") == "\"two lines\"");
+  CHECK_THROWS_WITH_AS(example::gnuplot_output("two\nlines.svg"),
+                       "a picture cannot be drawn into a file with a line break in its name",
+                       std::runtime_error);
+}
+
 TEST_CASE("report: a page has every way and size, names what loses, and every tag is closed") {
   if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
     MESSAGE("not tested, because gnuplot was not found");

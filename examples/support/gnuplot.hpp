@@ -33,12 +33,25 @@ inline void gnuplot(std::string const& script) {
     throw std::runtime_error("gnuplot failed with status " + std::to_string(status));
 }
 
-/// A text as a script's literal; what would end it or the line is taken out.
+/// A text as a script's literal, of which nothing is run; line breaks become spaces.
 inline std::string gnuplot_text(std::string_view text) {
-  std::string literal = "'";
-  for (char const c : text)
-    if (c != '\'' && c != '\n' && c != '\r') literal += c;
-  return literal + "'";
+  std::string literal = "\"";
+  for (char const c : text) switch (c) {
+      case '"':
+      case '\\': (literal += '\\') += c; break;
+      case '`': literal += "\\140"; break;  // else a command would begin
+      case '\n':
+      case '\r': literal += ' '; break;
+      default: literal += c;
+    }
+  return literal + "\"";
+}
+/// The command by which a script draws into a file.
+/// @throws std::runtime_error  no script can name the file: there is a line break in it
+inline std::string gnuplot_output(std::string_view file) {
+  if (file.find_first_of("\n\r") != file.npos)
+    throw std::runtime_error("a picture cannot be drawn into a file with a line break in its name");
+  return "set output " + gnuplot_text(file) + "\n";
 }
 
 /// Runs a script that draws one picture with the terminal svg, and gives it as an element for HTML.
@@ -53,7 +66,7 @@ inline std::string gnuplot_svg(std::string const& id, std::string const& script)
     std::string const& file;
     ~remover() { std::remove(file.c_str()); }
   } const removed{file};
-  gnuplot("set output " + gnuplot_text(file) + "\n" + script + "\nunset output\n");
+  gnuplot(gnuplot_output(file) + script + "\nunset output\n");
 
   std::ifstream in(file);
   std::string svg(std::istreambuf_iterator<char>(in), {});

@@ -118,9 +118,9 @@ std::string key(comparison const& all) {
     }
     std::string title = all.rows[i].codec;
     std::ranges::replace(title, '_', ' ');
-    text +=
-        fmt::format("set label '{}' at screen {},{} point pt {} ps 1 lc rgb '{}' offset 0.8,-0.3\n",
-                    title, place, height, point_of(all, i), color_of(all.rows[i]));
+    text += fmt::format(
+        "set label {} at screen {},{} point pt {} ps 1 lc rgb '{}' offset 0.8,-0.3\n",
+        example::gnuplot_text(title), place, height, point_of(all, i), color_of(all.rows[i]));
     place += width_of(i);
   }
   return text;
@@ -187,7 +187,7 @@ std::string script(comparison const& all, std::string const& file) {
   auto const seeds = all.rows.front().runs.size();
   text += fmt::format(
       "set terminal svg size 1100,840 font 'Helvetica,15' background rgb 'white' rounded\n"
-      "set output '{}'\n"
+      "{}"
       "set multiplot layout 2,2 margins 0.07,0.98,0.085,0.855 spacing 0.085,0.13 "
       "title \"{} ranks learn {:.3g} million parameters from {}\" font ',19' offset 0,-0.3\n"
       "set label '{:.3g} epochs, {} {} per rank and step, {}{}' at screen 0.5,0.94 center "
@@ -198,7 +198,7 @@ std::string script(comparison const& all, std::string const& file) {
       "set mxtics default\n"
       "set xlabel offset 0,0.3\nset ylabel offset 0.8,0\n"
       "set format '%g'\n",
-      file, all.ranks, static_cast<double>(run.parameters) / 1e6,
+      example::gnuplot_output(file), all.ranks, static_cast<double>(run.parameters) / 1e6,
       o.data == "synthetic"                        ? fmt::format("synthetic {}", model.examples)
       : file_name(o.data) == file_name(model.data) ? std::string(model.data_name)
                                                    : "other data",

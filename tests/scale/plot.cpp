@@ -100,7 +100,7 @@ std::string script(picture const& all, std::string const& file) {
   most *= 1.3;
   auto text = fmt::format(
       "set terminal svg size 1100,560 font 'Helvetica,15' background rgb 'white' rounded\n"
-      "set output '{}'\n"
+      "{}"
       "set multiplot layout 1,{} margins 0.075,0.885,0.12,0.79 spacing 0.165,0.1 "
       "title \"One all-reduce of {:g} million values on {} to {} simulated hosts\" "
       "font ',19' offset 0,-0.3\n"
@@ -112,9 +112,9 @@ std::string script(picture const& all, std::string const& file) {
       "set ytics (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)\n"
       "set xrange [{}:{}]\nset yrange [{}:{}]\nset xlabel 'ranks, log scale' offset 0,0.3\n"
       "set ylabel 'milliseconds, log scale' offset 0.5,0\n",
-      file, all.panels.size(), all.values / 1e6, all.least_ranks, all.most_ranks,
-      all.rendezvous ? ", long messages wait for their receives" : "", all.latency_us,
-      all.least_ranks, all.most_ranks, least, most);
+      example::gnuplot_output(file), all.panels.size(), all.values / 1e6, all.least_ranks,
+      all.most_ranks, all.rendezvous ? ", long messages wait for their receives" : "",
+      all.latency_us, all.least_ranks, all.most_ranks, least, most);
   int number = 0;
   for (auto const& [bandwidth, curves] : all.panels) {
     std::string plots;
@@ -126,8 +126,8 @@ std::string script(picture const& all, std::string const& file) {
       for (auto const& p : one.points)
         text += fmt::format("{} {} {}\n", p.ranks, p.simulated, p.predicted);
       text +=
-          fmt::format("EOD\nset label '{}' at first {},{} left offset 0.8,0 textcolor rgb '{}'\n",
-                      one.name, one.points.back().ranks, places[i], color);
+          fmt::format("EOD\nset label {} at first {},{} left offset 0.8,0 textcolor rgb '{}'\n",
+                      example::gnuplot_text(one.name), one.points.back().ranks, places[i], color);
       plots += fmt::format(
           "{}$data{} using 1:3 with lines lw 2 dt {} lc rgb '{}' notitle, "
           "$data{} using 1:2 with points pt {} ps 0.8 lw 1.5 lc rgb '{}' notitle",
