@@ -47,6 +47,7 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
   if (!type) return d.why = "neither float nor double", d;
   d.type = *type;
   if (call.count <= 0) return d.why = "no values", d;
+  if (call.comm == MPI_COMM_NULL) return d.why = "no communicator", d;
   int inter = 0;
   if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter)
     return d.why = "an intercommunicator", d;
@@ -63,9 +64,13 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
   return d;
 }
 
-/// What MPI would do with the arguments of the call, wrong ones included, is left to MPI.
+/// Wrong buffers are left to MPI, whose errors these are. Right ones are so on all ranks: what each
+/// rank decides alone here must not depend on anything that may differ between them, such as a part
+/// of no values, for which there need not be a buffer.
 bool has_buffers(reduction_call const& call) {
-  return call.receive && call.send && call.receive != MPI_IN_PLACE;
+  if (!call.send) return false;
+  return !call.receives ||
+         (call.receive && call.receive != MPI_IN_PLACE && call.receive != call.send);
 }
 
 bool uses_device(reduction_call const& call) {
@@ -358,11 +363,14 @@ bool all_reduce(reduction_call const& call, int& code) noexcept {
 }
 
 bool reduce(reduction_call const& call, int root, int& code) noexcept {
-  int rank = 0;
+  if (call.comm == MPI_COMM_NULL) return false;
+  int rank = 0, ranks = 0;
   PMPI_Comm_rank(call.comm, &rank);
+  PMPI_Comm_size(call.comm, &ranks);
+  if (root < 0 || root >= ranks) return false;
   auto here = call;
-  if (rank != root)
-    here.receive = const_cast<void*>(call.send);  // means nothing there: any pointer
+  here.receives = rank == root;
+  if (!here.receives) here.receive = const_cast<void*>(call.send);  // any pointer
   return take(here, code, {}, [&](communicator& state, summing const& sum) {
     auto const* const from = static_cast<std::byte const*>(sum.input());
     std::vector<std::byte> x;
@@ -374,6 +382,7 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
 }
 
 bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept {
+  if (call.comm == MPI_COMM_NULL || !counts) return false;
   int ranks = 0;
   PMPI_Comm_size(call.comm, &ranks);
   std::int64_t all = 0;
@@ -386,11 +395,16 @@ bool reduce_scatter(reduction_call const& call, int const* counts, int& code) no
   auto whole = call;
   whole.count = static_cast<int>(all);
   whole.scatters = true;
+  int rank = 0;
+  PMPI_Comm_rank(call.comm, &rank);
+  static std::byte nothing;
+  if (counts[rank] == 0 && !call.receive) whole.receive = &nothing;  // any pointer
   return take(whole, code, {counts, static_cast<std::size_t>(ranks)},
               [](communicator& state, summing const& sum) { return sum(state, sum.call.receive); });
 }
 
 bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept {
+  if (call.comm == MPI_COMM_NULL) return false;
   int ranks = 0;
   PMPI_Comm_size(call.comm, &ranks);
   if (count < 0 || std::int64_t{count} * ranks < least_count.load(std::memory_order_relaxed))

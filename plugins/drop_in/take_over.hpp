@@ -52,6 +52,7 @@ struct reduction_call {
   MPI_Comm comm;
   bool raises = true;     ///< errors go to the communicator's error handler; else only to `code`
   bool scatters = false;  ///< every rank gets a part of the sum
+  bool receives = true;   ///< false: `receive` means nothing here, as where a reduce has no root
 };
 
 // Each is true if it has done the call, and then `code` is what MPI returns; otherwise nothing has

@@ -8,6 +8,7 @@
  *   program many N       makes and frees N communicators, summing on each; memory may grow by as
  *                        many MB as the fourth argument says, or 4
  *   program fork         sums, forks, and goes on in both processes
+ *   program wrong        wrong arguments must give the errors that MPI has for them
  *
  * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they
  * sum.
@@ -221,8 +222,63 @@ static void sum_otherwise(MPI_Comm comm) {
     ++failures;
   }
   free(all_of);
+
+  /* who gets no values needs no memory for them */
+  int* const counts = malloc(sizeof(int) * (size_t)ranks);
+  for (int r = 0; r < ranks; ++r) counts[r] = r == ranks - 1 && ranks > 1 ? 0 : n;
+  float* const parts = malloc(sizeof(float) * n * (size_t)ranks);
+  for (int i = 0; i < n * ranks; ++i) parts[i] = 1;
+  float* const part = counts[rank] > 0 ? malloc(sizeof(float) * n) : NULL;
+  MPI_Reduce_scatter(parts, part, counts, MPI_FLOAT, MPI_SUM, comm);
+  if (part && fabsf(part[n - 1] - (float)ranks) > 0.01f) {
+    fprintf(stderr, "rank %d: beside a rank without a part %g\n", rank, part[n - 1]);
+    ++failures;
+  }
+  free(part);
+  free(parts);
+  free(counts);
   free(x);
   free(y);
+}
+
+/* What MPI says of wrong arguments is said here, too. */
+static void expect(char const* what, int got, int expected) {
+  int got_class = MPI_SUCCESS, expected_class = MPI_SUCCESS;
+  MPI_Error_class(got, &got_class);
+  MPI_Error_class(expected, &expected_class);
+  if (got_class != expected_class || got_class == MPI_SUCCESS) {
+    fprintf(stderr, "rank %d, %s: class %d, MPI's is %d\n", rank_in(MPI_COMM_WORLD), what,
+            got_class, expected_class);
+    ++failures;
+  }
+}
+#define EXPECT(name, ...) \
+  expect(#name " (" #__VA_ARGS__ ")", MPI_##name(__VA_ARGS__), PMPI_##name(__VA_ARGS__))
+static void be_wrong(void) {
+  enum { n = 5000 };
+  static float x[n * 8], y[n * 8];
+  MPI_Comm const world = MPI_COMM_WORLD;
+  int const ranks = size_of(world);
+  int counts[8], negative[8];
+  for (int r = 0; r < 8; ++r) counts[r] = negative[r] = n;
+  negative[0] = -1;
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF,
+                          MPI_ERRORS_RETURN); /* where errors without a communicator go */
+  EXPECT(Allreduce, x, x, n, MPI_FLOAT, MPI_SUM, world);
+  EXPECT(Allreduce, x, y, -1, MPI_FLOAT, MPI_SUM, world);
+  EXPECT(Allreduce, x, MPI_IN_PLACE, n, MPI_FLOAT, MPI_SUM, world);
+  EXPECT(Allreduce, x, y, n, MPI_DATATYPE_NULL, MPI_SUM, world);
+  EXPECT(Allreduce, x, y, n, MPI_FLOAT, MPI_OP_NULL, world);
+  EXPECT(Allreduce, x, y, n, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL);
+  EXPECT(Reduce, x, y, n, MPI_FLOAT, MPI_SUM, 99, world);
+  EXPECT(Reduce, x, y, n, MPI_FLOAT, MPI_SUM, -7, world);
+  EXPECT(Reduce, x, y, n, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_NULL);
+  EXPECT(Reduce_scatter, x, y, negative, MPI_FLOAT, MPI_SUM, world);
+  EXPECT(Reduce_scatter, x, y, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL);
+  EXPECT(Reduce_scatter_block, x, y, -1, MPI_FLOAT, MPI_SUM, world);
+  EXPECT(Reduce_scatter_block, x, y, n, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL);
+  if (ranks == 1) EXPECT(Reduce, x, x, n, MPI_FLOAT, MPI_SUM, 0, world); /* others would wait */
 }
 
 /* Minimizes the sum over the ranks of |p - c_rank|^2 / 2. */
@@ -309,6 +365,8 @@ int main(int argc, char** argv) {
     make_many((int)number, argc > 4 ? atol(argv[4]) : 4);
   } else if (strcmp(mode, "fork") == 0) {
     go_on_after_fork();
+  } else if (strcmp(mode, "wrong") == 0) {
+    be_wrong();
   } else {
     MPI_Comm copy, part;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
