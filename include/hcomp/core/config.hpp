@@ -2,6 +2,8 @@
 /// @file
 /// Compiler switches; the only header that asks which compiler is running.
 
+#include <hcomp/core/version.hpp>
+
 /// HCOMP_HD: a function for host and device. HCOMP_UNROLL: before a loop of at most 16 turns, whose
 /// body is to be written out so that its arrays can be registers.
 #if defined(__CUDACC__)
