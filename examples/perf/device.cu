@@ -17,7 +17,7 @@
 #include "codec_promise.hpp"
 #include "device_codecs.hpp"
 #include "sparse_plan_sum.hpp"
-#include "stream_sum.hpp"
+#include "variable_rate_sum.hpp"
 
 namespace perf {
 
@@ -82,7 +82,7 @@ template <class C> class device_plan final : public device_contender {
   hcomp::plan<C, staged, stream_executor> sum_;
 };
 
-/// @tparam Sum  a stream_sum or a sparse_plan_sum
+/// @tparam Sum  a variable_rate_sum or a sparse_plan_sum
 template <class Sum> class device_sum final : public device_contender {
  public:
   template <class... Settings>
@@ -169,8 +169,8 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
                                                options.how);
     });
   };
-  auto const add_stream = [&]<class C>(C const& one) {
-    using sum = stream_sum<C, staged, stream_executor>;
+  auto const add_variable_rate = [&]<class C>(C const& one) {
+    using sum = variable_rate_sum<C, staged, stream_executor>;
     add([&](way as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, one, options);
     });
@@ -178,9 +178,9 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
   if (auto const sparse = sparse_codec::from(*codec.row, settings)) {
     sparse->fixed == 32 ? add_sparse(std::uint32_t{}, *sparse) : add_sparse(float{}, *sparse);
   } else if (codec.row->is_called("inceptionn")) {
-    add_stream(hcomp::detail::inceptionn_of(settings));
+    add_variable_rate(hcomp::detail::inceptionn_of(settings));
   } else if (codec.row->is_called("error_bounded")) {
-    add_stream(hcomp::detail::error_bounded_of(settings));
+    add_variable_rate(hcomp::detail::error_bounded_of(settings));
   } else {
     device_codecs::for_each([&]<class C>() {
       if (!codec.row->is_called(C::name)) return;

@@ -15,6 +15,6 @@ using device_codecs = hcomp::codec_list<hcomp::identity<>, hcomp::float_cast<hco
                                         hcomp::sign<>, hcomp::thc<>>;
 
 /// Codecs of variable rate that it knows.
-inline constexpr char const* streams_on_device[] = {"inceptionn", "error_bounded"};
+inline constexpr char const* variable_rate_on_device[] = {"inceptionn", "error_bounded"};
 
 }  // namespace perf

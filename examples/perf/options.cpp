@@ -41,7 +41,7 @@ asked_codec asked(std::string const& type, std::string const& codec) {
 bool is_on_device(asked_codec const& codec) {
   if (auto const sparse = sparse_codec::from(*codec.facts, codec.settings))
     return sparse->fixed == 32 || (sparse->fixed == 0 && sparse->ways.packed);
-  for (auto const* const name : streams_on_device)
+  for (auto const* const name : variable_rate_on_device)
     if (codec.facts->is_called(name)) return true;
   bool found = false;
   device_codecs::for_each([&]<class C>() { found |= codec.facts->is_called(C::name); });

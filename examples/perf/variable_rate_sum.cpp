@@ -1,4 +1,4 @@
-#include "stream_sum.hpp"
+#include "variable_rate_sum.hpp"
 
 #include <fmt/core.h>
 

@@ -10,7 +10,7 @@
 struct fixed_point {
   using value_type = float;
   static constexpr char const* name = "fixed_point";
-  static constexpr std::uint8_t tag = 200;  // see hcomp::wire_tags
+  static constexpr std::uint8_t wire_kind = 200;  // see hcomp::wire_kinds
   static constexpr int block_values = 1024;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
@@ -37,7 +37,8 @@ struct fixed_point {
                         : 0);
     }
     nonfinite = group.any(nonfinite);
-    if (group.worker() == 0) hcomp::store(block, 0, hcomp::make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0)
+      hcomp::store(block, 0, hcomp::make_header(wire_kind, n, nonfinite, origin));
     group.sync();
   }
 

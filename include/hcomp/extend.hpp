@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// For codecs of one's own and codes by hand: what a codec is made of, its row, and functions that encode,
-/// merge and decode. Plans are in hcomp.hpp.
+/// For codecs of one's own and codes by hand: what a codec is made of, its row, and functions that
+/// encode, merge and decode. Plans are in hcomp.hpp.
 
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
@@ -23,7 +23,7 @@
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>

@@ -7,17 +7,17 @@
 #include <support/laws.hpp>
 #include <vector>
 
-TEST_CASE_TEMPLATE("builtin_codecs: names and wire tags are unique", T, float, double) {
+TEST_CASE_TEMPLATE("builtin_codecs: names and wire kinds are unique", T, float, double) {
   std::vector<std::string> names;
   std::set<std::string> different_names;
-  std::set<int> tags;
+  std::set<int> kinds;
   hcomp::builtin_codecs<T>::for_each([&]<class C>() {
     names.emplace_back(C::name);
     different_names.insert(C::name);
-    tags.insert(C::tag);
+    kinds.insert(C::wire_kind);
   });
   CHECK(different_names.size() == names.size());
-  CHECK(tags.size() == names.size());
+  CHECK(kinds.size() == names.size());
 }
 
 TEST_CASE("builtin_codecs: every codec is mergeable, and is what its concepts say") {

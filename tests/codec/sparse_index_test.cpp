@@ -133,7 +133,7 @@ TEST_CASE("sparse index: the union of ranks has the marks of all and the largest
     for (std::size_t i = 0; i < n; ++i) {
       bool const is_marked = index.marks()[i / 64] >> i % 64 & 1;
       REQUIRE(is_marked == (sum_of_magnitudes[i] > 0));
-      if (i % 64 == 0) REQUIRE(index.ranks()[i / 64] == marked);
+      if (i % 64 == 0) REQUIRE(index.marks_before()[i / 64] == marked);
       marked += is_marked;
     }
     CHECK(index.marked() == marked);
@@ -197,7 +197,7 @@ TEST_CASE("sparse index: a rank's values go to their places among those of all r
              {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512}) {
           if (level > hcomp::best_simd_level()) continue;
           std::vector<float> out(expected.size() + 1, 77);
-          detail::sparse::spread({index.marks().data(), index.ranks().data(), mine.data(),
+          detail::sparse::spread({index.marks().data(), index.marks_before().data(), mine.data(),
                                   kept.data(), index.marks().size()},
                                  expected.size(), reinterpret_cast<std::byte*>(out.data()), level);
           REQUIRE(out.back() == 77);
@@ -206,7 +206,7 @@ TEST_CASE("sparse index: a rank's values go to their places among those of all r
         }
         auto const check_lanes = [&]<class Lane>(Lane) {
           std::vector<Lane> out(expected.size(), 77);
-          own.spread(index.marks(), index.ranks(), std::span(out),
+          own.spread(index.marks(), index.marks_before(), std::span(out),
                      [](float v) { return static_cast<Lane>(v * 1000 + 5000); });
           for (std::size_t k = 0; k < out.size(); ++k)
             REQUIRE(out[k] == static_cast<Lane>(expected[k] * 1000 + 5000));

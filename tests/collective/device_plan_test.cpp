@@ -113,7 +113,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
     };
     reaching_transport reaching(transport);
     if (by == way::direct) return sum_over(reaching, message_memory::device);
-    if constexpr (C::tag == sign<>::tag)  // each codec more takes the compiler seconds
+    if constexpr (C::wire_kind == sign<>::wire_kind)  // each codec more takes the compiler seconds
       if (by == way::staged_over_reaching) {
         staged over(reaching, executor);
         return sum_over(over, message_memory::device);
@@ -164,7 +164,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
             auto const wanted = sums_on_hosts(codec, x, options, expected);
             for (way const by :
                  {way::staged, way::direct, way::staged_over_reaching, way::staged_beside_a_host}) {
-              if (by == way::staged_over_reaching && C::tag != sign<>::tag) continue;
+              if (by == way::staged_over_reaching && C::wire_kind != sign<>::wire_kind) continue;
               CAPTURE(static_cast<int>(by));
               auto const found = sums_on_devices(codec, x, options, sent, by);
               CHECK(sent == expected);

@@ -334,7 +334,7 @@ TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ra
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.plan = {.how = algorithm::from("ring"), .checksum = true}},
-      damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::tag));
+      damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::wire_kind));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
 }
@@ -361,7 +361,7 @@ TEST_CASE("sparse plan on devices: a sum without what a rank has given is refuse
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
   // the first place in the list of what rank 0's first sum has: 4 instead of 0
-  auto const damage = flips(3, block_header_bytes + detail::sparse::mark_groups(3008));
+  auto const damage = flips(3, block_header_bytes + detail::sparse::lists_of(3008));
   auto const wanted = ends_of<std::uint32_t>(x, {}, damage, none);
   CAPTURE(to_text(wanted));
   CHECK(all_ended_alike(wanted, "wire_error"));
@@ -371,7 +371,7 @@ TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ra
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.ways = {.dense = false, .packed = false}, .plan = {.how = algorithm::from("ring")}},
-      damages_first(lane_sum<std::uint32_t>::tag));
+      damages_first(lane_sum<std::uint32_t>::wire_kind));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
   CHECK(outcomes[0].text.find("cells hold what the index does not explain") != std::string::npos);
@@ -656,7 +656,7 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
     detail::add_up_runs const add_up{records.data(), runs, r.words.data() + words, r.begins.data(),
                                      &r.summary};
     share([&](auto group) { add_up(group, 0); });
-    all_runs(detail::rank_runs{r.words.data(), values, r.begins.data(), r.ranks.data()});
+    all_runs(detail::count_before_runs{r.words.data(), values, r.begins.data(), r.ranks.data()});
     detail::sparse::lane_numbers<lane_type> const numbers(127, 3, 1);
     detail::packed_places const places{r.words.data(), r.ranks.data()};
     all_runs(detail::pack_runs<detail::to_lane<lane_type>>{
@@ -665,8 +665,8 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
         {numbers}, places, values, r.lanes.data(), r.back.data()});
     r.begins_of_shards.resize(301);  // more shards than words
     share([&](auto group) {
-      detail::rank_shards{r.words.data(), r.ranks.data(), words, 300, r.begins_of_shards.data()}(
-          group, 0);
+      detail::count_before_shards{r.words.data(), r.ranks.data(), words, 300,
+                                  r.begins_of_shards.data()}(group, 0);
     });
     r.sums.resize(values, 7);
     r.marks.resize(words, 7);

@@ -601,7 +601,7 @@ struct all_of_them {
   using value_type = float;
   using lane_type = std::uint64_t;
   static constexpr char const* name = "all_of_them";
-  static constexpr std::uint8_t tag = 200;
+  static constexpr std::uint8_t wire_kind = 200;
 
   sparse_ways ways = {.packed = false, .sketched = false};
   lhc_options sketch = {};
@@ -793,8 +793,7 @@ TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refuse
       bool const has_blocks = bytes.size() >= block_header_bytes &&
                               load<std::uint16_t>(bytes.data()) == block_header{}.magic;
       if (inner.rank() != 0 || !has_blocks || sent++ != 3) return;
-      bytes[block_header_bytes + detail::sparse::mark_groups(3008)] ^=
-          std::byte{4};  // 4 instead of 0
+      bytes[block_header_bytes + detail::sparse::lists_of(3008)] ^= std::byte{4};  // 4 instead of 0
     });
     auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor);
     sum.all_reduce(mine);

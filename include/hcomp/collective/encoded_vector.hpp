@@ -107,7 +107,7 @@ template <Compressor C, Executor E> class encoded_vector {
   /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
     require_vector("decode", x);
-    auto const found = inspect_(*executor_, C::tag, layout_, layout_.all(), data(),
+    auto const found = inspect_(*executor_, C::wire_kind, layout_, layout_.all(), data(),
                                 philox_key(options.key), options.weight);
     detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
     executor_->for_each_block(layout_.blocks(),

@@ -10,10 +10,10 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/codec_algorithms.hpp>
-#include <hcomp/collective/detail/codec_streams.hpp>
+#include <hcomp/collective/detail/codec_variable_rate.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
 #include <hcomp/collective/detail/make_engine.hpp>
-#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -58,13 +58,13 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   }
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {
-  using work = codec_streams<C, E>;
-  using engine = sum_engine<stream_values>;
-  template <class F> using values = codec_stream_values<C, E>;
+  using work = codec_variable_rate<C, E>;
+  using engine = sum_engine<variable_rate_values>;
+  template <class F> using values = codec_variable_rate_values<C, E>;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    return make_engine<stream_engine, engine>(of.settings(), static_cast<stream_work&>(of),
+    return make_engine<stream_engine, engine>(of.settings(), static_cast<variable_rate_work&>(of),
                                               transport, options);
   }
 };
@@ -138,8 +138,8 @@ template <Summable C, Transport T, Executor E> class plan {
   /// Of the last call: as it was given, or fitted to its ranks and values.
   C const& codec() const { return work_.codec(); }
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
-  /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is not
-  ///                                finite
+  /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is
+  ///                                not finite
   void set_codec(C const& codec) requires(!SkipsZeros<C>) {
     auto const terms = work_.terms(codec);
     work_.set_codec(codec);

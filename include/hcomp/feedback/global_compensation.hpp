@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Marsit's global compensation: what a rank wanted and the group did not do.
+/// Marsit's global compensation: what a rank wanted and the ranks together did not do.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace hcomp {
 
 /// c' = (x + c) - g, where g is what all ranks together made of their x + c.
 ///
-/// Not a compression error: it is the residual against the group's result, not against this rank's
-/// own message. The mean of c over the ranks says how far the group lags behind the exact sum; the
-/// differences between ranks grow until a full-precision round makes c zero (`flushed`).
-/// Memory: 4 bytes per value (8 for double).
+/// Not a compression error: it is the residual against the ranks' common result, not against this
+/// rank's own message. The mean of c over the ranks says how far they lag behind the exact sum; the
+/// differences between ranks grow until a full-precision round makes c zero (`flushed`). Memory: 4
+/// bytes per value (8 for double).
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 2.
 /// @tparam Array  in which memory the state is: detail::host_array, or the device's
 template <class T = float, template <class> class Array = detail::host_array>

@@ -130,7 +130,7 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
   auto const layout = layout_of(codec, x.size());
   detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
-  auto const found = detail::check_code(C::tag, layout, layout.all(), code.data(),
+  auto const found = detail::check_code(C::wire_kind, layout, layout.all(), code.data(),
                                         philox_key(options.key), options.weight);
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
   decode_blocks<C> const work{codec,

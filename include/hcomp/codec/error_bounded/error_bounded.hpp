@@ -18,7 +18,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <string>
 
@@ -69,7 +69,7 @@ class error_bounded {
   using value_type = float;
   using header_type = detail::error_bounded::header;
   static constexpr char const* name = "error_bounded";
-  static constexpr std::uint8_t tag = wire_tags::error_bounded;
+  static constexpr std::uint8_t wire_kind = wire_kinds::error_bounded;
   static constexpr std::size_t chunk_values = detail::error_bounded::chunk_values;
   /// Places in a code have 32 bits.
   static constexpr std::size_t max_values = detail::error_bounded::header::max_values;

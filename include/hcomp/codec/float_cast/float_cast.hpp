@@ -9,7 +9,7 @@
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <limits>
 #include <type_traits>
 
@@ -19,19 +19,19 @@ namespace detail {
 template <class Wire> struct wire_float;
 template <> struct wire_float<float> {
   static constexpr char const* name = "float_cast:fp32";
-  static constexpr std::uint8_t tag = wire_tags::float32;
+  static constexpr std::uint8_t wire_kind = wire_kinds::float32;
 };
 template <> struct wire_float<double> {
   static constexpr char const* name = "float_cast:fp64";
-  static constexpr std::uint8_t tag = wire_tags::float64;
+  static constexpr std::uint8_t wire_kind = wire_kinds::float64;
 };
 template <> struct wire_float<float16> {
   static constexpr char const* name = "float_cast:fp16";
-  static constexpr std::uint8_t tag = wire_tags::float16;
+  static constexpr std::uint8_t wire_kind = wire_kinds::float16;
 };
 template <> struct wire_float<bfloat16> {
   static constexpr char const* name = "float_cast:bf16";
-  static constexpr std::uint8_t tag = wire_tags::bfloat16;
+  static constexpr std::uint8_t wire_kind = wire_kinds::bfloat16;
 };
 
 }  // namespace detail
@@ -48,7 +48,7 @@ template <class Wire, class T = float> struct float_cast {
   using wire_type = Wire;
   static constexpr char const* name =
       std::is_same_v<Wire, T> ? "identity" : detail::wire_float<Wire>::name;
-  static constexpr std::uint8_t tag = detail::wire_float<Wire>::tag;
+  static constexpr std::uint8_t wire_kind = detail::wire_float<Wire>::wire_kind;
   static constexpr int block_values = 4096;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = true;
@@ -78,7 +78,7 @@ template <class Wire, class T = float> struct float_cast {
     }
     if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
     group.sync();
   }
 

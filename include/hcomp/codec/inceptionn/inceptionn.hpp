@@ -18,7 +18,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <string>
 
@@ -56,7 +56,7 @@ class inceptionn {
   using value_type = float;
   using header_type = detail::inceptionn::header;
   static constexpr char const* name = "inceptionn";
-  static constexpr std::uint8_t tag = wire_tags::inceptionn;
+  static constexpr std::uint8_t wire_kind = wire_kinds::inceptionn;
   static constexpr std::size_t chunk_values = detail::inceptionn::chunk_values;
   /// Places in a code have 32 bits.
   static constexpr std::size_t max_values = detail::inceptionn::header::max_values;

@@ -10,7 +10,7 @@
 #include <hcomp/codec/sign/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -30,7 +30,7 @@ namespace hcomp {
 template <class T = float> struct sign {
   using value_type = T;
   static constexpr char const* name = "sign";
-  static constexpr std::uint8_t tag = wire_tags::sign;
+  static constexpr std::uint8_t wire_kind = wire_kinds::sign;
   static constexpr int block_values = 32768;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
@@ -69,7 +69,7 @@ template <class T = float> struct sign {
       after(at, count);
     }
     nonfinite = group.any(nonfinite);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(tag, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
     group.sync();
   }
 

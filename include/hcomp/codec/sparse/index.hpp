@@ -67,10 +67,10 @@ class sparse_index {
     if (exponent_ < 0)
       throw wire_error(detail::error_text({"sparse_index: no exponent of its ", values_,
                                            " values; is this a result of a bitwise OR?"}));
-    ranks_.resize(marks().size());
+    marks_before_.resize(marks().size());
     std::uint64_t shared = 0;
     marked_ = detail::sparse::count_marks(simd_group{}, marks().data(), marks().size(),
-                                          ranks_.data(), &shared);
+                                          marks_before_.data(), &shared);
   }
 
   std::size_t values() const { return values_; }
@@ -87,7 +87,7 @@ class sparse_index {
   /// What this rank has marked, and the values.
   detail::sparse::own_values const& own() const { return own_; }
   /// How many values are marked before each word.
-  std::span<std::uint32_t const> ranks() const { return ranks_; }
+  std::span<std::uint32_t const> marks_before() const { return marks_before_; }
 
   /// A number that differs where settings do: for ranks to compare.
   std::uint64_t settings() const { return 0; }
@@ -102,7 +102,7 @@ class sparse_index {
   int exponent_ = 0;
   detail::sparse::own_values own_;
   std::vector<std::uint64_t> words_;
-  std::vector<std::uint32_t> ranks_;
+  std::vector<std::uint32_t> marks_before_;
 };
 
 /// A sparse_index, or what becomes one in unite() though its words travel in another form.

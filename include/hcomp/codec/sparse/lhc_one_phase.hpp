@@ -221,7 +221,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   void require_explained() {
     auto const left = plan_.left();
     detail::sparse::for_marked(simd_group{}, left.marks.data(), left.marks.size(),
-                               left.ranks.data(), [&](std::size_t place, std::size_t k) {
+                               left.marks_before.data(), [&](std::size_t place, std::size_t k) {
                                  auto const value = static_cast<std::uint32_t>(place);
                                  auto const row = layout_.row_of(value);
                                  for (int t = 0; t < detail::lhc::cell_layout::hashes; ++t)

@@ -17,7 +17,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -155,7 +155,8 @@ template <class Codec, class T> class basic_codec {
     level_sink const sink{lane_bytes_ == 1 ? level_sink::lanes_8 : level_sink::lanes_16, lanes,
                           origin.weight};
     bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(Codec::tag, n, nonfinite, origin));
+    if (group.worker() == 0)
+      store_aligned(block, 0, make_header(Codec::wire_kind, n, nonfinite, origin));
     group.sync();
   }
 
@@ -392,7 +393,7 @@ template <class Codec, class T> class basic_codec {
 template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";
-  static constexpr std::uint8_t tag = wire_tags::thc;
+  static constexpr std::uint8_t wire_kind = wire_kinds::thc;
 
   thc() : thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range
@@ -404,7 +405,7 @@ template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T
 template <class T = float> class uniform_thc : public detail::thc::basic_codec<uniform_thc<T>, T> {
  public:
   static constexpr char const* name = "uniform_thc";
-  static constexpr std::uint8_t tag = wire_tags::uniform_thc;
+  static constexpr std::uint8_t wire_kind = wire_kinds::uniform_thc;
 
   uniform_thc() : uniform_thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range; granularity other than 0 and 2^b - 1

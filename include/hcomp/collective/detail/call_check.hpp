@@ -27,8 +27,8 @@
 
 namespace hcomp::detail {
 
-/// Which collective; part of the agreement, since mixing them would hang. owner_select is all_reduce
-/// with algorithm owner.
+/// Which collective; part of the agreement, since mixing them would hang. owner_select is
+/// all_reduce with algorithm owner.
 enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
 
 inline char const* to_text(operation what) {
@@ -121,7 +121,7 @@ inline call_record describe(operation what, call_arguments const& given, std::si
                             call_options const& call) {
   call_record mine;
   mine.what = what;
-  mine.codec = codec.tag;
+  mine.codec = codec.wire_kind;
   mine.value_bytes = codec.value_bytes;
   mine.values = given.values;
   mine.plan_values = values;

@@ -44,7 +44,7 @@ template <Executor E> class code_inspection {
   explicit code_inspection(std::size_t most_blocks)
       : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
-  /// @param codec  the tag of its blocks
+  /// @param codec  the wire kind of its blocks
   code_findings operator()(E& executor, std::uint8_t codec, code_layout const& layout,
                            block_range blocks, std::byte const* code, std::uint64_t key,
                            std::uint64_t weight, std::optional<bool> checksum = {}) {

@@ -14,8 +14,9 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
@@ -176,8 +177,8 @@ struct codec_probe {
   }
 
   /// The size is that of the longest code that was made.
-  codec_cost of_streams(algorithm_set algorithms, stream_engine_settings const& made_for,
-                        stream_work& work, stream_values& x) const {
+  codec_cost of_variable_rate(algorithm_set algorithms, stream_engine_settings const& made_for,
+                        variable_rate_work& work, variable_rate_values& x) const {
     value_range const all{0, values};
     std::size_t const room = work.capacity(values);
     auto const code = work.allocate(room), sum = work.allocate(room);
@@ -247,7 +248,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
         probe.selection(cost, layout, executor, code.data());
     return cost;
   } else {
-    return probe.of_streams(algorithms_of<C>(), work.settings(), work, of_x);
+    return probe.of_variable_rate(algorithms_of<C>(), work.settings(), work, of_x);
   }
 }
 

@@ -19,7 +19,7 @@ namespace hcomp::detail {
 /// What ranks must agree on about the codec of one sum, without its type.
 struct codec_terms {
   std::string_view name;
-  std::uint8_t tag = 0;
+  std::uint8_t wire_kind = 0;
   std::uint32_t value_bytes = 0;
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
@@ -30,7 +30,8 @@ struct codec_terms {
 /// @throws std::invalid_argument  a parameter is not finite
 template <class C>
 codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_summands) {
-  codec_terms terms{C::name, C::tag, static_cast<std::uint32_t>(value_bytes), {}, max_summands};
+  codec_terms terms{
+      C::name, C::wire_kind, static_cast<std::uint32_t>(value_bytes), {}, max_summands};
   auto const parameters = codec.parameters();
   static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
                 "a codec has at most four parameters");

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// stream_work and stream_values of a codec and an executor.
+/// variable_rate_work and variable_rate_values of a codec and an executor.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
-#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
@@ -141,10 +141,11 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
 };
 
 /// What an engine needs a codec and an executor for.
-template <VariableRate C, Executor E> class codec_streams final : public stream_work {
+template <VariableRate C, Executor E> class codec_variable_rate final : public variable_rate_work {
  public:
   /// @throws std::invalid_argument  more ranks than can share the codec's bound
-  codec_streams(C const& codec, std::size_t values, int ranks, E& executor, plan_options const&)
+  codec_variable_rate(C const& codec, std::size_t values, int ranks, E& executor,
+                      plan_options const&)
       : ranks_(ranks),
         given_(for_ranks(codec, ranks)),
         codec_(given_),
@@ -237,7 +238,7 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
     }
   }
 
-  // ---- Of codec_stream_values, whose values are in the executor's memory
+  // ---- Of codec_variable_rate_values, whose values are in the executor's memory
 
   std::uint32_t measure([[maybe_unused]] std::span<float const> x) {
     if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
@@ -320,10 +321,11 @@ template <VariableRate C, Executor E> class codec_streams final : public stream_
 };
 
 /// The values of one call.
-template <VariableRate C, Executor E> class codec_stream_values final : public stream_values {
+template <VariableRate C, Executor E>
+class codec_variable_rate_values final : public variable_rate_values {
  public:
   /// @param x  of the whole vector
-  codec_stream_values(codec_streams<C, E>& work, float* x, no_feedback<float>&)
+  codec_variable_rate_values(codec_variable_rate<C, E>& work, float* x, no_feedback<float>&)
       : work_(&work), x_(x) {}
 
   std::uint32_t measure() override { return work_->measure({x_, work_->layout().values}); }
@@ -356,7 +358,7 @@ template <VariableRate C, Executor E> class codec_stream_values final : public s
     return {(of_sums ? work_->sums() : x_) + part.first, part.count};
   }
 
-  codec_streams<C, E>* work_;
+  codec_variable_rate<C, E>* work_;
   float* x_;
 };
 

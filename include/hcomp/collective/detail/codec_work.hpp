@@ -30,9 +30,9 @@ namespace hcomp::detail {
 /// What needs an executor but no codec.
 template <Executor E> class executor_work : public code_work {
  public:
-  /// @param codec  the tag of its blocks
+  /// @param codec  the wire kind of its blocks
   executor_work(std::uint8_t codec, code_layout const& layout, E& executor)
-      : tag_(codec), layout_(layout), executor_(&executor), inspect_(layout.blocks()) {}
+      : wire_kind_(codec), layout_(layout), executor_(&executor), inspect_(layout.blocks()) {}
 
   any_buffer allocate(std::size_t bytes) final {
     return {std::in_place_type<typename E::buffer>, bytes};
@@ -43,7 +43,7 @@ template <Executor E> class executor_work : public code_work {
   }
   code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
                         std::uint64_t weight, bool checksum) final {
-    return inspect_(*executor_, tag_, layout_, blocks, code, key, weight, checksum);
+    return inspect_(*executor_, wire_kind_, layout_, blocks, code, key, weight, checksum);
   }
   void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
     executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
@@ -54,7 +54,7 @@ template <Executor E> class executor_work : public code_work {
   E& executor() const { return *executor_; }
 
  private:
-  std::uint8_t tag_;
+  std::uint8_t wire_kind_;
   code_layout layout_;
   E* executor_;
   code_inspection<E> inspect_;
@@ -66,7 +66,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   /// @param values  of the vectors
   codec_work(C const& codec, std::size_t values, int ranks, E& executor,
              plan_options const& options)
-      : executor_work<E>(C::tag, layout_of(codec, values, options.how.sharers(ranks)), executor),
+      : executor_work<E>(C::wire_kind, layout_of(codec, values, options.how.sharers(ranks)),
+                         executor),
         sharers_(options.how.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),

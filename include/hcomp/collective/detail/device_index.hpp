@@ -17,7 +17,7 @@ template <DeviceExecutor E> class device_index {
  public:
   explicit device_index(std::size_t values)
       : values_(values),
-        ranks_(sparse::index_words(values) * sizeof(std::uint32_t)),
+        marks_before_(sparse::index_words(values) * sizeof(std::uint32_t)),
         begins_(runs_of(values) * sizeof(std::uint32_t)),
         records_(runs_of(values) * sizeof(run_record)),
         summary_(1) {}
@@ -33,10 +33,10 @@ template <DeviceExecutor E> class device_index {
     auto* const begins = reinterpret_cast<std::uint32_t*>(begins_.data());
     executor.for_each_block(runs, count_runs{words, own, values_, records});
     executor.for_each_block(1, add_up_runs{records, runs, exponents, begins, summary_.for_work()});
-    executor.for_each_block(runs, rank_runs{words, values_, begins, ranks()});
+    executor.for_each_block(runs, count_before_runs{words, values_, begins, marks_before()});
   }
   /// Marked before each word; for work that is given after that.
-  std::uint32_t* ranks() { return reinterpret_cast<std::uint32_t*>(ranks_.data()); }
+  std::uint32_t* marks_before() { return reinterpret_cast<std::uint32_t*>(marks_before_.data()); }
 
   /// What was found. Waits for the executor.
   index_summary const& fetch(E& executor) {
@@ -48,7 +48,7 @@ template <DeviceExecutor E> class device_index {
 
  private:
   std::size_t values_;
-  typename E::buffer ranks_, begins_, records_;
+  typename E::buffer marks_before_, begins_, records_;
   mirror<index_summary, E> summary_;
 };
 

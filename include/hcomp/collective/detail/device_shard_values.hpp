@@ -15,7 +15,7 @@
 #include <hcomp/collective/detail/shard_values.hpp>
 #include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/options.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
@@ -82,13 +82,13 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
           runs_of(s.count),
           convert_runs<to_lane<Lane>>{{numbers()}, s.count, x.data() + s.first, lanes});
     else  // no more are marked before the shard than there are values
-      executor_->for_each_block(runs_of(s.count),
-                                pack_runs<to_lane<Lane>>{{numbers()},
-                                                         {own().for_work() + s.words.first,
-                                                          there_->index.ranks() + s.words.first},
-                                                         s.count,
-                                                         x.data() + s.first,
-                                                         lanes - begin});
+      executor_->for_each_block(
+          runs_of(s.count), pack_runs<to_lane<Lane>>{{numbers()},
+                                                     {own().for_work() + s.words.first,
+                                                      there_->index.marks_before() + s.words.first},
+                                                     s.count,
+                                                     x.data() + s.first,
+                                                     lanes - begin});
     leaving_[owner] =
         all ? read_lanes(lanes, s.count, part_message::begin_dense(s.count, origin, out), out)
             : read_lanes(lanes, marked,
@@ -125,11 +125,12 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
       } else {
         std::uint64_t const* const words = there_->marks_of_parts.for_work() + r * s.words.count;
         count(there_->index_of_shard, words);
-        executor_->for_each_block(runs, add_part<Lane>{{words, there_->index_of_shard.ranks()},
-                                                       s.count,
-                                                       lanes_of_part(r),
-                                                       there_->marks.for_work(),
-                                                       sums()});
+        executor_->for_each_block(runs,
+                                  add_part<Lane>{{words, there_->index_of_shard.marks_before()},
+                                                 s.count,
+                                                 lanes_of_part(r),
+                                                 there_->marks.for_work(),
+                                                 sums()});
       }
     }
   }
@@ -161,7 +162,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     executor_->for_each_block(
         runs_of(s.count),
         pack_runs<to_value<Lane>>{
-            {numbers()}, {marks.for_work(), index.ranks()}, s.count, sums(), values});
+            {numbers()}, {marks.for_work(), index.marks_before()}, s.count, sums(), values});
     std::span<std::uint64_t const> const all(marks.for_host(), s.words.count);
     return finish<sum_message>(
         read_lanes(values, marked, sum_message::begin_packed(all, marked, s.count, origin, out),
@@ -188,7 +189,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     count(there_->index, words);
     executor_->for_each_block(runs_of(layout().values),
                               unpack_runs<as_it_is>{{},
-                                                    {words, there_->index.ranks()},
+                                                    {words, there_->index.marks_before()},
                                                     layout().values,
                                                     at<float>(there_->lanes),
                                                     x.data()});
@@ -199,7 +200,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     auto const s = layout().mine();
     return finish<sum_message>(
         read_lanes(x.data() + s.first, s.count,
-                   sum_message::begin_dense(s.count, origin, out, wire_tags::values), out),
+                   sum_message::begin_dense(s.count, origin, out, wire_kinds::values), out),
         out);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {
@@ -213,7 +214,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
 
  private:
   struct device_memory {
-    /// Own marks, exponents, and what rank_shards finds.
+    /// Own marks, exponents, and what count_before_shards finds.
     mirror<std::uint64_t, E> own;
     mirror<std::uint64_t, E> marks_of_parts;  ///< of this rank's shard, by ranks
     mirror<std::uint64_t, E> marks;           ///< of all of them
@@ -266,8 +267,9 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     executor_->for_each_block(runs, mark_runs{x.data(), layout().values, marks, marks, exponents});
     executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
     count(there_->index, marks);
-    executor_->for_each_block(1, rank_shards{marks, there_->index.ranks(), words, layout().ranks,
-                                             marks + words + sparse::exponent_words});
+    executor_->for_each_block(
+        1, count_before_shards{marks, there_->index.marks_before(), words, layout().ranks,
+                               marks + words + sparse::exponent_words});
     own().fetch(*executor_, words + sparse::exponent_words + layout().ranks + 1);
   }
 

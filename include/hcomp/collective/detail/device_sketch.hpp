@@ -160,7 +160,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
                        words + sparse::index_words(values_));
     sketched_ = left_->sketched();
   }
-  packed_places left() { return {left_->marks(), left_->index.ranks()}; }
+  packed_places left() { return {left_->marks(), left_->index.marks_before()}; }
 
   /// Reads the claims, each in its round and its cell.
   void recover(Lane* cells_of_sum) {

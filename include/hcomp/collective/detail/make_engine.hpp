@@ -5,7 +5,7 @@
 
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owner_engine.hpp>
-#include <hcomp/collective/detail/stream_work.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -37,8 +37,8 @@ extern template std::unique_ptr<sum_engine<value_work>>
 make_engine<owner_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
                                                                  host_executor&, any_transport&,
                                                                  plan_options const&);
-extern template std::unique_ptr<sum_engine<stream_values>>
-make_engine<stream_engine, sum_engine<stream_values>>(stream_engine_settings const&, stream_work&,
+extern template std::unique_ptr<sum_engine<variable_rate_values>>
+make_engine<stream_engine, sum_engine<variable_rate_values>>(stream_engine_settings const&, variable_rate_work&,
                                                       any_transport&, plan_options const&);
 #endif
 

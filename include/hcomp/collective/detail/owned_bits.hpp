@@ -135,7 +135,7 @@ struct pack_owned_bits {
   }
 };
 
-/// What one rank sends of a group of blocks: a header, then per block its bits, in whole bytes.
+/// What one rank sends of a slice of blocks: a header, then per block its bits, in whole bytes.
 struct owner_message {
   std::size_t begin, bytes;  ///< in a buffer of messages; begins at a multiple of 8
 };

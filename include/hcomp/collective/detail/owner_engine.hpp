@@ -17,7 +17,7 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -39,9 +39,9 @@ static_assert(facts_of(algorithm_kind::owner).most_ranks == owner::max_ranks);
 /// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
 /// d (P - 1) / P bits instead of the ring's 2 d (P - 1) / P, and nothing is merged. The result has
 /// the distribution of any merge tree of codec `sign`, and the bits of its balanced tree.
-/// The vector is cut into groups of blocks of about options.segment_bytes; while the messages of
+/// The vector is cut into slices of blocks of about options.segment_bytes; while the messages of
 /// one travel, the next is selected, and then those that have arrived are put back.
-/// Where x is on a device, the host waits twice for each group: for the lengths of its messages,
+/// Where x is on a device, the host waits twice for each slice: for the lengths of its messages,
 /// and for their headers.
 /// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
 template <Executor E> class owner_engine final : public sum_engine<value_work> {
@@ -52,15 +52,15 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
       : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         executor_(&executor),
         ranks_(checked(static_cast<std::size_t>(transport.size()))),
-        group_blocks_(layout_.blocks_per(options.segment_bytes)),
+        slice_blocks_(layout_.blocks_per(options.segment_bytes)),
         code_(layout_.bytes()),
-        messages_(groups() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
+        messages_(slices() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
                   ranks_ * layout_.blocks()),
         tree_(ranks_ - 1),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
-        places_(groups() * ranks_),
-        inspected_(groups() * ranks_) {}
+        places_(slices() * ranks_),
+        inspected_(slices() * ranks_) {}
 
   block_range owned_blocks() const override { return layout_.all(); }
 
@@ -70,15 +70,15 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     draw_owners();
     sends_.clear();
     receives_.clear();
-    for (std::size_t g = 0; g < groups(); ++g) {
+    for (std::size_t g = 0; g < slices(); ++g) {
       pack(g, values, call, figures);
       exchange(g, figures);
     }
     code_findings found;
-    auto merged = make_header(session_.codec().tag, 0, false, {session_.key(), 0, 0, 0});
+    auto merged = make_header(session_.codec().wire_kind, 0, false, {session_.key(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
-    if (groups() > 0) found.weight = merged.weight;
-    for (std::size_t g = 0; g < groups(); ++g) {
+    if (slices() > 0) found.weight = merged.weight;
+    for (std::size_t g = 0; g < slices(); ++g) {
       await(g, figures);
       check(g, found, merged);
       unpack(g, merged, figures);
@@ -109,23 +109,23 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   std::size_t to(std::size_t h) const { return (rank() + h) % ranks_; }
   std::size_t from(std::size_t h) const { return (rank() + ranks_ - h) % ranks_; }
 
-  std::size_t groups() const { return (layout_.blocks() + group_blocks_ - 1) / group_blocks_; }
-  block_range blocks_of(std::size_t group) const {
-    std::size_t const first = group * group_blocks_;
-    return {first, std::min(group_blocks_, layout_.blocks() - first)};
+  std::size_t slices() const { return (layout_.blocks() + slice_blocks_ - 1) / slice_blocks_; }
+  block_range blocks_of(std::size_t slice) const {
+    std::size_t const first = slice * slice_blocks_;
+    return {first, std::min(slice_blocks_, layout_.blocks() - first)};
   }
-  /// What rank r sends of a group.
-  owner_message& place(std::size_t group, std::size_t r) const {
-    return places_.for_host()[group * ranks_ + r];
+  /// What rank r sends of a slice.
+  owner_message& place(std::size_t slice, std::size_t r) const {
+    return places_.for_host()[slice * ranks_ + r];
   }
-  std::span<std::byte> message(std::size_t group, std::size_t r) const {
-    return {messages_.data() + place(group, r).begin, place(group, r).bytes};
+  std::span<std::byte> message(std::size_t slice, std::size_t r) const {
+    return {messages_.data() + place(slice, r).begin, place(slice, r).bytes};
   }
-  /// Like a block's, of a tag of its own.
-  block_header header_of(std::size_t group, std::size_t r, bool nonfinite) const {
-    return make_header(wire_tags::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
+  /// Like a block's, of a wire kind of its own.
+  block_header header_of(std::size_t slice, std::size_t r, bool nonfinite) const {
+    return make_header(wire_kinds::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
                        {session_.key(), static_cast<std::uint32_t>(r), weights_[r],
-                        static_cast<std::uint32_t>(group), nullptr, options().checksum});
+                        static_cast<std::uint32_t>(slice), nullptr, options().checksum});
   }
   template <class Work> void for_each_block(block_range blocks, Work const& work) {
     executor_->for_each_block(blocks.count, shifted<Work>{work, blocks.first});
@@ -140,7 +140,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
-    if (groups() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
+    if (slices() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
       auto const tree = owner::tree_of(weights_);
       std::copy(tree.begin(), tree.end(), tree_.for_host());
       tree_.send(*executor_, tree.size());
@@ -149,62 +149,62 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   }
 
   /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
-  void pack(std::size_t group, value_work& values, call_options const& call, report& figures) {
+  void pack(std::size_t slice, value_work& values, call_options const& call, report& figures) {
     stopwatch watch;
-    block_range const blocks = blocks_of(group);
+    block_range const blocks = blocks_of(slice);
     values.encode(blocks, code_.data(),
                   {session_.key(), static_cast<std::uint32_t>(rank()), call.weight, 0});
     for_each_block(blocks,
                    pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.for_work()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
-    lay_out(group);
+    lay_out(slice);
     starts_.send(*executor_, blocks.count * ranks_, blocks.first * ranks_);
-    places_.send(*executor_, ranks_, group * ranks_);
+    places_.send(*executor_, ranks_, slice * ranks_);
     for_each_block(blocks,
                    write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.for_work(),
                                     starts_.for_work(), messages_.data()});
     executor_->for_each_block(
-        1, close_owner_message{layout_, blocks, code_.data(), place(group, rank()),
-                               messages_.data(), header_of(group, rank(), false)});
+        1, close_owner_message{layout_, blocks, code_.data(), place(slice, rank()),
+                               messages_.data(), header_of(slice, rank(), false)});
     if (!transport().waits_for_work()) executor_->synchronize();
     watch.add_to(figures.seconds_encode);
   }
 
-  void lay_out(std::size_t group) {
-    block_range const blocks = blocks_of(group);
+  void lay_out(std::size_t slice) {
+    block_range const blocks = blocks_of(slice);
     std::size_t end = 0;
-    if (group > 0) {
-      auto const& before = place(group - 1, ranks_ - 1);
+    if (slice > 0) {
+      auto const& before = place(slice - 1, ranks_ - 1);
       end = before.begin + before.bytes;
     }
     for (std::size_t r = 0; r < ranks_; ++r) {
-      std::size_t const begin = group == 0 && r == 0 ? 0 : (end + gap) / 8 * 8;
+      std::size_t const begin = slice == 0 && r == 0 ? 0 : (end + gap) / 8 * 8;
       end = begin + block_header_bytes;
       for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
         starts_.for_host()[b * ranks_ + r] = end;
         end += (counts_.for_host()[b * ranks_ + r] + 7) / 8;
       }
-      place(group, r) = {begin, end - begin};
+      place(slice, r) = {begin, end - begin};
     }
   }
 
-  /// Every rank's message of a group to every rank.
-  void exchange(std::size_t group, report& figures) {
+  /// Every rank's message of a slice to every rank.
+  void exchange(std::size_t slice, report& figures) {
     stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h)
       receives_.push_back(
-          transport().irecv(static_cast<int>(from(h)), options().tag, message(group, from(h))));
+          transport().irecv(static_cast<int>(from(h)), options().tag, message(slice, from(h))));
     for (std::size_t h = 1; h < ranks_; ++h)
       sends_.push_back(
-          transport().isend(static_cast<int>(to(h)), options().tag, message(group, rank())));
+          transport().isend(static_cast<int>(to(h)), options().tag, message(slice, rank())));
     watch.add_to(figures.seconds_communicate);
   }
 
-  void await(std::size_t group, report& figures) {
+  void await(std::size_t slice, report& figures) {
     stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h) {
-      std::size_t const sender = from(h), expected = message(group, sender).size();
-      std::size_t const came = transport().wait(receives_[group * (ranks_ - 1) + h - 1]);
+      std::size_t const sender = from(h), expected = message(slice, sender).size();
+      std::size_t const came = transport().wait(receives_[slice * (ranks_ - 1) + h - 1]);
       if (came != expected)
         throw wire_error(error_text(
             {"all_reduce: rank ", sender, " sent ", came, " bytes, ", expected, " were expected"}));
@@ -214,24 +214,24 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   void await_sends(report& figures) {
     stopwatch watch;
     for (auto& request : sends_) transport().wait(request);
-    if (groups() > 0) figures.hops += static_cast<int>(ranks_) - 1;
+    if (slices() > 0) figures.hops += static_cast<int>(ranks_) - 1;
     watch.add_to(figures.seconds_communicate);
   }
 
-  /// What the headers of a group's messages say. `merged` gets the flags of all.
-  void check(std::size_t group, code_findings& found, block_header& merged) {
+  /// What the headers of a slice's messages say. `merged` gets the flags of all.
+  void check(std::size_t slice, code_findings& found, block_header& merged) {
     executor_->for_each_block(
         ranks_, shifted<inspect_messages>{
-                    {places_.for_work(), messages_.data(), inspected_.for_work()}, group * ranks_});
-    inspected_.fetch(*executor_, ranks_, group * ranks_);
+                    {places_.for_work(), messages_.data(), inspected_.for_work()}, slice * ranks_});
+    inspected_.fetch(*executor_, ranks_, slice * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
-      auto const& [header, is_intact] = inspected_.for_host()[group * ranks_ + r];
-      auto fault = mismatch(header, header_of(group, r, false));
+      auto const& [header, is_intact] = inspected_.for_host()[slice * ranks_ + r];
+      auto fault = mismatch(header, header_of(slice, r, false));
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
       if (fault == block_fault::none && !is_intact) fault = block_fault::checksum;
       if (fault != block_fault::none && found.damaged == code_findings::nowhere) {
-        found.damaged = blocks_of(group).first;
+        found.damaged = blocks_of(slice).first;
         found.fault = static_cast<std::uint64_t>(fault);
       }
       merged.flags |= header.flags & block_has_nonfinite;
@@ -242,9 +242,9 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     }
   }
 
-  void unpack(std::size_t group, block_header const& merged, report& figures) {
+  void unpack(std::size_t slice, block_header const& merged, report& figures) {
     stopwatch watch;
-    for_each_block(blocks_of(group), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
+    for_each_block(blocks_of(slice), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
                                                        starts_.for_work(), code_.data()});
     watch.add_to(figures.seconds_decode);
   }
@@ -263,7 +263,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
 
   E* executor_;
   std::size_t ranks_;
-  std::size_t group_blocks_;
+  std::size_t slice_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
   mirror<owner::node, E> tree_;

@@ -14,7 +14,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -103,7 +103,7 @@ class shard_exchange {
       note(came.fault, s, found);
       if (came.fault == block_fault::none) {
         marked_ += came.marked;
-        travels_packed_ |= load<block_header>(s.sums.data()).codec != wire_tags::dense;
+        travels_packed_ |= load<block_header>(s.sums.data()).codec != wire_kinds::dense;
       }
       watch.add_to(figures.seconds_decode);
     });
@@ -140,7 +140,7 @@ class shard_exchange {
       s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
       note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(key, owner, owner),
-                                       wire_tags::values),
+                                       wire_kinds::values),
            s, found);
       watch.add_to(figures.seconds_decode);
     });

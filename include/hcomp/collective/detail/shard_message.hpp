@@ -13,7 +13,7 @@
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <span>
 #include <type_traits>
@@ -57,7 +57,7 @@ template <class Lane> class shard_message {
   static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
                                   std::size_t values, block_origin const& origin, std::byte* out) {
     bool const listed = sparse::worth_listing(marks, values, marked);
-    store(out, 0, header_of(listed ? wire_tags::listed : wire_tags::mapped, values, origin));
+    store(out, 0, header_of(listed ? wire_kinds::listed : wire_kinds::mapped, values, origin));
     if (listed) {
       sparse::write_mark_list(marks, values, out + block_header_bytes);
     } else if (!marks.empty()) {
@@ -67,8 +67,8 @@ template <class Lane> class shard_message {
            (listed ? sparse::mark_list_bytes(values, marked) : sparse::mark_map_bytes(values));
   }
   static std::size_t begin_dense(std::size_t values, block_origin const& origin, std::byte* out,
-                                 std::uint8_t tag = wire_tags::dense) {
-    store(out, 0, header_of(tag, values, origin));
+                                 std::uint8_t kind = wire_kinds::dense) {
+    store(out, 0, header_of(kind, values, origin));
     return block_header_bytes;
   }
   /// When all its bytes are written; returns their number.
@@ -88,14 +88,14 @@ template <class Lane> class shard_message {
   }
   static std::size_t write_dense(sparse::lane_numbers<Lane> const& numbers,
                                  std::span<float const> values, block_origin const& origin,
-                                 std::byte* out, std::uint8_t tag = wire_tags::dense) {
-    return finish(numbers, values, begin_dense(values.size(), origin, out, tag), out);
+                                 std::byte* out, std::uint8_t kind = wire_kinds::dense) {
+    return finish(numbers, values, begin_dense(values.size(), origin, out, kind), out);
   }
 
   /// Says that there is nothing to send, and why.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
                                   std::byte* out) {
-    auto header = header_of(wire_tags::dense, values, origin);
+    auto header = header_of(wire_kinds::dense, values, origin);
     header.flags |= block_is_damaged;
     header.fault = why;
     store(out, 0, header);
@@ -113,9 +113,9 @@ template <class Lane> class shard_message {
   static content read(std::span<std::byte const> message, std::size_t values,
                       block_origin const& origin, std::uint64_t* marks) {
     if (message.size() < block_header_bytes) return {block_fault::length};
-    auto const tag = load<block_header>(message.data()).codec;
-    bool const known = tag == wire_tags::listed || tag == wire_tags::dense;
-    if (auto const fault = fault_of(message, known ? tag : wire_tags::mapped, values, origin);
+    auto const kind = load<block_header>(message.data()).codec;
+    bool const known = kind == wire_kinds::listed || kind == wire_kinds::dense;
+    if (auto const fault = fault_of(message, known ? kind : wire_kinds::mapped, values, origin);
         fault != block_fault::none)
       return {fault};
     if (auto const header = load<block_header>(message.data()); header.flags & block_is_damaged)
@@ -123,10 +123,10 @@ template <class Lane> class shard_message {
     auto const body = message.subspan(block_header_bytes);
     std::size_t const words = sparse::index_words(values);
     std::size_t index = 0;
-    if (tag == wire_tags::dense) {
+    if (kind == wire_kinds::dense) {
       std::fill_n(marks, words, ~std::uint64_t{0});
       if (values % 64 != 0) marks[words - 1] >>= 64 - values % 64;
-    } else if (tag == wire_tags::listed) {
+    } else if (kind == wire_kinds::listed) {
       auto const bytes = sparse::read_mark_list(body, values, marks);
       if (!bytes) return {block_fault::length};
       index = *bytes;
@@ -142,22 +142,22 @@ template <class Lane> class shard_message {
     return {block_fault::none, body.data() + index, marked};
   }
 
-  /// What is wrong with a message of all values by write_dense with this tag.
+  /// What is wrong with a message of all values by write_dense with this kind.
   static block_fault fault_of_dense(std::span<std::byte const> message, std::size_t values,
-                                    block_origin const& origin, std::uint8_t tag) {
+                                    block_origin const& origin, std::uint8_t kind) {
     if (message.size() != dense_bytes(values)) return block_fault::length;
-    return fault_of(message, tag, values, origin);
+    return fault_of(message, kind, values, origin);
   }
 
  private:
-  static block_header header_of(std::uint8_t tag, std::size_t values, block_origin const& origin) {
-    return make_header(tag, static_cast<int>(values & 0xffff), false, origin);
+  static block_header header_of(std::uint8_t kind, std::size_t values, block_origin const& origin) {
+    return make_header(kind, static_cast<int>(values & 0xffff), false, origin);
   }
   /// Of the header and the checksum; the message has a header.
-  static block_fault fault_of(std::span<std::byte const> message, std::uint8_t tag,
+  static block_fault fault_of(std::span<std::byte const> message, std::uint8_t kind,
                               std::size_t values, block_origin const& origin) {
     auto const header = load<block_header>(message.data());
-    if (auto const fault = mismatch(header, header_of(tag, values, origin));
+    if (auto const fault = mismatch(header, header_of(kind, values, origin));
         fault != block_fault::none)
       return fault;
     if (header.lowest_rank != origin.rank) return block_fault::ranks;

@@ -21,7 +21,7 @@
 #include <hcomp/collective/detail/shard_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <span>
@@ -206,7 +206,7 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
                            std::byte* out) override {
     auto const s = layout().mine();
     return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, out,
-                                    wire_tags::values);
+                                    wire_kinds::values);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {
     auto const s = layout().mine();

@@ -190,7 +190,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
     return reinterpret_cast<T*>(memory.data());
   }
   std::uint64_t* words() { return at<std::uint64_t>(words_); }
-  packed_places places() { return {words(), index_.ranks()}; }
+  packed_places places() { return {words(), index_.marks_before()}; }
 
   E* executor_;
   std::size_t values_;

@@ -14,8 +14,8 @@
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/hop_pipeline.hpp>
-#include <hcomp/collective/detail/stream_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
@@ -24,7 +24,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/core/wire_tags.hpp>
+#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -44,12 +44,12 @@ namespace hcomp::detail {
 /// and several are added to a segment in one place, they are added as values until the last of
 /// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
 /// the first call nothing is allocated.
-class stream_engine final : public sum_engine<stream_values> {
+class stream_engine final : public sum_engine<variable_rate_values> {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach host memory
-  stream_engine(stream_engine_settings const& made_for, stream_work& work, any_transport& transport,
+  stream_engine(stream_engine_settings const& made_for, variable_rate_work& work, any_transport& transport,
                 plan_options const& options)
       : sum_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
         merges_codes_(made_for.merges_codes),
@@ -69,7 +69,7 @@ class stream_engine final : public sum_engine<stream_values> {
     return schedule_.blocks_of(schedule_.owned, layout_.blocks());
   }
 
-  report all_reduce(call_arguments const& given, stream_values& values,
+  report all_reduce(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, given, call);
     one_call const it{values, figures};
@@ -79,7 +79,7 @@ class stream_engine final : public sum_engine<stream_values> {
     return session_.done(figures);
   }
 
-  report reduce_scatter(call_arguments const& given, stream_values& values,
+  report reduce_scatter(call_arguments const& given, variable_rate_values& values,
                         call_options const& call) override {
     auto figures = session_.start(operation::reduce_scatter, given, call);
     one_call const it{values, figures};
@@ -93,7 +93,7 @@ class stream_engine final : public sum_engine<stream_values> {
     return session_.done(figures);
   }
 
-  report all_gather(call_arguments const& given, stream_values& values,
+  report all_gather(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
     one_call const it{values, figures};
@@ -104,7 +104,7 @@ class stream_engine final : public sum_engine<stream_values> {
 
  private:
   struct one_call {
-    stream_values& values;
+    variable_rate_values& values;
     report& figures;
   };
 
@@ -246,7 +246,7 @@ class stream_engine final : public sum_engine<stream_values> {
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
     return make_header(
-        plain ? wire_tags::uncompressed : session_.codec().tag,
+        plain ? wire_kinds::uncompressed : session_.codec().tag,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
         {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
@@ -470,7 +470,7 @@ class stream_engine final : public sum_engine<stream_values> {
 
   bool merges_codes_, fits_calls_;
   message_memory message_memory_;
-  stream_work* work_;
+  variable_rate_work* work_;
   schedule schedule_;
   bool answers_plain_;  ///< finished sums travel as they are, uncompressed
   bool merges_ = false, adds_before_it_encodes_ = false;

@@ -27,9 +27,9 @@ struct stream_engine_settings {
 /// wire_error, and change nothing, if it is not sound.
 ///
 /// `plain`: the code is the values as they are, uncompressed.
-class stream_work {
+class variable_rate_work {
  public:
-  virtual ~stream_work() = default;
+  virtual ~variable_rate_work() = default;
 
   virtual any_buffer allocate(std::size_t bytes) = 0;
   /// Most bytes of the code of so many values, plain or not.
@@ -57,9 +57,9 @@ class stream_work {
                               std::size_t first_block, code_findings& found) = 0;
 };
 
-/// Work between the vector x of one call, of which one stream_work makes codes, sums that are added
-/// up as values, and codes. Values are in the executor's memory.
-class stream_values {
+/// Work between the vector x of one call, of which one variable_rate_work makes codes, sums that
+/// are added up as values, and codes. Values are in the executor's memory.
+class variable_rate_values {
  public:
   /// What FittedVariableRate codecs measure, of all of x.
   virtual std::uint32_t measure() = 0;
@@ -79,7 +79,7 @@ class stream_values {
   virtual void decode(value_range part, std::span<std::byte const> in, bool plain, int parts) = 0;
 
  protected:
-  ~stream_values() = default;
+  ~variable_rate_values() = default;
 };
 
 }  // namespace hcomp::detail

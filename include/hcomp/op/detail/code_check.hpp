@@ -75,7 +75,7 @@ struct findings_summary {
 /// Looks at blocks, one after the other.
 class block_check {
  public:
-  /// @param codec   the tag that all blocks must have
+  /// @param codec   the wire kind that all blocks must have
   /// @param key  that all blocks must have
   /// @param weight  that all blocks must have; 0 if it is not known
   /// @param checksum  that all blocks must have one, or must not; not known: as the first block

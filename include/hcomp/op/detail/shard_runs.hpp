@@ -22,10 +22,10 @@ HCOMP_HD constexpr std::size_t first_word_of_shard(std::size_t words, std::size_
 }
 
 /// begins[s] = values marked before shard s; behind them, before the end. One group.
-struct rank_shards {
+struct count_before_shards {
   std::uint64_t const* words;
-  std::uint32_t const* ranks;  ///< by rank_runs
-  std::size_t count;           ///< of words
+  std::uint32_t const* marks_before;  ///< by count_before_runs
+  std::size_t count;                  ///< of words
   std::size_t shards;
   std::uint64_t* begins;
 
@@ -33,10 +33,11 @@ struct rank_shards {
     for (auto s = static_cast<std::size_t>(group.worker()); s <= shards; s += Group::workers) {
       std::size_t const word = first_word_of_shard(count, shards, s);
       if (word < count)
-        begins[s] = ranks[word];
+        begins[s] = marks_before[word];
       else
-        begins[s] =
-            count == 0 ? 0 : ranks[count - 1] + static_cast<std::uint64_t>(ones(words[count - 1]));
+        begins[s] = count == 0 ? 0
+                               : marks_before[count - 1] +
+                                     static_cast<std::uint64_t>(ones(words[count - 1]));
     }
     group.sync();
   }

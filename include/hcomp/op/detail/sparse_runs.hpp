@@ -189,12 +189,12 @@ struct add_up_runs {
   }
 };
 
-/// ranks[w] = values marked before word w.
-struct rank_runs {
+/// marks_before[w] = values marked before word w.
+struct count_before_runs {
   std::uint64_t const* words;
   std::size_t values;
   std::uint32_t const* begins;
-  std::uint32_t* ranks;
+  std::uint32_t* marks_before;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     constexpr auto workers = static_cast<std::size_t>(Group::workers);
@@ -204,7 +204,8 @@ struct rank_runs {
       std::size_t const w = first + static_cast<std::size_t>(group.worker());
       auto const count = w < run.words ? ones(words[run.word + w]) : 0;
       auto const sums = group.running_sum(static_cast<std::uint64_t>(count));
-      if (w < run.words) ranks[run.word + w] = static_cast<std::uint32_t>(before + sums.before);
+      if (w < run.words)
+        marks_before[run.word + w] = static_cast<std::uint32_t>(before + sums.before);
       before += sums.all;
     }
   }
@@ -213,7 +214,7 @@ struct rank_runs {
 /// Which values of a vector are marked, and where each of them is packed.
 struct packed_places {
   std::uint64_t const* words;
-  std::uint32_t const* ranks;
+  std::uint32_t const* marks_before;
 
   /// f(value, its place) for the marked values of a run, other(value) for the others.
   template <class Group, class F, class Other>
@@ -222,7 +223,7 @@ struct packed_places {
       std::size_t const w = value / 64;
       std::uint64_t const marks = words[w], mine = std::uint64_t{1} << value % 64;
       if (marks & mine)
-        f(value, ranks[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
+        f(value, marks_before[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
       else
         other(value);
     });

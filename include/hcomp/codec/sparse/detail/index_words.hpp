@@ -77,19 +77,19 @@ HCOMP_HD void mark_nonzeros(Group group, float const* x, std::size_t n, std::uin
   group.sync();
 }
 
-/// ranks[w] = number of marks in the words before w; returns the number of all.
+/// marks_before[w] = number of marks in the words before w; returns the number of all.
 /// @param shared  one word per worker
 template <class Group>
 HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std::size_t count,
-                                   std::uint32_t* ranks, std::uint64_t* shared) {
+                                   std::uint32_t* marks_before, std::uint64_t* shared) {
   auto const [first, end] = own_items(group, count);
   std::uint64_t mine = 0;
   for (std::size_t w = first; w < end; ++w) mine += static_cast<std::uint64_t>(ones(words[w]));
   auto const counts = count_together(group, mine, shared);
-  auto rank = static_cast<std::uint32_t>(counts.before);
+  auto before = static_cast<std::uint32_t>(counts.before);
   for (std::size_t w = first; w < end; ++w) {
-    ranks[w] = rank;
-    rank += static_cast<std::uint32_t>(ones(words[w]));
+    marks_before[w] = before;
+    before += static_cast<std::uint32_t>(ones(words[w]));
   }
   group.sync();
   return counts.all;
@@ -98,9 +98,9 @@ HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std:
 /// f(value, place) for every marked value: its number, and how many are marked before it.
 template <class Group, class F>
 HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t count,
-                         std::uint32_t const* ranks, F const& f) {
+                         std::uint32_t const* marks_before, F const& f) {
   for (auto w = static_cast<std::size_t>(group.worker()); w < count; w += Group::workers) {
-    std::size_t place = words[w] == 0 ? 0 : ranks[w];
+    std::size_t place = words[w] == 0 ? 0 : marks_before[w];
     for (std::uint64_t marks = words[w]; marks != 0; marks &= marks - 1)
       f(w * 64 + static_cast<std::size_t>(lowest_one(marks)), place++);
   }
@@ -109,11 +109,11 @@ HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t co
 /// x[value] = get(place) where marked, 0 elsewhere.
 template <class Group, class Get>
 HCOMP_HD void unpack_marked(Group group, std::uint64_t const* words, std::size_t n,
-                            std::uint32_t const* ranks, float* x, Get const& get) {
+                            std::uint32_t const* marks_before, float* x, Get const& get) {
   for (auto w = static_cast<std::size_t>(group.worker()); w < index_words(n); w += Group::workers) {
     float* const here = x + w * 64;
     memset(here, 0, (n - w * 64 < 64 ? n - w * 64 : 64) * sizeof(float));
-    std::size_t place = words[w] == 0 ? 0 : ranks[w];
+    std::size_t place = words[w] == 0 ? 0 : marks_before[w];
     for (std::uint64_t marks = words[w]; marks != 0; marks &= marks - 1)
       here[lowest_one(marks)] = get(place++);
   }

@@ -22,7 +22,7 @@ inline constexpr std::size_t marking_slack = 16;
 /// are some, have them; 0 where it has none.
 struct spread_values {
   std::uint64_t const* all;
-  std::uint32_t const* ranks;  ///< marks of `all` before each word
+  std::uint32_t const* marks_before;  ///< marks of `all` before each word
   std::uint64_t const* own;
   float const* kept;  ///< may be read marking_slack beyond its end
   std::size_t words;
@@ -41,7 +41,7 @@ template <class Put>
 void spread_words(spread_values const& s, std::size_t first, std::size_t kept, Put const& put) {
   for (std::size_t w = first; w < s.words; ++w) {
     std::uint64_t const own = s.own[w];
-    std::size_t place = s.all[w] == 0 ? 0 : s.ranks[w];
+    std::size_t place = s.all[w] == 0 ? 0 : s.marks_before[w];
     for (std::uint64_t marks = s.all[w]; marks != 0; marks &= marks - 1) {
       bool const has = (own & marks & (~marks + 1)) != 0;
       put(place++, has ? s.kept[kept] : 0.0f);
@@ -215,8 +215,9 @@ struct spread_part {
   std::size_t w = 0, kept = 0;
   for (; w < s.words; ++w) {  // no branch but those that are always taken alike: words are random
     auto left = static_cast<int>(_mm_popcnt_u64(s.all[w]));
-    if (s.ranks[w] + static_cast<std::size_t>(left) + 16 > size) break;  // whole vectors are put
-    std::byte* here = out + s.ranks[w] * sizeof(float);
+    if (s.marks_before[w] + static_cast<std::size_t>(left) + 16 > size)
+      break;  // whole vectors are put
+    std::byte* here = out + s.marks_before[w] * sizeof(float);
     std::uint64_t chosen = _pext_u64(s.own[w], s.all[w]);
     do {
       auto const mask = static_cast<__mmask16>(chosen);
@@ -248,23 +249,23 @@ inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, st
 #if defined(__x86_64__)
 [[gnu::target("popcnt")]] inline std::uint64_t count_marks_popcnt(std::uint64_t const* words,
                                                                   std::size_t count,
-                                                                  std::uint32_t* ranks) {
-  std::uint64_t rank = 0;
+                                                                  std::uint32_t* marks_before) {
+  std::uint64_t before = 0;
   for (std::size_t w = 0; w < count; ++w) {
-    ranks[w] = static_cast<std::uint32_t>(rank);
-    rank += static_cast<std::uint64_t>(_mm_popcnt_u64(words[w]));
+    marks_before[w] = static_cast<std::uint32_t>(before);
+    before += static_cast<std::uint64_t>(_mm_popcnt_u64(words[w]));
   }
-  return rank;
+  return before;
 }
 #endif
 
 /// The same as for other groups: without the instruction, counting takes longer than reading.
 inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::size_t count,
-                                 std::uint32_t* ranks, std::uint64_t* shared) {
+                                 std::uint32_t* marks_before, std::uint64_t* shared) {
 #if defined(__x86_64__)
-  if (best_simd_level() >= simd_level::avx2) return count_marks_popcnt(words, count, ranks);
+  if (best_simd_level() >= simd_level::avx2) return count_marks_popcnt(words, count, marks_before);
 #endif
-  return count_marks(serial_group{}, words, count, ranks, shared);
+  return count_marks(serial_group{}, words, count, marks_before, shared);
 }
 
 #else

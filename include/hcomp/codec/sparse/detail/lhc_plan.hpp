@@ -129,7 +129,7 @@ class sketch_plan {
     std::fill(x.begin(), x.end(), 0.0f);
     for (std::size_t k = 0; k < claims(); ++k) x[claims_[k].value] = numbers.value(read[k]);
     sparse::for_marked(
-        simd_group{}, left_.data(), left_.size(), left_ranks_.data(),
+        simd_group{}, left_.data(), left_.size(), left_marks_before_.data(),
         [&](std::size_t value, std::size_t place) { x[value] = numbers.value(beside[place]); });
   }
 
@@ -145,7 +145,7 @@ class sketch_plan {
   std::span<std::uint64_t const> sketched(sparse_index const& index) const {
     return left_count_ == 0 ? index.marks() : std::span<std::uint64_t const>(sketched_);
   }
-  sparse::marked_values left() const { return {left_, left_ranks_}; }
+  sparse::marked_values left() const { return {left_, left_marks_before_}; }
   std::size_t left_count() const { return left_count_; }
 
  private:
@@ -162,14 +162,15 @@ class sketch_plan {
   void separate(sparse_index const& index) {
     left_count_ = index.marked() - claims();
     left_.clear();
-    left_ranks_.clear();
+    left_marks_before_.clear();
     if (left_count_ == 0) return;
     left_.assign(index.marks().begin(), index.marks().end());
     sketched_.assign(left_.size(), 0);
     move_claimed(simd_group{}, claims_.data(), 0, claims(), left_.data(), sketched_.data());
-    left_ranks_.resize(left_.size());
+    left_marks_before_.resize(left_.size());
     std::uint64_t shared = 0;
-    sparse::count_marks(simd_group{}, left_.data(), left_.size(), left_ranks_.data(), &shared);
+    sparse::count_marks(simd_group{}, left_.data(), left_.size(), left_marks_before_.data(),
+                        &shared);
   }
 
   cell_layout cells_{0, 0};
@@ -179,7 +180,7 @@ class sketch_plan {
   std::vector<value_claim> claims_;
   std::vector<std::uint32_t> rounds_;
   std::vector<std::uint64_t> left_, sketched_;
-  std::vector<std::uint32_t> left_ranks_;
+  std::vector<std::uint32_t> left_marks_before_;
   std::size_t left_count_ = 0;
 };
 

@@ -38,12 +38,13 @@ class own_values {
   /// out[place] = lane(value) where the union of all ranks has the value, and lane(0) where only
   /// others have one.
   /// @param all    contains marks()
-  /// @param ranks  how many of `all` are set before each word
+  /// @param marks_before  how many of `all` are set before each word
   /// @param out    one per mark of `all`
   template <class Lane, class ToLane>
-  void spread(std::span<std::uint64_t const> all, std::span<std::uint32_t const> ranks,
+  void spread(std::span<std::uint64_t const> all, std::span<std::uint32_t const> marks_before,
               std::span<Lane> out, ToLane const& lane) const {
-    spread_values const values{all.data(), ranks.data(), marks_.data(), kept_.get(), marks_.size()};
+    spread_values const values{all.data(), marks_before.data(), marks_.data(), kept_.get(),
+                               marks_.size()};
     if constexpr (sizeof(Lane) == sizeof(float)) {
       sparse::spread(values, out.size(), reinterpret_cast<std::byte*>(out.data()));
       if constexpr (!std::is_same_v<Lane, float>)

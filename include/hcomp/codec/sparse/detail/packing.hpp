@@ -31,9 +31,11 @@ namespace detail::sparse {
 /// Marked values of a vector, and how many are marked before each word.
 struct marked_values {
   std::span<std::uint64_t const> marks;
-  std::span<std::uint32_t const> ranks;
+  std::span<std::uint32_t const> marks_before;
 };
-inline marked_values marked_by(sparse_index const& index) { return {index.marks(), index.ranks()}; }
+inline marked_values marked_by(sparse_index const& index) {
+  return {index.marks(), index.marks_before()};
+}
 
 /// How values become lanes.
 /// @param exponent  the largest of all ranks
@@ -81,7 +83,7 @@ Lane checked_lane(char const* name, lane_numbers<Lane> const& numbers, float con
 /// This rank's values as lanes at the places of the index's; 0 where only others have one.
 template <class Lane, class Index>
 void pack_own(lane_numbers<Lane> const& numbers, Index const& index, std::span<Lane> out) {
-  index.own().spread(index.marks(), index.ranks(), out,
+  index.own().spread(index.marks(), index.marks_before(), out,
                      [&](float value) { return numbers.lane(value); });
 }
 
@@ -89,7 +91,7 @@ void pack_own(lane_numbers<Lane> const& numbers, Index const& index, std::span<L
 template <class Lane>
 void pack_values(char const* name, lane_numbers<Lane> const& numbers, marked_values const& which,
                  float const* x, Lane* out) {
-  for_marked(simd_group{}, which.marks.data(), which.marks.size(), which.ranks.data(),
+  for_marked(simd_group{}, which.marks.data(), which.marks.size(), which.marks_before.data(),
              [&](std::size_t value, std::size_t place) {
                out[place] = checked_lane(name, numbers, x, value);
              });
@@ -99,7 +101,7 @@ void pack_values(char const* name, lane_numbers<Lane> const& numbers, marked_val
 template <class Lane>
 void unpack_values(lane_numbers<Lane> const& numbers, marked_values const& which, Lane const* in,
                    std::span<float> x) {
-  unpack_marked(simd_group{}, which.marks.data(), x.size(), which.ranks.data(), x.data(),
+  unpack_marked(simd_group{}, which.marks.data(), x.size(), which.marks_before.data(), x.data(),
                 [&](std::size_t place) { return numbers.value(in[place]); });
 }
 
