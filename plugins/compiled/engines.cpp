@@ -3,16 +3,15 @@
 
 namespace hcomp::detail {
 
-template std::unique_ptr<sum_engine<value_work>>
-make_engine<block_engine, sum_engine<value_work>>(block_engine_settings const&, code_work&,
-                                                  any_transport&, plan_options const&);
+template std::unique_ptr<sum_engine<value_work>> make_engine<block_engine, sum_engine<value_work>>(
+    block_engine_settings const&, code_work&, any_transport&, plan_options const&);
 template std::unique_ptr<sum_engine<value_work>>
 make_engine<owner_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
                                                                  host_executor&, any_transport&,
                                                                  plan_options const&);
 template std::unique_ptr<sum_engine<variable_rate_values>>
-make_engine<stream_engine, sum_engine<variable_rate_values>>(stream_engine_settings const&, variable_rate_work&,
-                                                      any_transport&, plan_options const&);
+make_engine<variable_rate_engine, sum_engine<variable_rate_values>>(
+    variable_rate_engine_settings const&, variable_rate_work&, any_transport&, plan_options const&);
 template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sparse_sum_engine>(
     sparse_engine_settings const&, sparse_work&, any_transport&, plan_options const&);
 

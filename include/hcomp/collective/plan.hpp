@@ -13,8 +13,8 @@
 #include <hcomp/collective/detail/codec_variable_rate.hpp>
 #include <hcomp/collective/detail/codec_work.hpp>
 #include <hcomp/collective/detail/make_engine.hpp>
-#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -64,8 +64,8 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    return make_engine<stream_engine, engine>(of.settings(), static_cast<variable_rate_work&>(of),
-                                              transport, options);
+    return make_engine<variable_rate_engine, engine>(
+        of.settings(), static_cast<variable_rate_work&>(of), transport, options);
   }
 };
 

@@ -14,7 +14,6 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
 #include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
@@ -177,8 +176,9 @@ struct codec_probe {
   }
 
   /// The size is that of the longest code that was made.
-  codec_cost of_variable_rate(algorithm_set algorithms, stream_engine_settings const& made_for,
-                        variable_rate_work& work, variable_rate_values& x) const {
+  codec_cost of_variable_rate(algorithm_set algorithms,
+                              variable_rate_engine_settings const& made_for,
+                              variable_rate_work& work, variable_rate_values& x) const {
     value_range const all{0, values};
     std::size_t const room = work.capacity(values);
     auto const code = work.allocate(room), sum = work.allocate(room);
@@ -206,7 +206,7 @@ struct codec_probe {
     cost.block_unit = made_for.layout.block_values;
     cost.algorithms = algorithms;
     cost.algorithms.remove(
-        algorithm_kind::aggregator);  // it answers uncompressed, see stream_engine
+        algorithm_kind::aggregator);  // it answers uncompressed, see variable_rate_engine
     return cost;
   }
 };

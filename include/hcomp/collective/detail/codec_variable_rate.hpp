@@ -156,7 +156,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   code_layout const& layout() const { return layout_; }
   /// Of the last call: as it was given, or fitted.
   C const& codec() const { return codec_; }
-  stream_engine_settings settings() const {
+  variable_rate_engine_settings settings() const {
     return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
             DeviceExecutor<E> ? message_memory::staged : message_memory::host};
   }

@@ -5,21 +5,21 @@
 
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/owner_engine.hpp>
-#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/detail/sum_engine.hpp>
+#include <hcomp/collective/detail/variable_rate_work.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #if !defined(HCOMP_COMPILED)
 #include <hcomp/collective/detail/block_engine.hpp>
-#include <hcomp/collective/detail/stream_engine.hpp>
+#include <hcomp/collective/detail/variable_rate_engine.hpp>
 #endif
 
 namespace hcomp::detail {
 
 class block_engine;
-class stream_engine;
+class variable_rate_engine;
 
 /// @tparam Base  of Engine, through which plans call it
 /// @tparam Work  what the engine works with; must outlive it, as must the transport
@@ -38,8 +38,8 @@ make_engine<owner_engine<host_executor>, sum_engine<value_work>>(block_engine_se
                                                                  host_executor&, any_transport&,
                                                                  plan_options const&);
 extern template std::unique_ptr<sum_engine<variable_rate_values>>
-make_engine<stream_engine, sum_engine<variable_rate_values>>(stream_engine_settings const&, variable_rate_work&,
-                                                      any_transport&, plan_options const&);
+make_engine<variable_rate_engine, sum_engine<variable_rate_values>>(
+    variable_rate_engine_settings const&, variable_rate_work&, any_transport&, plan_options const&);
 #endif
 
 }  // namespace hcomp::detail

@@ -13,8 +13,8 @@
 
 namespace hcomp::detail {
 
-/// What a stream_engine is made for.
-struct stream_engine_settings {
+/// What a variable_rate_engine is made for.
+struct variable_rate_engine_settings {
   codec_terms codec;
   code_layout layout;         ///< of blocks as short as chunks can be
   bool merges_codes = false;  ///< codes are added as they are

@@ -44,13 +44,13 @@ namespace hcomp::detail {
 /// and several are added to a segment in one place, they are added as values until the last of
 /// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
 /// the first call nothing is allocated.
-class stream_engine final : public sum_engine<variable_rate_values> {
+class variable_rate_engine final : public sum_engine<variable_rate_values> {
  public:
   /// @param work  must outlive the engine, as must the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
   ///                                ranks; a transport that cannot reach host memory
-  stream_engine(stream_engine_settings const& made_for, variable_rate_work& work, any_transport& transport,
-                plan_options const& options)
+  variable_rate_engine(variable_rate_engine_settings const& made_for, variable_rate_work& work,
+                       any_transport& transport, plan_options const& options)
       : sum_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
         merges_codes_(made_for.merges_codes),
         fits_calls_(made_for.fits_calls),
@@ -246,7 +246,7 @@ class stream_engine final : public sum_engine<variable_rate_values> {
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
     return make_header(
-        plain ? wire_kinds::uncompressed : session_.codec().tag,
+        plain ? wire_kinds::uncompressed : session_.codec().wire_kind,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
         {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
@@ -358,10 +358,10 @@ class stream_engine final : public sum_engine<variable_rate_values> {
   // ---- the two walks ------------------------------------------------------------------------
   /// What comes is added to what this rank has.
   struct reduction_walk final : segment_handler {
-    stream_engine& engine;
+    variable_rate_engine& engine;
     one_call const& it;
 
-    reduction_walk(stream_engine& engine, one_call const& it) : engine(engine), it(it) {}
+    reduction_walk(variable_rate_engine& engine, one_call const& it) : engine(engine), it(it) {}
 
     std::span<std::byte const> leave(std::size_t, block_range blocks) override {
       std::size_t const s = engine.index_of(blocks);
@@ -380,13 +380,14 @@ class stream_engine final : public sum_engine<variable_rate_values> {
   /// What comes is finished. `use` is called for every segment with a sound header, while others
   /// are on their way; it may throw wire_error.
   template <class Use> struct spreading_walk final : segment_handler {
-    stream_engine& engine;
+    variable_rate_engine& engine;
     one_call const& it;
     std::uint32_t weight;
     Use const& use;
     bool uses_owned = true;
 
-    spreading_walk(stream_engine& engine, one_call const& it, std::uint32_t weight, Use const& use)
+    spreading_walk(variable_rate_engine& engine, one_call const& it, std::uint32_t weight,
+                   Use const& use)
         : engine(engine), it(it), weight(weight), use(use) {}
 
     std::span<std::byte const> leave(std::size_t, block_range blocks) override {
