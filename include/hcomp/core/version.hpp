@@ -4,7 +4,7 @@
 
 #if __cplusplus < 202002L
 // A missing header ends a compilation at once; after #error thousands of lines would follow.
-#include "hcomp needs C++20: compile with -std=c++20"
+#include <hcomp needs C++20: compile with -std=c++20>
 #endif
 
 #define HCOMP_VERSION_MAJOR 0
