@@ -270,7 +270,7 @@ TEST_CASE("error_feedback: workers that work in parts leave the bits that one wo
                         std::vector<std::byte>& code, std::vector<float>& sum) {
     auto const view = residual.view(x.data());
     encode_with_feedback<sign<>, decltype(view)> const encode{
-        codec, layout, view, code.data(), {.key = 3, .rank = 1}, true};
+        codec, layout, view, code.data(), {.key = 3, .rank = 1, .checksum = true}};
     share([&](auto group) { encode(group, 0); });
     decode_with_feedback<sign<>, decltype(view)> const decode{
         {codec, layout, 0, code.data(), sum.data()}, view};

@@ -153,8 +153,6 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
     std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
     auto const x = data::signs<T>(n, {.seed = 4});
     bytes const code = hcomp::encode(codec, std::span<T const>(x), {.checksum = true});
-    std::vector<T> intact(n);
-    hcomp::decode(codec, std::span<std::byte const>(code), std::span<T>(intact));
     std::size_t const second = codec.block_bytes();
     std::size_t const payload = codec.block_bytes(70) - hcomp::block_header_bytes;
     std::vector<std::size_t> places;
@@ -169,15 +167,8 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
         bytes bad = code;
         bad[place] ^= static_cast<std::byte>(1 << bit);
         std::vector<T> result(n, data::as<T>(42));
-        // The bit that says whether there is a checksum protects everything but itself.
-        bool const says_none = place % second == 6 && (1 << bit) == hcomp::block_has_checksum;
         auto const text = text_of<hcomp::wire_error>(
             [&] { hcomp::decode(codec, std::span<std::byte const>(bad), std::span<T>(result)); });
-        if (says_none) {
-          REQUIRE(text == "nothing was thrown");
-          REQUIRE(laws::same_bytes(result, intact));
-          continue;
-        }
         REQUIRE(text.find("decode: codec '" + std::string(C::name) + "', block " +
                           (place < second ? "0" : "1")) == 0);
         bool alone = true;
