@@ -135,9 +135,8 @@ std::string component_line(files::path const& folder, std::string const& open_mp
 }
 
 /// @param mpi       "openmpi"
-/// @param built_by  the libmpi that was found when hcomp was built, or empty
+/// @param built_by  the libmpi that was found when hcomp was built
 void show_mpi(std::string const& mpi, std::string const& built_by) {
-  if (built_by.empty()) return print(mpi, "was not found when hcomp was built");
   auto const folder = folder_for(mpi);
   auto const c = (folder / "libhcomp.so").string(), pmpi = (folder / "libhcomp_pmpi.so").string();
   std::error_code error;
@@ -161,12 +160,26 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
   print(mpi, text);
 }
 
+/// Libraries for one of the MPIs that were found are enough, none at all is wrong.
 void show_mpis() {
   fmt::print("\nMPI\n");
+  int found = 0, built = 0;
   for (auto const& one : split(HCOMP_INFO_MPIS, "|")) {
     auto const mark = one.find('=');
-    show_mpi(one.substr(0, mark), one.substr(mark + 1));
+    auto const mpi = one.substr(0, mark), built_by = one.substr(mark + 1);
+    std::error_code error;
+    auto const folder = folder_for(mpi);
+    found += !built_by.empty();
+    if (built_by.empty()) {
+      print(mpi, "was not found when hcomp was built");
+    } else if (files::exists(folder, error)) {
+      ++built;
+      show_mpi(mpi, built_by);
+    } else {
+      print(mpi, fmt::format("not built; its folder would be {}", folder.string()));
+    }
   }
+  if (found > 0 && built == 0) wrong.push_back("MPI: hcomp's libraries are not here");
 }
 
 // ---- What else there is

@@ -78,9 +78,9 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
         error_text({"bytes_sent_per_rank: rank ", rank, " of ", ranks, " ranks"}));
   if (!how.merges()) {
     code_layout const layout = layout_of_sum(1);
-    std::size_t const group = layout.blocks_per(segment_bytes),
-                      groups = (layout.blocks() + group - 1) / group;
-    double const message = static_cast<double>(groups * block_header_bytes) +
+    std::size_t const slice = layout.blocks_per(segment_bytes),
+                      slices = (layout.blocks() + slice - 1) / slice;
+    double const message = static_cast<double>(slices * block_header_bytes) +
                            owned_bytes(static_cast<double>(layout.values),
                                        static_cast<double>(layout.blocks()), ranks);
     return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
@@ -158,8 +158,8 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
 /// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
 /// 1 parts at once in each half; doubling makes hops of the whole code. Owner selection works
-/// through groups of blocks: it selects all, which takes values * (encode + P pack), while P - 1
-/// messages of every group follow each other on the link, then puts back those that have arrived,
+/// through slices of the vector: it selects all, which takes values * (encode + P pack), while P - 1
+/// messages of every slice follow each other on the link, then puts back those that have arrived,
 /// values * P unpack, and decodes. With aggregator the link of rank 0 carries P - 1 codes to it and as
 /// many back. Before all, ceil(log2 P) messages if `check` is on; as many more
 /// before an all-gather that decodes. Narrowable blocks are made narrow before and wide after every
