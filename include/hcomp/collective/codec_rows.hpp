@@ -26,6 +26,8 @@ template <class V> codec_table<V> const& rounding_codecs();
 #if !defined(HCOMP_COMPILED)
 #include <hcomp/collective/detail/builtin_rows.hpp>
 #else
+#include <hcomp/collective/detail/compiled_plans.hpp>
+
 namespace hcomp {
 
 extern template codec_table<float>& codec_rows<float>();
