@@ -66,17 +66,23 @@ struct draw_key {
   std::uint64_t seed = 0;    ///< chosen by the user
   std::uint64_t step = 0;    ///< training step or call number: fresh draws every step
   std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
+  std::uint64_t group = 0;   ///< which ranks sum; 0: all of the job, or the only ones there are
 
   friend bool operator==(draw_key const&, draw_key const&) = default;
 };
 
-/// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox.
+/// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox. The group is
+/// drawn from the key of what else there is.
 HCOMP_HD inline std::uint64_t philox_key(draw_key const& key) {
-  auto const draw = philox4x32(
-      {static_cast<std::uint32_t>(key.step), static_cast<std::uint32_t>(key.step >> 32),
-       static_cast<std::uint32_t>(key.tensor), static_cast<std::uint32_t>(key.tensor >> 32)},
-      key.seed);
-  return std::uint64_t{draw[1]} << 32 | draw[0];
+  auto const draw = [](std::uint64_t a, std::uint64_t b, std::uint64_t from) {
+    auto const words =
+        philox4x32({static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32),
+                    static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)},
+                   from);
+    return std::uint64_t{words[1]} << 32 | words[0];
+  };
+  std::uint64_t const call = draw(key.step, key.tensor, key.seed);
+  return key.group == 0 ? call : draw(key.group, 0, call);
 }
 
 }  // namespace hcomp

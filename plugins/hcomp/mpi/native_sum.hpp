@@ -37,6 +37,7 @@ inline MPI_Op handle_of(native_operation operation) {
 }
 
 /// Reduce `x` over all ranks, in place, by plain MPI_Allreduce on lanes.
+/// @param key    equal on all ranks; its group is group_of(comm) where other ranks of the job sum, too
 /// @param lanes  scratch; grows to codec.lanes(x.size()) once and is kept by the caller
 /// @throws std::invalid_argument  more lanes than an int can count, or as the codec
 /// @throws transport_error        if `comm` returns errors and MPI reports one

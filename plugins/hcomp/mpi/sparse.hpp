@@ -70,13 +70,15 @@ template <class T> int count_of(char const* call, std::span<T> lanes) {
 /// @throws nonfinite_error        NaN or infinity on some rank; on all ranks, and x is unchanged
 /// @throws std::invalid_argument  `sum` is for another number of ranks; lanes beyond MPI's counts
 /// @throws transport_error        if `comm` returns errors and MPI reports one
-/// Cost: three MPI_Allreduce: 80 bytes, the index (1 bit per value), and what the choice says.
+/// Cost: three MPI_Allreduce: 96 bytes, the index (1 bit per value), and what the choice says.
 template <class Lane, class Index>
 sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x,
                                 draw_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
-  detail::require_agreement<5>(
-      "all_reduce_sparse", {x.size(), sum.settings(), key.seed, key.step, key.tensor},
-      {"the number of values", "the sum's settings", "the seed", "the step", "the tensor"}, comm);
+  detail::require_agreement<6>(
+      "all_reduce_sparse", {x.size(), sum.settings(), key.seed, key.step, key.tensor, key.group},
+      {"the number of values", "the sum's settings", "the seed", "the step", "the tensor",
+       "the group"},
+      comm);
   detail::require_ranks("all_reduce_sparse", sum.options().ranks, comm);
   all_reduce_native(sum, x, key, lanes, comm);
   return sum.choice();
@@ -99,7 +101,7 @@ enum class ranks_agree {
 /// @throws nonfinite_error        NaN or infinity on some rank; on all ranks, and x is unchanged
 /// @throws std::invalid_argument  `sum` is for another number of ranks; lanes beyond MPI's counts
 /// @throws transport_error        if `comm` returns errors and MPI reports one
-/// Cost: MPI_Allreduce of 80 bytes, if checked; two MPI_Iallreduce at once; if the report has
+/// Cost: MPI_Allreduce of 96 bytes, if checked; two MPI_Iallreduce at once; if the report has
 /// values afterwards, MPI_Allreduce of these.
 template <class Lane>
 one_phase_report all_reduce_one_phase(lhc_one_phase<Lane>& sum, std::span<float> x,
@@ -107,10 +109,11 @@ one_phase_report all_reduce_one_phase(lhc_one_phase<Lane>& sum, std::span<float>
                                       ranks_agree agreement = ranks_agree::checked) {
   constexpr char const* call = "all_reduce_one_phase";
   if (agreement == ranks_agree::checked)
-    detail::require_agreement<5>(call, {x.size(), sum.settings(), key.seed, key.step, key.tensor},
-                                 {"the number of values", "the sum's settings or rounds before",
-                                  "the seed", "the step", "the tensor"},
-                                 comm);
+    detail::require_agreement<6>(
+        call, {x.size(), sum.settings(), key.seed, key.step, key.tensor, key.group},
+        {"the number of values", "the sum's settings or rounds before", "the seed", "the step",
+         "the tensor", "the group"},
+        comm);
   detail::require_ranks(call, sum.options().ranks, comm);
   sum.begin(x, philox_key(key));
   int const words = detail::count_of(call, sum.words());
