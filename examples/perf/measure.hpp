@@ -97,7 +97,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
   auto const start = clock::now();
   for (int round = 1; round < o.warm_up + o.calls; ++round) {
     bool const timed = round >= o.warm_up;
-    ++call.step;
+    call.step = static_cast<std::uint64_t>(round);
     for (std::size_t i = 0; i < list.size(); ++i) {
       x = original;
       list[i]->bring(x);

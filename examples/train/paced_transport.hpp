@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,7 @@ class paced_transport {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(hcomp::memory_space space) const { return transport_->reaches(space); }
+  std::uint64_t group() const { return transport_->group(); }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
 
   request isend(int peer, hcomp::tag_t tag, std::span<std::byte const> bytes) {
@@ -51,6 +53,7 @@ class paced_transport {
     std::this_thread::sleep_until(slots_[r.slot].passed);
     return bytes;
   }
+  [[noreturn]] void revoke(std::string const& why) { transport_->revoke(why); }
 
  private:
   struct slot {

@@ -27,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "handle_number.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "settings.hpp"
@@ -220,13 +221,18 @@ struct hcomp_sum {
   std::size_t values;
   any_sum of;
   hcomp::call_options next;
-  std::string broken;  ///< why the transport must not be used again
+  std::uint64_t step = 0;  ///< of the next call
+  std::string broken;      ///< why the transport must not be used again
 
-  hcomp_sum(hcomp::any_transport over, request const& asked, std::size_t count)
+  /// @param number  of the handle, see next_handle_number
+  hcomp_sum(hcomp::any_transport over, request const& asked, std::size_t count,
+            std::uint64_t number)
       : transport(std::move(over)),
         executor(asked.how.threads),
         values(count),
-        of(make_sum(asked, count, transport, executor)) {}
+        of(make_sum(asked, count, transport, executor)) {
+    next.tensor = number;
+  }
 };
 
 namespace {
@@ -245,7 +251,8 @@ int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type,
     hcomp::any_transport transport(std::make_unique<hcomp::mpi::transport>(comm));
     request const asked(values, type, method_text, sum != nullptr);
     agree(asked, transport);
-    *sum = std::make_unique<hcomp_sum>(std::move(transport), asked, values).release();
+    std::uint64_t const number = hcomp::drop_in::next_handle_number(transport);
+    *sum = std::make_unique<hcomp_sum>(std::move(transport), asked, values, number).release();
   });
 }
 
@@ -293,8 +300,8 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
     if (!it.broken.empty())
       throw hcomp::transport_error(-1, "it failed before and can only be freed: " + it.broken);
     complaint = x.complaint(it);
-    auto const call = it.next;
-    ++it.next.step;
+    auto call = it.next;
+    call.step = it.step++;
     try {
       auto const made = std::visit(
           [&]<class V>(sum_of<V>& one) {

@@ -1,5 +1,7 @@
 #include "summer.hpp"
 
+#include "handle_number.hpp"
+
 #include <algorithm>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
@@ -15,7 +17,8 @@ summer::summer(any_transport transport, std::uint64_t number, residual_store& re
     : transport_(std::move(transport)),
       number_(number),
       residuals_(&residuals),
-      most_planned_bytes_(most_planned_bytes) {}
+      most_planned_bytes_(most_planned_bytes),
+      handle_(next_handle_number(transport_)) {}
 
 summer::~summer() { residuals_->forget(number_); }
 
@@ -84,6 +87,7 @@ std::shared_ptr<error_feedback<V>> summer::residual_of(planned const& plan, void
 call_options summer::next_call() {
   call_options call;
   call.step = step_++;
+  call.tensor = handle_;
   return call;
 }
 

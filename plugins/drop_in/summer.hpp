@@ -25,6 +25,7 @@ namespace hcomp::drop_in {
 /// Plans are kept, those used last, for vectors of 256 MiB together or the last one alone.
 class summer {
  public:
+  /// Collective.
   /// @param number              of this communicator, for the store; never used again for another
   /// @param residuals           must outlive this
   /// @param most_planned_bytes  of vectors whose plans are kept
@@ -97,6 +98,7 @@ class summer {
   std::uint64_t number_;
   residual_store* residuals_;
   std::size_t most_planned_bytes_;
+  std::uint64_t handle_;  ///< what the draws of this one's sums are made from
   std::uint64_t step_ = 0;
   std::list<planned> plans_;  ///< the one used last first
   std::map<tensor_key, std::uint32_t> turns_;

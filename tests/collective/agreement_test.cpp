@@ -1,14 +1,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/digest.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>
+#include <string>
+#include <support/few_cases.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -35,7 +39,7 @@ TEST_CASE("all_gather_records: every rank gets every rank's record, in the order
         CHECK(all[rank][i].rank == i);
         CHECK(all[rank][i].square == i * i);
       }
-      CHECK(sent[rank] == (all.size() - 1) * sizeof(record));
+      CHECK(sent[rank] == (all.size() - 1) * (sizeof(record) + 8));
     }
   }
 }
@@ -63,9 +67,43 @@ TEST_CASE("unite_records: every rank gets the union of all, in ceil(log2 P) reco
       for (std::uint64_t rank = 0; rank < n; ++rank) {
         CHECK(all[rank].lowest == 0);
         CHECK(all[rank].highest == n - 1);
-        CHECK(sent[rank] == static_cast<std::uint64_t>(std::bit_width(n - 1)) * sizeof(record));
+        CHECK(sent[rank] ==
+              static_cast<std::uint64_t>(std::bit_width(n - 1)) * (sizeof(record) + 8));
       }
     }
+}
+
+TEST_CASE("records: a flipped bit, or a record of an earlier call, is a wire_error on all ranks") {
+  using record = std::array<std::uint64_t, 3>;
+  constexpr int ranks = 5;
+  std::size_t const bits = 8 * (sizeof(record) + 8);
+  for (bool const unites : {false, true})
+    for (int const number : {0, 1, 2})
+      for (std::size_t bit = 0; bit <= bits; bit += few_cases ? 13 : 1) {  // the last: another call
+        CAPTURE(unites);
+        CAPTURE(number);
+        CAPTURE(bit);
+        auto const outcomes = outcomes_on(ranks, [&](loopback& inner) {
+          tampered_transport transport(inner, [&](int, int at, std::vector<std::byte>& message) {
+            if (inner.rank() == 3 && at == number && bit < bits)
+              message[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+          });
+          std::uint64_t const call = bit == bits && inner.rank() == 3 ? 8 : 9;
+          record mine{1, 2, static_cast<std::uint64_t>(inner.rank())};
+          std::vector<record> all;
+          if (unites)
+            unite_records(
+                transport, 3, mine, [](record&, record const&) {}, call);
+          else
+            all_gather_records(transport, 3, mine, all, call);
+          // who has all it needs may return, but not wait for ever
+          unite_records(
+              transport, 3, mine, [](record&, record const&) {}, 10);
+        });
+        CAPTURE(to_text(outcomes));
+        CHECK(all_ended_alike(outcomes, "wire_error"));
+        CHECK(outcomes[0].text.find("does not match its checksum") != std::string::npos);
+      }
 }
 
 TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same bytes") {

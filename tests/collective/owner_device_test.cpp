@@ -56,7 +56,7 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
       plan sum(mine.size(), sign<>{0.5f}, over, executor, options);
       sum.all_reduce(first, my_call);
       auto const before = buffers_made;
-      my_call.step += 1;
+      my_call.step = my_call.step.value_or(0) + 1;
       sum.all_reduce(first, my_call);
       CHECK(buffers_made == before);
       my_call.weight += 1;

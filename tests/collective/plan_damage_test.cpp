@@ -217,7 +217,7 @@ TEST_CASE("plan: a message longer than it must be is a transport_error that name
   CHECK(outcomes[0].what == "returned");
   CHECK(outcomes[1] == outcome{"transport_error",
                                "loopback: rank 0 sent 10000 bytes, rank 1 expected at most " +
-                                   std::to_string(sizeof(detail::call_summary)),
+                                   std::to_string(sizeof(detail::sealed<detail::call_summary>)),
                                0});
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("plan: a shorter answer than a call record is a wire_error that asks f
   CHECK(outcomes[0].what == "returned");
   CHECK(outcomes[1].what == "wire_error");
   CHECK(outcomes[1].text == "rank 0 sent 8 bytes of call records, " +
-                                std::to_string(sizeof(detail::call_summary)) +
+                                std::to_string(sizeof(detail::sealed<detail::call_summary>)) +
                                 " were expected; is it another version of hcomp, or another call?");
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A loopback on which messages can be changed on the way, or sending can fail.
+/// A transport on which messages can be changed on the way, or sending can fail.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,24 +9,25 @@
 #include <hcomp/transport/loopback.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace hcomp::testing {
 
 /// Calls `tamper(peer, number, bytes)` with a copy of every message, numbered from 0, and sends
-/// that copy.
-class tampered_transport {
+/// that copy; it may be longer or shorter then.
+template <Transport T> class tampered {
  public:
-  using request = loopback::request;
-  using tampering = std::function<void(int peer, int number, std::span<std::byte> bytes)>;
+  using request = typename T::request;
+  using tampering = std::function<void(int peer, int number, std::vector<std::byte>& bytes)>;
 
-  tampered_transport(loopback& transport, tampering tamper)
-      : transport_(&transport), tamper_(std::move(tamper)) {}
+  tampered(T& transport, tampering tamper) : transport_(&transport), tamper_(std::move(tamper)) {}
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(memory_space space) const { return transport_->reaches(space); }
+  std::uint64_t group() const { return detail::group_of(*transport_); }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     auto& copy = sent_.emplace_back(bytes.begin(), bytes.end());
@@ -37,13 +38,15 @@ class tampered_transport {
     return transport_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return transport_->wait(r); }
+  [[noreturn]] void revoke(std::string const& why) { detail::revoke(*transport_, why); }
   int messages() const { return static_cast<int>(sent_.size()); }
 
  private:
-  loopback* transport_;
+  T* transport_;
   tampering tamper_;
   std::deque<std::vector<std::byte>> sent_;  // kept until the end; they may still be on their way
 };
+using tampered_transport = tampered<loopback>;
 static_assert(Transport<tampered_transport>);
 
 }  // namespace hcomp::testing

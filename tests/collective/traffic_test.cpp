@@ -86,7 +86,7 @@ TEST_CASE(
         auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
         auto const codes = 2 * (p - 1) * layout.bytes() +
                            p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
-        auto const records = p * steps * sizeof(detail::call_summary);
+        auto const records = p * steps * sizeof(detail::sealed<detail::call_summary>);
         plan_options options{.how = algorithm::from(how), .narrow = false};
         CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes + records);
         options.check = false;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
@@ -64,6 +65,31 @@ TEST_CASE("mpi transport: an MPI without CUDA reaches host memory only") {
     has_cuda = has_cuda || line.find("/libcuda") != line.npos;
 #endif
   CHECK((has_cuda || !transport.reaches(memory_space::device)));
+}
+
+TEST_CASE("mpi transport: other ranks, or another order of them, are another group") {
+  int const rank = mpi::rank_of(MPI_COMM_WORLD), size = mpi::size_of(MPI_COMM_WORLD);
+  auto const group_of_part = [&](int color, int key) {
+    MPI_Comm part = MPI_COMM_NULL;
+    REQUIRE(MPI_Comm_split(MPI_COMM_WORLD, color, key, &part) == MPI_SUCCESS);
+    mpi::transport const over(mpi::private_comm{part});
+    auto const all = over.group();
+    std::uint64_t of_first = all;
+    MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, part);
+    CHECK(all == of_first);
+    return all;
+  };
+  CHECK(mpi::transport(MPI_COMM_WORLD).group() == 0);
+  CHECK(group_of_part(0, rank) == 0);
+  CHECK((group_of_part(0, -rank) == 0) == (size == 1));
+  std::uint64_t const mine = group_of_part(rank % 2, rank);
+  std::uint64_t even = mine, odd = mine;
+  MPI_Bcast(&even, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  if (size > 1) {
+    MPI_Bcast(&odd, 1, MPI_UINT64_T, 1, MPI_COMM_WORLD);
+    CHECK(even != odd);
+    CHECK(mine == (rank % 2 ? odd : even));
+  }
 }
 
 TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {

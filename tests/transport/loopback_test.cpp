@@ -235,8 +235,32 @@ TEST_CASE("loopback: after a wait threw, the rank's memory is not written to or 
   from.isend(1, 0, std::as_bytes(std::span(five)));
   CHECK_THROWS_AS(to.wait(too_short), transport_error);
   answer.fill(77);
-  from.isend(1, 0, std::as_bytes(std::span(five)));
-  from.irecv(1, 0, std::as_writable_bytes(std::span(got)));
+  CHECK_THROWS_AS(from.isend(1, 0, std::as_bytes(std::span(five))), transport_error);  // it knows
+  CHECK_THROWS_AS(from.irecv(1, 0, std::as_writable_bytes(std::span(got))), transport_error);
   CHECK(next == std::array<std::uint8_t, 5>{});
   CHECK(got == std::array<std::uint8_t, 5>{});
+}
+
+TEST_CASE("run_ranks: who waits for a rank that is done is told so, and then all who wait") {
+  for (bool const sends : {false, true}) {
+    CAPTURE(sends);
+    std::array<std::string, 3> texts;
+    CHECK_THROWS_AS(run_ranks(3,
+                              [&](loopback& transport) {
+                                int const rank = transport.rank();
+                                if (rank == 2) return;  // it calls one collective less
+                                std::uint64_t value = 0;
+                                auto r = rank == 0 || !sends
+                                             ? transport.irecv(rank + 1, 7, bytes_of(value))
+                                             : transport.isend(rank + 1, 7, bytes_of(value));
+                                auto const end = outcome_of([&] { transport.wait(r); });
+                                texts[static_cast<std::size_t>(rank)] = end.text;
+                                CHECK(end.what == "transport_error");
+                                CHECK(end.peer == 2);
+                                if (end.what != "returned") throw transport_error(2, end.text);
+                              }),
+                    transport_error);
+    CHECK(texts[0] == texts[1]);
+    CHECK(texts[1].starts_with("loopback: rank 1 waits for rank 2, which is done"));
+  }
 }

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <string>
@@ -18,14 +21,67 @@ namespace hcomp {
 
 namespace detail {
 
-/// Waits for records that one rank expects and another sent.
+/// @throws wire_error  more or fewer bytes came than records have; on all ranks, if the transport
+///                     can tell them
 template <class T>
-void wait_for_records(T& transport, typename T::request& in, int from, std::size_t bytes) {
-  std::size_t const came = transport.wait(in);
+void require_records(T& transport, int from, std::size_t came, std::size_t bytes) {
   if (came != bytes)
-    throw wire_error(
-        error_text({"rank ", from, " sent ", came, " bytes of call records, ", bytes,
-                    " were expected; is it another version of hcomp, or another call?"}));
+    revoke(transport,
+           error_text({"rank ", from, " sent ", came, " bytes of call records, ", bytes,
+                       " were expected; is it another version of hcomp, or another call?"}));
+}
+
+/// A record on its way. Who reads it knows that it is what was sent, and in which call.
+template <class Record> class sealed {
+ public:
+  sealed() = default;
+  sealed(Record const& record, std::uint64_t call) {
+    std::memcpy(bytes_, &record, sizeof(Record));
+    seal_ = expected(call);
+  }
+  bool is_sound(std::uint64_t call) const { return seal_ == expected(call); }
+  void copy_to(void* record) const { std::memcpy(record, bytes_, sizeof(Record)); }
+
+ private:
+  std::uint64_t expected(std::uint64_t call) const {
+    return mix(call ^ fingerprint(simd_group{}, bytes_, sizeof(bytes_)));
+  }
+
+  alignas(std::uint64_t) std::byte bytes_[(sizeof(Record) + 7) / 8 * 8] = {};
+  std::uint64_t seal_ = 0;
+};
+
+[[gnu::cold]] inline std::string damaged_record(int from) {
+  return error_text({"the call record of rank ", from,
+                     " does not match its checksum: it was damaged on its way, or is of another "
+                     "call; have all ranks called their plans equally often?"});
+}
+
+/// unite_records, in which a rank that meets damage goes on, without what was damaged.
+/// @param damage  (from, bytes that came) is called for it
+template <class Record, class T, class Unite, class Damage>
+void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& unite,
+                         std::uint64_t call, Damage const& damage) {
+  int const rank = transport.rank(), size = transport.size();
+  for (int distance = 1; distance < size; distance *= 2) {
+    int const from = (rank + size - distance) % size;
+    sealed<Record> const leaving(mine, call);
+    sealed<Record> arriving;
+    // for more than should come: what is too long for a receive, a transport cannot go on with
+    std::byte inbox[sizeof(arriving) + 4096];
+    auto in = transport.irecv(from, tag, inbox);
+    auto out =
+        transport.isend((rank + distance) % size, tag, std::as_bytes(std::span(&leaving, 1)));
+    std::size_t const came = transport.wait(in);
+    if (came == sizeof(arriving)) std::memcpy(&arriving, inbox, sizeof(arriving));
+    bool const is_sound = came == sizeof(arriving) && arriving.is_sound(call);
+    if (!is_sound) damage(from, came);
+    transport.wait(out);
+    if (!is_sound) continue;
+    Record other;
+    arriving.copy_to(&other);
+    unite(mine, other);
+  }
 }
 
 }  // namespace detail
@@ -34,21 +90,20 @@ void wait_for_records(T& transport, typename T::request& in, int from, std::size
 ///
 /// `unite(a, b)` makes `a` the union of both and must not mind order or repetition, as minimum,
 /// maximum and logical or do not.
-/// Cost: ceil(log2 P) records sent per rank.
+/// @param call  equal on all ranks; where it is another one in every call, records of earlier calls
+///              are refused
+/// @throws wire_error  a record was damaged or is of another call; on all ranks, if the transport
+///                     can tell them
+/// Cost: ceil(log2 P) records, and 8 bytes each, sent per rank.
 /// Source: Hensgen, Finkel and Manber, Int. J. Parallel Program. 17 (1988) 1-17.
 template <class Record, Transport T, class Unite>
   requires std::is_trivially_copyable_v<Record>
-void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite) {
-  int const rank = transport.rank(), size = transport.size();
-  for (int distance = 1; distance < size; distance *= 2) {
-    int const from = (rank + size - distance) % size;
-    Record other;
-    auto in = transport.irecv(from, tag, std::as_writable_bytes(std::span(&other, 1)));
-    auto out = transport.isend((rank + distance) % size, tag, std::as_bytes(std::span(&mine, 1)));
-    detail::wait_for_records(transport, in, from, sizeof(Record));
-    transport.wait(out);
-    unite(mine, other);
-  }
+void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite,
+                   std::uint64_t call = 0) {
+  detail::unite_sound_records(transport, tag, mine, unite, call, [&](int from, std::size_t came) {
+    detail::require_records(transport, from, came, sizeof(detail::sealed<Record>));
+    detail::revoke(transport, detail::damaged_record(from));
+  });
 }
 
 namespace detail {
@@ -63,7 +118,7 @@ void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes
     int const from = (rank + have) % size;
     auto in = transport.irecv(from, tag, {all + static_cast<std::size_t>(have) * bytes, count});
     auto out = transport.isend((rank + size - have) % size, tag, {all, count});
-    wait_for_records(transport, in, from, count);
+    require_records(transport, from, transport.wait(in), count);
     transport.wait(out);
   }
 }
@@ -74,15 +129,30 @@ void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes
 ///
 /// All ranks send messages of the same sizes whatever the records say, so this works between ranks
 /// that disagree about everything else.
-/// @param all  one record per rank
-/// Cost: (P - 1) records sent per rank. Source: Bruck et al., IEEE TPDS 8 (1997) 1143-1156.
+/// @param all   one record per rank
+/// @param call  as of unite_records
+/// @throws wire_error  as unite_records
+/// Cost: P - 1 records, and 8 bytes each, sent per rank; the vector keeps room for the bytes.
+/// Source: Bruck et al., IEEE TPDS 8 (1997) 1143-1156.
 template <class Record, Transport T>
   requires std::is_trivially_copyable_v<Record>
-void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector<Record>& all) {
-  all.resize(static_cast<std::size_t>(transport.size()));
-  all[0] = mine;
-  detail::all_gather_bytes(transport, tag, reinterpret_cast<std::byte*>(all.data()),
-                           sizeof(Record));
+void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector<Record>& all,
+                        std::uint64_t call = 0) {
+  using sealed = detail::sealed<Record>;
+  auto const ranks = static_cast<std::size_t>(transport.size());
+  all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);  // sealed ones first, in the same memory
+  auto* const place = reinterpret_cast<std::byte*>(all.data());
+  sealed one(mine, call);
+  std::memcpy(place, &one, sizeof(one));
+  detail::all_gather_bytes(transport, tag, place, sizeof(one));
+  for (std::size_t i = 0; i < ranks; ++i) {
+    std::memcpy(&one, place + i * sizeof(one), sizeof(one));
+    if (!one.is_sound(call))
+      detail::revoke(transport, detail::damaged_record((transport.rank() + static_cast<int>(i)) %
+                                                       transport.size()));
+    one.copy_to(place + i * sizeof(Record));
+  }
+  all.resize(ranks);
   std::rotate(all.begin(), all.end() - transport.rank(), all.end());
 }
 

@@ -102,8 +102,8 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
 
 /// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
 /// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on,
-/// statistics_bytes_per_rank() if the codec is Calibrated, and those
-/// of another agreement, of ceil(log2 P) records of 16 bytes, where x is decoded on arrival.
+/// statistics_bytes_per_rank() if the codec is Calibrated, and those of another agreement, of
+/// ceil(log2 P) records of 24 bytes, where x is decoded on arrival.
 ///
 /// Exact for weights of 1, but for algorithm `owner`, whose messages are as long as the draws make
 /// them: there it is the mean over the draws.
@@ -142,7 +142,8 @@ inline std::uint64_t statistics_bytes_per_rank(codec_cost const& codec, std::siz
 /// Bytes that comparing the ranks' arguments makes every rank send.
 inline std::uint64_t agreement_bytes_per_rank(int ranks) {
   detail::require_ranks("agreement_bytes_per_rank", ranks);
-  return static_cast<std::uint64_t>(detail::agreement_steps(ranks)) * sizeof(detail::call_summary);
+  return static_cast<std::uint64_t>(detail::agreement_steps(ranks)) *
+         sizeof(detail::sealed<detail::call_summary>);
 }
 
 /// How long an all-reduce of `values` values takes, if all ranks and links are alike.
@@ -207,7 +208,7 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
   if (decodes) {
     p.decode = 0;
     clock.work(agreement(static_cast<double>(detail::agreement_steps(ranks)) *
-                         sizeof(detail::findings_summary)));
+                         sizeof(detail::sealed<detail::findings_summary>)));
   }
   clock.gather(decodes);
   p.all_gather = clock.now() - p.reduce_scatter;

@@ -69,7 +69,8 @@ template <Transport T> class link_probe {
             transport_->irecv(previous, tag_, std::span(in_).subspan(i * bytes, bytes)));
       for (std::size_t i = 0; i < count; ++i)
         sends_.push_back(transport_->isend(next, tag_, std::span<std::byte const>(out_)));
-      for (auto& request : receives_) wait_for_records(*transport_, request, previous, bytes);
+      for (auto& request : receives_)
+        require_records(*transport_, previous, transport_->wait(request), bytes);
       for (auto& request : sends_) transport_->wait(request);
     }
     watch.add_to(seconds);

@@ -8,6 +8,7 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <optional>
 
 namespace hcomp {
 
@@ -16,7 +17,9 @@ struct plan_options {
   algorithm how = {};  ///< ring unless said otherwise
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
-  bool checksum = false;  ///< protect every block on its way
+  /// Protect every block on its way: no message that was changed, cut, lengthened or replayed goes
+  /// unnoticed, and all ranks get the same error.
+  bool checksum = false;
   /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send, and for
   /// a tenth of what encoding takes more to do.
   bool narrow = true;
@@ -30,12 +33,17 @@ struct plan_options {
 /// Settings of one call; equal on all ranks, but for the weight.
 struct call_options {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;    ///< fresh random draws every step
+  /// Fresh random draws every step; left out, the number of calls of this plan before this one.
+  std::optional<std::uint64_t> step = {};
   std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
   std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
   reduction result = reduction::sum;
 
-  draw_key key() const { return {seed, step, tensor}; }
+  /// @param calls  of the plan before this one
+  /// @param group  which ranks sum, as draw_key::group
+  draw_key key(std::uint64_t calls = 0, std::uint64_t group = 0) const {
+    return {seed, step.value_or(calls), tensor, group};
+  }
 };
 
 }  // namespace hcomp

@@ -78,7 +78,8 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///     plan.all_reduce(gradient, {.step = step, .result = hcomp::reduction::mean});
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
-/// Making a plan involves no communication; every call is collective over all ranks.
+/// Making a plan involves no communication; every call is collective over all ranks, which call
+/// their plans equally often.
 /// Memory: the code and two of its parts, in the executor's memory space; with options.narrow and
 /// a codec that is Narrowable as much again.
 ///
@@ -172,10 +173,11 @@ template <Summable C, Transport T, Executor E> class plan {
   /// @throws wire_error             damaged or contradicting blocks met
   /// @throws transport_error        a peer failed; the transport must not be used again
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
-  /// wrong argument is noticed only by the rank that passed it. Only what a message suffers on its
-  /// last way, when the sum is finished, or with algorithm doubling on any way, is noticed by its
-  /// receivers alone, unless options.checksum is on; then an x of options.decode_on_arrival_bytes
-  /// or more holds parts of the sum.
+  /// wrong argument is noticed only by the rank that passed it. Without options.checksum what a
+  /// message suffers on its last way, when the sum is finished, or with algorithm doubling on any
+  /// way, is noticed by its receivers alone, if at all, and an x of options.decode_on_arrival_bytes
+  /// or more then holds parts of the sum. After a message of a wrong length, or damage of records,
+  /// the transport must not be used again.
   ///
   /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; doubling:
   /// log2 P hops of all of it, and memory for two codes more; aggregator: rank 0 receives P - 1

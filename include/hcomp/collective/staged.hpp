@@ -11,6 +11,7 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,7 @@ template <Transport T, DeviceExecutor E> class staged {
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(memory_space) const { return true; }
+  std::uint64_t group() const { return detail::group_of(*transport_); }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
   /// False if the transport moves a device's bytes by itself.
   bool copies_messages() const { return copies_messages_; }
@@ -88,6 +90,8 @@ template <Transport T, DeviceExecutor E> class staged {
     if (one.there) one.copied = executor_->write(one.there, one.here.data(), moved);
     return moved;
   }
+  /// @throws wire_error  always; on all ranks if the transport can tell them
+  [[noreturn]] void revoke(std::string const& why) { detail::revoke(*transport_, why); }
 
  private:
   struct slot {

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
 #include <new>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -44,6 +46,7 @@ class any_transport {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  std::uint64_t group() const { return group_; }
   bool reaches(memory_space space) const { return behind_->reaches(space); }
   std::uint64_t bytes_sent() const { return behind_->bytes_sent(); }
   /// True if what is sent need not be ready: the transport waits for the work on it (see staged).
@@ -58,6 +61,11 @@ class any_transport {
     return behind_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return behind_->wait(r); }
+  /// @throws wire_error  always; on all ranks if the transport can tell them
+  [[noreturn]] void revoke(std::string const& why) {
+    behind_->revoke(why);
+    throw wire_error(why);
+  }
 
  private:
   struct interface {
@@ -70,6 +78,7 @@ class any_transport {
     virtual request isend(int peer, tag_t tag, std::span<std::byte const> bytes) = 0;
     virtual request irecv(int peer, tag_t tag, std::span<std::byte> bytes) = 0;
     virtual std::size_t wait(request& r) = 0;
+    virtual void revoke(std::string const& why) = 0;
   };
 
   /// @tparam Pointer  T* or std::unique_ptr<T>
@@ -96,6 +105,7 @@ class any_transport {
     std::size_t wait(request& r) override {
       return transport_->wait(*std::launder(reinterpret_cast<inner*>(r.bytes.data())));
     }
+    void revoke(std::string const& why) override { detail::revoke(*transport_, why); }
 
    private:
     static request packed(inner const& r) {
@@ -112,6 +122,7 @@ class any_transport {
   any_transport(Pointer transport, by_pointer)
       : rank_(existing(transport).rank()),
         size_(transport->size()),
+        group_(detail::group_of(*transport)),
         waits_for_work_(waits(*transport)),
         copies_messages_(copies(*transport)),
         behind_(std::make_unique<over<Pointer>>(std::move(transport))) {}
@@ -133,6 +144,7 @@ class any_transport {
 
   int rank_;
   int size_;
+  std::uint64_t group_;
   bool waits_for_work_;
   bool copies_messages_;
   std::unique_ptr<interface> behind_;

@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace hcomp {
@@ -25,27 +26,63 @@ namespace hcomp {
 /// Where the ranks of one loopback group meet. Outlives their transports.
 class loopback_world {
  public:
+  /// @param group  of which of several worlds' sums random draws are, as draw_key::group
   /// @throws std::invalid_argument  ranks < 1
-  explicit loopback_world(int ranks) : ranks_(ranks), channels_(checked(ranks)) {}
+  explicit loopback_world(int ranks, std::uint64_t group = 0)
+      : ranks_(ranks),
+        group_(group),
+        channels_(checked(ranks)),
+        has_left_(static_cast<std::size_t>(ranks)) {}
 
   int size() const { return ranks_; }
 
   /// Rank `rank` is gone: every call of every rank, pending or later, throws transport_error.
   void fail(int rank, std::string const& why) {
+    end({rank, detail::error_text({"loopback: rank ", rank, " failed: ", why})});
+  }
+
+  /// Rank `rank` is done: who waits for it, or will, for a message that it has not sent or will not
+  /// receive, gets a transport_error; and then all who wait.
+  void leave(int rank) {
+    has_left_[static_cast<std::size_t>(rank)] = true;
+    notify_all();
+  }
+
+ private:
+  friend class loopback;
+
+  /// Why nothing is moved any more.
+  struct ending {
+    int culprit;  ///< of a transport_error; -1: a wire_error, somebody revoked
+    std::string text;
+  };
+
+  void end(ending why) {
     {
-      std::lock_guard const lock(failing_);  // only the first one counts, the others are victims
-      if (failed_rank_ >= 0) return;
-      why_ = why;
-      failed_rank_ = rank;
+      std::lock_guard const lock(ending_);  // only the first one counts, the others are victims
+      if (is_over_) return;
+      why_ = std::move(why);
+      is_over_ = true;
     }
+    notify_all();
+  }
+  void notify_all() {
     for (auto& channel : channels_) {
       std::lock_guard const lock(channel.mutex);
       channel.changed.notify_all();
     }
   }
-
- private:
-  friend class loopback;
+  bool has_left(int rank) const { return has_left_[static_cast<std::size_t>(rank)]; }
+  /// `rank` waits for `peer`, which is done.
+  void end_without(int peer, int rank) {
+    end({peer, detail::error_text({"loopback: rank ", rank, " waits for rank ", peer,
+                                   ", which is done; did it call as many collectives?"})});
+  }
+  void throw_if_over() const {
+    if (!is_over_) return;
+    if (why_.culprit < 0) throw wire_error(why_.text);
+    throw transport_error(why_.culprit, why_.text);
+  }
 
   struct message {
     std::uint64_t number;
@@ -79,10 +116,12 @@ class loopback_world {
   }
 
   int ranks_;
+  std::uint64_t group_;
   std::vector<channel> channels_;
-  std::mutex failing_;
-  std::atomic<int> failed_rank_{-1};
-  std::string why_;  // valid once failed_rank_ is set
+  std::vector<std::atomic<bool>> has_left_;
+  std::mutex ending_;
+  std::atomic<bool> is_over_ = false;
+  ending why_;  // valid once is_over_
 };
 
 /// The transport of one rank, used by one thread at a time. Copies once, from sender to receiver.
@@ -103,6 +142,7 @@ class loopback {
 
   int rank() const { return rank_; }
   int size() const { return world_->size(); }
+  std::uint64_t group() const { return world_->group_; }
   bool reaches(memory_space space) const { return space == memory_space::host; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
@@ -111,7 +151,7 @@ class loopback {
     return or_withdraw([&] {
       auto& channel = world_->between(rank_, peer);
       std::lock_guard const lock(channel.mutex);
-      throw_if_failed();
+      world_->throw_if_over();
       channel.messages.push_back({++channel.sent, tag, bytes});
       bytes_sent_ += bytes.size();
       match(channel);
@@ -124,7 +164,7 @@ class loopback {
     return or_withdraw([&] {
       auto& channel = world_->between(peer, rank_);
       std::lock_guard const lock(channel.mutex);
-      throw_if_failed();
+      world_->throw_if_over();
       channel.receives.push_back({++channel.posted, tag, bytes});
       match(channel);
       return request{peer, rank_, channel.posted, false, bytes.size()};
@@ -133,6 +173,13 @@ class loopback {
 
   std::size_t wait(request& r) {
     return or_withdraw([&] { return r.is_send ? wait_for_send(r) : wait_for_receive(r); });
+  }
+
+  /// @throws wire_error  always, and on all ranks
+  [[noreturn]] void revoke(std::string const& why) {
+    world_->end({-1, why});
+    or_withdraw([&] { world_->throw_if_over(); });
+    throw wire_error(why);
   }
 
  private:
@@ -144,8 +191,7 @@ class loopback {
         if (message.number == r.number) return false;
       return true;
     };
-    channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || arrived(); });
-    if (!arrived()) throw_if_failed();
+    wait_until(channel, lock, r.to, arrived);
     return r.bytes;
   }
   std::size_t wait_for_receive(request const& r) {
@@ -162,23 +208,37 @@ class loopback {
                                 " failed, it cannot receive from rank ", r.from, " any more"}));
       return found;
     };
-    channel.changed.wait(lock, [&] { return world_->failed_rank_ >= 0 || mine()->done; });
-    if (!mine()->done) throw_if_failed();
+    wait_until(channel, lock, r.from, [&] { return mine()->done; });
     std::size_t const came = mine()->came;
     channel.receives.erase(mine());
-    if (came > r.bytes)
-      throw transport_error(
-          r.from, detail::error_text({"loopback: rank ", r.from, " sent ", came, " bytes, rank ",
-                                      r.to, " expected at most ", r.bytes}));
+    lock.unlock();
+    if (came > r.bytes) {
+      world_->end(
+          {r.from, detail::error_text({"loopback: rank ", r.from, " sent ", came, " bytes, rank ",
+                                       r.to, " expected at most ", r.bytes})});
+      world_->throw_if_over();
+    }
     return came;
   }
 
+  /// @throws transport_error, wire_error  it is all over, or `peer` is done, and `done` is false
+  template <class Done>
+  void wait_until(loopback_world::channel& channel, std::unique_lock<std::mutex>& lock, int peer,
+                  Done const& done) {
+    channel.changed.wait(lock,
+                         [&] { return world_->is_over_ || world_->has_left(peer) || done(); });
+    if (done()) return;
+    lock.unlock();
+    if (!world_->is_over_) world_->end_without(peer, rank_);
+    world_->throw_if_over();
+  }
+
   /// What `call` returns. If it throws, nobody touches this rank's memory any more: who gets a
-  /// transport_error may free it.
+  /// transport_error or a wire_error may free it.
   template <class F> auto or_withdraw(F const& call) -> decltype(call()) {
     try {
       return call();
-    } catch (transport_error const&) {
+    } catch (std::runtime_error const&) {
       for (int peer = 0; peer < size(); ++peer) {
         {
           auto& out = world_->between(rank_, peer);
@@ -210,11 +270,6 @@ class loopback {
       channel.changed.notify_all();
     }
   }
-  void throw_if_failed() const {
-    if (int const failed = world_->failed_rank_; failed >= 0)
-      throw transport_error(
-          failed, detail::error_text({"loopback: rank ", failed, " failed: ", world_->why_}));
-  }
 
   loopback_world* world_;
   int rank_;
@@ -234,6 +289,7 @@ template <class F> void run_ranks(int ranks, F const& rank_main) {
     try {
       loopback transport(world, rank);
       rank_main(transport);
+      world.leave(rank);
       return;
     } catch (std::exception const& error) {
       why = error.what();

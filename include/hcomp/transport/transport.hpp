@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
 #include <span>
+#include <string>
 
 namespace hcomp {
 
@@ -21,6 +23,17 @@ using tag_t = std::uint32_t;
 /// Neither `isend` nor `irecv` blocks; `wait` on a send may block until the peer has posted and
 /// waits for the matching receive, so callers wait for their receives first. After a
 /// transport_error the object can only be destroyed.
+///
+/// A transport should also have `revoke(std::string const& why)`, for a rank that has met damage
+/// which the others do not know of and would wait for: it ends what all ranks have under way. Every
+/// operation of every rank, unless it is done, throws wire_error with this text, where two ranks
+/// revoke at once with the text of one of them; revoke does, too. The object can only be destroyed
+/// then. Without it other ranks wait as long as the transport lets them.
+///
+/// A transport that connects only some ranks of a job should also have `std::uint64_t group() const`:
+/// which they are, the same number on all of them and another one for others. Random draws depend
+/// on it, so that errors of sums in different groups are independent. Without it, it is 0.
+///
 /// Collectives use a transport through any_transport, which keeps requests as bytes: T::request has
 /// to be trivially copyable, and to have at most 48 bytes.
 template <class T>
@@ -35,4 +48,20 @@ concept Transport = requires(T& t, T const& c, int peer, tag_t tag, std::span<st
   { c.bytes_sent() } -> std::same_as<std::uint64_t>;  // payload bytes since construction
 };
 
+namespace detail {
+
+/// Which ranks the transport connects; 0 if it does not say.
+template <class T> std::uint64_t group_of(T const& transport) {
+  if constexpr (requires { transport.group(); }) return transport.group();
+  return 0;
+}
+
+/// Tells all ranks, where the transport can, that their collective is over, and why.
+/// @throws wire_error  always
+template <class T> [[noreturn]] void revoke(T& transport, std::string const& why) {
+  if constexpr (requires { transport.revoke(why); }) transport.revoke(why);
+  throw wire_error(why);
+}
+
+}  // namespace detail
 }  // namespace hcomp

@@ -11,9 +11,13 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/mpi/device_memory.hpp>
+#include <hcomp/mpi/pending.hpp>
+#include <hcomp/mpi/revocation.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -37,18 +41,19 @@ struct private_comm {
 
 /// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
 ///
-/// Errors that MPI reports become transport_error (MPICH 4.0 aborts the job instead when it notices
-/// one while waiting, such as a message longer than its receive); but plain MPI does not notice
-/// that a peer died or a link was cut: most libraries abort the job, some wait for ever. Where that
-/// matters use hcomp::ucx::transport. Used by one thread at a time.
+/// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
+/// link was cut: most libraries abort the job, some wait for ever. Where that matters use
+/// hcomp::ucx::transport. What one rank cannot go on with (revoke, or a message longer than its
+/// receive) ends on all ranks: each throws the same error as soon as it waits for a message (but not
+/// with waiting::block, which hears nothing), receives are taken back, and what was sent is received
+/// and forgotten. Of messages longer than their receives that is true only where the MPI survives
+/// them: MPICH 4.0 aborts the job, Open MPI 4.1 can write behind the receive. Used by one thread at a
+/// time.
 class transport {
  public:
-  /// A send or receive under way. Movable; waited for exactly once.
+  /// A send or receive under way. Waited for exactly once.
   struct request {
-    MPI_Request handle = MPI_REQUEST_NULL;
-    int peer = -1;
-    std::size_t bytes = 0;
-    bool is_send = false;
+    int slot = -1;
   };
 
   /// Collective over `comm`, which is duplicated; so is destruction, unless a transport_error was
@@ -57,19 +62,24 @@ class transport {
       : transport(private_comm{duplicate(comm)}, how) {}
   /// Takes `comm`, which it frees.
   explicit transport(private_comm comm, waiting how = waiting::yield)
-      : comm_(comm.handle), waiting_(how) {
+      : comm_(comm.handle), waiting_(how), messages_(size_of(comm.handle)) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     rank_ = rank_of(comm_);
     size_ = size_of(comm_);
+    group_ = group_of(comm_);
     int* bound = nullptr;
     int found = 0;
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
-    if (found) largest_tag_ = *bound;
+    if (found) largest_tag_ = *bound - 1;
   }
   transport(transport const&) = delete;
   transport& operator=(transport const&) = delete;
   ~transport() {
-    if (is_running() && !failed_) MPI_Comm_free(&comm_);  // freeing may wait for the others
+    if (!is_running()) return;
+    if (!failed_ && is_told()) take_part(nullptr);
+    if (!failed_) MPI_Comm_free(&comm_);  // freeing may wait for the others
+    if (ending_ && !ending_->is_done())
+      static_cast<void>(ending_.release());  // MPI still works on its memory
   }
 
   /// From the next wait on.
@@ -77,44 +87,52 @@ class transport {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  std::uint64_t group() const { return group_; }
   /// The device's memory where the MPI says so.
   bool reaches(memory_space space) const { return space == memory_space::host || reaches_device(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     check("isend", peer, tag, bytes.size());
-    request r{MPI_REQUEST_NULL, peer, bytes.size(), true};
+    pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), true};
     require(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      static_cast<int>(tag), comm_, &r.handle),
+                      static_cast<int>(tag), comm_, &one.handle),
             "send to rank " + std::to_string(peer), peer);
     bytes_sent_ += bytes.size();
-    return r;
+    return {messages_.add(one)};
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     check("irecv", peer, tag, bytes.size());
-    request r{MPI_REQUEST_NULL, peer, bytes.size(), false};
+    pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), false};
     require(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      static_cast<int>(tag), comm_, &r.handle),
+                      static_cast<int>(tag), comm_, &one.handle),
             "receive from rank " + std::to_string(peer), peer);
-    return r;
+    return {messages_.add(one)};
   }
 
   std::size_t wait(request& r) {
+    refuse_after_failure();
+    auto& one = messages_[r.slot];
     MPI_Status status;
     int const code =
-        waiting_ == waiting::block ? MPI_Wait(&r.handle, &status) : poll(r.handle, status);
-    if (code != MPI_SUCCESS) {
-      failed_ = true;
-      require(code,
-              (r.is_send ? "send to rank " : "receive from rank ") + std::to_string(r.peer) +
-                  " of " + std::to_string(r.bytes) + " bytes",
-              r.peer);
-    }
-    if (r.is_send) return r.bytes;
+        waiting_ == waiting::block ? MPI_Wait(&one.handle, &status) : poll(one.handle, status);
+    messages_.remove(r.slot);
+    if (code != MPI_SUCCESS) fail(one, code);
+    if (one.is_send) return one.bytes;
     int came = 0;
-    require(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count", r.peer);
+    require(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count", one.peer);
     return static_cast<std::size_t>(came);
+  }
+
+  /// Returns within half a minute, even if some rank never comes here again.
+  /// @throws wire_error  always; on all ranks
+  [[noreturn]] void revoke(std::string const& why) {
+    refuse_after_failure();
+    notice mine{.finder = rank_};
+    mine.set_text(why);
+    take_part(&mine);
+    failed_->raise();
   }
 
  private:
@@ -124,8 +142,32 @@ class transport {
     return mine;
   }
 
+  bool is_told() const { return revocation::is_told(comm_, largest_tag_ + 1); }
+  void refuse_after_failure() const {
+    if (failed_) failed_->raise();
+  }
+  /// In the end that some rank has found.
+  void take_part(notice const* mine) {
+    ending_ = std::make_unique<revocation>(comm_, largest_tag_ + 1, messages_);
+    failed_ = ending_->run(mine, std::chrono::seconds(30));
+  }
+  /// Waiting for a message has failed.
+  [[noreturn]] void fail(pending_message const& one, int code) {
+    notice mine{.finder = rank_, .culprit = one.peer};
+    mine.set_text("mpi: " + std::string(one.is_send ? "send to rank " : "receive from rank ") +
+                  std::to_string(one.peer) + " of " + std::to_string(one.bytes) +
+                  " bytes: " + error_text(code));
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    if (kind == MPI_ERR_TRUNCATE)
+      take_part(&mine);  // MPI goes on, and the others know nothing of it
+    else
+      failed_ = mine;
+    failed_->raise();
+  }
+
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
-  int poll(MPI_Request& handle, MPI_Status& status) const {
+  int poll(MPI_Request& handle, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
     using clock = std::chrono::steady_clock;
     clock::time_point begin;
@@ -140,12 +182,17 @@ class transport {
                                                                 std::chrono::microseconds(20),
                                                                 std::chrono::milliseconds(1)));
       }
+      if (idle % 1024 == 1023 && is_told()) {
+        take_part(nullptr);
+        failed_->raise();
+      }
       code = MPI_Test(&handle, &done, &status);
     }
     return code;
   }
 
   void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {
+    refuse_after_failure();
     hcomp::detail::require_peer(what, peer, size_, "communicator");
     if (tag > static_cast<tag_t>(largest_tag_))
       throw std::invalid_argument(std::string(what) + ": tag " + std::to_string(tag) +
@@ -160,8 +207,11 @@ class transport {
   waiting waiting_;
   int rank_ = 0;
   int size_ = 1;
-  bool failed_ = false;
-  int largest_tag_ = 32767;  // what MPI guarantees
+  std::uint64_t group_ = 0;
+  int largest_tag_ = 32766;  // one less than what MPI guarantees: notices have a tag of their own
+  pending_messages messages_;
+  std::optional<notice> failed_;        ///< what every call throws
+  std::unique_ptr<revocation> ending_;  // after messages_, which it uses
   std::uint64_t bytes_sent_ = 0;
 };
 

@@ -21,8 +21,7 @@ inline constexpr std::uint64_t abort_bit = std::uint64_t{1} << 31;
 /// "`source` needs nothing any more."
 constexpr std::uint64_t goodbye_tag(int source) { return own_message_bit | message_tag(source, 0); }
 
-/// "`source` gives up, because `culprit` failed." The tag is the whole message; it carries no
-/// bytes.
+/// "`source` gives up, because `culprit` failed", or has revoked: then the bytes say why.
 constexpr std::uint64_t abort_tag(int source, int culprit) {
   return own_message_bit | abort_bit | message_tag(source, tag_t(culprit));
 }

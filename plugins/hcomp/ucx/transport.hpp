@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
@@ -18,7 +19,6 @@
 #include <hcomp/ucx/goodbye.hpp>
 #include <hcomp/ucx/operations.hpp>
 #include <hcomp/ucx/tags.hpp>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,6 +31,8 @@ struct options {
   /// One message must pass in this time: choose it for the largest message and the slowest link.
   std::chrono::milliseconds timeout{30'000};
   peer_failure failures = peer_failure::detect;
+  /// Which ranks of a job these are, as draw_key::group; the same on all of them.
+  std::uint64_t group = 0;
 };
 
 /// Moves bytes between `size` ranks over UCX.
@@ -85,6 +87,7 @@ class transport {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  std::uint64_t group() const { return options_.group; }
   /// The device's memory where UCX was built with CUDA, finds a device, and HCOMP_UCX_TLS, if set,
   /// names a transport for it, as in tcp,self,cuda_copy.
   bool reaches(memory_space space) const {
@@ -118,6 +121,7 @@ class transport {
 
   /// @return  the bytes moved
   /// @throws transport_error  naming the rank that failed, which may be another than the peer
+  /// @throws wire_error       a rank has revoked
   std::size_t wait(request& waited) {
     if (waited.slot < 0) return waited.bytes;
     refuse_after_failure();
@@ -137,6 +141,20 @@ class transport {
     }
   }
 
+  /// Ends what all ranks that are connected have under way; ranks that they are connected to hear
+  /// of it by them.
+  /// @throws wire_error       always, but
+  /// @throws transport_error  a peer failed before
+  [[noreturn]] void revoke(std::string const& why) {
+    refuse_after_failure();
+    accusations heard(rank_, size_);
+    heard.hear(peers_.worker());
+    for (int rank = 0; rank < size_; ++rank)  // an earlier one counts
+      if (auto words = heard.words_of(rank); !words.empty()) end(heard, rank, parting_time);
+    heard.add(rank_, rank_, why);
+    end(heard, rank_, parting_time);
+  }
+
  private:
   static int checked_rank(int rank, int size) {
     if (size < 1 || rank < 0 || rank >= size)
@@ -146,7 +164,7 @@ class transport {
   }
 
   void refuse_after_failure() const {
-    if (failed_) throw transport_error(*failed_);
+    if (failed_) std::rethrow_exception(failed_);
   }
 
   void prepare(char const* call, operation const& it) {
@@ -179,9 +197,23 @@ class transport {
       }
       return false;
     });
-    failed_.emplace(verdict.culprit, "ucx: " + it.text() + ": " + reason(verdict, status));
+    auto const words = heard.words_of(verdict.culprit);
+    fail(words.empty() ? std::make_exception_ptr(transport_error(
+                             verdict.culprit, "ucx: " + it.text() + ": " + reason(verdict, status)))
+                       : std::make_exception_ptr(wire_error(words)));
+  }
+
+  /// Tells that `culprit` has revoked.
+  [[noreturn]] void end(accusations& heard, int culprit, std::chrono::milliseconds time) {
+    heard.spread(peers_, culprit);
+    peers_.progress_until(deadline(time), [] { return false; });
+    fail(std::make_exception_ptr(wire_error(heard.words_of(culprit))));
+  }
+
+  [[noreturn]] void fail(std::exception_ptr why) {
+    failed_ = std::move(why);
     close();
-    throw transport_error(*failed_);
+    std::rethrow_exception(failed_);
   }
 
   std::string reason(accusations::verdict const& verdict, ucs_status_t status) const {
@@ -221,7 +253,7 @@ class transport {
   endpoints peers_;
   operation_table operations_;  // after peers_: requests go before their worker
   std::uint64_t bytes_sent_ = 0;
-  std::optional<transport_error> failed_;
+  std::exception_ptr failed_;  ///< what every call throws
 };
 
 static_assert(Transport<transport>);

@@ -88,12 +88,13 @@ class inceptionn {
 
   /// With the prescale that brings the largest value, times the square root of the ranks, to
   /// between 1/4 and 1: as sums of independent values grow. The bound 2^-E is then a share of that.
-  /// @param largest  of all ranks' measure(x); 0 leaves the prescale as it is
+  /// @param largest  of all ranks' measure(x); 0 leaves the prescale as it is, and so does what no
+  ///                 rank can have measured
   inceptionn fitted(std::uint32_t largest, int ranks) const {
     int const doublings = std::bit_width(static_cast<unsigned>(ranks) - 1);  // rounded up
     auto settings = options_;
     settings.fitted = false;  // it is
-    if (largest > 0)
+    if (largest > 0 && largest < 255)
       settings.prescale =
           std::clamp(126 - static_cast<int>(largest) - (doublings + 1) / 2, -64, 64);
     return inceptionn(settings, coder_.by_cpu.level);

@@ -202,10 +202,11 @@ class block_engine final : public sum_engine<value_work> {
     watch.add_to(figures.seconds_decode);
   }
   /// Blocks that do not travel narrow have as many bytes in their message as in memory.
+  /// @throws wire_error  they have not; on all ranks, if the transport can tell them
   void require_length(hop const& h, std::size_t number, block_range range, std::size_t came) const {
     if (!is_narrow_ && came != layout_.bytes(range))
-      throw wire_error(error_text({"hop ", number, ": rank ", h.from, " sent ", came, " bytes, ",
-                                   layout_.bytes(range), " were expected"}));
+      revoke(transport(), error_text({"hop ", number, ": rank ", h.from, " sent ", came, " bytes, ",
+                                      layout_.bytes(range), " were expected"}));
   }
 
   // ---- the two walks ------------------------------------------------------------------------
@@ -315,7 +316,7 @@ class block_engine final : public sum_engine<value_work> {
       auto in = transport().irecv(from, options().tag, {statistics_.data() + bytes, bytes});
       auto out =
           transport().isend((rank + distance) % size, options().tag, {statistics_.data(), bytes});
-      wait_for_records(transport(), in, from, bytes);
+      require_records(transport(), from, transport().wait(in), bytes);
       transport().wait(out);
       work_->unite(statistics(), statistics() + statistics_words_, statistics_words_);
       ready_to_move();

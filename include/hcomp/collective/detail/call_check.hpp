@@ -86,6 +86,7 @@ struct call_record {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  std::uint64_t group = 0;
   std::uint64_t weight = 1;  ///< the only one that may differ
 };
 
@@ -116,9 +117,10 @@ call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
 
 /// Describes a call of this rank and what is wrong with its own arguments.
 /// @param values  of the plan
+/// @param key     of the call
 inline call_record describe(operation what, call_arguments const& given, std::size_t values,
                             codec_terms const& codec, plan_options const& options,
-                            call_options const& call) {
+                            call_options const& call, draw_key const& key) {
   call_record mine;
   mine.what = what;
   mine.codec = codec.wire_kind;
@@ -135,9 +137,10 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   mine.narrow = options.narrow;
   mine.segment_bytes = options.segment_bytes;
   mine.decode_on_arrival_bytes = options.decode_on_arrival_bytes;
-  mine.seed = call.seed;
-  mine.step = call.step;
-  mine.tensor = call.tensor;
+  mine.seed = key.seed;
+  mine.step = key.step;
+  mine.tensor = key.tensor;
+  mine.group = key.group;
   mine.weight = call.weight;
 
   if (given.values != values)
@@ -203,6 +206,7 @@ inline constexpr std::array common_names{
     "the seed",
     "the step",
     "the tensor",
+    "which ranks sum (a fingerprint of them)",
     "the result (0 sum, 1 mean)",
     "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
     "the checksum (0 off, 1 on)",
@@ -231,6 +235,7 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
           r.seed,
           r.step,
           r.tensor,
+          r.group,
           r.result,
           r.nonfinite,
           r.checksum,

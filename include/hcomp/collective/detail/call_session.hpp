@@ -2,6 +2,7 @@
 /// @file
 /// Beginning and end of every collective call: agree, then trust what came out.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
@@ -11,6 +12,8 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -45,23 +48,26 @@ class call_session {
   /// Checks this rank's arguments, then those of all ranks; before anything is changed.
   report start(operation what, call_arguments const& given, call_options const& call) {
     what_ = what;
-    key_ = philox_key(call.key());
+    std::uint64_t const number = calls_++;
+    draw_key const key = call.key(number, transport_->group());
+    key_ = philox_key(key);
+    seal_ = mix(number + 1);
     bytes_before_ = transport_->bytes_sent();
     report figures;
     figures.messages = messages();
     stopwatch watch;
-    auto const mine = describe(what, given, values_, codec_, options_, call);
+    auto const mine = describe(what, given, values_, codec_, options_, call, key);
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
       call_summary summary(mine);
-      unite_records(*transport_, options_.tag, summary,
-                    [](call_summary& a, call_summary const& b) { a.unite(b); });
+      unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
       alike = summary.all_alike();
-      if (!alike) all_gather_records(*transport_, options_.tag, mine, records_);
+      if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
       watch.add_to(figures.seconds_communicate);
     }
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
+    seal_ += codec_.wire_kind;  // sums with several codecs may follow each other in one call
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return figures;
   }
@@ -80,21 +86,29 @@ class call_session {
   void finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
-      findings_summary summary{found.is_sound() ? 0u : 1u, found.weight};
-      unite_records(*transport_, options_.tag, summary,
-                    [](findings_summary& a, findings_summary const& b) { a.unite(b); });
-      found.weight = summary.weight;
+      findings_summary summary(found);
+      unite_findings(summary);
+      found.weight = summary.heaviest;
       if (summary.trouble) {
-        all_gather_records(*transport_, options_.tag, found, findings_);
+        all_gather_records(*transport_, options_.tag, found, findings_, next_seal());
         code_findings all;
         for (auto const& one : findings_) all.merge(one);
         if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
         found = all;
+      } else if (summary.lightest < summary.heaviest) {
+        throw wire_error(error_text({to_text(what_), ": finished blocks hold weights of ",
+                                     summary.lightest, " on some rank and of ", summary.heaviest,
+                                     " on another; they are not of one sum"}));
       }
       watch.add_to(figures.seconds_communicate);
     }
     require_sound(to_text(what_), codec_.name, found, options_.nonfinite, layout);
     figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
+  }
+
+  /// unite_records of this call.
+  template <class Record, class Unite> void unite(Record& mine, Unite const& unite) {
+    unite_records(*transport_, options_.tag, mine, unite, next_seal());
   }
 
   /// Refuses feedback that this codec has no use for.
@@ -121,6 +135,26 @@ class call_session {
   }
 
  private:
+  /// With checksums in two rounds: in the second, ranks tell whether they understood the first. So
+  /// one damaged record is told to all, or changes nothing: who understands only the second badly
+  /// knows that the first was good.
+  void unite_findings(findings_summary& summary) {
+    auto const unite_two = [](findings_summary& a, findings_summary const& b) { a.unite(b); };
+    if (!options_.checksum) return unite(summary, unite_two);
+    int lost = -1;  // a rank of which a record was damaged
+    unite_sound_records(*transport_, options_.tag, summary, unite_two, next_seal(),
+                        [&](int from, std::size_t) { lost = from; });
+    unite_sound_records(
+        *transport_, options_.tag, lost, [](int& a, int b) { a = std::max(a, b); }, next_seal(),
+        [](int, std::size_t) {});
+    if (lost >= 0)
+      throw wire_error(error_text({to_text(what_), ": what rank ", lost,
+                                   " has found out about its blocks was damaged on its way"}));
+  }
+
+  /// Another one for every agreement of every call, equal on all ranks.
+  std::uint64_t next_seal() { return seal_ = mix(seal_ + 1); }
+
   message_memory messages() const {
     if (space_ == memory_space::host) return message_memory::host;
     return transport_->copies_messages() ? message_memory::staged : message_memory::device;
@@ -132,7 +166,9 @@ class call_session {
   plan_options options_;
   memory_space space_;
   operation what_ = operation::all_reduce;
+  std::uint64_t calls_ = 0;
   std::uint64_t key_ = 0;
+  std::uint64_t seal_ = 0;
   std::uint64_t total_weight_ = 0;
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;

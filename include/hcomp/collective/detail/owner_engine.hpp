@@ -206,8 +206,8 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
       std::size_t const sender = from(h), expected = message(slice, sender).size();
       std::size_t const came = transport().wait(receives_[slice * (ranks_ - 1) + h - 1]);
       if (came != expected)
-        throw wire_error(error_text(
-            {"all_reduce: rank ", sender, " sent ", came, " bytes, ", expected, " were expected"}));
+        revoke(transport(), error_text({"all_reduce: rank ", sender, " sent ", came, " bytes, ",
+                                        expected, " were expected"}));
     }
     watch.add_to(figures.seconds_communicate);
   }

@@ -44,7 +44,7 @@ class shard_exchange {
   code_findings add_up(std::span<float const> x, reduction result, std::uint64_t key,
                        bool sums_follow, report& figures) {
     start();
-    agree_on_units(x, result, figures);
+    agree_on_units(x, result, key, figures);
     receives_.clear();
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
@@ -121,6 +121,7 @@ class shard_exchange {
   /// them. Returns what is wrong, by words of the index.
   code_findings gather(std::span<float const> x, std::uint64_t key, report& figures) {
     start();
+    units_ = 0;
     receives_.clear();
     receive_from_owners();
     code_findings found;
@@ -179,10 +180,14 @@ class shard_exchange {
       if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
     }
   }
+  /// Messages of ranks that count in other units are refused: their key is another.
   block_origin origin(std::uint64_t key, int sender, int owner) const {
-    return {key,     static_cast<std::uint32_t>(sender),
-            1,       static_cast<std::uint32_t>(owner),
-            nullptr, options_.checksum};
+    return {key ^ units_,
+            static_cast<std::uint32_t>(sender),
+            1,
+            static_cast<std::uint32_t>(owner),
+            nullptr,
+            options_.checksum};
   }
 
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -235,15 +240,22 @@ class shard_exchange {
   }
 
   /// What lanes are; depends on all ranks, unless they are floats.
-  void agree_on_units(std::span<float const> x, reduction result, report& figures) {
+  void agree_on_units(std::span<float const> x, reduction result, std::uint64_t key,
+                      report& figures) {
     exponent_bits exponents{};
+    units_ = 0;
     if (work_->needs_units()) {
       stopwatch watch;
       exponents = work_->mark(x);
       watch.add_to(figures.seconds_encode);
-      unite_records(*transport_, options_.tag, exponents, [](auto& a, auto const& b) {
-        for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
-      });
+      unite_records(
+          *transport_, options_.tag, exponents,
+          [](auto& a, auto const& b) {
+            for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+          },
+          key);
+      units_ = fingerprint(serial_group{}, std::as_bytes(std::span(exponents)).data(),
+                           sizeof(exponents));
       watch.add_to(figures.seconds_communicate);
     }
     work_->set_units(exponents, result);
@@ -301,6 +313,7 @@ class shard_exchange {
   block_fault damage_ = block_fault::none;  ///< of some part
   std::size_t marked_ = 0;
   bool travels_packed_ = false;
+  std::uint64_t units_ = 0;  ///< a fingerprint of what the units follow from; 0: of floats
   std::vector<any_transport::request> sends_, receives_;
   std::size_t next_ = 0;  ///< of receives_ to wait for
 };

@@ -141,21 +141,39 @@ class sparse_engine final : public sparse_sum_engine {
     call.result = reduction::sum;
     unite(call, figures);
     watch.skip();
-    work_->unite(session_.key());
+    try {
+      work_->unite(session_.key());
+    } catch (wire_error const& error) {  // the others may have found nothing
+      revoke(transport(), error.what());
+    }
     choice_ = work_->choice();
     work_->encode(x, session_.key());
     watch.add_to(figures.seconds_encode);
     figures += work_->sum_lanes(call);
+    if (auto const wrong = missing_ranks(figures); !wrong.empty()) end_on_all(wrong);
     watch.skip();
     work_->decode(x, session_.key());
     watch.add_to(figures.seconds_decode);
   }
+  /// Every rank counts once in each of the two sums; empty if it does.
+  std::string missing_ranks(report const& figures) {
+    if (figures.weight == static_cast<std::uint64_t>(transport().size())) return {};
+    return std::string(session_.codec().name) + ": a sum of " + std::to_string(figures.weight) +
+           " ranks' values, there are " + std::to_string(transport().size()) + " ranks";
+  }
+  /// With checksums all ranks have compared what they found.
+  [[noreturn]] void end_on_all(std::string const& why) {
+    if (options().checksum) throw wire_error(why);
+    revoke(transport(), why);
+  }
+
   /// The index. Then a rank that has met damage in it, or has another one than the others, must not
   /// go on without them, nor they without it.
   void unite(call_options const& call, report& figures) {
     std::string damage;
     try {
       figures += work_->sum_index(call);
+      damage = missing_ranks(figures);
     } catch (wire_error const& error) {
       damage = error.what();
     }
@@ -164,14 +182,15 @@ class sparse_engine final : public sparse_sum_engine {
     std::uint64_t const print = compares || is_on_device_ ? work_->look() : 0;
     if (compares) {
       union_summary all{print, print, damage.empty() ? 0u : 1u};
-      unite_records(transport(), options().tag, all,
-                    [](union_summary& a, union_summary const& b) { a.unite(b); });
+      session_.unite(all, [](union_summary& a, union_summary const& b) { a.unite(b); });
       if (damage.empty() && (all.damaged || all.lowest != all.highest))
         damage = std::string(session_.codec().name) + ": the index of " +
                  std::to_string(layout_.values) + " values was damaged on its way to some rank";
     }
     watch.add_to(figures.seconds_communicate);
-    if (!damage.empty()) throw wire_error(damage);
+    if (damage.empty()) return;
+    if (compares) throw wire_error(damage);
+    revoke(transport(), damage);
   }
 
   sparse_work* work_;

@@ -141,8 +141,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     stopwatch watch;
     std::uint32_t largest = it.values.measure();
     watch.add_to(it.figures.seconds_encode);
-    unite_records(transport(), options().tag, largest,
-                  [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
+    session_.unite(largest, [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
     watch.add_to(it.figures.seconds_communicate);
     work_->fit(largest, schedule_.size);
   }

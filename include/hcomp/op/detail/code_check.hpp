@@ -63,12 +63,19 @@ struct code_findings {
 /// What all ranks' findings have in common: enough to see whether they need to look at each
 /// other's. Without padding, too.
 struct findings_summary {
-  std::uint64_t trouble = 0;  ///< 1: some rank found its part not sound
-  std::uint64_t weight = 0;
+  std::uint64_t trouble;             ///< 1: some rank found its part not sound
+  std::uint64_t lightest, heaviest;  ///< weights of ranks that have blocks; none: lightest is more
+
+  findings_summary() = default;
+  explicit findings_summary(code_findings const& found)
+      : trouble(found.is_sound() ? 0 : 1),
+        lightest(found.weight > 0 ? found.weight : ~std::uint64_t{0}),
+        heaviest(found.weight) {}
 
   void unite(findings_summary const& other) {
     trouble |= other.trouble;
-    if (weight < other.weight) weight = other.weight;
+    if (other.lightest < lightest) lightest = other.lightest;
+    if (heaviest < other.heaviest) heaviest = other.heaviest;
   }
 };
 

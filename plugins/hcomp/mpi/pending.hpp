@@ -1,0 +1,60 @@
+#pragma once
+/// @file
+/// Messages under way over MPI, so that all of them can be ended.
+
+#include <mpi.h>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hcomp::mpi {
+
+/// A send or receive under way.
+struct pending_message {
+  MPI_Request handle = MPI_REQUEST_NULL;
+  int peer = -1;
+  std::size_t bytes = 0;
+  bool is_send = false;
+};
+
+/// Numbered places for messages under way, and how many there were in all, by peer; no allocation
+/// once as many places exist as are used.
+class pending_messages {
+ public:
+  explicit pending_messages(int ranks)
+      : sent_(static_cast<std::size_t>(ranks)), received_(static_cast<std::size_t>(ranks)) {}
+
+  pending_message& operator[](int slot) { return messages_[static_cast<std::size_t>(slot)]; }
+  auto begin() { return messages_.begin(); }
+  auto end() { return messages_.end(); }
+
+  int add(pending_message const& one) {
+    if (one.is_send) ++sent_[static_cast<std::size_t>(one.peer)];
+    if (free_.empty()) {
+      free_.reserve(messages_.size() + 1);  // so that `remove` cannot fail
+      messages_.push_back(one);
+      return static_cast<int>(messages_.size()) - 1;
+    }
+    int const slot = free_.back();
+    free_.pop_back();
+    (*this)[slot] = one;
+    return slot;
+  }
+  /// It is done.
+  void remove(int slot) {
+    auto& one = (*this)[slot];
+    if (!one.is_send) ++received_[static_cast<std::size_t>(one.peer)];
+    one.handle = MPI_REQUEST_NULL;
+    free_.push_back(slot);
+  }
+
+  std::uint64_t& sent(int peer) { return sent_[static_cast<std::size_t>(peer)]; }
+  std::uint64_t& received(int peer) { return received_[static_cast<std::size_t>(peer)]; }
+
+ private:
+  std::vector<pending_message> messages_;
+  std::vector<int> free_;
+  std::vector<std::uint64_t> sent_, received_;
+};
+
+}  // namespace hcomp::mpi

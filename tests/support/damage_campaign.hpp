@@ -1,0 +1,109 @@
+#pragma once
+/// @file
+/// Sums between processes of which one message is damaged: what becomes of them.
+
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <collective/on_ranks.hpp>
+#include <collective/tampered_transport.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <span>
+#include <string>
+#include <support/few_cases.hpp>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// True if `text` is the same on all ranks.
+inline bool same_everywhere(std::string const& text) {
+  std::uint64_t const mine =
+      fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(text.data()), text.size());
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(mpi::size_of(MPI_COMM_WORLD)));
+  MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+  for (auto const one : all)
+    if (one != all[0]) return false;
+  return true;
+}
+
+/// With checksums one message of one rank loses a bit, its end, or gets more bytes: every rank gets
+/// the right sum, if nothing was lost, or every rank an error, and x is as it was.
+/// @param make       () -> a transport between the ranks of MPI_COMM_WORLD, by std::unique_ptr; another
+///                   one for every sum, since damage may end it
+/// @param same_text  the errors have one text on all ranks
+/// @param lengthens  messages may also become longer than their receives
+template <class Make> void check_damage_is_told(Make const& make, bool same_text, bool lengthens) {
+  int const ranks = mpi::size_of(MPI_COMM_WORLD), rank = mpi::rank_of(MPI_COMM_WORLD);
+  if (ranks == 1) return;
+  struct setup {
+    char const *codec, *how;
+  };
+  setup const setups[] = {{"identity", "ring"},   {"sign", "owner"},
+                          {"sign", "direct"},     {"thc", "ring"},
+                          {"thc", "doubling"},    {"lossless:fixed=32", "direct"},
+                          {"lossless", "ring"},   {"error_bounded:1e-2", "direct"},
+                          {"inceptionn", "ring"}, {"inceptionn", "aggregator"}};
+  std::size_t const values = 3000;
+  auto const before = integer_values(values, 100, rank);
+  auto const sum_over = [&](auto& transport, setup const& s, std::vector<float>& x) {
+    host_executor executor;
+    auto sum = make_plan<float>(s.codec, values, transport, executor,
+                                {.how = algorithm::from(s.how), .checksum = true});
+    sum.all_reduce(x, {.seed = 5});
+  };
+  std::vector<std::vector<float>> right;
+  for (setup const& s : setups) {
+    auto const transport = make();
+    sum_over(*transport, s, right.emplace_back(before));
+  }
+  int told = 0;
+  random_numbers numbers(71, 0);  // the same on all ranks
+  int const trials = few_cases ? 60 : 150;
+  for (int trial = 0; trial < trials; ++trial) {
+    auto const draw = [&](std::size_t below) { return numbers.next() % below; };
+    std::size_t const chosen = draw(std::size(setups));
+    setup const& s = setups[chosen];
+    int const victim = static_cast<int>(draw(static_cast<std::size_t>(ranks)));
+    int const number = static_cast<int>(draw(12));
+    auto const kind = draw(lengthens ? 3 : 2);
+    std::uint32_t const where = numbers.next();
+    CAPTURE(trial);
+    CAPTURE(std::string(s.codec) + " by " + s.how);
+    CAPTURE(victim);
+    CAPTURE(number);
+    CAPTURE(kind);
+    auto x = before;
+    auto transport = make();
+    int is_damaged = 0;
+    auto const end = outcome_of([&] {
+      tampered over(*transport, [&](int, int at, std::vector<std::byte>& message) {
+        if (rank != victim || at != number) return;
+        is_damaged = 1;
+        if (kind == 0 && !message.empty())
+          message[where / 8 % message.size()] ^= static_cast<std::byte>(1 << where % 8);
+        else if (kind == 1 && !message.empty())
+          message.resize(where % message.size());
+        else if (!lengthens)
+          is_damaged = 0;  // an empty one
+        else
+          message.resize(message.size() + 1 + where % 5000, std::byte{0x5a});
+      });
+      sum_over(over, s, x);
+    });
+    transport.reset();
+    MPI_Bcast(&is_damaged, 1, MPI_INT, victim, MPI_COMM_WORLD);
+    CAPTURE(end);
+    if (is_damaged == 0) CHECK(end.what == "returned");
+    CHECK(same_everywhere(same_text ? end.what + end.text : end.what));
+    CHECK(first_difference(x, end.what == "returned" ? right[chosen] : before) == nowhere);
+    told += end.what != "returned";
+  }
+  CHECK(told > trials / 4);
+}
+
+}  // namespace hcomp::testing
