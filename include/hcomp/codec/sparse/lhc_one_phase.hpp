@@ -29,8 +29,8 @@ struct one_phase_options {
   int rounds = 8;              ///< that are remembered
   double growth = 1.2;         ///< the next union is predicted to be so many times their largest
   double cells_per_value = 0;  ///< of the values predicted; 0: as lhc
-  /// Fixed point: the largest value may grow by 2^this before a round takes two phases. As many
-  /// bits of precision are given away.
+  /// Fixed point: the largest value may grow or shrink by 2^this before a round takes two phases.
+  /// One phase gives away at most twice as many bits of precision.
   int exponent_bits = 2;
 };
 
@@ -42,20 +42,25 @@ struct one_phase_report {
   std::size_t index_bytes = 0, sketch_bytes = 0, afterwards_bytes = 0;
   bool outgrown =
       false;  ///< a value was larger than the sketch had room for, so all were sent again
+  bool too_coarse =
+      false;  ///< the sketch's unit would have lost too many bits of all values: sent again
 
   /// "one phase: 5000 of 100000 values are not zero on some rank, 7872 cells, 0 values afterwards"
   std::string text() const {
     return std::string(afterwards == 0 ? "one phase: " : "two phases: ") + std::to_string(marked) +
            " of " + std::to_string(values) + " values are not zero on some rank, " +
            std::to_string(cells) + " cells, " + std::to_string(afterwards) + " values afterwards" +
-           (outgrown ? ", because one outgrew the sketch" : "");
+           (outgrown     ? ", because one outgrew the sketch"
+            : too_coarse ? ", because the sketch's unit was too coarse for them"
+                         : "");
   }
 };
 
 /// Sums of one vector, round after round, in one phase as a rule: the union's size and the largest
 /// exponent are predicted from the last rounds. What a sketch was too small for is sent packed in a
 /// second phase, so **nothing is ever lost**. The first round, of which nothing is known, takes
-/// two.
+/// two. So does a round whose largest value is far from the last rounds', in either direction; the
+/// prediction ignores a single such round.
 ///
 ///     hcomp::lhc_one_phase<std::uint32_t> sum({.ranks = ranks});  // kept from round to round
 ///     hcomp::mpi::all_reduce_one_phase(sum, x, key, comm);
@@ -69,8 +74,8 @@ struct one_phase_report {
 ///     sum.finish(x);
 ///
 /// All ranks predict the same, since they have seen the same unions.
-/// In fixed point sums are exact, multiples of a unit that the predicted exponent decides; floats
-/// round as in lhc.
+/// In fixed point sums are exact, multiples of a unit. The unit is lhc's in two phases. In one it is
+/// at most 2^(2 exponent_bits) times lhc's, whatever rounds came before. Floats round as in lhc.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t
 /// Size: 1 bit per value, and 1.2 * 1.3 lanes per value of the largest union of late.
 /// Source: Li et al., arXiv 2402.07529, whose sketch is lost when it cannot be peeled.
@@ -135,10 +140,14 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
                words_.size_bytes(),
                sketch_.size() * sizeof(Lane),
                0,
+               false,
                false};
-    report_.outgrown =
-        std::is_integral_v<Lane> && layout_.rows > 0 && index_.exponent() > predicted_exponent();
-    if (report_.outgrown) layout_.rows = 0;
+    if (std::is_integral_v<Lane> && layout_.rows > 0 && index_.marked() > 0) {
+      auto const found = index_.exponent(), predicted = predicted_exponent();
+      report_.outgrown = found > predicted;
+      report_.too_coarse = predicted > found + 2 * static_cast<std::uint32_t>(phase_.exponent_bits);
+    }
+    if (report_.outgrown || report_.too_coarse) layout_.rows = 0;
     if (layout_.rows == 0) numbers_ = agreed;
     plan_.take(index_, layout_);
     report_.afterwards = plan_.left_count();
@@ -207,10 +216,17 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
         name, expected, detail::lhc::sketch_plan::cells_per_value(expected, phase_.cells_per_value),
         seed);
   }
+  /// The largest that has room. The median of the last three rounds follows a lasting change after
+  /// two rounds, and a single large or small round does not move it.
   std::uint32_t predicted_exponent() const {
-    std::uint32_t most = 0;
-    for (auto const& round : past_) most = std::max(most, round.exponent);
-    return std::min(most + static_cast<std::uint32_t>(phase_.exponent_bits),
+    std::uint32_t last[3] = {};
+    int count = 0;
+    for (auto round = past_.rbegin(); round != past_.rend() && count < 3; ++round)
+      if (round->marked > 0) last[count++] = round->exponent;  // zeros have no size
+    if (count < 2) last[1] = last[0];
+    auto const [low, high] = std::minmax(last[0], last[1]);
+    std::uint32_t const median = count < 3 ? high : std::max(low, std::min(high, last[2]));
+    return std::min(median + static_cast<std::uint32_t>(phase_.exponent_bits),
                     detail::sparse::nonfinite_exponent - 1);
   }
   detail::sparse::lane_numbers<Lane> numbers_of(std::uint32_t exponent) const {
