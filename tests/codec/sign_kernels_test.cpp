@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -238,13 +239,34 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
       }
 }
 
+TEST_CASE("sign::merge_key: on the way round a ring of equal weights no mask is met twice") {
+  for (std::uint32_t ranks = 2; ranks <= 256; ++ranks)
+    for (std::uint32_t start = 0; start < ranks; ++start) {
+      std::vector<std::uint32_t> numbers;
+      std::uint32_t lowest = start;
+      for (std::uint32_t weight = 1; weight < ranks; ++weight) {
+        std::uint32_t const next = (start + weight) % ranks;
+        std::uint32_t const lower = std::min(lowest, next), upper = std::max(lowest, next);
+        numbers.push_back(
+            detail::sign::merge_key(1, lower, upper, lower == next ? 1 : weight, weight + 1)
+                .number);
+        lowest = lower;
+      }
+      std::sort(numbers.begin(), numbers.end());
+      CAPTURE(ranks);
+      CAPTURE(start);
+      REQUIRE(std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end());
+    }
+}
+
 TEST_CASE(
     "sign::merge_key: shares and wholes are the weights, and the number depends on all but them") {
   auto const key = detail::sign::merge_key(1, 2, 3, 4, 9);
   CHECK(key.philox == 1);
   CHECK(key.share == 4);
   CHECK(key.whole == 9);
-  CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).number == key.number);  // the ranks tell merges apart
+  CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).number ==
+        key.number);  // the ranks tell merges apart
   CHECK(detail::sign::merge_key(1, 1, 3, 4, 9).number != key.number);
   CHECK(detail::sign::merge_key(1, 2, 4, 4, 9).number != key.number);
   CHECK(detail::sign::merge_key(1, 2, 3, 4, 8).number != key.number);
