@@ -11,6 +11,7 @@
 #include <cstring>
 #include <hcomp/codec/sparse/lhc_one_phase.hpp>
 #include <hcomp/core/random.hpp>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <support/data.hpp>
@@ -248,6 +249,23 @@ TEST_CASE("one phase: whatever came before, no value is off by more than the uni
       CHECK(narrow.report().afterwards == wide.report().afterwards);
     }
     CHECK(in_one_phase > 40);  // otherwise the bound says nothing
+  }
+}
+
+TEST_CASE("one phase: floats that could overflow a cell are sent again, alone") {
+  ranks_that_sum<float> ranks(3);
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    CAPTURE(round);
+    bool const is_large = round == 2 || round == 5;
+    auto x = ranks_of(3, 20'000, 0.05, 30 + round);
+    if (is_large)
+      for (auto& mine : x)
+        for (float& v : mine) v *= 0.3f * std::numeric_limits<float>::max();
+    auto const found = ranks.round(x, round);
+    if (is_large) CHECK(found == sparse::plain_sum(x));
+    CHECK(relative_error(found, x) < 2e-5);
+    CHECK(ranks.report().outgrown == is_large);
+    CHECK((ranks.report().afterwards > 0) == (is_large || round == 0));
   }
 }
 

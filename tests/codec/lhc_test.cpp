@@ -10,6 +10,7 @@
 #include <cstring>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/core/random.hpp>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <support/data.hpp>
@@ -104,6 +105,29 @@ TEST_CASE("lhc: other steps have other hashes, and the same step the same") {
   CHECK(one == lanes_of(1));
   CHECK(one.size() == two.size());
   CHECK(one != two);
+}
+
+TEST_CASE("lhc: no sum of floats is lost in cells that overflow") {
+  // Neighbours in a cell overflow where their sums do not.
+  for (float const size : {0.15f * std::numeric_limits<float>::max(), 0x1p100f, 0x1p71f}) {
+    CAPTURE(size);
+    auto x = sparse::ranks_of(6, 50'000, 0.05);
+    for (auto& mine : x)
+      for (float& v : mine) v *= size;
+    auto codec = over<float>(x);
+    CHECK(sparse::sum(codec, x) == sparse::plain_sum(x));
+    CHECK(codec.cells() == 0);
+    CHECK(codec.lanes(50'000) == codec.index().marked());
+    auto fixed = over<std::uint32_t>(x);  // sums of integers wrap
+    CHECK(sparse::sum(fixed, x) == sparse::fixed_sum<std::uint32_t>(x));
+    CHECK(fixed.cells() > 0);
+  }
+  auto x = sparse::ranks_of(6, 50'000, 0.05);
+  for (auto& mine : x)
+    for (float& v : mine) v *= 0x1p69f;  // below 2^70
+  auto codec = over<float>(x);
+  CHECK(relative_error(sparse::sum(codec, x), x) < 2e-6);
+  CHECK(codec.cells() > 0);
 }
 
 TEST_CASE("lhc: cells that the index does not explain are an error") {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <hcomp/op/sparse_sum.hpp>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <support/data.hpp>
@@ -80,6 +81,20 @@ TEST_CASE("sparse sum: the smallest way is taken, and says why") {
   CHECK_THROWS_WITH_AS(sparse_sum<>({}, {.dense = false, .packed = false, .sketched = false}),
                        "sparse_sum: no way is allowed; there are dense, sparse_union and lhc",
                        std::invalid_argument);
+}
+
+TEST_CASE("sparse sum: floats that could overflow a cell are not sketched") {
+  auto x = ranks_of(6, 20'000, 0.01);
+  for (auto& mine : x)
+    for (float& v : mine) v *= 0.15f * std::numeric_limits<float>::max();
+  sparse_sum<> dense({.ranks = 6}, {.packed = false}), alone({.ranks = 6}, only_sketched);
+  sparse_sum<std::uint32_t> fixed({.ranks = 6}, {.packed = false});
+  CHECK(sparse::sum(dense, x) == sparse::plain_sum(x));
+  CHECK(dense.choice().way == sparse_way::dense);
+  CHECK(sparse::sum(alone, x) == sparse::plain_sum(x));
+  CHECK(alone.choice().sketched_bytes == alone.choice().packed_bytes);
+  CHECK(sparse::sum(fixed, x) == sparse::fixed_sum<std::uint32_t>(x));
+  CHECK(fixed.choice().way == sparse_way::sketched);
 }
 
 TEST_CASE("sparse sum: NaN and infinity pass if they may, by a way that keeps them in place") {

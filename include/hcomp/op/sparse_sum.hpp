@@ -58,7 +58,8 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index, options_);
     auto allowed = ways_;
     bool const nothing_else = !ways_.dense && !ways_.packed;
-    allowed.sketched = ways_.sketched && (nothing_else || !index.nonfinite());
+    allowed.sketched =
+        ways_.sketched && (nothing_else || detail::lhc::cells_hold<Lane>(index.exponent()));
     choice_ =
         choose_way(allowed, {sparse_way::dense, index.values(), index.marked(), choice_.index_bytes,
                              index.values() * sizeof(Lane), index.marked() * sizeof(Lane),

@@ -55,7 +55,8 @@ inline void require_possible(lhc_options const& sketch) {
 /// be, and values that cannot are sent beside: **nothing is ever lost**. All ranks find the same.
 /// In fixed point sums are exact, the same bits in any order; cells that the index does not explain
 /// are an error. Floats are not exact: rounding of neighbours in cells adds up to about 6e-7 of the
-/// vector's norm with 1.3 cells per value, 1.2e-7 with 2.
+/// vector's norm with 1.3 cells per value, 1.2e-7 with 2. If one of them is 2^70 (1.2e21) or more,
+/// all are sent beside: cells could overflow where sums do not.
 /// In two phases sparse_union is smaller, because a value takes one lane there; sketches are for
 /// whatever must add lanes at fixed places.
 /// With a bloom_index a value that it marks wrongly comes out as 0 in fixed point. With floats the
@@ -93,6 +94,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
     auto finite_only = options_;
     finite_only.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, finite_only);
+    if (!detail::lhc::cells_hold<Lane>(index_.exponent())) return plan_.take(index_, {0, 0});
     plan_.make(index_,
                detail::lhc::sketch_plan::cells_per_value(index_.marked(), sketch_.cells_per_value),
                sketch_.attempts, key);

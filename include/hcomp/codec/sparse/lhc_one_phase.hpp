@@ -74,8 +74,9 @@ struct one_phase_report {
 ///     sum.finish(x);
 ///
 /// All ranks predict the same, since they have seen the same unions.
-/// In fixed point sums are exact, multiples of a unit. The unit is lhc's in two phases. In one it is
-/// at most 2^(2 exponent_bits) times lhc's, whatever rounds came before. Floats round as in lhc.
+/// In fixed point sums are exact, multiples of a unit. The unit is that of lhc in two phases; in
+/// one it is at most 2^(2 exponent_bits) times as large, whatever rounds came before. Floats round
+/// as in lhc; if one of them is 2^70 or more, the round takes two phases.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t
 /// Size: 1 bit per value, and 1.2 * 1.3 lanes per value of the largest union of late.
 /// Source: Li et al., arXiv 2402.07529, whose sketch is lost when it cannot be peeled.
@@ -142,10 +143,15 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
                0,
                false,
                false};
-    if (std::is_integral_v<Lane> && layout_.rows > 0 && index_.marked() > 0) {
-      auto const found = index_.exponent(), predicted = predicted_exponent();
-      report_.outgrown = found > predicted;
-      report_.too_coarse = predicted > found + 2 * static_cast<std::uint32_t>(phase_.exponent_bits);
+    if (layout_.rows > 0 && index_.marked() > 0) {
+      auto const found = index_.exponent();
+      report_.outgrown = !detail::lhc::cells_hold<Lane>(found);
+      if constexpr (std::is_integral_v<Lane>) {
+        auto const predicted = predicted_exponent();
+        report_.outgrown = found > predicted;
+        report_.too_coarse =
+            predicted > found + 2 * static_cast<std::uint32_t>(phase_.exponent_bits);
+      }
     }
     if (report_.outgrown || report_.too_coarse) layout_.rows = 0;
     if (layout_.rows == 0) numbers_ = agreed;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/random.hpp>
+#include <type_traits>
 
 namespace hcomp::detail::lhc {
 
@@ -48,5 +49,13 @@ struct cell_layout {
     return {{start(a, 0), start(a >> 32, 1), start(b >> 32, 2)}, static_cast<std::uint32_t>(b)};
   }
 };
+
+/// Whether no cell overflows. Integers wrap, and what is read from them is right. A float that
+/// becomes infinite is lost, and so is what shares its cells. Below 2^70 a cell could hold all of
+/// 2^32 values of 2^24 ranks.
+/// @param exponent  the largest of all ranks, as floats store it
+template <class Lane> constexpr bool cells_hold(std::uint32_t exponent) {
+  return std::is_integral_v<Lane> || exponent <= 126 + 70;
+}
 
 }  // namespace hcomp::detail::lhc
