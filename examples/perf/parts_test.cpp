@@ -354,8 +354,8 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
     words.insert(words.begin(), "--codec");
     return parse(words).codecs;
   };
-  CHECK(codecs({"thc:bits=2,unbiased=yes,fp16"}) ==
-        std::vector<std::string>{"thc:bits=2,unbiased=yes", "fp16"});
+  CHECK(codecs({"thc:bits=2,transform=1024,fp16"}) ==
+        std::vector<std::string>{"thc:bits=2,transform=1024", "fp16"});
   CHECK(codecs({"raw,lossless:fixed=32,dense=no,inceptionn:6,error_bounded:1e-3"}) ==
         std::vector<std::string>{"raw", "lossless:fixed=32,dense=no", "inceptionn:6",
                                  "error_bounded:1e-3"});

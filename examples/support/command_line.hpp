@@ -45,7 +45,7 @@ inline CLI::Validator algorithm_name(std::string const& also = {}) {
           "ALGORITHM"};
 }
 
-/// Codecs out of lists of codecs that have settings: "thc:bits=2,unbiased=yes,fp16" are two.
+/// Codecs out of lists of codecs that have settings: "thc:bits=2,transform=1024,fp16" are two.
 inline std::vector<std::string> codec_list(std::vector<std::string> const& lists) {
   std::vector<std::string> codecs;
   for (auto const& list : lists)

@@ -114,7 +114,7 @@ options parse(int argc, char const* const* argv) {
       "Models:\n" + known_models() + "\nCodecs:\n" + known_methods() +
       "and hcomp's codecs (hcomp-info), averaged as they are; all with settings after the name, "
       "as\n"
-      "thc:bits=2,unbiased=yes.\n\n"
+      "thc:bits=2,transform=1024.\n\n"
       "Each codec has a learning rate, momentum and sign step found for it with mlp. With\n"
       "embedding all have one learning rate, found for it, and no momentum. --lr, --momentum and\n"
       "--sign-step replace them for all.\n\n"

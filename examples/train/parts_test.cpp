@@ -545,8 +545,8 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
                     "inceptionn:15: 'E=15': E is a whole number from 1 to 14");
   CHECK_THROWS_WITH(train::trial_from("thc:bound=6"),
                     doctest::Contains("thc:bound=6: it has no key 'bound'; it has: bits, "));
-  CHECK(train::trial_from("thc:bits=2,unbiased=yes:late=0.1").name() ==
-        "thc, bits=2, unbiased=yes, 10 % late");
+  CHECK(train::trial_from("thc:bits=2,transform=1024:late=0.1").name() ==
+        "thc, bits=2, transform=1024, 10 % late");
   CHECK(train::trial_from("error_bounded").name() == "error_bounded, bound=1e-05");
   CHECK(train::trial_from("error_bounded:bound=0.002").name() == "error_bounded, bound=0.002");
   CHECK(train::trial_from("identity").name() == "identity");

@@ -28,7 +28,7 @@ struct trial {
 };
 
 /// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE, :share=SHARE and
-/// settings of its codec may follow, as in "thc:bits=2,unbiased=yes:late=0.1".
+/// settings of its codec may follow, as in "thc:bits=2,transform=1024:late=0.1".
 /// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
 ///                                value
 trial trial_from(std::string const& text);

@@ -232,7 +232,7 @@ void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   if (key == "check") to.check_every = one.number(0, most_int);
 }
 
-/// "bits=4,unbiased=yes": the first key also as usual, unless it is off, so that a reader sees it.
+/// "bits=4,transform=64": the first key also as usual, unless it is off, so that a reader sees it.
 std::string keys_text(choice_of_codec const& codec, codec_settings const& given) {
   auto const keys = codec.keys();
   std::string text;

@@ -20,7 +20,7 @@ std::string_view to_text(value_type type);
 /// How vectors are summed.
 struct method {
   std::string codec = "none";  ///< one of codec_names()
-  std::string keys = {};       ///< of the codec, the first of them always: "bits=4,unbiased=yes"
+  std::string keys = {};       ///< of the codec, the first of them always: "bits=4,transform=64"
   algorithm how = {};          ///< the codec's own unless asked otherwise
   bool feedback = false;       ///< what a rank's encoding lost is added to its next vector
   int turns = 1;               ///< tensors that share one buffer, one after the other

@@ -52,7 +52,7 @@ using code = std::vector<std::byte>;
 constexpr double p = 1.0 / 32;
 constexpr int full = thc<>::block_values;
 
-thc_options paper(int transform = 16384) { return {4, 30, p, transform, false}; }
+thc_options paper(int transform = 16384) { return {4, 30, p, transform}; }
 
 // ---- Inputs ----
 
@@ -344,7 +344,7 @@ TEST_CASE("thc: a mean of k of n ranks errs by what is missing and by its own (V
 
 TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together") {  // C5
   for (int const g : {15, 17, 30, 31, 255}) {
-    thc<> const codec(thc_options{4, g, p, 4096, false});
+    thc<> const codec(thc_options{4, g, p, 4096});
     hcomp::detail::thc::level_cells const cells(codec.table());
     double sum_of_biases = 0;
     int const positions = 300;
@@ -401,7 +401,7 @@ TEST_CASE("thc: nothing gathers in coordinate 0") {
   constexpr int keys = 100;
   for (int const g : {0, 30, 31}) {
     CAPTURE(g);
-    thc<> const codec(thc_options{4, g, p, 4096, false});
+    thc<> const codec(thc_options{4, g, p, 4096});
     double sum = 0;
     for (int t = 0; t < keys; ++t) {
       auto x = normal(full, static_cast<std::uint64_t>(t));
@@ -430,34 +430,82 @@ TEST_CASE("thc: nothing gathers in coordinate 0") {
   CHECK(within(first, all, 0.35));  // of 400 squares: 5 standard errors
 }
 
-TEST_CASE("thc: truncation shrinks a vector by 1 - p, which `unbiased` takes back") {  // C7
-  auto options = paper();
-  auto const x = normal(1 << 15, 3);
-  for (bool const unbiased : {false, true}) {
-    CAPTURE(unbiased);
-    options.unbiased = unbiased;
-    thc<> const codec(options);
-    double found = 0;
-    for (std::uint64_t t = 0; t < 16; ++t)
-      found += product(estimate(codec, {x}, t), x) / energy(x) / 16;
-    CHECK(std::fabs(found - (unbiased ? 1 : 1 - p)) < 0.0015);  // 5 standard errors
+namespace {
+
+/// Vectors by what the rotation makes of them: normal numbers, few levels, or in between.
+std::vector<std::vector<vector>> vectors_to_shrink() {
+  auto const n = static_cast<std::size_t>(full);
+  auto const spikes = [&](std::size_t each) {  // per transform
+    vector x(n);
+    auto const size = normal(n, 7);
+    for (std::size_t first = 0; first < n; first += 4096)
+      for (std::size_t k = 0; k < each; ++k)
+        x[first + 5 + 99 * k] = each == 1 ? 1 : size[first + k];
+    return x;
+  };
+  auto const scaled = [&](float size, std::uint64_t seed) {
+    auto x = normal(n, seed);
+    for (float& v : x) v *= size;
+    return x;
+  };
+  return {{normal(n, 3)},
+          vectors_of_ranks(normal, 4, n, 4),
+          {scaled(1, 50), scaled(2, 51)},
+          {scaled(1, 60), scaled(1, 61), scaled(1, 62), scaled(10, 63)},
+          {spikes(1)},
+          {spikes(4)},
+          vectors_of_ranks(heavy_tailed, 8, n, 7)};
+}
+
+}  // namespace
+
+TEST_CASE("thc: truncation takes no more than the share p of a mean, whatever the vectors") {  // C7
+  constexpr std::uint64_t trials = 48;
+  for (double const share : {1.0 / 32, 1.0 / 4096}) {
+    thc<> const codec({.truncation = share});
+    auto const& table = codec.table();
+    int widest = 0;
+    for (std::size_t z = 1; z < static_cast<std::size_t>(table.size()); ++z)
+      widest = std::max(widest, table.levels[z] - table.levels[z - 1]);
+    double const cell = widest * 2 * table.limit / table.granularity;  // in norms of the largest
+    std::size_t number = 0;
+    for (auto const& all : vectors_to_shrink()) {
+      auto const mean = mean_of(all);
+      auto const fitted = codec.fitted(static_cast<std::uint32_t>(all.size()));
+      double slope = 0, largest = 0;
+      for (auto const& x : all) largest = std::max(largest, energy(x));
+      for (std::uint64_t t = 0; t < trials; ++t)
+        slope += product(estimate(fitted, all, t), mean) / energy(mean) / trials;
+      // The standard deviation of a coordinate is half a cell at most; each rank draws alone.
+      double const spread =
+          cell / 2 *
+          std::sqrt(largest / full / static_cast<double>(all.size()) / energy(mean) / trials);
+      CAPTURE(share);
+      CAPTURE(number);
+      CHECK(slope > 1 - share - 5 * spread);
+      CHECK(slope < 1 + 5 * spread);
+      // Of one normal vector it takes just that.
+      if (number == 0) CHECK(std::fabs(slope - (1 - share)) < 0.0015);
+      ++number;
+    }
   }
 }
 
-TEST_CASE("thc: the average over 256 rotations is 256 times as exact if unbiased") {  // C7
-  auto options = paper();
+TEST_CASE(
+    "thc: the average over 256 rotations is 256 times as exact if little is truncated") {  // C7
   auto const x = normal(full, 4);
-  for (bool const unbiased : {false, true}) {
-    CAPTURE(unbiased);
-    options.unbiased = unbiased;
-    thc<> const codec(options);
+  for (double const share : {p, 1.0 / 4096}) {
+    CAPTURE(share);
+    thc<> const codec({4, 30, share, 16384});
     vector average(x.size());
     for (std::uint64_t t = 0; t < 256; ++t) {
       auto const one = estimate(codec, {x}, t);
       for (std::size_t i = 0; i < x.size(); ++i) average[i] += one[i] / 256;
     }
-    // without: p^2, and what 256 rounds leave
-    double const expected = unbiased ? 0.020635 / 256 : p * p + (0.020342 - p * p) / 256;
+    // the share truncated, squared, and what 256 rounds leave of the rest
+    auto const& table = codec.table();
+    double const biased = share * share,
+                 expected = biased + (table.rounding_error + table.truncation_error - biased) / 256;
     CHECK(within(distance(average, x) / energy(x), expected, 0.06));
   }
 }
@@ -700,7 +748,7 @@ TEST_CASE("thc: blocks have the bytes of their coordinates, padded to powers of 
 
 TEST_CASE("thc: every length comes back with the same error") {
   for (int const transform : {64, 1024, 4096, 16384}) {
-    thc<> const codec(thc_options{4, 0, p, transform, false});
+    thc<> const codec(thc_options{4, 0, p, transform});
     for (std::size_t const n :
          {1u, 2u, 63u, 64u, 65u, 127u, 129u, 1000u, 4095u, 4096u, 4097u, 10000u, 16383u, 16384u}) {
       CAPTURE(transform);
@@ -841,8 +889,7 @@ TEST_CASE("thc: parameters tell apart all settings that matter") {
                                thc<>({.bits = 3}),
                                thc<>({.granularity = 31}),
                                thc<>({.truncation = 1.0 / 64}),
-                               thc<>({.transform = 1024}),
-                               thc<>({.unbiased = true})};
+                               thc<>({.transform = 1024})};
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = 0; j < all.size(); ++j)
       CHECK((all[i].parameters() == all[j].parameters()) == (i == j));
@@ -921,8 +968,8 @@ TEST_CASE_TEMPLATE("thc: every group gives the same bytes", T, float, double, hc
     same_bytes_in_every_group(thc<T>({.granularity = 255}).fitted(9), n, false, n == 1000);
     same_bytes_in_every_group(thc<T>({.bits = 2, .transform = 64}), n,
                               n <= 100 || (thorough && n == 1000), n == 1000);
-    same_bytes_in_every_group(thc<T>({.bits = 8, .transform = 16384, .unbiased = true}).fitted(5),
-                              n, false, thorough && n == 4097);
+    same_bytes_in_every_group(thc<T>({.bits = 8, .transform = 16384}).fitted(5), n, false,
+                              thorough && n == 4097);
   }
 }
 
@@ -930,7 +977,7 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
   using namespace hcomp::detail::thc;
   draw_place const place{77, 3, 5};
   for (int const g : {17, 255}) {
-    level_cells const cells(thc<>(thc_options{4, g, p, 4096, false}).table());
+    level_cells const cells(thc<>(thc_options{4, g, p, 4096}).table());
     auto const limit = static_cast<float>(g << 15);
     for (transform_range const range : {transform_range{0, 64, 64},
                                         {64, 1, 64},

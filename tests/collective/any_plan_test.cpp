@@ -71,7 +71,7 @@ TEST_CASE("codec names: settings by key or, the first of them, by place") {
   CHECK(read("thc") == "thc");
   CHECK(read("thc:bits=4") == "thc");  // as usual
   CHECK(read("thc:2") == "thc:bits=2");
-  CHECK(read("thc:unbiased=yes,bits=8") == "thc:bits=8,unbiased=yes");
+  CHECK(read("thc:transform=1024,bits=8") == "thc:bits=8,transform=1024");
   CHECK(read("float_cast:bf16") == "bf16");
   CHECK(read("sparse") == "lossless");
   CHECK(read("error_bounded:2.5e-3") == "error_bounded:bound=0.0025");
@@ -85,10 +85,10 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
         "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");
   CHECK(text_of("thc:bits=2.5") ==
         "codec 'thc:bits=2.5': 'bits=2.5': bits is a whole number from 1 to 8");
-  CHECK(text_of("thc:unbiased=1") == "codec 'thc:unbiased=1': 'unbiased=1': unbiased is yes or no");
+  CHECK(text_of("lossless:dense=1") == "codec 'lossless:dense=1': 'dense=1': dense is yes or no");
   CHECK(text_of("thc:level=3") ==
         "codec 'thc:level=3': it has no key 'level'; it has: bits, granularity, truncation, "
-        "transform, unbiased");
+        "transform");
   CHECK(text_of("thc:") == "codec 'thc:': '' is no key=value");
   CHECK(text_of("thc:2,") == "codec 'thc:2,': '' is no key=value");
   CHECK(text_of("thc:2,bits=3") == "codec 'thc:2,bits=3': 'bits' stands there twice");

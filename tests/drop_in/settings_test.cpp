@@ -247,8 +247,8 @@ TEST_CASE("settings: a method's text names what differs from its codec's own") {
   CHECK(only_rule("float: lossless").sum.text() == "lossless");
   CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn E=10 threads=2");
   CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded bound=0.001");
-  CHECK(only_rule("float: thc 2 unbiased=yes").sum.text() ==
-        "thc bits=2 unbiased=yes feedback=yes");
+  CHECK(only_rule("float: thc 2 transform=1024").sum.text() ==
+        "thc bits=2 transform=1024 feedback=yes");
   CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless fixed=32");
   CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
 }

@@ -134,7 +134,7 @@ class codec_settings {
   void require_all() const {
     for (auto const& one : values_) (*this)[one.first.name];
   }
-  /// What is not as usual: "bits=4,unbiased=yes"; empty if all is.
+  /// What is not as usual: "bits=4,transform=64"; empty if all is.
   std::string text() const {
     std::string text;
     for (auto const& [key, value] : values_)

@@ -110,7 +110,7 @@ template <class V> struct named_codec {
 };
 
 /// Reads `name`, `name:value` or `name:key=value,key=value`, such as "fp16", "error_bounded:1e-4" or
-/// "thc:bits=4,unbiased=yes"; the key of a lone value is the codec's first.
+/// "thc:bits=4,transform=64"; the key of a lone value is the codec's first.
 /// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
 ///                                the text says what there is
 template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::string_view text) {

@@ -44,16 +44,14 @@ inline std::vector<codec_key> thc_keys() {
   return {
       {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
       {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
-      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of values beyond the levels"},
-      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
-      {"unbiased", yes_no, 0, 1, usual.unbiased ? 1.0 : 0.0, "divided by what truncation leaves"}};
+      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of a vector that is lost, at most"},
+      {"transform", whole, 64, 16384, usual.transform, "values rotated together"}};
 }
 inline thc_options thc_options_of(codec_settings const& s) {
   return {.bits = s.whole("bits"),
           .granularity = s.whole("granularity"),
           .truncation = s["truncation"],
-          .transform = s.whole("transform"),
-          .unbiased = s.yes("unbiased")};
+          .transform = s.whole("transform")};
 }
 
 inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {

@@ -183,8 +183,7 @@ template <IndexCodec C> class partial_sums {
 
   /// The same levels with sums of 16 bits.
   static C wide(C const& codec) {
-    return C(thc_options{codec.bits(), codec.granularity(), codec.truncation(), codec.transform(),
-                         codec.unbiased()})
+    return C(thc_options{codec.bits(), codec.granularity(), codec.truncation(), codec.transform()})
         .fitted(65535u / static_cast<std::uint32_t>(codec.granularity()));
   }
 
