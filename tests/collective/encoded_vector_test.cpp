@@ -130,6 +130,34 @@ TEST_CASE("encoded vector: damage, NaN and another weight are told as by decode;
   CHECK(both({}, {}, padding) == "nonfinite_error");
 }
 
+TEST_CASE("encoded vector: sums that overflow are told as by decode; x is unchanged") {
+  constexpr std::size_t values = 2 * std::size_t{16384} + 9;
+  auto const codec = fit(thc<>(), 3);
+  guarded_executor executor;
+  encoded_vector vector(values, codec, executor);
+  for (float const large : {3e38f, 1e38f}) {
+    std::vector<float> x(values, 0.5f);
+    x[20000] = large;
+    std::vector<float> const before(values, 42.0f);
+    device_vector<float> const from(x, executor), to(before, executor);
+    encode_options const how{.weight = 3};
+    vector.encode(from.span(), how);
+    auto const code = encode(codec, std::span<float const>(x), how);
+    for (auto const result : {reduction::sum, reduction::mean}) {
+      CAPTURE(large);
+      auto unused = before;
+      auto const there = outcome_of([&] { vector.decode(to.span(), {.result = result}); });
+      auto const here = outcome_of([&] {
+        decode(codec, std::span<std::byte const>(code), std::span(unused), {.result = result});
+      });
+      CHECK(there == here);
+      bool const overflows = large > 2e38f && result == reduction::sum;
+      CHECK(here.what == (overflows ? "nonfinite_error" : "returned"));
+      if (overflows) CHECK(first_difference(to.host(), before) == nowhere);
+    }
+  }
+}
+
 TEST_CASE("encoded vector: what does not fit is refused with the numbers") {
   guarded_executor executor;
   thc<> const codec;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using namespace hcomp;
@@ -93,6 +95,106 @@ TEST_CASE(
     check_thrown(summed<plan_of<sign<>>>(sign<>{}, 40000, 39999, special,
                                          nonfinite_policy::throw_error, owner),
                  39999, special, "all_reduce: NaN or infinity on some rank");
+}
+
+TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws the same on all") {
+  // of one value per rank, or of what rounding adds to it in thc
+  struct {
+    float value;
+    reduction result;
+    bool overflows;
+  } const cases[] = {{3e38f, reduction::sum, true},
+                     {1.2e38f, reduction::sum, true},
+                     {1e38f, reduction::sum, false},
+                     {3e38f, reduction::mean, false},
+                     {-1e37f, reduction::sum, false}};
+  auto const check = []<class C>(C const& codec, std::string const& how, auto const& one) {
+    constexpr std::size_t values = 3 * std::size_t{16384} + 9, at = 16384 + 77;
+    for (bool const early : {false, true})
+      for (bool const whole : {false, true}) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(how);
+        CAPTURE(one.value);
+        CAPTURE(early);
+        CAPTURE(whole);
+        std::vector<std::vector<float>> x;
+        for (int rank = 0; rank < ranks; ++rank) x.push_back(integer_values(values, 1, rank));
+        for (auto& mine : x) mine[at] = one.value;
+        auto const before = x;
+        std::vector<error_feedback<float>> residuals(ranks, error_feedback<float>(values));
+        plan_options options{.how = algorithm::from(how)};
+        if (early) options.decode_on_arrival_bytes = 0;
+        auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+          host_executor executor;
+          auto const me = static_cast<std::size_t>(transport.rank());
+          plan sum(values, fit(codec, ranks), transport, executor, options);
+          call_options const call{.seed = 2, .result = one.result};
+          whole ? sum.all_reduce(std::span(x[me]), residuals[me], call)
+                : sum.reduce_scatter(std::span(x[me]), residuals[me], call);
+        });
+        CAPTURE(to_text(outcomes));
+        CHECK(all_ended_alike(outcomes, one.overflows ? "nonfinite_error" : "returned"));
+        for (std::size_t r = 0; r < ranks; ++r) {
+          std::size_t infinite = 0;
+          for (float const v : x[r]) infinite += !std::isfinite(v);
+          CHECK(infinite == 0);
+          if (one.overflows) CHECK(x[r] == before[r]);
+          if (one.overflows)
+            CHECK(std::ranges::all_of(residuals[r].residual(), [](float e) { return e == 0; }));
+        }
+        if (!one.overflows || std::is_same_v<C, identity<>>) continue;
+        auto const layout = layout_of(fit(codec, ranks), values, ranks);
+        std::size_t const b = at / layout.block_values, first = b * layout.block_values;
+        CHECK(outcomes[0].text ==
+              (whole ? "all_reduce" : "reduce_scatter") +
+                  std::string(": a sum of finite values overflows, first in block ") +
+                  std::to_string(b) + " (values " + std::to_string(first) + " to " +
+                  std::to_string(first + layout.block_values - 1) + ") of " +
+                  std::to_string(values) + " values; x is unchanged");
+      }
+  };
+  for (std::string const how : {"ring", "direct", "aggregator"})
+    for (auto const& one : cases) {
+      check(thc<>(), how, one);
+      if (how == "ring") check(uniform_thc<>(), how, one);
+      if (how == "ring" && one.result == reduction::sum) check(identity<>(), how, one);
+    }
+}
+
+TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the same on all") {
+  for (std::string const how : {"ring", "owner"})
+    for (auto const result : {reduction::sum, reduction::mean}) {
+      CAPTURE(how);
+      bool const is_sum = result == reduction::sum;
+      auto const ended = [&](auto const& codec, nonfinite_policy policy) {
+        using V = typename std::remove_cvref_t<decltype(codec)>::value_type;
+        auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+          host_executor executor;
+          std::vector<V> x(100, V(1));
+          plan sum(100, codec, transport, executor,
+                   {.how = algorithm::from(how), .nonfinite = policy});
+          sum.all_reduce(std::span(x), {.result = result});
+        });
+        CHECK(all_ended_alike(outcomes, outcomes[0].what));
+        return outcomes[0];
+      };
+      auto const large = ended(sign<>{2e38f}, nonfinite_policy::throw_error);
+      CHECK(large.what == (is_sum ? "nonfinite_error" : "returned"));
+      if (is_sum)
+        CHECK(large.text ==
+              "all_reduce: codec 'sign' has a magnitude of " + detail::to_text(double{2e38f}) +
+                  ", the ranks' weights add up to 3; values of the result of up to " +
+                  detail::to_text(3 * double{2e38f}) + " overflow, the largest is " +
+                  detail::to_text(double{std::numeric_limits<float>::max()}) + "; x is unchanged");
+      CHECK(ended(sign<>{1e38f}, nonfinite_policy::throw_error).what == "returned");
+      CHECK(ended(sign<>{2e38f}, nonfinite_policy::ignore).what == "returned");
+      CHECK(ended(sign<double>{2e38}, nonfinite_policy::throw_error).what == "returned");
+      CHECK(ended(sign<float16>{3e4f}, nonfinite_policy::throw_error).what ==
+            (is_sum ? "nonfinite_error" : "returned"));
+      if (how == "ring")
+        CHECK(ended(sign_count<>{2e38f}, nonfinite_policy::throw_error).what ==
+              (is_sum ? "nonfinite_error" : "returned"));
+    }
 }
 
 TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on those without it") {

@@ -15,7 +15,8 @@ namespace hcomp {
 /// What decoding gives: the weighted sum over the ranks, or that sum divided by the total weight.
 enum class reduction { sum, mean };
 
-/// What happens when some rank puts NaN or infinity in. The same on all ranks, always.
+/// What happens when some rank puts NaN or infinity in, or a sum of finite values overflows. The
+/// same on all ranks, always.
 enum class nonfinite_policy {
   throw_error,  ///< nonfinite_error on every rank; x and all compensation stay as they were
   propagate,    ///< the values concerned are NaN on every rank; with codecs that cannot carry NaN
@@ -93,6 +94,17 @@ concept Narrowable = Compressor<C> &&
   { c.lane_bytes() } -> std::same_as<int>;
   { c.narrow_bits(header.weight) } -> std::same_as<int>;
   { c.granularity() } -> std::same_as<int>;
+};
+
+/// A codec that may decode finite values to infinity: their sum overflows, or their rounding does.
+///
+/// `largest_decoded(block, n, r)`: no value of a sound block of n values decodes to more; cheap.
+/// `stays_finite(group, block, n, r)`: in every worker, whether all decode to finite `value_type`s.
+template <class C>
+concept MayOverflow = Compressor<C> &&
+    requires(C const c, serial_group g, std::byte const* block, int n, reduction r) {
+  { c.largest_decoded(block, n, r) } -> std::same_as<double>;
+  { c.stays_finite(g, block, n, r) } -> std::same_as<bool>;
 };
 
 /// Settings of a codec that depend on how many ranks are summed, where it has such settings.

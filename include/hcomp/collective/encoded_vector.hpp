@@ -107,8 +107,8 @@ template <Compressor C, Executor E> class encoded_vector {
   /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
     require_vector("decode", x);
-    auto const found = inspect_(*executor_, C::wire_kind, layout_, layout_.all(), data(),
-                                philox_key(options.key), options.weight);
+    auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),
+                                philox_key(options.key), options.weight, options.result);
     detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
     executor_->for_each_block(layout_.blocks(),
                               decode_blocks<C>{codec_, layout_, 0, data(), x.data(), options.result,

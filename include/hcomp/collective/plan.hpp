@@ -169,7 +169,8 @@ template <Summable C, Transport T, Executor E> class plan {
   /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec
   ///                                exceeded; memory_error: x is not in the executor's memory
   /// @throws disagreement_error     ranks passed different sizes, codecs, parameters, steps, ...
-  /// @throws nonfinite_error        NaN or infinity on some rank, and the policy is throw_error
+  /// @throws nonfinite_error        NaN or infinity on some rank, or a sum that overflows, and the
+  ///                                policy is throw_error
   /// @throws wire_error             damaged or contradicting blocks met
   /// @throws transport_error        a peer failed; the transport must not be used again
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a

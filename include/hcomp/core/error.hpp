@@ -37,7 +37,8 @@ class wire_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Some rank put NaN or infinity in, and the caller asked to be told. Thrown on all ranks alike.
+/// Some rank put NaN or infinity in, or a sum of finite values overflows, and the caller asked to
+/// be told. Thrown on all ranks alike.
 class nonfinite_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

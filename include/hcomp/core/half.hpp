@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
+#include <limits>
 
 namespace hcomp {
 
@@ -64,5 +65,10 @@ struct bfloat16 {
 template <class T> struct accumulator { using type = float; };
 template <> struct accumulator<double> { using type = double; };
 template <class T> using accumulator_t = typename accumulator<T>::type;
+
+/// The largest finite value of type T.
+template <class T> inline constexpr double largest_v = std::numeric_limits<T>::max();
+template <> inline constexpr double largest_v<float16> = 65504;
+template <> inline constexpr double largest_v<bfloat16> = 0x1.fep127;
 
 }  // namespace hcomp

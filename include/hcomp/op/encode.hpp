@@ -123,15 +123,18 @@ struct decode_options {
 /// @throws std::invalid_argument  code of another size, or overlapping x
 /// @throws wire_error             blocks are damaged, of another key or weight, or met blocks they
 ///                                could not be merged with; x is unchanged
-/// @throws nonfinite_error        NaN or infinity, and the policy is throw_error; x is unchanged
+/// @throws nonfinite_error        NaN or infinity, also of a sum that overflows, and the policy is
+///                                throw_error; x is unchanged
 template <Compressor C>
 std::uint64_t decode(C const& codec, std::span<std::byte const> code,
                      std::span<typename C::value_type> x, decode_options const& options = {}) {
   auto const layout = layout_of(codec, x.size());
   detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
-  auto const found = detail::check_code(C::wire_kind, layout, layout.all(), code.data(),
-                                        philox_key(options.key), options.weight);
+  auto const found =
+      detail::check_sums(codec, layout, layout.all(), code.data(), options.result,
+                         detail::check_code(C::wire_kind, layout, layout.all(), code.data(),
+                                            philox_key(options.key), options.weight));
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
   decode_blocks<C> const work{codec,
                               layout,

@@ -185,6 +185,22 @@ template <class Codec, class T> class basic_codec {
     change_width<false>(group, in, block);
   }
 
+  /// Of a coordinate all lanes may be at an end of the grid, of a value all coordinates.
+  HCOMP_HD double largest_decoded(std::byte const* block, int n, reduction r) const {
+    double largest = 0;
+    for (int k = 0; k < transforms(n); ++k) {
+      double const norm = same_bits<float>(norm_in(block, k));
+      double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
+      largest = most > largest ? most : largest;
+    }
+    return r == reduction::sum ? largest * load_aligned<block_header>(block).weight : largest;
+  }
+  template <class Group>
+  HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduction r) const {
+    return lane_bytes_ == 1 ? sums_are_finite<std::uint8_t>(group, block, n, r)
+                            : sums_are_finite<std::uint16_t>(group, block, n, r);
+  }
+
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
@@ -336,17 +352,41 @@ template <class Codec, class T> class basic_codec {
     return group.any(nonfinite);
   }
 
+  /// What a step of a sum's coordinate is worth in a value.
+  HCOMP_HD float_scale scale_of(float norm, int size, std::uint32_t weight, reduction r) const {
+    double const steps = static_cast<double>(table_.granularity) *
+                         (r == reduction::mean ? static_cast<double>(weight) : 1);
+    return float_scale(norm * table_.limit / (steps * std::sqrt(double(size))));
+  }
+  HCOMP_HD std::uint32_t offset_of(std::uint32_t weight) const {
+    return static_cast<std::uint32_t>(table_.granularity) * weight;
+  }
+
+  /// As decode_from, but values are only looked at. The signs do not matter.
+  template <class Lane, class Group>
+  HCOMP_HD bool sums_are_finite(Group group, std::byte const* block, int n, reduction r) const {
+    std::uint32_t const weight = load_aligned<block_header>(block).weight;
+    bool finite = true;
+    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+      auto const p = range_of(n, k);
+      auto const scale = scale_of(same_bits<float>(norm_in(block, k)), p.size, weight, r);
+      center_sums<Lane>(who, scratch, block + lanes_at(n), p, offset_of(weight), block);
+      for (int i = who.worker(); i < p.count; i += who.workers)
+        finite &= is_finite(static_cast<T>(scratch[i] * scale.factor * scale.power));
+      who.sync();
+    });
+    return !group.any(!finite);
+  }
+
   template <class Lane, class Group, class Out>
   HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduction r) const {
     draw_place const place{origin.key, 0, origin.index};
-    double const steps = static_cast<double>(table_.granularity) *
-                         (r == reduction::mean ? static_cast<double>(origin.weight) : 1);
-    std::uint32_t const offset = static_cast<std::uint32_t>(table_.granularity) * origin.weight;
+    std::uint32_t const offset = offset_of(origin.weight);
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
-      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
-      float_scale const scale(norm * table_.limit / (steps * std::sqrt(double(p.size))));
+      auto const scale = scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size,
+                                  origin.weight, r);
       if (scale.factor > 0) {
         center_sums<Lane>(who, scratch, sums, p, offset, x);
         finish_values(who, scratch, p, scale, place, x);

@@ -64,7 +64,7 @@ class block_engine final : public sum_engine<value_work> {
       spread_and_decode(it);
     } else {
       if (!schedule_.reduces_all) spread(it);
-      finish(layout_.all(), session_.expected_weight(), of_all(), figures);
+      finish(layout_.all(), session_.expected_weight(), of_all(), it);
       decode(layout_.all(), it);
     }
     return session_.done(figures);
@@ -76,7 +76,7 @@ class block_engine final : public sum_engine<value_work> {
     agree_on_statistics(values, figures);
     one_call const it{values, call, figures};
     reduce(it);
-    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, figures);
+    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
     decode(owned_blocks(), it);
     return session_.done(figures);
   }
@@ -87,7 +87,7 @@ class block_engine final : public sum_engine<value_work> {
     one_call const it{values, call, figures};
     encode(owned_blocks(), it, nullptr);  // in a unit of its own
     spread(it);
-    finish(layout_.all(), 1, of_all(), figures);
+    finish(layout_.all(), 1, of_all(), it);
     decode(layout_.all(), it);
     return session_.done(figures);
   }
@@ -328,14 +328,15 @@ class block_engine final : public sum_engine<value_work> {
   findings of_all() const {
     return options().checksum ? findings::of_all_to_compare : findings::of_all;
   }
-  code_findings check(block_range range, std::uint64_t weight, report& figures) {
+  code_findings check(block_range range, std::uint64_t weight, one_call const& it) {
     stopwatch watch;
-    auto const found = work_->inspect(range, code(), session_.key(), weight, options().checksum);
-    watch.add_to(figures.seconds_decode);
+    auto const found = work_->inspect(range, code(), session_.key(), weight, options().checksum,
+                                      it.options.result);
+    watch.add_to(it.figures.seconds_decode);
     return found;
   }
-  void finish(block_range range, std::uint64_t weight, findings whose, report& figures) {
-    session_.finish(check(range, weight, figures), whose, layout_, figures);
+  void finish(block_range range, std::uint64_t weight, findings whose, one_call const& it) {
+    session_.finish(check(range, weight, it), whose, layout_, it.figures);
   }
 
   /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
@@ -346,11 +347,11 @@ class block_engine final : public sum_engine<value_work> {
   }
   /// That the sum is sound is known before.
   void spread_and_decode(one_call const& it) {
-    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it.figures);
+    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
     auto const weight = it.figures.weight;  // on which all ranks agree now
     code_findings found;
     auto const decode_sound = [&](block_range range) {
-      found.merge(check(range, weight, it.figures));
+      found.merge(check(range, weight, it));
       if (found.damaged == code_findings::nowhere) decode(range, it);
     };
     spread(

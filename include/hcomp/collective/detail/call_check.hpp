@@ -288,6 +288,8 @@ inline void require_agreement(std::span<call_record const> all) {
 
 /// The weight of the finished sum.
 /// @throws std::invalid_argument  the codec has no room for it; on all ranks alike
+/// @throws nonfinite_error        so many magnitudes overflow the type of the values, and the
+///                                policy is throw_error; on all ranks alike
 inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_record const> all) {
   std::uint64_t total = 0;
   for (auto const& record : all) total += record.weight;
@@ -295,6 +297,16 @@ inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_recor
     throw std::invalid_argument(error_text(
         {to_text(all[0].what), ": codec '", codec.name, "' holds ", codec.max_summands,
          " summands, the ranks' weights add up to ", total, "; fit it: fit(codec, ", total, ")"}));
+  bool const is_one = static_cast<reduction>(all[0].result) == reduction::mean ||
+                      all[0].what == operation::all_gather;
+  if (double const most = codec.magnitude * static_cast<double>(is_one ? 1 : total);
+      most > codec.largest_value &&
+      static_cast<nonfinite_policy>(all[0].nonfinite) == nonfinite_policy::throw_error)
+    throw nonfinite_error(
+        error_text({to_text(all[0].what), ": codec '", codec.name, "' has a magnitude of ",
+                    to_text(codec.magnitude), ", the ranks' weights add up to ", total,
+                    "; values of the result of up to ", to_text(most), " overflow, the largest is ",
+                    to_text(codec.largest_value), "; x is unchanged"}));
   return total;
 }
 

@@ -13,57 +13,118 @@
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <optional>
+#include <type_traits>
 
 namespace hcomp::detail {
 
 /// A block as far as the host looks at it.
 struct inspected_block {
   block_header header;
-  std::uint64_t is_intact;
+  std::uint32_t is_intact, may_overflow;
+};
+
+/// Of codecs that are not MayOverflow.
+struct never_overflows {
+  HCOMP_HD bool operator()(std::byte const*, int) const { return false; }
 };
 
 /// Blocks first, first + 1, ... of a code.
-struct inspect_blocks {
+/// @tparam Bound  may_overflow of the codec, or never_overflows
+template <class Bound> struct inspect_blocks {
   code_layout layout;
   std::size_t first;
   std::byte const* code;  ///< of the whole vector
   inspected_block* out;
+  Bound may_overflow;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte const* const block = code + layout.offset(first + i);
     bool const intact = detail::is_intact(group, block, layout.bytes({first + i, 1}));
-    if (group.worker() == 0) out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u};
+    if (group.worker() == 0)
+      out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u,
+                may_overflow(block, layout.values_in(first + i)) ? 1u : 0u};
   }
 };
 
-/// check_code for codes in an executor's memory. On a device the blocks are inspected there, and 40
-/// bytes of each come to the host. After construction nothing is allocated.
+/// out[i] = 1 where block first + i of a code decodes to infinity, otherwise 0.
+template <MayOverflow C> struct find_overflows {
+  C codec;
+  code_layout layout;
+  std::size_t first;
+  std::byte const* code;  ///< of the whole vector
+  reduction result;
+  std::uint32_t* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    bool const finite = codec.stays_finite(group, code + layout.offset(first + i),
+                                           layout.values_in(first + i), result);
+    if (group.worker() == 0) out[i] = finite ? 0 : 1;
+  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+};
+
+/// check_code and check_sums for codes in an executor's memory. On a device blocks are inspected
+/// there, and 40 bytes of each come to the host. After construction nothing is allocated, unless
+/// values come near the largest of their type.
 template <Executor E> class code_inspection {
  public:
   /// @param most_blocks  that are looked at together
   explicit code_inspection(std::size_t most_blocks)
       : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
-  /// @param codec  the wire kind of its blocks
-  code_findings operator()(E& executor, std::uint8_t codec, code_layout const& layout,
+  template <Compressor C>
+  code_findings operator()(E& executor, C const& codec, code_layout const& layout,
                            block_range blocks, std::byte const* code, std::uint64_t key,
-                           std::uint64_t weight, std::optional<bool> checksum = {}) {
+                           std::uint64_t weight, reduction result,
+                           std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
+      auto const bound = bound_of(codec, result);
       executor.for_each_block(blocks.count,
-                              inspect_blocks{layout, blocks.first, code, blocks_.for_work()});
+                              inspect_blocks<std::remove_const_t<decltype(bound)>>{
+                                  layout, blocks.first, code, blocks_.for_work(), bound});
       blocks_.fetch(executor, blocks.count);
-      block_check check(codec, layout, key, weight, checksum);
+      block_check check(C::wire_kind, layout, key, weight, checksum);
+      bool may_overflow = false;
       for (std::size_t i = 0; i < blocks.count; ++i) {
         auto const& one = blocks_.for_host()[i];
         check.add(blocks.first + i, one.header, [&] { return one.is_intact != 0; });
+        may_overflow |= one.may_overflow != 0;
       }
-      return check.found();
+      auto found = check.found();
+      if (may_overflow && found.is_sound())
+        found.overflow = first_overflow(executor, codec, layout, blocks, code, result);
+      return found;
     } else {
-      return check_code(codec, layout, blocks, code, key, weight, checksum);
+      return check_sums(codec, layout, blocks, code, result,
+                        check_code(C::wire_kind, layout, blocks, code, key, weight, checksum));
     }
   }
 
  private:
+  template <class C>
+  static auto bound_of([[maybe_unused]] C const& codec, [[maybe_unused]] reduction result) {
+    if constexpr (MayOverflow<C>)
+      return may_overflow<C>{codec, result};
+    else
+      return never_overflows{};
+  }
+  template <class C>
+  static std::uint64_t first_overflow([[maybe_unused]] E& executor, [[maybe_unused]] C const& codec,
+                                      [[maybe_unused]] code_layout const& layout,
+                                      [[maybe_unused]] block_range blocks,
+                                      [[maybe_unused]] std::byte const* code,
+                                      [[maybe_unused]] reduction result) {
+    if constexpr (MayOverflow<C>) {
+      mirror<std::uint32_t, E> found(blocks.count);
+      executor.for_each_block(blocks.count, find_overflows<C>{codec, layout, blocks.first, code,
+                                                              result, found.for_work()});
+      found.fetch(executor, blocks.count);
+      for (std::size_t i = 0; i < blocks.count; ++i)
+        if (found.for_host()[i] != 0) return blocks.first + i;
+    }
+    return code_findings::nowhere;
+  }
+
   mirror<inspected_block, E> blocks_;
 };
 

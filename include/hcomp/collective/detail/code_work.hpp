@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -74,8 +75,9 @@ class code_work {
   /// @param code    of the whole vector
   /// @param weight    that all blocks must have; 0 if it is not known
   /// @param checksum  that all blocks must have one, or must not
+  /// @param result    that they will be decoded to
   virtual code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
-                                std::uint64_t weight, bool checksum) = 0;
+                                std::uint64_t weight, bool checksum, reduction result) = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;
 };

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/half.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct codec_terms {
   std::uint32_t value_bytes = 0;
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
+  double magnitude = 0;      ///< of every decoded mean, at most; 0: the codec has no such thing
+  double largest_value = 0;  ///< of the type that a magnitude is decoded to
 };
 
 /// @param value_bytes   of one value of the vectors
@@ -30,12 +33,19 @@ struct codec_terms {
 /// @throws std::invalid_argument  a parameter is not finite
 template <class C>
 codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_summands) {
-  codec_terms terms{
-      C::name, C::wire_kind, static_cast<std::uint32_t>(value_bytes), {}, max_summands};
+  codec_terms terms;
+  terms.name = C::name;
+  terms.wire_kind = C::wire_kind;
+  terms.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  terms.max_summands = max_summands;
   auto const parameters = codec.parameters();
   static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
                 "a codec has at most four parameters");
   std::copy(parameters.begin(), parameters.end(), terms.parameters.begin());
+  if constexpr (requires { codec.magnitude; }) {
+    terms.magnitude = static_cast<double>(codec.magnitude);
+    terms.largest_value = largest_v<typename C::value_type>;
+  }
   for (double const parameter : parameters)
     if (!std::isfinite(parameter))
       throw std::invalid_argument(

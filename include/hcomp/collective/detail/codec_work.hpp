@@ -30,9 +30,7 @@ namespace hcomp::detail {
 /// What needs an executor but no codec.
 template <Executor E> class executor_work : public code_work {
  public:
-  /// @param codec  the wire kind of its blocks
-  executor_work(std::uint8_t codec, code_layout const& layout, E& executor)
-      : wire_kind_(codec), layout_(layout), executor_(&executor), inspect_(layout.blocks()) {}
+  executor_work(code_layout const& layout, E& executor) : layout_(layout), executor_(&executor) {}
 
   any_buffer allocate(std::size_t bytes) final {
     return {std::in_place_type<typename E::buffer>, bytes};
@@ -40,10 +38,6 @@ template <Executor E> class executor_work : public code_work {
   void synchronize() final { executor_->synchronize(); }
   void copy(block_range blocks, std::byte* to, std::byte const* from) final {
     executor_->for_each_block(blocks.count, copy_blocks{layout_, blocks.first, to, from});
-  }
-  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
-                        std::uint64_t weight, bool checksum) final {
-    return inspect_(*executor_, wire_kind_, layout_, blocks, code, key, weight, checksum);
   }
   void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
     executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
@@ -54,10 +48,8 @@ template <Executor E> class executor_work : public code_work {
   E& executor() const { return *executor_; }
 
  private:
-  std::uint8_t wire_kind_;
   code_layout layout_;
   E* executor_;
-  code_inspection<E> inspect_;
 };
 
 /// What needs the codec besides.
@@ -66,8 +58,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   /// @param values  of the vectors
   codec_work(C const& codec, std::size_t values, int ranks, E& executor,
              plan_options const& options)
-      : executor_work<E>(C::wire_kind, layout_of(codec, values, options.how.sharers(ranks)),
-                         executor),
+      : executor_work<E>(layout_of(codec, values, options.how.sharers(ranks)), executor),
+        inspect_(this->layout().blocks()),
         sharers_(options.how.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
@@ -99,6 +91,11 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     this->executor().for_each_block(blocks.count,
                                     merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
   }
+  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
+                        std::uint64_t weight, bool checksum, reduction result) override {
+    return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
+                    checksum);
+  }
   std::size_t narrow([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte const* from,
                      [[maybe_unused]] std::byte* out) override {
     if constexpr (Narrowable<C>) return narrow_.narrow(codec_, this->executor(), blocks, from, out);
@@ -111,6 +108,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
  private:
+  code_inspection<E> inspect_;
   int sharers_;  ///< ranks that share the blocks out
   C codec_;
   bool is_narrow_;

@@ -8,6 +8,8 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/half.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <optional>
@@ -44,9 +46,12 @@ struct code_findings {
   std::uint64_t fault = 0;            ///< block_fault of that block
   std::uint64_t nonfinite = nowhere;  ///< first block with NaN or infinity
   std::uint64_t nonfinite_blocks = 0;
-  std::uint64_t weight = 0;  ///< of the first block; 0: no block seen
+  std::uint64_t weight = 0;          ///< of the first block; 0: no block seen
+  std::uint64_t overflow = nowhere;  ///< first block of finite values that decodes to infinity
 
-  bool is_sound() const { return damaged == nowhere && nonfinite == nowhere; }
+  bool is_sound() const {
+    return damaged == nowhere && nonfinite == nowhere && overflow == nowhere;
+  }
 
   /// Union of what two ranks found.
   void merge(code_findings const& other) {
@@ -57,6 +62,7 @@ struct code_findings {
     if (other.nonfinite < nonfinite) nonfinite = other.nonfinite;
     nonfinite_blocks += other.nonfinite_blocks;
     if (weight == 0) weight = other.weight;
+    if (other.overflow < overflow) overflow = other.overflow;
   }
 };
 
@@ -140,8 +146,41 @@ inline code_findings check_code(std::uint8_t codec, code_layout const& layout, b
   return check.found();
 }
 
+/// Whether a value of a block may decode to infinity: then it is worth while to look.
+template <MayOverflow C> struct may_overflow {
+  C codec;
+  reduction result;
+
+  HCOMP_HD bool operator()(std::byte const* block, int n) const {
+    // of a double a float comes first
+    constexpr double of_type = largest_v<typename C::value_type>, of_float = largest_v<float>;
+    constexpr double most = (of_type < of_float ? of_type : of_float) * (1 - 0x1p-10);  // rounding
+    return !(codec.largest_decoded(block, n, result) < most);
+  }
+};
+
+/// What check_code found, and of sound blocks the first that decodes to infinity.
+template <Compressor C>
+code_findings check_sums([[maybe_unused]] C const& codec, code_layout const& layout,
+                         block_range blocks, std::byte const* code,
+                         [[maybe_unused]] reduction result, code_findings found) {
+  if constexpr (MayOverflow<C>) {
+    if (!found.is_sound()) return found;
+    may_overflow<C> const is_worth_while{codec, result};
+    for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
+      std::byte const* const block = code + layout.offset(b);
+      int const n = layout.values_in(b);
+      if (!is_worth_while(block, n) || codec.stays_finite(simd_group{}, block, n, result)) continue;
+      found.overflow = b;
+      break;
+    }
+  }
+  return found;
+}
+
 /// @throws wire_error       a block is damaged
-/// @throws nonfinite_error  a block has NaN or infinity and the policy is throw_error
+/// @throws nonfinite_error  the policy is throw_error, and a block has NaN or infinity, or decodes
+///                          to it
 inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
                           nonfinite_policy policy, code_layout const& layout) {
   auto const where = [&](std::uint64_t block) {
@@ -156,6 +195,10 @@ inline void require_sound(char const* who, std::string_view codec, code_findings
     throw nonfinite_error(error_text(
         {who, ": NaN or infinity on some rank, first in ", where(found.nonfinite), " of ",
          layout.values, " values, ", found.nonfinite_blocks, " blocks concerned; x is unchanged"}));
+  if (found.overflow != code_findings::nowhere && policy == nonfinite_policy::throw_error)
+    throw nonfinite_error(
+        error_text({who, ": a sum of finite values overflows, first in ", where(found.overflow),
+                    " of ", layout.values, " values; x is unchanged"}));
 }
 
 }  // namespace hcomp::detail
