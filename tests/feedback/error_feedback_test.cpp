@@ -261,6 +261,134 @@ TEST_CASE("error feedback: a saved state continues bit for bit, and whatever els
   CHECK(empty.values() == 0);
 }
 
+TEST_CASE("error feedback: a value far above all others does not spoil the next sums") {
+  constexpr std::size_t values = 5000, spoiled = 4096;  // of the first transform
+  auto const small = [](int rank) {
+    std::vector<float> x(values);
+    for (std::size_t i = 0; i < values; ++i)
+      x[i] = static_cast<float>(static_cast<std::size_t>(rank) + i % 5) * 0.01f;
+    return x;
+  };
+  // The noise of thc is in the residuals of all values that share the unit. Above 1e9 times they
+  // are withheld; below, error feedback takes it back in the next steps.
+  for (float const large : {3e38f, 1e30f, 1e12f})
+    for (int const where : {0, 1}) {
+      CAPTURE(large);
+      CAPTURE(where);
+      run_ranks(2, [&](loopback& transport) {
+        host_executor executor;
+        plan sum(values, fit(thc<>(), 2), transport, executor);
+        error_feedback<float> feedback(values), calm(values);
+        double spoilt = 0, usual = 0;
+        std::vector<float> before;
+        for (std::uint64_t step = 0; step < 4; ++step) {
+          auto x = small(transport.rank()), y = x;
+          if (step == 1 && transport.rank() == where) x[7] = large;
+          if (step == 1) before.assign(feedback.residual().begin(), feedback.residual().end());
+          sum.all_reduce(std::span(x), feedback, {.step = step});
+          sum.all_reduce(std::span(y), calm, {.step = step});
+          if (step == 1) {
+            CHECK(feedback.withheld() == spoiled);
+            CHECK(std::ranges::equal(feedback.residual().first(spoiled),
+                                     std::span(before).first(spoiled)));
+            CHECK(std::ranges::equal(feedback.residual().subspan(spoiled),
+                                     calm.residual().subspan(spoiled)));
+            continue;
+          }
+          for (std::size_t i = 0; i < values; ++i) {
+            double const exact =
+                static_cast<double>(small(0)[i]) + static_cast<double>(small(1)[i]);
+            spoilt += (x[i] - exact) * (x[i] - exact);
+            usual += (y[i] - exact) * (y[i] - exact);
+          }
+        }
+        CHECK(calm.withheld() == 0);
+        CHECK(spoilt < 2 * usual);
+        CHECK(feedback.withheld() == spoiled);
+        feedback.reset();
+        CHECK(feedback.withheld() == 0);
+      });
+    }
+}
+
+TEST_CASE("error feedback: nothing is withheld of one-hot, sparse, heavy-tailed or equal vectors") {
+  constexpr std::size_t values = 3 * 4096 + 100;
+  std::vector<std::vector<float>> all(6, std::vector<float>(values));
+  all[0][5] = 1;
+  for (std::size_t i = 0; i < values; i += 97) all[1][i] = static_cast<float>(i % 13) - 6;
+  all[2] = data::uniform<float>(values, -1, 1, {.seed = 3});
+  for (float& v : all[2]) v = std::copysign(std::exp(-9 * std::abs(v)), v);
+  all[3].assign(values, 1e-30f);
+  all[4] = data::uniform<float>(values, -1, 1, {.seed = 4});
+  all[4][9] = 1e6f;
+  for (auto const& x : all)
+    run_ranks(2, [&](loopback& transport) {
+      host_executor executor;
+      plan sum(values, fit(thc<>(), 2), transport, executor);
+      plan signs(values, sign<>{1e-3f}, transport, executor);
+      error_feedback<float> feedback(values), of_signs(values);
+      for (std::uint64_t step = 0; step < 20; ++step) {
+        auto y = x, z = x;
+        sum.all_reduce(std::span(y), feedback, {.step = step});
+        signs.all_reduce(std::span(z), of_signs, {.step = step});
+      }
+      CHECK(feedback.withheld() == 0);
+      CHECK(of_signs.withheld() == 0);
+    });
+}
+
+TEST_CASE("error feedback: NaN and infinity get into no residual, whatever the policy") {
+  constexpr std::size_t values = 9000;
+  for (auto const policy : {nonfinite_policy::propagate, nonfinite_policy::ignore})
+    builtin_codecs<float>::for_each([&]<class C>() {
+      for (float const special : data::nonfinite_specials<float>()) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(special);
+        run_ranks(2, [&](loopback& transport) {
+          host_executor executor;
+          plan sum(values, fit(C{}, 2), transport, executor, {.nonfinite = policy});
+          error_feedback<float> feedback(values);
+          for (std::uint64_t step = 0; step < 3; ++step) {
+            auto x = data::uniform<float>(values, -1, 1, {.seed = step + 1});
+            if (step == 1) x[4500] = special;
+            sum.all_reduce(std::span(x), feedback, {.step = step});
+            CHECK(
+                std::ranges::all_of(feedback.residual(), [](float e) { return std::isfinite(e); }));
+            if (step == 2) CHECK(std::ranges::all_of(x, [](float v) { return std::isfinite(v); }));
+          }
+          CHECK(feedback.withheld() == 1);
+        });
+      }
+    });
+}
+
+TEST_CASE("error feedback: every group withholds the same") {
+  constexpr std::size_t values = 8192 + 300;
+  thc<> const codec;
+  auto const layout = layout_of(codec, values);
+  auto x = data::uniform<float>(values, -1, 1, {.seed = 4});
+  x[5000] = 1e30f;  // in the second transform
+  auto const encoded = [&](auto const& share, error_feedback<float>& residual) {
+    std::vector<std::byte> code(layout.bytes());
+    auto const view = residual.view(x.data());
+    encode_with_feedback<thc<>, decltype(view)> const encode{
+        codec, layout, view, code.data(), {.key = 3, .rank = 1}};
+    share([&](auto group) { encode(group, 0); });
+    residual.commit();
+    return code;
+  };
+  error_feedback<float> alone(values), vectors(values), together(values);
+  for (int turn = 0; turn < 2; ++turn) {
+    auto const expected = encoded([](auto const& f) { f(serial_group{}); }, alone);
+    CHECK(encoded([](auto const& f) { f(simd_group{}); }, vectors) == expected);
+    CHECK(encoded([](auto const& f) { workers::run<4>(f); }, together) == expected);
+    CHECK(std::ranges::equal(vectors.residual(), alone.residual()));
+    CHECK(std::ranges::equal(together.residual(), alone.residual()));
+    CHECK(alone.withheld() == 4096u * (static_cast<unsigned>(turn) + 1));
+    CHECK(together.withheld() == alone.withheld());
+  }
+}
+
 TEST_CASE("error_feedback: workers that work in parts leave the bits that one worker leaves") {
   constexpr std::size_t values = 5000;  // parts have 2048
   sign<> const codec{0.3f};

@@ -3,11 +3,15 @@
 /// Error feedback: what a rank's own encoding lost is added to its next vector.
 
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/shared_arrays.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,7 +20,12 @@ namespace hcomp {
 
 /// residual' = (x + residual) - decode(encode(x + residual)), on every rank for itself.
 ///
-/// Sums of inputs and of what was sent differ by one residual, however many steps were made.
+/// Sums of inputs and of what was sent differ by one residual, however many steps were made. One
+/// step cannot spoil the next: values keep the residual they had, and are counted by withheld(),
+/// - where most values that are rounded in one unit would drown in their residuals, which are 2^24
+///   times as large (2^53 for double): some value there was 10^9 times as large as the others, on
+///   this rank or another, and adding the others to the residual would not change it;
+/// - where the new residual is not finite.
 /// Memory: 8 bytes per value (16 for double): the residual and the one that takes its place when
 /// the collective succeeds.
 /// Source: Seide et al., 1-bit SGD, Interspeech 2014; Karimireddy et al., ICML 2019.
@@ -26,15 +35,22 @@ template <class T = float, template <class> class Array = detail::host_array> cl
   using residual_type = accumulator_t<T>;
   static constexpr bool is_of_own_encoding = true;
 
-  explicit error_feedback(std::size_t values) : residual_(values), pending_(values) {}
+  explicit error_feedback(std::size_t values) : residual_(values), pending_(values), withheld_(1) {}
 
   std::size_t values() const { return residual_.size(); }
   void const* data() const { return residual_.data(); }
   /// In the memory of the state.
   std::span<residual_type const> residual() const { return {residual_.data(), residual_.size()}; }
 
+  /// How often values have kept the residual they had, see above; of all calls since the last
+  /// reset(), also of those that failed. On a device after all its work.
+  std::uint64_t withheld() const { return withheld_.to_host()[0]; }
+
   /// Forget everything lost so far.
-  void reset() { residual_.clear(); }
+  void reset() {
+    residual_.clear();
+    withheld_.clear();
+  }
 
   /// The state as bytes, for a checkpoint of this rank.
   std::vector<std::byte> save() const { return detail::save_state(kind, 0, residual_.to_host()); }
@@ -49,6 +65,7 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     T const* x;
     residual_type const* residual;
     residual_type* pending;
+    std::uint64_t* withheld;
 
     HCOMP_HD compensated<T> source() const { return {x, residual}; }
 
@@ -59,18 +76,75 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       for (int i = group.worker(); i < n; i += Group::workers)
         out[i] = (static_cast<residual_type>(x[first + i]) + residual[first + i]) - out[i];
     }
+    /// Withholds what would spoil the next step. After `encoded` of values first to first + n - 1,
+    /// and a sync of the group.
+    /// @param is_one_unit      they were rounded in one unit, which may be far above most of them
+    /// @param may_be_infinite  encoding or decoding met infinity or NaN
+    template <class Group>
+    HCOMP_HD void settle(Group group, std::size_t first, int n, bool is_one_unit,
+                         bool may_be_infinite) const {
+      bool const drown = is_one_unit && may_drown(group, first, n) && most_drown(group, first, n);
+      if (!drown && !may_be_infinite) return;
+      std::uint64_t kept = 0;
+      for (int i = group.worker(); i < n; i += Group::workers) {
+        std::size_t const at = first + static_cast<std::size_t>(i);
+        if (!drown && is_finite(pending[at])) continue;
+        pending[at] = residual[at];
+        ++kept;
+      }
+      kept = group.sum(kept);
+      if (group.worker() == 0) detail::fetch_add(detail::beside_others(group), withheld, kept);
+    }
+
     template <class Group, class Decode>
     HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
       decode();
     }
+
+   private:
+    /// How many values are not zero, and of these are lost in their residuals; of 2^31 at most.
+    struct counted {
+      std::uint64_t all, drowned;
+    };
+    /// @param place  place(i), of value i of `n`
+    template <class Group, class Place>
+    HCOMP_HD counted count(Group group, int n, Place const& place) const {
+      constexpr int digits = std::numeric_limits<residual_type>::digits;
+      constexpr auto ratio = static_cast<residual_type>(std::uint64_t{1} << digits);
+      std::uint64_t both = 0;
+      for (int i = group.worker(); i < n; i += Group::workers) {
+        std::size_t const at = place(static_cast<std::size_t>(i));
+        auto const value = magnitude(source()[at]), lost = magnitude(pending[at]);
+        both += static_cast<std::uint64_t>(value > 0) << 32;
+        both += value > 0 && lost > value * ratio;
+      }
+      both = group.sum(both);
+      return {both >> 32, both & 0xffffffffu};
+    }
+    /// A look at four runs of four values, which spares nearly all blocks the look at all values.
+    template <class Group> HCOMP_HD bool may_drown(Group group, std::size_t first, int n) const {
+      if (n < 64) return true;
+      auto const [all, drowned] = count(group, 16, [&](std::size_t i) {
+        return first + i / 4 * (static_cast<std::size_t>(n) / 4) + i % 4;
+      });
+      return 2 * drowned >= all;
+    }
+    template <class Group> HCOMP_HD bool most_drown(Group group, std::size_t first, int n) const {
+      auto const [all, drowned] = count(group, n, [&](std::size_t i) { return first + i; });
+      return 2 * drowned > all;
+    }
+    HCOMP_HD static residual_type magnitude(residual_type value) {
+      return value < 0 ? -value : value;
+    }
   };
-  kernel_view view(T const* x) { return {x, residual_.data(), pending_.data()}; }
+  kernel_view view(T const* x) { return {x, residual_.data(), pending_.data(), withheld_.data()}; }
   void commit() { std::swap(residual_, pending_); }
 
  private:
   static constexpr std::uint16_t kind = 1;
   Array<residual_type> residual_;
   Array<residual_type> pending_;
+  Array<std::uint64_t> withheld_;
 };
 
 }  // namespace hcomp

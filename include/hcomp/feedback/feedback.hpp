@@ -9,6 +9,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 
 namespace hcomp {
 
@@ -17,8 +18,11 @@ namespace hcomp {
 ///
 /// `view(x)` is a small value for kernels: `source()` gives the values to encode, `encoded` is
 /// called after the encoding of every block or part of one, and may decode it to see what is left,
-/// `decoded` around the decoding of every block or part of one into x. `encoded` may only write
-/// what `commit()` makes valid: if the collective throws, nothing has changed.
+/// `decoded` around the decoding of every block or part of one into x, unless that becomes NaN.
+/// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
+/// its units, if the codec is Calibrated, and for all where infinity or NaN was met. `encoded` and
+/// `settle` may only write what `commit()` makes valid: if the collective throws, nothing has
+/// changed.
 template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;
@@ -70,8 +74,32 @@ template <Compressor C, class View> struct encode_with_feedback {
     work.encode(group, b, [&](int first, int count, auto const& decode) {
       view.encoded(group, b * layout.block_values + static_cast<std::size_t>(first), count, decode);
     });
+    if constexpr (requires { view.settle(group, b, 0, true, true); }) settle(group, b);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+
+ private:
+  template <class Group> HCOMP_HD void settle(Group group, std::size_t b) const {
+    std::byte const* const block = code + layout.offset(b);
+    int const n = layout.values_in(b);
+    bool may_be_infinite = (load_aligned<block_header>(block).flags & block_has_nonfinite) != 0;
+    if constexpr (MayOverflow<C>)
+      may_be_infinite |= detail::may_overflow<C>{codec, reduction::mean}(block, n);
+    if (!Calibrated<C> && !may_be_infinite) return;
+    group.sync();
+    int const unit = values_of_a_unit();
+    for (int at = 0; at < n; at += unit)
+      view.settle(group, b * layout.block_values + static_cast<std::size_t>(at),
+                  n - at < unit ? n - at : unit, Calibrated<C>, may_be_infinite);
+  }
+  HCOMP_HD int values_of_a_unit() const {
+    int const all = static_cast<int>(layout.block_values);
+    if constexpr (Calibrated<C>) {
+      int const units = static_cast<int>(codec.statistics_in(all));
+      return (all + units - 1) / units;
+    }
+    return all;
+  }
 };
 
 /// decode_blocks, and the feedback sees the values before and after.
@@ -91,19 +119,18 @@ template <Compressor C, class View> struct decode_with_feedback {
     int const n = decode.layout.values_in(b);
     auto* const x = decode.x + first;
     std::byte const* const block = decode.code + decode.layout.offset(b);
+    if (decode.becomes_nan(block)) return decode(group, i);
     if constexpr (requires { decode.codec.decode_part(group, block, 0, n, x, decode.result); }) {
-      if (!decode.becomes_nan(block)) {
-        constexpr int most = part_values<Group>;
-        for (int at = 0; at < n; at += most) {
-          int const part = n - at < most ? n - at : most;
-          view.decoded(group, first + static_cast<std::size_t>(at), part, x + at, [&] {
-            decode.codec.decode_part(group, block, at, part, x + at, decode.result);
-          });
-        }
-        return;
+      constexpr int most = part_values<Group>;
+      for (int at = 0; at < n; at += most) {
+        int const part = n - at < most ? n - at : most;
+        view.decoded(group, first + static_cast<std::size_t>(at), part, x + at, [&] {
+          decode.codec.decode_part(group, block, at, part, x + at, decode.result);
+        });
       }
+    } else {
+      view.decoded(group, first, n, x, [&] { decode(group, i); });
     }
-    view.decoded(group, first, n, x, [&] { decode(group, i); });
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return decode.scratch_bytes(); }
 };
