@@ -122,7 +122,7 @@ void add_measuring(arrays const& a, way how) {
                   double sums[16];
                   float const* const x = a.x + at;
                   hcomp::run_at(how.level, kernels::norm_vectors<float const*>{x, transform, sums});
-                  auto const norm = kernels::norm_of(sums, transform);
+                  auto const norm = kernels::measured(sums, transform);
                   benchmark::DoNotOptimize(norm);
                 });
               },

@@ -77,6 +77,17 @@ concept Calibrated = Compressor<C> &&
   { c.measure_block(g, x, n, words) } -> std::same_as<void>;
 };
 
+/// A Calibrated codec that can tell where few values decide the unit of many.
+///
+/// `measure_block(group, x, n, words, dominances)` also writes a float per word, from 0 to 1; see
+/// report::dominance.
+template <class C>
+concept TellsDominance = Calibrated<C> &&
+    requires(C const c, serial_group g, typename C::value_type* x, std::uint32_t* words, int n,
+             float* dominances) {
+  { c.measure_block(g, x, n, words, dominances) } -> std::same_as<void>;
+};
+
 /// A codec whose blocks travel in fewer bytes than they have in memory, where merging wants room.
 ///
 /// `narrow_block(group, block, out)` writes narrow_bytes(header) bytes, at most block_bytes(n),

@@ -22,6 +22,11 @@ struct report {
   /// BoundedVariableRate); of a reduce_scatter, of this rank's part. The last rounding to float is
   /// not in it. 0 with algorithm aggregator.
   double error = 0;
+  /// Whether few values decide the unit in which others beside them are rounded: of the values with
+  /// one unit every 16th share a sum of squares, and this is the largest share that one of the 16
+  /// sums has, of all units, of this rank's values and feedback. 1/16 where values are alike; near
+  /// 1 where one value makes all others noise. 0 with codecs whose unit does not follow the values.
+  double dominance = 0;
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
   double seconds_merge = 0;
@@ -36,6 +41,7 @@ struct report {
     hops += other.hops;
     weight = other.weight;
     error = std::max(error, other.error);
+    dominance = std::max(dominance, other.dominance);
     seconds_encode += other.seconds_encode;
     seconds_communicate += other.seconds_communicate;
     seconds_merge += other.seconds_merge;

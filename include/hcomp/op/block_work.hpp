@@ -82,13 +82,19 @@ concept UsesScratch = requires(C const& codec) {
 template <Calibrated C, class Source> struct measure_blocks {
   C codec;
   code_layout layout;
-  Source x;              ///< as in encode_blocks
-  std::uint32_t* words;  ///< statistics_words(codec, layout) of them
+  Source x;                     ///< as in encode_blocks
+  std::uint32_t* words;         ///< statistics_words(codec, layout) of them
+  float* dominances = nullptr;  ///< as many, if the codec TellsDominance; or null
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const block = static_cast<int>(layout.block_values);
-    codec.measure_block(group, x + b * layout.block_values, layout.values_in(b),
-                        words + b * codec.statistics_in(block));
+    std::size_t const at = b * codec.statistics_in(block);
+    auto const values = x + b * layout.block_values;
+    if constexpr (TellsDominance<C>)
+      codec.measure_block(group, values, layout.values_in(b), words + at,
+                          dominances ? dominances + at : nullptr);
+    else
+      codec.measure_block(group, values, layout.values_in(b), words + at);
   }
 };
 

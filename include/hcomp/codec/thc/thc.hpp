@@ -118,18 +118,24 @@ template <class Codec, class T> class basic_codec {
   // ---- Blocks ----
 
   /// The root mean square of each transform, as the bits of a float; NaN and infinity count as 0.
+  /// @param dominances  of each transform, too, see report::dominance; or null
   template <class Group, class Source>
-  HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words) const {
+  HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words,
+                              float* dominances = nullptr) const {
+    auto const put = [&](int k, measured_norm const& found) {
+      words[k] = found.norm;
+      if (dominances) dominances[k] = found.dominance;
+    };
     int const all = transforms(n);
     if constexpr (HasWarps<Group>) {  // 16 workers each
       for (int first = 0; first < all; first += Group::workers / 16) {
         int const k = first + group.worker() / 16;
-        auto const norm = root_mean_square(group, x, range_of(n, k < all ? k : all - 1));
-        if (k < all && group.worker() % 16 == 0) words[k] = norm;
+        auto const found = root_mean_square(group, x, range_of(n, k < all ? k : all - 1));
+        if (k < all && group.worker() % 16 == 0) put(k, found);
       }
     } else {
       for (int k = group.worker(); k < all; k += Group::workers)
-        words[k] = root_mean_square(group, x, range_of(n, k));
+        put(k, root_mean_square(group, x, range_of(n, k)));
     }
     group.sync();
   }
@@ -338,7 +344,7 @@ template <class Codec, class T> class basic_codec {
     if constexpr (HasWarps<Group>) share_cells(group, cells_);
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
-      auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p);
+      auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p).norm;
       if (norms && who.worker() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
       auto const size = static_cast<double>(same_bits<float>(norm)) * std::sqrt(double(p.size));
       if (size > 0) {

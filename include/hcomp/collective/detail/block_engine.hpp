@@ -306,7 +306,7 @@ class block_engine final : public sum_engine<value_work> {
   void agree_on_statistics(value_work& values, report& figures) {
     if (statistics_words_ == 0) return;
     stopwatch watch;
-    values.measure(statistics());
+    figures.dominance = values.measure(statistics());
     ready_to_move();
     watch.add_to(figures.seconds_encode);
     int const rank = transport().rank(), size = transport().size();

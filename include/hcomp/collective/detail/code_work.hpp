@@ -86,8 +86,9 @@ class code_work {
 class value_work {
  public:
   /// Writes what the values say about the units to encode in. Only of codecs that are Calibrated.
+  /// Returns report::dominance; if the codec TellsDominance it waits for the executor.
   /// @param words  of all blocks, in the executor's memory
-  virtual void measure(std::uint32_t* words) = 0;
+  virtual double measure(std::uint32_t* words) = 0;
   /// @param code    of the whole vector
   /// @param origin  its index is set per block; its statistics are those of all blocks
   virtual void encode(block_range blocks, std::byte* code, block_origin const& origin) = 0;

@@ -16,6 +16,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -60,6 +61,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
              plan_options const& options)
       : executor_work<E>(layout_of(codec, values, options.how.sharers(ranks)), executor),
         inspect_(this->layout().blocks()),
+        dominances_(TellsDominance<C> ? statistics_words(codec, this->layout()) : 0),
         sharers_(options.how.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
@@ -91,6 +93,17 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     this->executor().for_each_block(blocks.count,
                                     merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
   }
+  /// Room for the dominances of all blocks in the executor's memory; null if the codec has none.
+  float* dominances() const { return TellsDominance<C> ? dominances_.for_work() : nullptr; }
+  /// The largest of them, when they are written.
+  double largest_dominance() {
+    if constexpr (!TellsDominance<C>) return 0;
+    std::size_t const words = statistics_words(codec_, this->layout());
+    dominances_.fetch(this->executor(), words);
+    auto const* const first = dominances_.for_host();
+    return words == 0 ? 0 : *std::max_element(first, first + words);
+  }
+
   code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
                         std::uint64_t weight, bool checksum, reduction result) override {
     return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
@@ -109,7 +122,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
 
  private:
   code_inspection<E> inspect_;
-  int sharers_;  ///< ranks that share the blocks out
+  mirror<float, E> dominances_;  ///< of all words of the statistics
+  int sharers_;                  ///< ranks that share the blocks out
   C codec_;
   bool is_narrow_;
   narrow_code<C, E> narrow_;
@@ -121,16 +135,18 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
   using value_type = typename C::value_type;
 
   /// @param x  of the whole vector
-  codec_values(codec_work<C, E> const& work, value_type* x, F& feedback)
+  codec_values(codec_work<C, E>& work, value_type* x, F& feedback)
       : work_(&work), x_(x), feedback_(&feedback) {}
 
-  void measure([[maybe_unused]] std::uint32_t* words) override {
+  double measure([[maybe_unused]] std::uint32_t* words) override {
     if constexpr (Calibrated<C>) {
       auto const source = feedback_->view(x_).source();
       work_->executor().for_each_block(layout().blocks(),
                                        measure_blocks<C, std::remove_const_t<decltype(source)>>{
-                                           codec(), layout(), source, words});
+                                           codec(), layout(), source, words, work_->dominances()});
+      return work_->largest_dominance();
     }
+    return 0;
   }
   void encode(block_range blocks, std::byte* code, block_origin const& origin) override {
     auto const view = feedback_->view(x_);
@@ -151,7 +167,7 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
   C const& codec() const { return work_->codec(); }
   code_layout const& layout() const { return work_->layout(); }
 
-  codec_work<C, E> const* work_;
+  codec_work<C, E>* work_;
   value_type* x_;
   F* feedback_;
 };

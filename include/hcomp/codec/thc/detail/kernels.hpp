@@ -103,18 +103,34 @@ HCOMP_HD inline std::uint32_t norm_of(double (&sums)[16], int size) {
   return root_mean_bits(sums[0], size);
 }
 
-/// Root mean square of `count` values, padded with zeros to `size`, as the bits of a float: floats
-/// that are not negative keep their order. 16 sums in double, then their tree. Every worker of a
-/// group does the same.
+/// What a transform's values say about its unit.
+struct measured_norm {
+  std::uint32_t norm;  ///< the bits of a float: floats that are not negative keep their order
+  float dominance;     ///< see report::dominance
+};
+/// The share of the largest of 16 sums of squares.
+HCOMP_HD inline float share_of_largest(double largest, double all) {
+  return all > 0 ? static_cast<float>(largest / all) : 0;
+}
+/// @param sums  become their tree
+HCOMP_HD inline measured_norm measured(double (&sums)[16], int size) {
+  double largest = sums[0];
+  for (int i = 1; i < 16; ++i) largest = sums[i] > largest ? sums[i] : largest;
+  std::uint32_t const norm = norm_of(sums, size);
+  return {norm, share_of_largest(largest, sums[0])};
+}
+
+/// Root mean square of `count` values, padded with zeros to `size`. 16 sums in double, then their
+/// tree. Every worker of a group does the same.
 template <class Group, class Source>
-HCOMP_HD std::uint32_t root_mean_square(Group, Source const& x, transform_range range) {
+HCOMP_HD measured_norm root_mean_square(Group, Source const& x, transform_range range) {
   double sums[16] = {};
   bool finite = true;
   for (int i = 0; i < range.count; ++i) {
     double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
     sums[i % 16] += value * value;  // exact products: fused or not, the sum is the same
   }
-  return norm_of(sums, range.size);
+  return measured(sums, range.size);
 }
 
 // ---- Coordinates to levels

@@ -514,11 +514,11 @@ auto with_floats(Source const& x, transform_range range, Use const& use) {
 }
 
 template <class Source>
-std::uint32_t root_mean_square(simd_group, Source const& x, transform_range range) {
+measured_norm root_mean_square(simd_group, Source const& x, transform_range range) {
   return with_floats(x, range, [&]<class Floats>(Floats const& values, bool) {
     double sums[16];
     run_at(best_simd_level(), norm_vectors<Floats>{values, range.size, sums});
-    return norm_of(sums, range.size);
+    return measured(sums, range.size);
   });
 }
 template <class Source>

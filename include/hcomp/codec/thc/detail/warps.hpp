@@ -102,15 +102,20 @@ HCOMP_HD void hadamard_of(Group group, float* x, int size, Load const& load) {
 
 /// Every half of a warp has all 16 sums, and may have another range.
 template <HasWarps Group, class Source>
-HCOMP_HD std::uint32_t root_mean_square(Group group, Source const& x, transform_range range) {
+HCOMP_HD measured_norm root_mean_square(Group group, Source const& x, transform_range range) {
   double sum = 0;
   bool finite = true;
   for (int i = group.worker() % 16; i < range.count; i += 16) {
     double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
     sum += value * value;
   }
-  for (int half = 8; half > 0; half /= 2) sum += group.xor_shuffle(sum, half);
-  return root_mean_bits(sum, range.size);
+  double largest = sum;
+  for (int half = 8; half > 0; half /= 2) {
+    double const other = group.xor_shuffle(largest, half);
+    largest = other > largest ? other : largest;
+    sum += group.xor_shuffle(sum, half);
+  }
+  return {root_mean_bits(sum, range.size), share_of_largest(largest, sum)};
 }
 
 template <HasWarps Group, class Source>

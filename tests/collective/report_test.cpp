@@ -1,0 +1,94 @@
+/// @file
+/// What a report says about the values of a call, not about time and bytes.
+
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <span>
+#include <support/data.hpp>
+#include <support/guarded_executor.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr std::size_t values = 3 * 16384 + 4096;
+
+/// report::dominance of each of two ranks; rank 1 has `large` in the place of one value.
+template <class C> std::vector<double> dominances(C const& codec, float large, bool on_device) {
+  std::vector<double> found(2);
+  run_ranks(2, [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    auto x = data::uniform<float>(values, -1, 1, {.seed = 5 + rank});
+    if (rank == 1) x[20000] = large;
+    if (on_device) {
+      guarded_executor executor;
+      staged over(transport, executor);
+      device_vector<float> const there(x, executor);
+      found[rank] = plan(values, codec, over, executor).all_reduce(there.span()).dominance;
+    } else {
+      host_executor executor(2);
+      found[rank] = plan(values, codec, transport, executor).all_reduce(std::span(x)).dominance;
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("report: a value that dominates the unit of others is told to the rank that has it") {
+  auto const codec = fit(thc<>(), 2);
+  // A sixteenth of 4096 uniform values: 256 squares of mean 1/3 and standard deviation 0.3 have
+  // a share within 1/16 (1 +- 0.25), 5 standard errors and the largest of 16 of 13 transforms.
+  double const alike = 1.25 / 16;
+  for (bool const on_device : {false, true}) {
+    CAPTURE(on_device);
+    auto const calm = dominances(codec, 0.5f, on_device);
+    CHECK(calm[0] >= 1.0 / 16);
+    CHECK(calm[0] < alike);
+    CHECK(calm[1] < alike);
+    for (float const large : {1e3f, 1e10f, 3e37f}) {
+      CAPTURE(large);
+      auto const found = dominances(codec, large, on_device);
+      CHECK(found[0] == calm[0]);
+      // the other 4095 values have an energy of 1365 +- 20
+      CHECK(found[1] >= 1 - 1500 / (static_cast<double>(large) * static_cast<double>(large)));
+      CHECK(found[1] <= 1);
+    }
+  }
+  CHECK(dominances(codec, 77.0f, true) == dominances(codec, 77.0f, false));
+  CHECK(dominances(sign<>{}, 1e30f, false) == std::vector<double>{0, 0});
+}
+
+TEST_CASE(
+    "report: dominance is of values and feedback, 0 of zeros, and the larger of two reports") {
+  run_ranks(1, [](loopback& transport) {
+    host_executor executor;
+    plan sum(4096, thc<>(), transport, executor);
+    error_feedback<float> feedback(4096);
+    std::vector<float> zeros(4096), one(4096, 1.0f);
+    CHECK(sum.all_reduce(std::span(zeros)).dominance == 0);
+    CHECK(sum.all_reduce(std::span(one)).dominance == 1.0 / 16);
+    one.assign(4096, 1.0f);
+    one[7] = 1e6f;
+    auto all = sum.all_reduce(std::span(one), feedback);
+    CHECK(all.dominance > 0.999);
+    one.assign(4096, 0.0f);
+    auto const later = sum.all_reduce(std::span(one), feedback);  // of the residual
+    CHECK(later.dominance > 0);
+    CHECK(later.dominance < all.dominance);
+    double const first = all.dominance;
+    all += later;
+    CHECK(all.dominance == first);
+  });
+}
