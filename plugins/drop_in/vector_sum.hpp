@@ -8,9 +8,13 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
@@ -37,7 +41,8 @@ template <class V> class vector_sum {
         transport_(&transport) {}
 
   /// Sums x over all ranks, in place. Errors as for plan::all_reduce; NaN and infinity are
-  /// nonfinite_error with codecs that cannot carry them.
+  /// nonfinite_error with codecs that cannot carry them, and so are, with codecs of signs, values
+  /// that would make a sign worth 2^40 times most values.
   /// @param residual  what this rank's encoding lost before, if the method says feedback; or none
   report all_reduce(std::span<V> x, error_feedback<V>* residual, call_options const& call) {
     set_magnitude(x, residual);
@@ -70,18 +75,47 @@ template <class V> class vector_sum {
     return options;
   }
 
+  /// What one rank's values say about what a sign is worth.
+  struct sizes {
+    double sum = 0;      ///< of all magnitudes
+    double typical = 0;  ///< the geometric mean of those that are not zero, within a factor of 2
+
+    void add(double value, std::int64_t& exponents, std::size_t& count) {
+      sum += std::fabs(value);
+      if (value == 0) return;
+      exponents += static_cast<std::int64_t>(same_bits<std::uint64_t>(value) >> 52 & 0x7ff) - 1023;
+      ++count;
+    }
+  };
+
   /// Of what is about to be encoded, over all ranks: what a sign is worth.
+  /// @throws nonfinite_error  2^40 times what is typical of any rank: the few values that make it
+  ///                          so would spoil all others, and their residuals; on all ranks alike
   /// Source: S. P. Karimireddy et al., ICML 2019, algorithm 2.
   void set_magnitude(std::span<V const> x, error_feedback<V> const* residual) {
     if (!has_magnitude()) return;
-    double sum = 0;
+    sizes mine;
+    std::int64_t exponents = 0;
+    std::size_t count = 0;
     for (std::size_t i = 0; x.data() && i < x.size(); ++i)
-      sum += std::fabs(static_cast<double>(x[i]) +
-                       (residual ? static_cast<double>(residual->residual()[i]) : 0.0));
-    all_gather_records(*transport_, plan_options{}.tag, sum, sums_);
-    double total = 0;
-    for (double const one : sums_) total += one;
+      mine.add(static_cast<double>(x[i]) +
+                   (residual ? static_cast<double>(residual->residual()[i]) : 0.0),
+               exponents, count);
+    if (count > 0)
+      mine.typical =
+          std::ldexp(1.0, static_cast<int>(exponents / static_cast<std::int64_t>(count)));
+    all_gather_records(*transport_, plan_options{}.tag, mine, sizes_);
+    double total = 0, typical = 0;
+    for (sizes const& one : sizes_) {
+      total += one.sum;
+      typical = std::max(typical, one.typical);
+    }
     double const mean = total / (static_cast<double>(x.size()) * transport_->size());
+    if (std::isfinite(mean) && mean > std::ldexp(typical, 40))
+      throw nonfinite_error(hcomp::detail::error_text(
+          {codec_.name, ": a sign would be worth the mean of all magnitudes, ",
+           hcomp::detail::to_text(mean), ", but typical are ", hcomp::detail::to_text(typical),
+           "; few values are too large for signs; x is unchanged"}));
     constexpr double least = std::numeric_limits<accumulator_t<V>>::min();
     plan_.set_magnitude(std::isfinite(mean) ? std::max(mean, least) : 1);
   }
@@ -89,7 +123,7 @@ template <class V> class vector_sum {
   codec_facts const& codec_;
   any_plan<V> plan_;
   any_transport* transport_;
-  std::vector<double> sums_;
+  std::vector<sizes> sizes_;
 };
 
 }  // namespace hcomp::drop_in

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -203,6 +204,60 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
     });
     CHECK(refused == std::vector<int>(ranks, 1));
     CHECK(found[0] == x[0]);
+  }
+}
+
+TEST_CASE("summer: one value too large for signs is refused on all ranks, and spoils nothing") {
+  auto x = vectors(5000);
+  for (auto& mine : x)
+    for (float& v : mine) v = v * 0.01f + 0.02f;
+  for (std::string const text : {"sign", "sign feedback=no", "sign_count", "sign algorithm=owner"})
+    for (float const large : {3e38f, -1e30f, 1e20f}) {
+      CAPTURE(text);
+      CAPTURE(large);
+      std::vector<int> refused(ranks);
+      auto y = x;
+      auto const found = on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
+        residual_store residuals(1 << 20), others(1 << 20);
+        summer all(any_transport(transport), 0, residuals),
+            calm(any_transport(transport), 0, others);
+        auto spoilt = mine, usual = mine;
+        if (transport.rank() == 1) spoilt[7] = large;
+        auto const before = spoilt;
+        try {
+          sum(all, spoilt, text, mine.data());
+        } catch (nonfinite_error const& error) {
+          bool const names = std::string(error.what()).find("few values are too large for signs") !=
+                             std::string::npos;
+          refused[static_cast<std::size_t>(transport.rank())] = names && spoilt == before;
+        }
+        spoilt = mine;  // the same size of all values, whatever came before
+        sum(all, spoilt, text, mine.data());
+        sum(calm, usual, text, mine.data());
+        double largest = 0;
+        for (float const v : spoilt) largest = std::max(largest, std::fabs(static_cast<double>(v)));
+        if (largest > ranks * 0.04)
+          throw std::logic_error("a sign is worth " + std::to_string(largest));
+        mine = spoilt;
+      });
+      CHECK(refused == std::vector<int>(ranks, 1));
+      CHECK(found[0] == found[1]);
+    }
+  // Sums of vectors of few values, or of tiny ones beside others, are as ever.
+  for (auto const& [many, few] : {std::pair{0.0f, 1.0f}, {1e-9f, 1.0f}, {1e-30f, 1e-30f}}) {
+    auto y = x;
+    for (auto& mine : y) {
+      mine.assign(mine.size(), many);
+      for (std::size_t i = 0; i < mine.size(); i += 1000) mine[i] = few;
+    }
+    on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
+      residual_store residuals(1 << 20);
+      summer all(any_transport(transport), 0, residuals);
+      for (int call = 0; call < 3; ++call) {
+        auto copy = mine;
+        sum(all, copy, "sign", mine.data());
+      }
+    });
   }
 }
 
