@@ -304,7 +304,8 @@ TEST_CASE("error_bounded: what is no integer stays a float and leaves its neighb
     for (std::size_t i = 0; i < 3000; ++i) {
       bool has_floats = false;
       for (auto const& of_rank : x)
-        has_floats |= !(std::fabs(of_rank[i]) <= codec.step() * ((1 << 18) - 1));
+        has_floats |=
+            !(std::fabs(static_cast<double>(of_rank[i])) <= codec.step() * ((1 << 18) - 1));
       any |= has_floats;
       double const exact = exact_sum(x, i), sizes_of_all = magnitude_sum(x, i);
       double const off = std::fabs(static_cast<double>(y[i]) - exact);
@@ -373,15 +374,15 @@ TEST_CASE("error_bounded: a code says how far it is off, at most the bound") {
   for (std::uint64_t r = 0; r < 3; ++r) x.push_back(data::uniform(900, -1, 1, {.seed = r}));
   auto const sum = summed(codec, x);
   auto const info = codec.peek(sum);
-  double const rounding = 3 * 0x1p-24;
   CHECK(info.values == 900);
   CHECK(info.bytes == sum.size());
   CHECK(info.options == codec.options());
-  CHECK(largest_error(x, decoded(codec, sum)) <= info.error + rounding);
+  CHECK(largest_error(x, decoded(codec, sum)) <= info.error);
   CHECK(info.error <= 1e-3);
   CHECK(info.error > 0.9e-3);  // of 900 values, some are nearly halfway
   CHECK(codec.peek(encoded(codec, floats(900, 0.0f))).error == 0);
-  CHECK(codec.peek(encoded(codec, floats(900, 1e20f))).error == 0);
+  // floats are exact while nothing is added to them; integers beside them may be rounded to float
+  CHECK(codec.peek(encoded(codec, floats(900, 1e20f))).error < 0.02 * codec.step() * 3);
   floats few(900, 0.0f);
   few[5] = 1e20f;
   few[6] = static_cast<float>(0.4 * codec.step());  // becomes 0
@@ -586,6 +587,6 @@ TEST_CASE("error_bounded: the format is this") {
   auto const fingerprint = [](bytes const& of) {
     return hcomp::fingerprint(hcomp::serial_group{}, of.data(), of.size());
   };
-  CHECK(fingerprint(a) == 10092996551000522209u);
-  CHECK(fingerprint(sum) == 17772749025547160223u);
+  CHECK(fingerprint(a) == 6032161263771595920u);
+  CHECK(fingerprint(sum) == 15633309572774384913u);
 }

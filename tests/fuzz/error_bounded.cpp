@@ -80,8 +80,12 @@ bytes values(codecs const& by, floats const& x) {
             "a rank's values are within the bound");
   }
   auto const info = error_bounded::peek(code);
-  require(info.weight == 1 && info.float_additions == 0 && info.error <= info.options.bound,
-          "a rank's code says so");
+  require(info.weight == 1 && info.float_additions == 0, "a rank's code is of one rank");
+  require(info.has_floats || info.error <= info.options.bound, "integers are within the bound");
+  for (std::size_t i = 0; i < x.size(); ++i)
+    require(!std::isfinite(x[i]) ||
+                std::fabs(static_cast<double>(y[i]) - static_cast<double>(x[i])) <= info.error,
+            "a rank's code says how far its values are off");
   require(same(decoded(by.codec, encoded(by.codec, y), x.size()), y),
           "encoding again changes nothing");
   return code;
@@ -137,6 +141,37 @@ void code(input in, simd_level level) {
   values(by, x);
 }
 
+/// The same values by the finer codec, whose codes are damaged, too.
+void fine(error_bounded_options const& options, floats const& x, floats const& y,
+          damage const& to_a, damage const& to_b) {
+  hcomp::error_bounded_fine const codec(options);
+  bytes const a = encoded(codec, x), b = encoded(codec, y);
+  auto const sum_of = [&](input one, input other) {
+    return written(codec.capacity(x.size()),
+                   [&](bytes& out) { return codec.merge(one, other, out); });
+  };
+  bytes const sum = sum_of(a, b);
+  require(sum == sum_of(b, a), "the order makes no difference");
+  floats const answer = decoded(codec, sum, x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double const exact = static_cast<double>(x[i]) + static_cast<double>(y[i]);
+    require(!std::isfinite(exact) || std::fabs(static_cast<double>(answer[i]) - exact) <=
+                                         codec.error_of(sum) + 0x1p-52 * std::fabs(exact),
+            "sums say how far they are off");
+  }
+  bytes all[] = {a, b};
+  to_a.apply(all[0]);
+  to_b.apply(all[1]);
+  for (auto const& one : all) {
+    floats z(x.size(), 5.0f);
+    if (refuses([&] { codec.decode(one, z); }))
+      require(same(z, floats(x.size(), 5.0f)), "a damaged code changes nothing");
+    bytes both;
+    if (!refuses([&] { both = sum_of(sum, one); })) codec.check(both, x.size());
+    if (!refuses([&] { both = sum_of(all[0], all[1]); })) codec.check(both, x.size());
+  }
+}
+
 void damaged(input in, error_bounded_options const& options, simd_level level) {
   damage const to_a(in), to_b(in);
   floats x = take_floats(in);
@@ -155,12 +190,14 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
           "a hop is encode and merge");
   auto const info = error_bounded::peek(*sum);
   floats const answer = decoded(by.codec, *sum, n);
-  for (std::size_t i = 0; i < n && info.float_additions == 0; ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     double const exact = static_cast<double>(x[i]) + static_cast<double>(y[i]);
-    require(
-        !std::isfinite(exact) || std::fabs(static_cast<double>(answer[i]) - exact) <= options.bound,
-        "sums are within the bound");
+    if (!std::isfinite(exact)) continue;
+    double const error = std::fabs(static_cast<double>(answer[i]) - exact);
+    require(info.float_additions > 0 || error <= options.bound, "sums are within the bound");
+    require(error <= info.error, "sums say how far they are off");
   }
+  fine(options, x, y, to_a, to_b);
   bytes all = *sum;
   to_b.apply(all);
   code(all, level);

@@ -18,9 +18,9 @@ struct report {
   message_memory messages = message_memory::host;
   int hops = 0;              ///< steps in which this rank sent something
   std::uint64_t weight = 0;  ///< summed in the result; the number of ranks if all weights are 1
-  /// What encoding has changed any value of the sum at most, if the codec says (a
-  /// BoundedVariableRate); of a reduce_scatter, of this rank's part. The last rounding to float is
-  /// not in it. 0 with algorithm aggregator.
+  /// How far any value of the result is off at most, on any rank, if the codec says (a
+  /// BoundedVariableRate), roundings to float included. More than the bound where that cannot be
+  /// kept.
   double error = 0;
   /// Whether few values decide the unit in which others beside them are rounded: of the values with
   /// one unit every 16th share a sum of squares, and this is the largest share that one of the 16

@@ -13,6 +13,7 @@
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/detail/simd.hpp>
+#include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/bits.hpp>
@@ -30,12 +31,13 @@ struct error_bounded_info {
   std::size_t values;
   std::size_t bytes;     ///< of the code, its header included
   std::uint32_t weight;  ///< ranks that it is the sum of
-  /// What rounding to integers has changed any value at most, by what the ranks saw of it: at most
-  /// the bound. The rounding of the answer to float is not in it.
+  /// How far any value is off at most, the rounding of the answer to float included. At most the
+  /// bound, unless there are floats among the values.
   double error;
-  /// Additions that were made on floats, with their rounding. While this is 0, the bound holds for
-  /// every value.
+  /// Additions that were made on floats, with their rounding.
   std::uint64_t float_additions;
+  /// A value of some rank was too large for integers and stayed a float, or was not finite.
+  bool has_floats;
 };
 
 /// Vectors encoded for sums that are off by no more than a stated bound, whatever the number of
@@ -53,17 +55,20 @@ struct error_bounded_info {
 /// `ranks` ranks; -0 becomes 0. That is for values up to 2^magnitude_bits steps. Larger ones, for
 /// which the bound comes close to the precision of floats, NaN and infinity stay floats, alone and
 /// without any effect on their neighbours: such a value is exact from one rank, and rounded to
-/// float whenever something is added to it, in the order of the additions.
-/// `error_bounded_info::float_additions` says whether there were any.
-/// In a plan this holds for every algorithm, and the plan divides the bound by its ranks.
-/// With several threads, or in a device's memory, variable_rate_coder does the same.
-/// Format: 56 bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks.
-/// A chunk has the integer before its first, a byte for each 32 values, and these: as bits of the
-/// integers, or of their differences, or only of those that are not 0, whichever is shortest; or 32
-/// bits per value if there are floats among them. So a code never has more than 65 bytes and 0.84
-/// % more than the vector.
-/// Source: integers that are added without decoding, in blocks of their own width, after J. Huang
-/// et al., hZCCL, SC 2024; the division of the bound, its derivation and this format are ours.
+/// float whenever something is added to it, in the order of the additions. Then the bound may not
+/// hold: `error_bounded_info::has_floats` says that there are any, and `error` how far values are
+/// off.
+/// In a plan the bound holds for values of all sizes, by every algorithm: whenever the float next
+/// to the exact sum is within the bound of it, so is the answer. The plan divides the bound by its
+/// ranks. Where a value of some rank stayed a float, all ranks sum again, by error_bounded_fine.
+/// With several threads, or in a device's memory, variable_rate_coder does the same. Format: 56
+/// bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks. A chunk
+/// has the integer before its first, a byte for each 32 values, and these: as bits of the integers,
+/// or of their differences, or only of those that are not 0, whichever is shortest; or 32 bits per
+/// value if there are floats among them. So a code never has more than 65 bytes and 0.84 % more
+/// than the vector. Source: integers that are added without decoding, in blocks of their own width,
+/// after J. Huang et al., hZCCL, SC 2024; the division of the bound, its derivation and this format
+/// are ours.
 class error_bounded {
  public:
   using value_type = float;
@@ -152,19 +157,35 @@ class error_bounded {
   static error_bounded_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     error_bounded_options const options = header.options();
-    double const error =
-        detail::error_bounded::grid_of(options).step * header.error / header.error_parts;
     return {options,
             header.values,
             header.bytes,
             header.weight,
-            std::min(error, options.bound),
-            header.float_additions};
+            header.largest_error_of(detail::error_bounded::grid_of(options)),
+            header.float_additions,
+            header.has_floats != 0};
   }
 
-  /// See error_bounded_info::error.
+  /// error_bounded_info::error, of a code of these options.
+  /// @param parts  that values are divided by, with another rounding to float; 0: they are not
   /// @throws wire_error  as peek
-  static double error_of(std::span<std::byte const> in) { return peek(in).error; }
+  double error_of(std::span<std::byte const> in, int parts = 0) const {
+    auto const header = detail::header_of_code<header_type>(in);
+    auto const& grid = coder_.by_cpu.grid;
+    double const error = header.largest_error_of(grid);
+    if (parts == 0) return error;
+    double const largest = header.largest_of(grid) + error;
+    return (error + detail::error_bounded::rounding_of_quotient(largest)) / parts;
+  }
+
+  using fine_type = error_bounded_fine;
+  /// For sums that keep the bound where this codec's cannot.
+  fine_type fine() const { return fine_type(options_); }
+  /// The bound may not hold for a code: error_bounded_info::has_floats.
+  /// @throws wire_error  as peek
+  static bool needs_fine(std::span<std::byte const> in) {
+    return detail::header_of_code<header_type>(in).has_floats != 0;
+  }
 
   /// Checks all that decode does.
   /// @throws wire_error  not a code of `count` values with these options, or damaged
@@ -186,7 +207,7 @@ class error_bounded {
       case impossible: detail::error_bounded::refuse_impossible(made.impossible);
       case range:
         detail::error_bounded::sum_range(coder_.by_cpu.grid, weights[0] + weights[1]).refuse();
-      case ranks: header_type::refuse_ranks(weights[0], weights[1], options_.ranks);
+      case ranks: detail::error_bounded::refuse_ranks(weights[0], weights[1], options_.ranks);
     }
     return static_cast<std::size_t>(made.bytes);
   }

@@ -20,8 +20,8 @@ struct error_bounded_options {
   /// bound.
   std::uint32_t ranks = 1;
   /// 10 to 22. Values up to 2^magnitude_bits steps, of twice the bound of one rank, become
-  /// integers; larger ones stay floats. The rounding of the answer to float takes 2^(magnitude_bits
-  /// - 23) of the bound: one bit more doubles it.
+  /// integers; with larger ones, plans sum by error_bounded_fine. The rounding of the answer to
+  /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it.
   int magnitude_bits = 18;
 
   friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;
@@ -46,9 +46,13 @@ inline constexpr char const* possible_options =
     "to 2^(28 - magnitude bits)";
 
 /// @throws std::invalid_argument  a setting is out of range
-inline step_grid grid_of(error_bounded_options const& o) {
+inline void require_possible(error_bounded_options const& o) {
   if (!is_possible(o))
     throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options);
+}
+/// @throws std::invalid_argument  as require_possible
+inline step_grid grid_of(error_bounded_options const& o) {
+  require_possible(o);
   return step_grid(o.bound / o.ranks, o.magnitude_bits);
 }
 

@@ -82,13 +82,16 @@ class call_session {
                                     std::string(codec_.name) + "' knows only 1");
   }
 
-  /// Throws what is wrong with the finished blocks, on all ranks alike.
-  void finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
+  /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
+  /// found.
+  code_findings finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
       findings_summary summary(found);
       unite_findings(summary);
       found.weight = summary.heaviest;
+      found.error = summary.error;
+      found.needs_fine = summary.needs_fine;
       if (summary.trouble) {
         all_gather_records(*transport_, options_.tag, found, findings_, next_seal());
         code_findings all;
@@ -104,6 +107,7 @@ class call_session {
     }
     require_sound(to_text(what_), codec_.name, found, options_.nonfinite, layout);
     figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
+    return found;
   }
 
   /// unite_records of this call.

@@ -181,12 +181,32 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return {std::in_place_type<typename code_passage<C, E>::memory>, bytes};
   }
   std::size_t capacity(std::size_t values) const override {
-    return std::max(C::capacity(values), values * sizeof(float));
+    return by_codec([&](auto const& codec, auto const&) {
+      return std::max(codec.capacity(values), values * sizeof(float));
+    });
   }
   void reserve(std::size_t longest, std::size_t sums, bool merges) override {
-    there_.emplace(*executor_, given_, longest, sums, merges);
+    by_codec([&](auto const& codec, auto& there) {
+      there.emplace(*executor_, codec, longest, sums, merges);
+    });
   }
-  void start() override { there_->passage.start(); }
+  void start() override {
+    if constexpr (has_fine) {
+      if (is_fine_) fine_->there->passage.start();
+      is_fine_ = false;
+    }
+    if (there_) there_->passage.start();
+  }
+  std::uint8_t refine() override {
+    if constexpr (has_fine) {
+      there_->passage.start();
+      if (!fine_) fine_.emplace(given_.fine());
+      fine_->codec = given_.fine();
+      is_fine_ = true;
+      if (fine_->there) fine_->there->passage.start();
+    }
+    return by_codec([](auto const& codec, auto const&) { return codec.wire_kind; });
+  }
   void fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
     if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
   }
@@ -195,21 +215,31 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
                     [[maybe_unused]] std::size_t values,
                     [[maybe_unused]] std::span<std::byte> out) override {
     if constexpr (MergingVariableRate<C>) {
-      auto const first = sent(a, values, true), second = sent(b, values);
-      there_->coder.merge(codec_, first, second, values, there_->passage.room(out, true));
-      return fetch(out);
+      return by_codec([&](auto const& codec, auto& there) {
+        auto const first = there->sent(codec, a, values, true),
+                   second = there->sent(codec, b, values);
+        there->coder.merge(codec, first, second, values, there->passage.room(out, true));
+        return there->fetch(codec, out);
+      });
     }
     return 0;
   }
   void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
-    if (!plain) return there_->coder.check(codec_, in, values);
+    if (!plain)
+      return by_codec(
+          [&](auto const& codec, auto& there) { there->coder.check(codec, in, values); });
     if (in.size() != values * sizeof(float))
       throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
                        std::to_string(values) + " uncompressed values");
   }
-  double error_of([[maybe_unused]] std::span<std::byte const> in) const override {
-    if constexpr (BoundedVariableRate<C>) return C::error_of(in);
-    return 0;
+  void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
+                  [[maybe_unused]] code_findings& found) const override {
+    if constexpr (has_fine) {
+      by_codec([&](auto const& codec, auto const&) {
+        found.error = std::max(found.error, codec.error_of(in, parts));
+      });
+      if (!is_fine_ && C::needs_fine(in)) found.needs_fine = 1;
+    }
   }
   void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,
                       std::size_t first_block, code_findings& found) override {
@@ -229,12 +259,14 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
         note(first, nonfinite_runs(x, n));
       }
     } else {
-      auto const there = sent(in, values);
-      std::size_t first = 0;
-      for (std::uint64_t const runs : there_->coder.find_nonfinite(codec_, there, values)) {
-        note(first, runs);
-        first += C::header_type::chunk_values;
-      }
+      by_codec([&](auto const& codec, auto& there) {
+        auto const code = there->sent(codec, in, values);
+        std::size_t first = 0;
+        for (std::uint64_t const runs : there->coder.find_nonfinite(codec, code, values)) {
+          note(first, runs);
+          first += codec.chunk_values;
+        }
+      });
     }
   }
 
@@ -245,25 +277,37 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return 0;
   }
   /// Room for values, as they are added up.
-  float* sums() { return reinterpret_cast<float*>(there_->sums.data()); }
+  float* sums() {
+    return by_codec(
+        [](auto const&, auto& there) { return reinterpret_cast<float*>(there->sums.data()); });
+  }
 
   /// Functions that write a code return its length.
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) {
-    there_->coder.encode(codec_, x, there_->passage.room(out));
-    return fetch(out);
+    return by_codec([&](auto const& codec, auto& there) {
+      there->coder.encode(codec, x, there->passage.room(out));
+      return there->fetch(codec, out);
+    });
   }
   std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
                                 std::span<std::byte> out) {
-    there_->coder.decode_add_encode(codec_, sent(in, x.size()), x, there_->passage.room(out));
-    return fetch(out);
+    return by_codec([&](auto const& codec, auto& there) {
+      auto const code = there->sent(codec, in, x.size());
+      there->coder.decode_add_encode(codec, code, x, there->passage.room(out));
+      return there->fetch(codec, out);
+    });
   }
   void decode_add(std::span<std::byte const> in, std::span<float const> addends,
                   std::span<float> out) {
-    there_->coder.decode_add(codec_, sent(in, out.size()), addends, out);
-    there_->passage.end_of_sent();
+    by_codec([&](auto const& codec, auto& there) {
+      there->coder.decode_add(codec, there->sent(codec, in, out.size()), addends, out);
+      there->passage.end_of_sent();
+    });
   }
   void decode(std::span<std::byte const> in, std::span<float> x, int parts = 0) {
-    there_->coder.decode(codec_, sent(in, x.size()), x, parts);
+    by_codec([&](auto const& codec, auto& there) {
+      there->coder.decode(codec, there->sent(codec, in, x.size()), x, parts);
+    });
   }
   std::size_t copy_out(std::span<float const> x, std::span<std::byte> out) {
     there_->passage.copy_out(x, out);
@@ -277,24 +321,42 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   }
 
  private:
-  /// Of one segment.
-  struct memory {
-    variable_rate_coder<C, E> coder;
-    code_passage<C, E> passage;
+  /// Of one segment, by this codec or the finer one.
+  template <class D> struct memory {
+    variable_rate_coder<D, E> coder;
+    code_passage<D, E> passage;
     typename E::buffer sums;
 
-    memory(E& executor, C const& codec, std::size_t longest, std::size_t sum_values, bool merges)
+    memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values, bool merges)
         : coder(longest, executor),
           passage(executor, codec, longest, merges),
           sums(sum_values * sizeof(float)) {}
+
+    std::span<std::byte const> sent(D const& codec, std::span<std::byte const> in,
+                                    std::size_t values, bool is_other = false) {
+      return passage.sent(coder, codec, in, values, is_other);
+    }
+    std::size_t fetch(D const& codec, std::span<std::byte> out) {
+      return passage.fetch(coder, codec, out);
+    }
+  };
+  static constexpr bool has_fine = BoundedVariableRate<C>;
+  template <class D> struct fine_of { using type = D; };
+  template <BoundedVariableRate D> struct fine_of<D> { using type = typename D::fine_type; };
+  using fine_codec = typename fine_of<C>::type;
+  /// What a call is summed by whose values the codec's bound does not hold for.
+  struct fine_work {
+    fine_codec codec;
+    std::optional<memory<fine_codec>> there = {};
   };
 
-  std::span<std::byte const> sent(std::span<std::byte const> in, std::size_t values,
-                                  bool is_other = false) {
-    return there_->passage.sent(there_->coder, codec_, in, values, is_other);
-  }
-  std::size_t fetch(std::span<std::byte> out) {
-    return there_->passage.fetch(there_->coder, codec_, out);
+  /// f(codec, memory) of those that this call sums by.
+  template <class F> auto by_codec(F const& f) { return by_codec_of(*this, f); }
+  template <class F> auto by_codec(F const& f) const { return by_codec_of(*this, f); }
+  template <class Self, class F> static auto by_codec_of(Self& self, F const& f) {
+    if constexpr (has_fine)
+      if (self.is_fine_) return f(std::as_const(self.fine_->codec), self.fine_->there);
+    return f(std::as_const(self.codec_), self.there_);
   }
   static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
     if constexpr (BoundedVariableRate<C>)
@@ -317,7 +379,9 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   C given_, codec_;
   code_layout layout_;
   E* executor_;
-  std::optional<memory> there_;
+  std::optional<memory<C>> there_;
+  bool is_fine_ = false;
+  std::optional<fine_work> fine_;
 };
 
 /// The values of one call.

@@ -31,6 +31,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
@@ -72,33 +73,35 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   report all_reduce(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, given, call);
-    one_call const it{values, figures};
-    start(it);
-    reduce(it);
-    spread(it, call.result, ranks());
+    one_call const it{values, figures, parts_of(call.result)};
+    run(it, [&] {
+      reduce(it);
+      return spread(it, ranks());
+    });
     return session_.done(figures);
   }
 
   report reduce_scatter(call_arguments const& given, variable_rate_values& values,
                         call_options const& call) override {
     auto figures = session_.start(operation::reduce_scatter, given, call);
-    one_call const it{values, figures};
-    start(it);
-    reduce(it);
-    finish_owned(it);
-    finish(ranks(), figures);
-    stopwatch watch;
-    for_each_owned([&](std::size_t s) { decode(it, s, call.result); });
-    watch.add_to(figures.seconds_decode);
+    one_call const it{values, figures, parts_of(call.result)};
+    run(it, [&] {
+      reduce(it);
+      finish_owned(it);
+      if (!finish(ranks(), figures)) return false;
+      stopwatch watch;
+      for_each_owned([&](std::size_t s) { decode(it, s); });
+      watch.add_to(figures.seconds_decode);
+      return true;
+    });
     return session_.done(figures);
   }
 
   report all_gather(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
-    one_call const it{values, figures};
-    start(it);
-    spread(it, reduction::sum, 1);
+    one_call const it{values, figures, 0};
+    run(it, [&] { return spread(it, 1); });
     return session_.done(figures);
   }
 
@@ -106,6 +109,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   struct one_call {
     variable_rate_values& values;
     report& figures;
+    int parts;  ///< that sums are divided by; 0: they are not
   };
 
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
@@ -121,13 +125,26 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   // ---- what is agreed on --------------------------------------------------------------------
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
+  int parts_of(reduction result) const { return result == reduction::mean ? schedule_.size : 0; }
 
-  /// After the arguments of all ranks were found to be good.
-  void start(one_call const& it) {
+  /// Calls `sum()` after the arguments of all ranks were found to be good; and again, by the finer
+  /// codec, if it returns false on all ranks, which have not changed x.
+  template <class Sum> void run(one_call const& it, Sum const& sum) {
     it.figures.messages = message_memory_;
     session_.require_weights_of_one();
-    if (places_.empty()) allocate();
     work_->start();
+    wire_kind_ = session_.codec().wire_kind;
+    if (places_.empty()) allocate();
+    start();
+    if (fits_calls_) fit(it);
+    if (sum()) return;
+    wire_kind_ = work_->refine();
+    if (!std::exchange(has_fine_room_, true)) allocate();
+    start();
+    sum();
+  }
+  /// What a first try has left is forgotten.
+  void start() {
     for (auto& one : segments_) {
       one.bytes = 0;
       one.weight = 1;
@@ -135,7 +152,6 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       one.fault = block_fault::none;
     }
     found_ = {};
-    if (fits_calls_) fit(it);
   }
   void fit(one_call const& it) {
     stopwatch watch;
@@ -145,9 +161,12 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     watch.add_to(it.figures.seconds_communicate);
     work_->fit(largest, schedule_.size);
   }
-  void finish(std::uint32_t weight, report& figures) {
+  /// Returns false, on all ranks alike, if the codes are not good enough.
+  bool finish(std::uint32_t weight, report& figures) {
     found_.weight = weight;
-    session_.finish(found_, findings::of_parts, layout_, figures);
+    auto const all = session_.finish(found_, findings::of_parts, layout_, figures);
+    figures.error = all.error;
+    return all.needs_fine == 0;
   }
 
   // ---- where things lie ---------------------------------------------------------------------
@@ -184,6 +203,9 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   void allocate() {
     std::size_t place = 0, longest = 0;
+    segments_.clear();
+    places_.clear();
+    incoming_bytes_ = 0;
     for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.parts); ++c) {
       std::size_t const last = last_hop_adding_to(c);
       for (std::size_t s = begins_[c]; s < begins_[c + 1]; ++s) {
@@ -245,7 +267,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
     return make_header(
-        plain ? wire_kinds::uncompressed : session_.codec().wire_kind,
+        plain ? wire_kinds::uncompressed : wire_kind_,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
         {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
@@ -336,6 +358,10 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     watch.add_to(it.figures.seconds_decode);
   }
 
+  void find_error(one_call const& it, std::size_t s) {
+    if (segments_[s].fault == block_fault::none)
+      work_->find_error(payload(message(s)), it.parts, found_);
+  }
   void find_nonfinite(one_call const& it, std::size_t s) {
     stopwatch watch;
     work_->find_nonfinite(payload(message(s)), segments_[s].values.count, answers_plain_,
@@ -345,13 +371,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   /// A finished segment to its place in x.
   /// @throws wire_error  it is damaged; x is unchanged
-  void decode(one_call const& it, std::size_t s, reduction result) {
-    auto const code = payload(message(s));
-    int const parts = result == reduction::mean ? schedule_.size : 0;
-    it.values.decode(segments_[s].values, code, answers_plain_, parts);
-    if (!answers_plain_)
-      it.figures.error =
-          std::max(it.figures.error, work_->error_of(code) / (parts == 0 ? 1 : parts));
+  void decode(one_call const& it, std::size_t s) {
+    it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, it.parts);
   }
 
   // ---- the two walks ------------------------------------------------------------------------
@@ -429,15 +450,16 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     reduce_.walk(walk, &it.figures);
   }
 
-  /// Encodes of this rank's parts what was not encoded in passing, and looks for NaN and infinity
-  /// there; all of x there after `start` alone.
+  /// Encodes of this rank's parts what was not encoded in passing, and looks for errors, NaN and
+  /// infinity there; all of x there after `start` alone.
   void finish_owned(one_call const& it) {
     for_each_owned([&](std::size_t s) {
+      bool const is_code = segments_[s].bytes > 0;
+      if (!is_code && !answers_plain_) encode(it, s, false);
+      if (is_code || !answers_plain_) find_error(it, s);
       if (answers_plain_) {
-        if (segments_[s].bytes > 0) decode_to_sums(it, s);
+        if (is_code) decode_to_sums(it, s);
         encode(it, s, true);
-      } else if (segments_[s].bytes == 0) {
-        encode(it, s, false);
       }
       if (options().nonfinite == nonfinite_policy::throw_error &&
           segments_[s].fault == block_fault::none)
@@ -447,28 +469,32 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   /// This rank's parts to all ranks, and then to x; or, of a long x, while others arrive. That
   /// what was added up is sound is known before.
-  void spread(one_call const& it, reduction result, std::uint32_t weight) {
+  /// Returns as finish.
+  bool spread(one_call const& it, std::uint32_t weight) {
     finish_owned(it);
     bool const on_arrival = !options().checksum && schedule_.size > 1 &&
                             layout_.bytes() >= options().decode_on_arrival_bytes;
-    if (on_arrival) finish(weight, it.figures);
+    if (on_arrival && !finish(weight, it.figures)) return false;
     auto const use = [&](std::size_t s) {
       if (on_arrival)
-        decode(it, s, result);
+        decode(it, s);
       else
         work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
     };
     spreading_walk walk(*this, it, weight, use);
     gather_.walk(walk, &it.figures);
     walk.use_owned();
-    finish(weight, it.figures);
-    if (on_arrival) return;
+    if (!finish(weight, it.figures)) return false;
+    if (on_arrival) return true;
     stopwatch watch;
-    for_each([&](std::size_t s) { decode(it, s, result); });
+    for_each([&](std::size_t s) { decode(it, s); });
     watch.add_to(it.figures.seconds_decode);
+    return true;
   }
 
   bool merges_codes_, fits_calls_;
+  bool has_fine_room_ = false;  ///< for the finer codec's messages
+  std::uint8_t wire_kind_ = 0;  ///< of the codes of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;

@@ -39,8 +39,10 @@ class variable_rate_work {
   /// @param sums     values that are added up as such: of the vector, or 0
   /// @param merges   `merge` will be called
   virtual void reserve(std::size_t longest, std::size_t sums, bool merges) = 0;
-  /// Called when the codes of the last call are needed no more.
+  /// Called when the codes of the last call are needed no more, or those of this call's first try.
   virtual void start() = 0;
+  /// Sums with BoundedVariableRate::fine() from here to the next `start`; returns its wire kind.
+  virtual std::uint8_t refine() = 0;
   /// Makes the codec suit the largest of all ranks' measures; see FittedVariableRate.
   virtual void fit(std::uint32_t largest, int ranks) = 0;
 
@@ -49,8 +51,10 @@ class variable_rate_work {
   virtual std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                             std::size_t values, std::span<std::byte> out) = 0;
   virtual void check(std::span<std::byte const> in, std::size_t values, bool plain) = 0;
-  /// How far off the values of a code are at most, if it says so; otherwise 0.
-  virtual double error_of(std::span<std::byte const> in) const = 0;
+  /// Notes how far off the values of a code are at most, and whether they need the finer codec, if
+  /// the codec says so.
+  /// @param parts  that the values will be divided by; 0: they will not
+  virtual void find_error(std::span<std::byte const> in, int parts, code_findings& found) const = 0;
   /// Notes which runs of 64 values of a code have NaN or infinity.
   /// @param first_block  the number of the first run
   virtual void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,

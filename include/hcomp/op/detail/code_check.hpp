@@ -47,6 +47,8 @@ struct code_findings {
   std::uint64_t nonfinite = nowhere;  ///< first block with NaN or infinity
   std::uint64_t nonfinite_blocks = 0;
   std::uint64_t weight = 0;          ///< of the first block; 0: no block seen
+  double error = 0;                  ///< how far values are off at most, if the codec says so
+  std::uint64_t needs_fine = 0;      ///< 1: of a BoundedVariableRate, and its bound may not hold
   std::uint64_t overflow = nowhere;  ///< first block of finite values that decodes to infinity
 
   bool is_sound() const {
@@ -63,6 +65,8 @@ struct code_findings {
     nonfinite_blocks += other.nonfinite_blocks;
     if (weight == 0) weight = other.weight;
     if (other.overflow < overflow) overflow = other.overflow;
+    if (other.error > error) error = other.error;
+    needs_fine |= other.needs_fine;
   }
 };
 
@@ -71,17 +75,23 @@ struct code_findings {
 struct findings_summary {
   std::uint64_t trouble;             ///< 1: some rank found its part not sound
   std::uint64_t lightest, heaviest;  ///< weights of ranks that have blocks; none: lightest is more
+  double error;
+  std::uint64_t needs_fine;
 
   findings_summary() = default;
   explicit findings_summary(code_findings const& found)
       : trouble(found.is_sound() ? 0 : 1),
         lightest(found.weight > 0 ? found.weight : ~std::uint64_t{0}),
-        heaviest(found.weight) {}
+        heaviest(found.weight),
+        error(found.error),
+        needs_fine(found.needs_fine) {}
 
   void unite(findings_summary const& other) {
     trouble |= other.trouble;
     if (other.lightest < lightest) lightest = other.lightest;
     if (heaviest < other.heaviest) heaviest = other.heaviest;
+    if (error < other.error) error = other.error;
+    needs_fine |= other.needs_fine;
   }
 };
 

@@ -3,6 +3,7 @@
 /// Chunks of error_bounded by any group: the same bytes, whoever makes them.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunk_words.hpp>
@@ -33,8 +34,10 @@ struct chunk_coder {
   using header = error_bounded::header;
   /// What is known when chunks are encoded.
   struct note {
-    std::uint32_t error, float_additions;  ///< as in the header
-    code_fault fault;                      ///< of the first block that has one
+    std::uint32_t error, float_additions;  ///< these and the next three: as in the header
+    std::uint16_t float_error;
+    std::uint8_t largest_bits, has_floats;
+    code_fault fault;  ///< of the first block that has one
     std::int64_t impossible;
   };
   /// What became of a code.
@@ -69,6 +72,8 @@ struct chunk_coder {
 
     double error = 0;
     word_sums sums;
+    std::uint32_t magnitude = 0;
+    bool has_floats = false;
     auto fault = code_fault::none;
     std::size_t faulty = 0;
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
@@ -100,8 +105,10 @@ struct chunk_coder {
       if (is_integers) {
         shape = shape_of_block(v.q, before);
         mode = best_mode(shape, here);
+        magnitude |= shape.plain;
         fits = shape.plain < range.beyond;
       } else if (v.is == state::words) {
+        has_floats = true;
         mode = {words_mode, static_cast<std::uint32_t>(4 * here)};
         fits = range.has(grid, v);
       }
@@ -128,8 +135,13 @@ struct chunk_coder {
 
     std::uint32_t const parts = !from.a ? largest_in(group, header::parts_of(error), 12) : 0;
     static_assert(header::largest_error < 1 << 12);
+    std::uint32_t const bits =
+        largest_in(group, static_cast<std::uint32_t>(std::bit_width(magnitude)), 6);
     std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
-    if (group.worker() == 0) add(found, parts, additions);
+    std::uint32_t const float_error =
+        additions != 0 ? largest_in(group, header::float_error_of(grid, sums), 15) : 0;
+    has_floats = group.any(has_floats || sums.cancels);
+    if (group.worker() == 0) add(found, parts, additions, float_error, bits, has_floats);
     bool const is_faulty = fault != code_fault::none;
     if (!group.any(is_faulty)) return bytes;
     auto const left = static_cast<std::uint32_t>(most_blocks - faulty);
@@ -180,7 +192,8 @@ struct chunk_coder {
   HCOMP_HD void finish(Group group, code_sources const& from, note const* notes, std::size_t count,
                        std::uint64_t bytes, std::byte* out, outcome& made) const {
     auto front = load_aligned<header>(out);
-    std::uint32_t error = 0;
+    std::uint32_t error = 0, float_error = 0, bits = 0;
+    bool has_floats = false;
     std::uint64_t additions = 0;
     auto const all = static_cast<std::uint32_t>(count);
     std::uint32_t first_fault = all;  // of the worker's
@@ -189,10 +202,16 @@ struct chunk_coder {
       auto const& one = notes[i];
       if (one.error > error) error = one.error;
       additions += one.float_additions;
+      if (one.float_error > float_error) float_error = one.float_error;
+      if (one.largest_bits > bits) bits = one.largest_bits;
+      has_floats |= one.has_floats != 0;
       if (one.fault != code_fault::none && i < first_fault) first_fault = i;
     }
     error = largest_in(group, error, 12);
     additions = group.sum(additions);
+    bits = largest_in(group, bits, 6);
+    has_floats = group.any(has_floats);
+    if (additions != 0) float_error = largest_in(group, float_error, 15);
     std::uint32_t const after = largest_in(group, all - first_fault, 18);
     static_assert(header::max_chunks < 1 << 18);
     group.sync();  // all have read the header
@@ -202,6 +221,9 @@ struct chunk_coder {
     front.weight = from.a ? 0 : 1;
     front.error = error;
     front.float_additions = additions;
+    front.float_error = static_cast<std::uint16_t>(float_error);
+    front.largest_bits = static_cast<std::uint8_t>(bits);
+    front.has_floats = has_floats;
     int next = 0;
     for (int i = 0; i < 2; ++i) {
       std::byte const* const in = i == 0 ? from.a : from.b;
@@ -211,6 +233,8 @@ struct chunk_coder {
       front.weight += summand.weight;
       front.error += summand.error;
       front.float_additions += summand.float_additions;
+      front.float_error = header::added(front.float_error, summand.float_error);
+      front.has_floats |= summand.has_floats;
     }
     if (!from.a) made.weights[next] = 1;
     store_aligned(out, 0, front);
@@ -283,9 +307,14 @@ struct chunk_coder {
   HCOMP_HD static code_fault fault_of(word_sums const& sums) {
     return sums.impossible != 0 ? code_fault::impossible : code_fault::range;
   }
-  HCOMP_HD static void add(note& found, std::uint32_t parts, std::uint64_t additions) {
+  HCOMP_HD static void add(note& found, std::uint32_t parts, std::uint64_t additions,
+                           std::uint32_t float_error, std::uint32_t bits, bool has_floats) {
     if (parts > found.error) found.error = parts;
     found.float_additions += static_cast<std::uint32_t>(additions);
+    if (float_error > found.float_error)
+      found.float_error = static_cast<std::uint16_t>(float_error);
+    if (bits > found.largest_bits) found.largest_bits = static_cast<std::uint8_t>(bits);
+    found.has_floats |= has_floats;
   }
   HCOMP_HD static void note_fault(note& found, code_fault fault, word_sums const& sums) {
     if (found.fault != code_fault::none) return;
@@ -356,7 +385,9 @@ struct chunk_coder {
       if (all_fit && sums.impossible == 0) continue;
       note_fault(found, fault_of(sums), sums);
     }
-    add(found, header::parts_of(error), sums.float_additions);
+    add(found, header::parts_of(error), sums.float_additions,
+        header::float_error_of(by_cpu.grid, sums), writer.largest_bits(),
+        writer.has_floats() || sums.cancels);
     return static_cast<std::size_t>(writer.end() - out);
   }
 };

@@ -29,6 +29,11 @@ inline constexpr std::size_t chunk_values = 4096;
 HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
   return (values + block_values - 1) / block_values;
 }
+/// Values of a block of a chunk of `values`.
+HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
+  std::size_t const left = values - block * block_values;
+  return left < block_values ? left : block_values;
+}
 /// Bytes in front of the payloads of a chunk.
 HCOMP_HD constexpr std::size_t front_bytes(std::size_t values) {
   return sizeof(std::int32_t) + blocks_of(values);
@@ -263,6 +268,7 @@ class block_reader {
     added_words sums;
     add_words(coder_->level, v.q, in, coder_->grid.first_float, sums);
     met.float_additions += sums.floats;
+    met.largest_float = std::max(met.largest_float, sums.largest_float);
     for (std::size_t i = 0; sums.any_rare && i < block_values; ++i)
       if (sums.rare[i] != 0)
         sums.words[i] = static_cast<std::int32_t>(
@@ -299,10 +305,12 @@ class block_writer {
       *modes_++ = static_cast<std::byte>(packed.mode.byte);
       at_ += packed.mode.bytes;
       before_ = v.q[block_values - 1];
+      magnitude_ |= packed.magnitude;
       return packed.magnitude < range_.beyond;
     }
     before_ = 0;
     bool const zeros = v.is == state::zeros;
+    has_floats_ |= !zeros;
     *modes_++ = static_cast<std::byte>(zeros ? 0 : words_mode);
     if (zeros) return true;
     std::memcpy(at_, v.q, n * sizeof(std::uint32_t));
@@ -312,10 +320,18 @@ class block_writer {
 
   /// Behind the last byte.
   std::byte* end() const { return at_; }
+  /// Bits of two's complement of the largest integer, but of blocks with floats.
+  std::uint32_t largest_bits() const {
+    return static_cast<std::uint32_t>(std::bit_width(magnitude_));
+  }
+  /// Some block has a float.
+  bool has_floats() const { return has_floats_; }
 
  private:
   block_coder const* coder_;
   sum_range range_;
+  std::uint32_t magnitude_ = 0;  ///< of all blocks, as packed_block::magnitude
+  bool has_floats_ = false;
   std::int32_t before_ = 0;
   std::byte* chunk_;
   std::byte* modes_;

@@ -96,6 +96,8 @@ HCOMP_HD inline std::uint32_t add_floats(step_grid const& grid, std::uint32_t a,
 /// What adding words has met.
 struct word_sums {
   std::uint64_t float_additions = 0;  ///< those that were not exact integer sums
+  std::uint32_t largest_float = 0;    ///< bits of the largest |sum| of these that is a float
+  bool cancels = false;               ///< one of them became an integer
   /// Not 0: the first sum of integers that no ranks have, which damaged codes may make.
   std::int64_t impossible = 0;
 };
@@ -109,7 +111,12 @@ HCOMP_HD inline std::uint32_t sum_of_words(step_grid const& grid, std::uint32_t 
   if (integer_of(b) == 0) return a;
   if (!is_integer(grid, a) || !is_integer(grid, b)) {
     ++sums.float_additions;
-    return add_floats(grid, a, b);
+    std::uint32_t const sum = add_floats(grid, a, b);
+    if (is_integer(grid, sum))
+      sums.cancels = true;
+    else if ((sum & 0x7fffffffu) > sums.largest_float)
+      sums.largest_float = sum & 0x7fffffffu;
+    return sum;
   }
   std::int64_t const sum = std::int64_t{integer_of(a)} + integer_of(b);
   bool const is_possible = (sum < 0 ? -sum : sum) < grid.first_float;

@@ -2,6 +2,7 @@
 /// @file
 /// What is in front of the chunks of an error_bounded.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_code.hpp>
@@ -14,10 +15,51 @@
 
 namespace hcomp::detail::error_bounded {
 
+// ---- What the headers of both codecs have in common
+
+[[noreturn]] inline void refuse_ranks(std::uint32_t a, std::uint32_t b, std::uint32_t ranks) {
+  refuse_damaged("sums of " + std::to_string(a) + " and " + std::to_string(b) +
+                 " ranks; the bound is divided by " + std::to_string(ranks));
+}
+/// What a header says of itself.
+/// @param given  bytes of what this is the header of
+/// @throws wire_error  it cannot be one, or bytes of the code are missing
+template <class Header> void require_front(Header const& came, std::size_t given) {
+  if (came.magic != Header::right_magic || came.version != Header::right_version)
+    refuse_damaged("begins with " + std::to_string(came.magic) + ", version " +
+                   std::to_string(came.version) + "; it should be " +
+                   std::to_string(Header::right_magic) + ", version " +
+                   std::to_string(Header::right_version));
+  if (!is_possible(came.options()) || came.weight < 1 || came.weight > came.ranks)
+    refuse_damaged(text_of(came.options()) + ", " + std::to_string(came.weight) +
+                   " of the ranks summed; " + possible_options);
+  if (came.values > Header::max_values || came.chunks != chunks_of<Header>(came.values))
+    refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.chunks) +
+                   " chunks of " + std::to_string(Header::chunk_values));
+  if (came.bytes < first_chunk_at<Header>(came.chunks) ||
+      came.bytes > Header::capacity(came.values) || came.bytes > given)
+    refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.bytes) +
+                   " bytes; they take " + std::to_string(first_chunk_at<Header>(came.chunks)) +
+                   " to " + std::to_string(Header::capacity(came.values)) + ", " +
+                   std::to_string(given) + " are here");
+}
+/// @throws wire_error  it is not of so many values with these options
+template <class Header>
+void require_alike(Header const& front, error_bounded_options const& here, std::size_t expected) {
+  if (!(front.options() == here))
+    refuse_damaged(text_of(front.options()) + "; here it is " + text_of(here));
+  if (front.values != expected)
+    refuse_damaged(std::to_string(front.values) + " values, " + std::to_string(expected) +
+                   " were expected");
+}
+/// What values up to `largest` change by when they are divided and rounded to float, before the
+/// division.
+inline double rounding_of_quotient(double largest) { return 0x1.001p-24 * largest; }
+
 /// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
 struct header {
   static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
-  static constexpr std::uint8_t right_version = 1;
+  static constexpr std::uint8_t right_version = 2;
   static constexpr char const* chunks_are_of = "blocks";  ///< beside values
   /// Parts of a step that `error` counts.
   static constexpr double error_parts = 4096;
@@ -33,7 +75,12 @@ struct header {
   std::uint32_t ranks;
   double bound;
   std::uint64_t values, bytes, float_additions;
-  std::uint32_t weight, error, chunks, zero;
+  std::uint32_t weight, error, chunks;
+  /// What additions of floats have changed any value at most: the upper half of a float.
+  std::uint16_t float_error;
+  /// Of two's complement of the largest integer, but of blocks with floats.
+  std::uint8_t largest_bits;
+  std::uint8_t has_floats;  ///< 1: some value of some rank is none of the grid's integers
 
   error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
 
@@ -46,6 +93,40 @@ struct header {
   /// What `error` says of values that are off by so many steps.
   HCOMP_HD static std::uint32_t parts_of(double steps) {
     return steps > 0 ? static_cast<std::uint32_t>(steps * error_parts) + 1 : 0;
+  }
+
+  /// What `float_error` says of sums. Each of them is off by half a unit in the last place of the
+  /// float that it became, or half a step.
+  HCOMP_HD static std::uint16_t float_error_of(step_grid const& grid, word_sums const& sums) {
+    double most = 0;
+    if (sums.largest_float != 0) {
+      bool const is_finite = sums.largest_float < infinity;
+      most = static_cast<double>(same_bits<float>(is_finite ? sums.largest_float : infinity));
+      most *= 0x1p-24;
+    }
+    if (sums.cancels && most < grid.step / 2) most = grid.step / 2;
+    return rounded_up(most);
+  }
+  HCOMP_HD static double value_of(std::uint16_t float_error) {
+    return same_bits<float>(std::uint32_t{float_error} << 16);
+  }
+  HCOMP_HD static std::uint16_t added(std::uint16_t a, std::uint16_t b) {
+    return a == 0 ? b : b == 0 ? a : rounded_up(value_of(a) + value_of(b));
+  }
+  /// How far values are off at most, after their rounding to float; none of them by more than the
+  /// bound where nothing is a float.
+  double largest_error_of(step_grid const& grid) const {
+    double const off = grid.step * error / error_parts;
+    if (has_floats == 0) {
+      double const all = off + 0x1p-24 * largest_of(grid);
+      return all < bound ? all : bound;
+    }
+    double const integers = grid.step * ranks * 0x1p-24 * (grid.limit + 1.0);
+    return off + integers + value_of(float_error);
+  }
+  /// As large as any integer may be.
+  double largest_of(step_grid const& grid) const {
+    return largest_bits == 0 ? 0 : std::ldexp(grid.step, largest_bits - 1);
   }
 
   /// Of one rank; the length is not known yet.
@@ -61,46 +142,38 @@ struct header {
             1,
             0,
             static_cast<std::uint32_t>(chunks_of<header>(values)),
+            0,
+            0,
             0};
-  }
-  [[noreturn]] static void refuse_ranks(std::uint32_t a, std::uint32_t b, std::uint32_t ranks) {
-    refuse_damaged("sums of " + std::to_string(a) + " and " + std::to_string(b) +
-                   " ranks; the bound is divided by " + std::to_string(ranks));
   }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
   /// @param given  bytes of what this is the header of
   /// @throws wire_error  it cannot be one, or bytes of the code are missing
   static header checked(header const& came, std::size_t given) {
-    if (came.magic != right_magic || came.version != right_version)
-      refuse_damaged("begins with " + std::to_string(came.magic) + ", version " +
-                     std::to_string(came.version) + "; it should be " +
-                     std::to_string(right_magic) + ", version " + std::to_string(right_version));
-    if (!is_possible(came.options()) || came.weight < 1 || came.weight > came.ranks ||
-        came.zero != 0)
-      refuse_damaged(text_of(came.options()) + ", " + std::to_string(came.weight) +
-                     " of the ranks summed; " + possible_options);
+    require_front(came, given);
+    if (came.largest_bits > 32 || came.has_floats > 1 || came.float_error > infinity >> 16)
+      refuse_damaged("integers of " + std::to_string(came.largest_bits) + " bits, " +
+                     std::to_string(came.has_floats) + " for floats, and their error " +
+                     std::to_string(came.float_error));
     if (came.error > came.weight * largest_error)
       refuse_damaged("an error of " + std::to_string(came.error) + "/4096 steps of " +
                      std::to_string(came.weight) + " ranks, which have up to " +
                      std::to_string(largest_error) + " each");
-    if (came.values > max_values || came.chunks != chunks_of<header>(came.values))
-      refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.chunks) +
-                     " chunks of " + std::to_string(chunk_values));
-    if (came.bytes < first_chunk_at<header>(came.chunks) || came.bytes > capacity(came.values) ||
-        came.bytes > given)
-      refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.bytes) +
-                     " bytes; they take " + std::to_string(first_chunk_at<header>(came.chunks)) +
-                     " to " + std::to_string(capacity(came.values)) + ", " + std::to_string(given) +
-                     " are here");
     return came;
   }
   /// @throws wire_error  it is not of so many values with these options
   void require(error_bounded_options const& here, std::size_t expected) const {
-    if (!(options() == here)) refuse_damaged(text_of(options()) + "; here it is " + text_of(here));
-    if (values != expected)
-      refuse_damaged(std::to_string(values) + " values, " + std::to_string(expected) +
-                     " were expected");
+    require_alike(*this, here, expected);
+  }
+
+ private:
+  static constexpr std::uint32_t infinity = 0x7f800000;  ///< bits
+
+  HCOMP_HD static std::uint16_t rounded_up(double value) {
+    if (!(value > 0)) return 0;
+    std::uint32_t const bits = same_bits<std::uint32_t>(static_cast<float>(value));
+    return static_cast<std::uint16_t>(bits >= infinity ? infinity >> 16 : (bits >> 16) + 1);
   }
 };
 static_assert(sizeof(header) == 56);

@@ -18,6 +18,7 @@ struct added_words {
   std::int32_t words[block_values];
   std::int32_t rare[block_values];  ///< not 0: the sum must be made another way
   std::uint32_t floats;             ///< how many sums of two floats there are
+  std::uint32_t largest_float;      ///< bits of the largest of their magnitudes
   bool any_rare;
 };
 
@@ -35,26 +36,34 @@ struct add_words_of_block {
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using ints = typename aligned_vector<std::int32_t, Lanes>::type;
-    ints floats{}, any_rare{};
+    ints floats{}, any_rare{}, largest{};
     for (std::size_t i = 0; i < block_values; i += Lanes) {
-      ints rare, both_floats;
-      add<Lanes, ints>(i, rare, both_floats);
+      ints rare, both_floats, sizes;
+      add<Lanes, ints>(i, rare, both_floats, sizes);
       floats -= both_floats;
       any_rare |= rare;
+      ints const larger = (ints)(sizes > largest);
+      largest = (sizes & larger) | (largest & ~larger);
     }
-    std::int32_t lanes[2][Lanes];
+    std::int32_t lanes[3][Lanes];
     std::memcpy(lanes[0], &floats, sizeof(floats));
     std::memcpy(lanes[1], &any_rare, sizeof(any_rare));
-    std::int32_t count = 0, any = 0;
-    for (int lane = 0; lane < Lanes; ++lane) count += lanes[0][lane], any |= lanes[1][lane];
+    std::memcpy(lanes[2], &largest, sizeof(largest));
+    std::int32_t count = 0, any = 0, most = 0;
+    for (int lane = 0; lane < Lanes; ++lane) {
+      count += lanes[0][lane];
+      any |= lanes[1][lane];
+      most = std::max(most, lanes[2][lane]);
+    }
     out->floats = static_cast<std::uint32_t>(count);
     out->any_rare = any != 0;
+    out->largest_float = static_cast<std::uint32_t>(most);
     return true;
   }
 
  private:
   template <int Lanes, class ints>
-  [[gnu::always_inline]] void add(std::size_t i, ints& rare, ints& both_floats) const {
+  [[gnu::always_inline]] void add(std::size_t i, ints& rare, ints& both_floats, ints& sizes) const {
     using floats = typename aligned_vector<float, Lanes>::type;
     constexpr std::int32_t not_sign = 0x7fffffff;
     ints mine, other;
@@ -80,6 +89,7 @@ struct add_words_of_block {
     both_floats = ~(is_integer | is_other) & (ints)(sum_size >= first_float);
     ints const words = (integers & integer) | (~integers & bits);
     rare = ~(integers | both_floats);
+    sizes = bits & not_sign & both_floats;
     std::memcpy(out->words + i, &words, sizeof(words));
     std::memcpy(out->rare + i, &rare, sizeof(rare));
   }

@@ -68,11 +68,6 @@ constexpr std::size_t sharing_bytes(std::size_t chunks) {
   return sizeof(sharing::words) + chunks * sharing::room;
 }
 
-HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
-  std::size_t const left = values - block * block_values;
-  return left < block_values ? left : block_values;
-}
-
 // Blocks are moved by fours of values where they lie on a multiple of 16 bytes.
 HCOMP_HD inline bool moves_fours(float const* x, std::size_t n) {
   return n == block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;

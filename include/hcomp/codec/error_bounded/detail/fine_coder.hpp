@@ -1,0 +1,285 @@
+#pragma once
+/// @file
+/// Chunks of error_bounded_fine by any group, and what is in front of them.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/divided.hpp>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/codec/error_bounded/detail/chunks.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/header.hpp>
+#include <hcomp/codec/error_bounded/options.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <string>
+
+namespace hcomp::detail::error_bounded {
+
+/// The first bytes of a code. Behind them, where each chunk begins, and the chunks: a byte for each
+/// block of 32 values, and the blocks, of which none depends on another.
+struct fine_header {
+  static constexpr std::uint16_t right_magic = 0x4645;  // "EF"
+  static constexpr std::uint8_t right_version = 1;
+  static constexpr char const* chunks_are_of = "blocks";
+  static constexpr std::size_t chunk_values = 1024;
+  static constexpr std::size_t max_chunks = 500'000;
+  static constexpr std::size_t max_values = max_chunks * chunk_values;
+  /// Of a block, beside its values: the byte, and which are doubles.
+  static constexpr std::size_t beside_block = 1 + sizeof(std::uint32_t);
+  static constexpr std::size_t slot_bytes =
+      chunk_values / block_values * beside_block + chunk_values * sizeof(std::int64_t);
+
+  std::uint16_t magic;
+  std::uint8_t version, magnitude_bits;
+  std::uint32_t ranks;
+  double bound;
+  std::uint64_t values, bytes;
+  double error;    ///< how far values are off at most, but for the rounding to float
+  float rounding;  ///< what that changes any value at most
+  float largest;   ///< no value is larger, as a float
+  std::uint32_t weight, chunks;
+
+  error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
+
+  static constexpr std::size_t capacity(std::size_t values) {
+    return first_chunk_at<fine_header>(chunks_of<fine_header>(values)) +
+           blocks_of(values) * beside_block + values * sizeof(std::int64_t);
+  }
+  /// Of one rank; the length is not known yet.
+  static fine_header of(error_bounded_options const& options, std::size_t values) {
+    return {right_magic,
+            right_version,
+            static_cast<std::uint8_t>(options.magnitude_bits),
+            options.ranks,
+            options.bound,
+            values,
+            0,
+            0,
+            0,
+            0,
+            1,
+            static_cast<std::uint32_t>(chunks_of<fine_header>(values))};
+  }
+  double largest_error() const { return error + static_cast<double>(rounding); }
+
+  [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
+  /// @throws wire_error  it cannot be one, or bytes of the code are missing
+  static fine_header checked(fine_header const& came, std::size_t given) {
+    require_front(came, given);
+    for (double const figure :
+         {came.error, static_cast<double>(came.rounding), static_cast<double>(came.largest)})
+      if (!(figure >= 0)) refuse_damaged("an error or a value of " + std::to_string(figure));
+    return came;
+  }
+  /// @throws wire_error  it is not of so many values with these options
+  void require(error_bounded_options const& here, std::size_t expected) const {
+    require_alike(*this, here, expected);
+  }
+};
+static_assert(sizeof(fine_header) == 56);
+
+/// See VariableRate.
+struct fine_coder {
+  using header = fine_header;
+  /// What is known when chunks are encoded.
+  struct note {
+    float error, lost, rounding, largest;  ///< of fine_findings, rounded up
+    std::uint32_t is_beyond;               ///< 1: a sum is larger than so many ranks can have
+  };
+  /// What became of a code.
+  struct outcome {
+    std::uint64_t bytes;
+    std::uint32_t is_beyond;
+    std::uint32_t weights[2];  ///< of what was summed
+  };
+
+  fine_grid grid;
+
+  static constexpr std::size_t scratch_bytes(int) { return 0; }
+
+  template <class Group>
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
+                                    std::byte* out, std::size_t, note& found) const {
+    std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
+    reader<Group> of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
+    std::size_t at = blocks;
+    fine_findings findings;
+    bool is_beyond = false;
+    for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      bool const is_here = k < blocks;
+      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      fine_block v;
+      if (from.a)
+        of_a.take(group, k, v);
+      else
+        v.set(grid, from.x + (is_here ? i * chunk_values() + k * block_values : 0), here, findings);
+      if (from.b) {
+        fine_block other;
+        of_b.take(group, k, other);
+        v.add(grid, other, findings);
+      }
+      v.note_rounding(grid, findings);
+      is_beyond |= !v.is_within(most);
+      std::uint8_t const mode = v.mode();
+      auto const bytes = group.running_sum(is_here ? fine_block::payload_bytes(mode, here) : 0);
+      if (is_here) {
+        out[k] = static_cast<std::byte>(mode);
+        v.put(mode, here, out + at + bytes.before);
+      }
+      at += bytes.all;
+    }
+    note const mine{largest_of(group, findings.error), largest_of(group, findings.lost),
+                    largest_of(group, findings.rounding), largest_of(group, findings.largest),
+                    group.any(is_beyond)};
+    if (group.worker() == 0) add(found, mine);
+    return at;
+  }
+
+  template <class Group>
+  HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                             float const* addends, float divided_by, float* out) const {
+    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, fine_block const& v) {
+      for (std::size_t j = 0; j < n; ++j) {
+        float value = v.value(grid, j);
+        if (addends) value = same_bits<float>(bits_of_sum(addends[first + j] + value));
+        out[first + j] = divided_by != 0 ? divided(value, divided_by) : value;
+      }
+    });
+  }
+
+  template <class Group>
+  HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
+                                            std::size_t values) const {
+    std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
+    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, fine_block const& v) {
+      bool finite = true;
+      for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.value(grid, j));
+      std::size_t const k = first % chunk_values() / block_values;
+      if (!finite) mine[k % 2] |= std::uint64_t{1} << k / 2;
+    });
+    return group.sum(mine[0]) | group.sum(mine[1]);  // every bit is one worker's alone
+  }
+
+  template <class Group>
+  HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
+                         std::size_t n) const {
+    // one block is found behind the other
+    return !group.any(group.worker() == 0 && !is_valid(chunk, bytes, n));
+  }
+
+  /// The rest of the header, from the notes of all chunks.
+  template <class Group>
+  HCOMP_HD void finish(Group group, code_sources const& from, note const* notes, std::size_t count,
+                       std::uint64_t bytes, std::byte* out, outcome& made) const {
+    auto front = load_aligned<header>(out);
+    note mine{};
+    for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
+      add(mine, notes[i]);
+    note const all{largest_of(group, mine.error), largest_of(group, mine.lost),
+                   largest_of(group, mine.rounding), largest_of(group, mine.largest),
+                   group.any(mine.is_beyond != 0)};
+    group.sync();  // all have read the header
+    if (group.worker() != 0) return;
+
+    made = {bytes, all.is_beyond, {0, 0}};
+    front.weight = from.a ? 0 : 1;
+    front.error = static_cast<double>(all.error);
+    front.rounding = all.rounding;
+    front.largest = all.largest;
+    int next = 0;
+    for (std::byte const* const in : {from.a, from.b}) {
+      if (!in) continue;
+      auto const summand = load_aligned<header>(in);
+      made.weights[next++] = summand.weight;
+      front.weight += summand.weight;
+      front.error += summand.error;
+    }
+    front.error += static_cast<double>(all.lost);
+    if (!from.a) made.weights[next] = 1;
+    store_aligned(out, 0, front);
+  }
+
+ private:
+  HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
+  /// Ranks that are summed.
+  HCOMP_HD static std::uint32_t weight_of(code_sources const& from) {
+    std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
+    if (from.b) weight += load_aligned<header>(from.b).weight;
+    return weight;
+  }
+  HCOMP_HD static void add(note& found, note const& other) {
+    if (other.error > found.error) found.error = other.error;
+    if (other.lost > found.lost) found.lost = other.lost;
+    if (other.rounding > found.rounding) found.rounding = other.rounding;
+    if (other.largest > found.largest) found.largest = other.largest;
+    found.is_beyond |= other.is_beyond;
+  }
+  /// The largest of all workers' figures, rounded up.
+  template <class Group> HCOMP_HD static float largest_of(Group group, double figure) {
+    auto bits = same_bits<std::uint32_t>(static_cast<float>(figure));
+    if (static_cast<double>(same_bits<float>(bits)) < figure) ++bits;  // the next float
+    if constexpr (Group::workers > 1) bits = largest_in(group, bits, 31);
+    return same_bits<float>(bits);
+  }
+
+  static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
+    std::size_t const blocks = blocks_of(n);
+    if (bytes < blocks) return false;
+    std::size_t at = blocks;
+    for (std::size_t k = 0; k < blocks; ++k) {
+      auto const mode = static_cast<std::uint8_t>(chunk[k]);
+      std::size_t const here = values_of_block(k, n);
+      if (!fine_block::is_mode(mode) || bytes - at < fine_block::payload_bytes(mode, here))
+        return false;
+      if ((mode & fine_block::has_doubles) != 0 && here < block_values &&
+          load<std::uint32_t>(chunk + at) >> here != 0)
+        return false;
+      at += fine_block::payload_bytes(mode, here);
+    }
+    return at == bytes;
+  }
+
+  /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
+  template <class Group> struct reader {
+    std::byte const* chunk = nullptr;
+    std::size_t n = 0, at = 0;
+
+    /// @param in  null: there is nothing to take
+    HCOMP_HD reader(std::byte const* in, std::size_t i, std::size_t values) {
+      if (!in) return;
+      chunk = in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
+      n = values_of_chunk<header>(i, values);
+      at = blocks_of(n);
+    }
+    /// v = the worker's next block; zeros, if there are not so many.
+    /// @param k  which that is: in every call, as many as there are workers more than before
+    HCOMP_HD void take(Group group, std::size_t k, fine_block& v) {
+      bool const is_here = k < blocks_of(n);
+      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      auto const mode = static_cast<std::uint8_t>(is_here ? chunk[k] : std::byte{0});
+      auto const bytes = group.running_sum(fine_block::payload_bytes(mode, here));
+      v.take(mode, here, chunk + at + bytes.before);
+      at += bytes.all;
+    }
+  };
+  /// f(first, n, block) for the worker's blocks of chunk i.
+  template <class Group, class F>
+  HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                           F const& f) const {
+    reader<Group> from(in, i, values);
+    for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      fine_block v;
+      from.take(group, k, v);
+      if (k < blocks_of(from.n))
+        f(i * chunk_values() + k * block_values, values_of_block(k, from.n), v);
+    }
+  }
+};
+
+}  // namespace hcomp::detail::error_bounded

@@ -1,0 +1,221 @@
+#pragma once
+/// @file
+/// Values of error_bounded_fine: integers of 64 bits, and doubles where these are too short.
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/error_bounded/options.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail::error_bounded {
+
+/// Multiples of a power of two, the same on all ranks.
+///
+/// Let E be the bound of P ranks, h the largest power of two not above it, S an exact sum and d a
+/// bound on how far what is added up is off. Where floats near S are 2h apart or less, rounding
+/// adds at most h: the answer is within the bound if d <= E - h. Where they are 4h apart or more
+/// and one of them is within the bound of S, that is the answer if E + d < 2h. So d is less than
+/// both. Its share of the bound is at least 2^-20: a bound that is so close to a power of two may
+/// be missed by as much. Every rank is off by half a step: d = P step / 2.
+struct fine_grid {
+  double step;
+  double inverse;        ///< 1 / step; its products with floats are exact
+  double beyond;         ///< steps of one rank that are no integers of 62 bits / P
+  std::int64_t largest;  ///< steps of one rank
+
+  explicit fine_grid(error_bounded_options const& o) {
+    int exponent;
+    double const mantissa = 2 * std::frexp(o.bound, &exponent);  // E / h
+    double const least = std::fmin(mantissa - 1, 2 - mantissa) / mantissa;
+    double const share = std::fmax(0x1p-20, std::fmin(0.25, least)) * (1 - 0x1p-10);
+    std::frexp(2 * share * (o.bound / o.ranks), &exponent);
+    step = std::ldexp(1.0, exponent - 1);
+    inverse = 1 / step;
+    int const bits = 62 - std::bit_width(o.ranks - 1);
+    beyond = std::ldexp(1.0, bits);
+    largest = std::int64_t{1} << bits;
+  }
+};
+
+/// What has changed values at most, and how large they are.
+struct fine_findings {
+  double error = 0;     ///< by roundings of one rank's values to steps
+  double lost = 0;      ///< by additions of doubles
+  double rounding = 0;  ///< by the rounding to float
+  double largest = 0;   ///< |float| of a value
+
+  HCOMP_HD static void raise(double& most, double by) { most = by > most ? by : most; }
+};
+
+/// 32 values or less.
+struct fine_block {
+  static constexpr std::size_t values = 32;
+  std::int64_t q[values];     ///< steps, or the bits of a double; behind the last value, 0
+  std::uint32_t doubles = 0;  ///< which are doubles
+
+  HCOMP_HD bool is_double(std::size_t i) const { return (doubles >> i & 1u) != 0; }
+  HCOMP_HD double as_double(std::size_t i) const { return same_bits<double>(q[i]); }
+  HCOMP_HD float value(fine_grid const& grid, std::size_t i) const {
+    // rounded once: the step is a power of two
+    return is_double(i) ? static_cast<float>(as_double(i))
+                        : static_cast<float>(q[i]) * static_cast<float>(grid.step);
+  }
+  HCOMP_HD void set_double(std::size_t i, double value) {
+    constexpr std::uint64_t not_a_number = std::uint64_t{0x7ff8} << 48;
+    auto const bits = same_bits<std::uint64_t>(value);
+    bool const is_nan = (bits & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff0} << 48;
+    q[i] = static_cast<std::int64_t>(is_nan ? not_a_number : bits);  // of all NaNs one
+    doubles |= std::uint32_t{1} << i;
+  }
+  /// Value i becomes the nearest integer, or stays a double. Returns how much that changes it.
+  HCOMP_HD double set(fine_grid const& grid, std::size_t i, double value) {
+    double const multiple = value * grid.inverse;
+    if (!is_finite(value) || std::fabs(multiple) >= grid.beyond) {
+      set_double(i, value);
+      return 0;
+    }
+    double const nearest = std::rint(multiple);
+    q[i] = static_cast<std::int64_t>(nearest);
+    doubles &= ~(std::uint32_t{1} << i);
+    return std::fabs(multiple - nearest) * grid.step;
+  }
+  /// @param n  behind as many values, zeros
+  HCOMP_HD void set(fine_grid const& grid, float const* x, std::size_t n, fine_findings& found) {
+    doubles = 0;
+    for (std::size_t i = 0; i < values; ++i)
+      fine_findings::raise(found.error, set(grid, i, i < n ? static_cast<double>(x[i]) : 0));
+  }
+
+  HCOMP_HD void add(fine_grid const& grid, fine_block const& other, fine_findings& found) {
+    std::uint32_t const not_integers = doubles | other.doubles;
+    for (std::size_t i = 0; i < values; ++i)
+      if ((not_integers >> i & 1u) == 0)  // damaged codes may hold anything
+        q[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(q[i]) +
+                                         static_cast<std::uint64_t>(other.q[i]));
+    if (not_integers == 0) return;
+    for (std::size_t i = 0; i < values; ++i)
+      if ((not_integers >> i & 1u) != 0)
+        fine_findings::raise(found.lost, add_doubles(grid, i, other));
+  }
+
+  /// Bytes of each value; 8 where there are doubles.
+  HCOMP_HD std::uint32_t width() const {
+    if (doubles != 0) return 8;
+    std::uint64_t all = 0;
+    for (std::int64_t const one : q)
+      all |= static_cast<std::uint64_t>(one) << 1 ^ static_cast<std::uint64_t>(one >> 63);
+    return (static_cast<std::uint32_t>(std::bit_width(all)) + 7) / 8;
+  }
+  /// No integer is beyond so many steps.
+  HCOMP_HD bool is_within(std::uint64_t most) const {
+    bool all = true;
+    for (std::size_t i = 0; i < values; ++i) {
+      auto const bits = static_cast<std::uint64_t>(q[i]);
+      all &= is_double(i) || (q[i] < 0 ? 0 - bits : bits) <= most;
+    }
+    return all;
+  }
+  /// Notes what becomes of values when they are rounded to float.
+  HCOMP_HD void note_rounding(fine_grid const& grid, fine_findings& found) const {
+    for (std::size_t i = 0; i < values; ++i) {
+      if (is_double(i) && !is_finite(as_double(i))) continue;
+      double const size = std::fabs(static_cast<double>(value(grid, i)));
+      fine_findings::raise(found.largest, size);
+      double off = size;  // rounded to infinity
+      if (is_finite(size))
+        off = is_double(i) ? std::fabs(as_double(i)) - size
+                           : rest(q[i], static_cast<double>(static_cast<float>(q[i]))) * grid.step;
+      fine_findings::raise(found.rounding, std::fabs(off));
+    }
+  }
+
+  // ---- In a code: a byte that says the width, and 128 more if there are doubles; in front of the
+  // values, which are these
+
+  static constexpr std::uint8_t has_doubles = 128;
+  HCOMP_HD std::uint8_t mode() const {
+    return static_cast<std::uint8_t>(width() | (doubles != 0 ? has_doubles : 0u));
+  }
+  HCOMP_HD static bool is_mode(std::uint8_t mode) { return mode <= 8 || mode == (has_doubles | 8); }
+  HCOMP_HD static std::size_t payload_bytes(std::uint8_t mode, std::size_t n) {
+    return (mode & has_doubles ? sizeof(std::uint32_t) : 0) + (mode & 15u) * n;
+  }
+  HCOMP_HD void put(std::uint8_t mode, std::size_t n, std::byte* out) const {
+    if (mode & has_doubles) {
+      store(out, 0, doubles);
+      out += sizeof(std::uint32_t);
+    }
+    switch (mode & 15u) {
+      case 1: return put_bytes<1>(n, out);
+      case 2: return put_bytes<2>(n, out);
+      case 3: return put_bytes<3>(n, out);
+      case 4: return put_bytes<4>(n, out);
+      case 5: return put_bytes<5>(n, out);
+      case 6: return put_bytes<6>(n, out);
+      case 7: return put_bytes<7>(n, out);
+      case 8: return put_bytes<8>(n, out);
+    }
+  }
+  HCOMP_HD void take(std::uint8_t mode, std::size_t n, std::byte const* in) {
+    doubles = 0;
+    if (mode & has_doubles) {
+      doubles = load<std::uint32_t>(in);
+      in += sizeof(std::uint32_t);
+    }
+    for (auto& one : q) one = 0;
+    switch (mode & 15u) {
+      case 1: return take_bytes<1>(n, in);
+      case 2: return take_bytes<2>(n, in);
+      case 3: return take_bytes<3>(n, in);
+      case 4: return take_bytes<4>(n, in);
+      case 5: return take_bytes<5>(n, in);
+      case 6: return take_bytes<6>(n, in);
+      case 7: return take_bytes<7>(n, in);
+      case 8: return take_bytes<8>(n, in);
+    }
+  }
+
+ private:
+  /// q - near; 0 of integers that only damaged codes hold.
+  HCOMP_HD static double rest(std::int64_t q, double near) {
+    if (std::fabs(near) > 0x1p62) return 0;
+    return static_cast<double>(q - static_cast<std::int64_t>(near));
+  }
+  /// Value i as a double.
+  /// @param error  that of its rounding is added
+  HCOMP_HD double addend(fine_grid const& grid, std::size_t i, double& error) const {
+    if (is_double(i)) return as_double(i);
+    auto const near = static_cast<double>(q[i]);
+    error += std::fabs(rest(q[i], near)) * grid.step;
+    return near * grid.step;
+  }
+  /// Adds value i of another block, where one of them is a double. Returns the error of that.
+  HCOMP_HD double add_doubles(fine_grid const& grid, std::size_t i, fine_block const& other) {
+    double error = 0;
+    double const a = addend(grid, i, error), b = other.addend(grid, i, error), sum = a + b;
+    if (!is_finite(sum)) {
+      set_double(i, sum);
+      return 0;
+    }
+    // D. E. Knuth, The Art of Computer Programming, vol. 2, 4.2.2: what a + b loses, exactly
+    double const of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
+    return error + std::fabs(lost) + set(grid, i, sum);
+  }
+  template <int Bytes> HCOMP_HD void put_bytes(std::size_t n, std::byte* out) const {
+    for (std::size_t i = 0; i < n; ++i) memcpy(out + Bytes * i, q + i, Bytes);
+  }
+  template <int Bytes> HCOMP_HD void take_bytes(std::size_t n, std::byte const* in) {
+    constexpr int above = 64 - 8 * Bytes;
+    for (std::size_t i = 0; i < n; ++i) {
+      std::uint64_t bits = 0;
+      memcpy(&bits, in + Bytes * i, Bytes);
+      q[i] = static_cast<std::int64_t>(bits << above) >> above;  // the sign, above the highest
+    }
+  }
+};
+
+}  // namespace hcomp::detail::error_bounded

@@ -1,0 +1,129 @@
+#pragma once
+/// @file
+/// Sums for bounds close to the precision of floats: what plans of error_bounded add by where
+/// values are too large for its integers.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_coder.hpp>
+#include <hcomp/codec/error_bounded/options.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/wire_kinds.hpp>
+#include <span>
+#include <string>
+
+namespace hcomp {
+
+/// Vectors encoded for sums of values of any size: whenever the float next to the exact sum is
+/// within the bound of it, so is the answer. `error_of` says how far off any value is at most,
+/// exactly but for roundings to steps.
+///
+/// A value becomes a multiple of a power of two, 2^-2 to 2^-20 of the bound divided by the ranks.
+/// It has as many bytes as its block of 32 needs, up to 8. Sums add the integers. Values that need
+/// more than 62 bits, less one for each power of two ranks, NaN and infinity are doubles, and added
+/// as such. Two exceptions, which `error_of` tells: sums with doubles that lose bits beyond the 53
+/// they have; and a bound that is a power of two, or up to 2^-20 of it more, may be exceeded by
+/// 2^-20 of it.
+/// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
+class error_bounded_fine {
+ public:
+  using value_type = float;
+  using header_type = detail::error_bounded::fine_header;
+  using coder_type = detail::error_bounded::fine_coder;
+  static constexpr char const* name = "error_bounded_fine";
+  static constexpr std::uint8_t wire_kind = wire_kinds::error_bounded_fine;
+  static constexpr std::size_t chunk_values = header_type::chunk_values;
+  static constexpr std::size_t max_values = header_type::max_values;
+
+  /// @throws std::invalid_argument  a setting is out of range
+  explicit error_bounded_fine(error_bounded_options const& options = {})
+      : options_(options), coder_{detail::error_bounded::fine_grid(possible(options))} {}
+
+  error_bounded_options const& options() const { return options_; }
+  std::array<double, 3> parameters() const {
+    return {options_.bound, static_cast<double>(options_.ranks),
+            static_cast<double>(options_.magnitude_bits)};
+  }
+  /// The same bound for the sum of so many ranks.
+  /// @throws std::invalid_argument  they are too many, or each one's share too small
+  error_bounded_fine fitted(std::uint32_t ranks) const {
+    auto options = options_;
+    options.ranks = ranks;
+    return error_bounded_fine(options);
+  }
+  /// What the integers are multiples of.
+  double step() const { return coder_.grid.step; }
+  /// The most bytes that `values` values can take.
+  static constexpr std::size_t capacity(std::size_t values) {
+    return header_type::capacity(values);
+  }
+
+  // As those of error_bounded.
+
+  std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
+    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
+  }
+  std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
+                    std::span<std::byte> out) const {
+    std::size_t const values = detail::header_of_code<header_type>(a).values;
+    check(a, values);
+    check(b, values);
+    return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
+                               out);
+  }
+  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
+                                std::span<std::byte> out) const {
+    check(in, x.size());
+    return detail::encode_code("decode_add_encode", *this,
+                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
+  }
+  void decode(std::span<std::byte const> in, std::span<float> x) const {
+    detail::decode_code(*this, in, nullptr, x);
+  }
+  void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
+    detail::decode_code(*this, in, sums.data(), sums);
+  }
+  void check(std::span<std::byte const> in, std::size_t count) const {
+    detail::check_code(*this, in, count);
+  }
+  /// How far any value is off at most, its rounding to float included.
+  /// @param parts  that values are divided by; 0: they are not
+  /// @throws wire_error  it is no code, or bytes of it are missing
+  double error_of(std::span<std::byte const> in, int parts = 0) const {
+    auto const front = detail::header_of_code<header_type>(in);
+    double const error = front.largest_error();
+    if (parts == 0) return error;
+    return (error + detail::error_bounded::rounding_of_quotient(front.largest)) / parts;
+  }
+
+  // ---- What VariableRate is made of ----
+
+  coder_type const& coder() const { return coder_; }
+  /// @throws wire_error  there is no code: see merge
+  std::size_t bytes_of(coder_type::outcome const& made) const {
+    auto const& weights = made.weights;
+    std::uint32_t const ranks = weights[0] + weights[1];
+    if (ranks > options_.ranks)
+      detail::error_bounded::refuse_ranks(weights[0], weights[1], options_.ranks);
+    if (made.is_beyond != 0)
+      detail::error_bounded::refuse_damaged("a sum of more steps than " + std::to_string(ranks) +
+                                            " ranks can have");
+    return static_cast<std::size_t>(made.bytes);
+  }
+
+ private:
+  static error_bounded_options const& possible(error_bounded_options const& options) {
+    detail::error_bounded::require_possible(options);
+    return options;
+  }
+
+  error_bounded_options options_;
+  coder_type coder_;
+};
+
+static_assert(MergingVariableRate<error_bounded_fine>);
+
+}  // namespace hcomp

@@ -1,0 +1,242 @@
+/// @file
+/// error_bounded_fine: that sums are exact until they are rounded once, in any order, what its
+/// codes say of their errors, damage, and the format.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <support/error_bounded.hpp>
+#include <vector>
+
+using hcomp::error_bounded_fine;
+using hcomp::error_bounded_options;
+
+namespace {
+
+using floats = std::vector<float>;
+using bytes = std::vector<std::byte>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+bytes encoded(error_bounded_fine const& codec, floats const& x) {
+  bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return {out.begin(), out.end()};  // without room behind it
+}
+bytes merged(error_bounded_fine const& codec, bytes const& a, bytes const& b) {
+  bytes out(
+      codec.capacity(hcomp::detail::header_of_code<error_bounded_fine::header_type>(a).values));
+  out.resize(codec.merge(a, b, out));
+  return {out.begin(), out.end()};
+}
+floats decoded(error_bounded_fine const& codec, bytes const& in, std::size_t n) {
+  floats y(n, 77.0f);
+  codec.decode(in, y);
+  return y;
+}
+/// Blocks of all widths.
+floats of_all_sizes(error_bounded_fine const& codec, std::size_t n, std::uint64_t seed) {
+  floats x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    double const bits = static_cast<double>(hcomp::mix(seed + i / 32) % 58);
+    double const sign = hcomp::mix(seed * 7 + i) % 2 == 0 ? 1 : -1;
+    double const size = std::exp2(bits * bounded_values::draw(seed, i)) * codec.step();
+    x[i] = static_cast<float>(hcomp::mix(seed + i) % 5 == 0 ? 0 : sign * size);
+  }
+  return x;
+}
+
+constexpr std::size_t sizes[] = {0, 1, 31, 32, 33, 1000, 1023, 1024, 1025, 3000};
+
+}  // namespace
+
+TEST_CASE("error_bounded_fine: sums of integers are exact, and rounded once") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+  double const step = codec.step();
+  for (std::size_t const n : sizes) {
+    CAPTURE(n);
+    std::vector<floats> x(4, floats(n));
+    for (std::size_t r = 0; r < 4; ++r)
+      for (std::size_t i = 0; i < n; ++i) {
+        // 24 bits from the step on: sums of 26 bits and more are no floats
+        std::uint64_t const random = hcomp::mix(r * 10'000 + i);
+        auto const whole = static_cast<double>(random % (1 << 24)) - (1 << 23);
+        x[r][i] = static_cast<float>(std::ldexp(whole * step, static_cast<int>(random >> 60)));
+      }
+    bytes sum = encoded(codec, x[0]);
+    for (std::size_t r = 1; r < 4; ++r) sum = merged(codec, sum, encoded(codec, x[r]));
+    auto const y = decoded(codec, sum, n);
+    double most = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      double exact = 0;
+      for (auto const& mine : x) exact += static_cast<double>(mine[i]);
+      CHECK(y[i] == static_cast<float>(exact));
+      most = std::fmax(most, std::fabs(static_cast<double>(y[i]) - exact));
+    }
+    CHECK(codec.error_of(sum) >= most);
+    CHECK(codec.error_of(sum) <= most * 1.001);
+  }
+}
+
+TEST_CASE("error_bounded_fine: its share of the bound leaves room for the rounding to float") {
+  for (double const bound : {1e-4, 1e-3, 0.7, 1.0, 1.999, 3e-20, 5e20})
+    for (std::uint32_t const ranks : {1u, 2u, 7u, 1024u}) {
+      CAPTURE(bound);
+      CAPTURE(ranks);
+      error_bounded_fine const codec({.bound = bound, .ranks = ranks});
+      double const h = std::exp2(std::floor(std::log2(bound))), d = ranks * codec.step() / 2;
+      CHECK(d < 2 * h - bound);
+      CHECK(d <= std::fmax(bound - h, bound * 0x1p-20));
+      CHECK(codec.step() == std::exp2(std::floor(std::log2(codec.step()))));
+    }
+}
+
+TEST_CASE("error_bounded_fine: sums are the same bytes in any order, where no double loses a bit") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 3});
+  for (std::size_t const n : sizes) {
+    CAPTURE(n);
+    auto x = of_all_sizes(codec, n, 1), y = of_all_sizes(codec, n, 2),
+         z = of_all_sizes(codec, n, 3);
+    for (std::size_t i = 0; i < n; i += 50) {
+      x[i] = i % 100 == 0 ? 0x1p90f : infinity;
+      y[i] = z[i] = i % 100 == 0 ? 0x1p88f : 1.0f;
+    }
+    auto const a = encoded(codec, x), b = encoded(codec, y), c = encoded(codec, z);
+    CHECK(merged(codec, a, b) == merged(codec, b, a));
+    auto const left = merged(codec, merged(codec, a, b), c),
+               right = merged(codec, a, merged(codec, c, b));
+    CHECK(left == right);
+    bytes hop(codec.capacity(n));
+    hop.resize(codec.decode_add_encode(b, x, hop));
+    CHECK(hop == merged(codec, a, b));
+  }
+}
+
+TEST_CASE("error_bounded_fine: NaN and infinity come out where they went in") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 2});
+  floats x(100, 1.0f), y(100, 2.0f);
+  x[3] = infinity;
+  y[4] = -infinity;
+  x[5] = hcomp::same_bits<float>(0xffc12345u);
+  x[6] = infinity, y[6] = -infinity;
+  x[7] = 3e38f, y[7] = 3e38f;  // rounded to infinity
+  auto const sum = merged(codec, encoded(codec, x), encoded(codec, y));
+  auto const z = decoded(codec, sum, 100);
+  CHECK(z[3] == infinity);
+  CHECK(z[4] == -infinity);
+  CHECK(std::isnan(z[5]));
+  CHECK(std::isnan(z[6]));
+  CHECK(z[7] == infinity);
+  for (std::size_t i = 8; i < 100; ++i) CHECK(z[i] == 3.0f);
+  CHECK(codec.error_of(sum) == static_cast<double>(infinity));
+  CHECK(codec.error_of(encoded(codec, x)) == 0);
+}
+
+TEST_CASE(
+    "error_bounded_fine: damaged codes are refused or read as something, within their bytes") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+  auto values = of_all_sizes(codec, 1500, 3);
+  values[77] = 3e38f;
+  auto const right = encoded(codec, values);
+  std::size_t refused = 0;
+  for (std::uint64_t round = 0; round < 4000; ++round) {
+    std::uint64_t random = round + 1;
+    auto const draw = [&](std::size_t below) { return (random = hcomp::mix(random)) % below; };
+    bytes in = right;
+    if (draw(4) == 0) in.resize(draw(in.size()));
+    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
+      // mostly in the header, the table or the modes
+      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), std::size_t{100}));
+      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
+                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
+    }
+    in.shrink_to_fit();
+    floats y(1500, 5.0f);
+    try {
+      codec.decode(in, y);
+    } catch (hcomp::wire_error const&) {
+      ++refused;
+      REQUIRE(y == floats(1500, 5.0f));
+    }
+    try {
+      bytes out(codec.capacity(1500));
+      out.resize(codec.merge(right, in, out));
+      codec.check(out, 1500);
+    } catch (hcomp::wire_error const&) {
+    }
+  }
+  CHECK(refused > 1000);
+  CHECK(refused < 4000);
+}
+
+TEST_CASE("error_bounded_fine: forms that no block has, and sums no ranks have, are refused") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 2});
+  auto const one = encoded(codec, floats(20, 1e3f));
+  REQUIRE(one.size() == 56 + 4 + 1 + 20 * 4);
+  auto const refused = [&](bytes const& code) {
+    try {
+      codec.check(code, 20);
+    } catch (hcomp::wire_error const&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(refused(one));
+  for (int const mode : {0, 3, 5, 9, 128 + 4, 64 + 4}) {
+    auto wrong = one;
+    wrong[60] = static_cast<std::byte>(mode);
+    CHECK(refused(wrong));
+  }
+  floats large(20, 1.0f);
+  large[3] = 1e38f;
+  auto doubles = encoded(codec, large);
+  REQUIRE(doubles.size() == 56 + 4 + 1 + 4 + 20 * 8);
+  CHECK_FALSE(refused(doubles));
+  doubles[63] |= std::byte{16};  // value 20 of 0 to 19
+  CHECK(refused(doubles));
+
+  auto most = encoded(codec, floats(20, 1.0f));
+  auto wide = encoded(codec, floats(20, static_cast<float>(codec.step() * 0x1p60)));
+  REQUIRE(wide.size() == 56 + 4 + 1 + 20 * 8);
+  for (std::size_t i = 0; i < 20; ++i) hcomp::store(wide.data() + 61, i, std::int64_t{1} << 62);
+  bytes out(codec.capacity(20));
+  CHECK_THROWS_WITH_AS(codec.merge(wide, wide, out),
+                       "error_bounded: a sum of more steps than 2 ranks can have",
+                       hcomp::wire_error);
+  auto const two = merged(codec, most, most);
+  CHECK_THROWS_WITH_AS(codec.merge(two, most, out),
+                       "error_bounded: sums of 2 and 1 ranks; the bound is divided by 2",
+                       hcomp::wire_error);
+  CHECK_THROWS_AS(codec.fitted(3).merge(most, most, out), hcomp::wire_error);
+  CHECK_THROWS_AS(error_bounded_fine({.bound = -1}), std::invalid_argument);
+}
+
+TEST_CASE("error_bounded_fine: the format is this") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+  auto const vector = [](std::uint64_t seed) {
+    floats x(2500);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      auto const small = static_cast<float>(hcomp::mix(seed + i) % 2001) * 0x1p-10f - 1;
+      float const scales[] = {0, 1, 0x1p10f, 0x1p20f, 0x1p40f, 0x1p99f};
+      x[i] = small * scales[hcomp::mix(i / 64 + seed) % 6];
+    }
+    return x;
+  };
+  auto const a = encoded(codec, vector(1)), sum = merged(codec, a, encoded(codec, vector(3)));
+  auto const fingerprint = [](bytes const& of) {
+    return hcomp::fingerprint(hcomp::serial_group{}, of.data(), of.size());
+  };
+  CHECK(fingerprint(a) == 15775546591084546729u);
+  CHECK(fingerprint(sum) == 1206611785787081237u);
+}

@@ -1,0 +1,76 @@
+// optimise: -O1
+/// @file
+/// Codes of error_bounded_fine by executors: the host's bytes, values and complaints.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <collective/coder.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <support/error_bounded.hpp>
+#include <support/guarded_executor.hpp>
+#include <support/worker_executor.hpp>
+#include <vector>
+
+using hcomp::error_bounded_fine;
+using hcomp::testing::check_coder;
+using hcomp::testing::check_damage;
+using hcomp::testing::guarded_executor;
+
+namespace {
+
+/// Blocks of integers of all widths, zeros, and what stays doubles, among them NaN and infinity.
+std::vector<float> of_all_forms(std::size_t n, std::uint64_t seed, double step) {
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const random = hcomp::mix(seed * 1000 + i);
+    auto const form = static_cast<double>(hcomp::mix(seed * 77 + i / 32) % 8);
+    double const laplace = bounded_values::laplace(seed, i);
+    x[i] = static_cast<float>(form == 0 ? 0 : std::exp2(9 * form) * step * laplace);
+    if (form == 7 && random % 40 == 1)
+      x[i] = random % 80 == 1 ? -std::numeric_limits<float>::infinity()
+                              : std::numeric_limits<float>::quiet_NaN();
+  }
+  return x;
+}
+
+template <class E> void check_forms(E& executor, error_bounded_fine const& codec, std::size_t n) {
+  check_coder(executor, codec, of_all_forms(n, n + 1, codec.step()),
+              of_all_forms(n, n + 2, codec.step()));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "variable_rate_coder of error_bounded_fine: the host's bytes and values, by any workers and "
+    "threads") {
+  workers::sharing_executor<5> five;
+  workers::sharing_executor<32> warp;
+  hcomp::host_executor one, three(3);
+  hcomp::reference_executor threads(3);
+  for (double const bound : {1e-20, 1e-3, 1e4}) {
+    error_bounded_fine const codec({.bound = bound, .ranks = 3});
+    for (std::size_t const n : {0, 1, 31, 33, 1024, 1025, 5000, 17'000}) {
+      CAPTURE(bound);
+      CAPTURE(n);
+      guarded_executor device;  // whose memory the host does not touch
+      check_forms(device, codec, n);
+      check_forms(one, codec, n);
+      check_forms(three, codec, n);
+      check_forms(threads, codec, n);
+      if (n > 5000) continue;
+      check_forms(five, codec, n);
+      check_forms(warp, codec, n);
+    }
+  }
+}
+
+TEST_CASE("variable_rate_coder of error_bounded_fine: damage is told as on the host") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 3});
+  for (std::size_t const n : {0, 33, 3000}) check_damage(codec, of_all_forms(n, 3, codec.step()));
+}
