@@ -280,6 +280,32 @@ TEST_CASE("error bound: means and single steps of a sum tell how far they are of
       }
 }
 
+TEST_CASE("error bound: answers are the same whether few values or all tell that they are large") {
+  auto x = around(3, 6000, 0, 1, 10);
+  for (std::size_t const place : {0u, 1234u}) {  // one that is looked at first, and another
+    auto with_large = x;
+    with_large[1][place] = 1e4f;
+    for (auto options : ways(3)) {
+      CAPTURE(options.how.name());
+      CAPTURE(place);
+      vectors answers[2];
+      std::size_t sent[2] = {};
+      for (bool const check : {false, true}) {
+        options.check = check;
+        answers[check] = on_ranks(with_large, [&](loopback& transport, std::vector<float>& mine) {
+          host_executor executor;
+          plan sum(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options);
+          auto const bytes = sum.all_reduce(mine).bytes_sent;
+          if (transport.rank() == 0) sent[check] = bytes;
+        });
+      }
+      for (std::size_t r = 0; r < 3; ++r)
+        CHECK(first_difference(answers[0][r], answers[1][r]) == nowhere);
+      CHECK((sent[1] < sent[0]) == (place == 0));  // the first try is spared
+    }
+  }
+}
+
 TEST_CASE("error bound: what a call answers does not depend on the calls before") {
   auto const small = around(3, 6000, 0, 1, 7), large = around(3, 6000, 300, 50, 8);
   for (auto const& options : ways(3)) {

@@ -75,18 +75,21 @@ concept MergingVariableRate = VariableRate<C> &&
 
 /// A codec of sums that are off by no more than a bound, which the ranks share.
 ///
-/// `fitted(ranks)` has the same bound for the sum of so many; `error_of(in, parts)` is how far off
-/// the values of a code are at most, the rounding to float included, divided by `parts` unless that
-/// is 0. Where `needs_fine(in)`, some value of some rank was not of a size that the bound holds for,
-/// and what `fine()` encodes is to be summed instead; it has `error_of`, too.
+/// `fitted(ranks)` has the same `bound()` for the sum of so many; `error_of(in, parts)` is how far
+/// off the values of a code are at most, the rounding to float included, divided by `parts` unless
+/// that is 0. Where `needs_fine(in)`, some value of some rank was not of a size that the bound
+/// holds for, as `needs_fine(value)` says of one, and what `fine()` encodes is to be summed
+/// instead; it has `error_of`, too.
 template <class C>
 concept BoundedVariableRate = MergingVariableRate<C> &&
     MergingVariableRate<typename C::fine_type> &&
     requires(C const c, typename C::fine_type const fine, std::uint32_t ranks, int parts,
-             std::span<std::byte const> in) {
+             std::span<std::byte const> in, float value) {
   { c.fitted(ranks) } -> std::same_as<C>;
+  { c.bound() } -> std::same_as<double>;
   { c.error_of(in, parts) } -> std::same_as<double>;
   { C::needs_fine(in) } -> std::same_as<bool>;
+  { c.needs_fine(value) } -> std::same_as<bool>;
   { c.fine() } -> std::same_as<typename C::fine_type>;
   { fine.error_of(in, parts) } -> std::same_as<double>;
 };

@@ -94,8 +94,8 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// at the end. The bound of a BoundedVariableRate is that of the sum: the plan divides it by its
 /// ranks, codes are added as they are, and report::error says how far the answer is off at most.
 /// Where the codec finds values that its bound does not hold for, on any rank, the plan sums again
-/// by its finer codec, before x is changed: twice the time, and on the first of these calls memory
-/// for its codes, of which the longest have 8.2 bytes per value.
+/// by its finer codec, before x is changed; or at once, where a few values that a host looks at
+/// first tell. The first of these calls takes memory for its codes, up to 8.2 bytes per value.
 /// - Weights must be 1, values are floats, and there is no feedback and no algorithm doubling or
 ///   owner; options.narrow means nothing.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights

@@ -27,11 +27,14 @@ struct report {
   /// sums has, of all units, of this rank's values and feedback. 1/16 where values are alike; near
   /// 1 where one value makes all others noise. 0 with codecs whose unit does not follow the values.
   double dominance = 0;
+  double bound = 0;  ///< that was asked for, of the sum or the mean; 0: none
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
   double seconds_merge = 0;
   double seconds_decode = 0;
 
+  /// The bound could not be kept, or not be shown to be: values are further off by up to `error`.
+  bool is_beyond_bound() const { return bound > 0 && error > bound; }
   double seconds() const {
     return seconds_encode + seconds_communicate + seconds_merge + seconds_decode;
   }
@@ -42,6 +45,7 @@ struct report {
     weight = other.weight;
     error = std::max(error, other.error);
     dominance = std::max(dominance, other.dominance);
+    bound = other.bound;
     seconds_encode += other.seconds_encode;
     seconds_communicate += other.seconds_communicate;
     seconds_merge += other.seconds_merge;

@@ -99,6 +99,7 @@ class error_bounded {
     options.ranks = ranks;
     return error_bounded(options, coder_.by_cpu.level);
   }
+  double bound() const { return options_.bound; }
   /// What the integers are multiples of.
   double step() const { return coder_.by_cpu.grid.step; }
 
@@ -181,6 +182,11 @@ class error_bounded {
   using fine_type = error_bounded_fine;
   /// For sums that keep the bound where this codec's cannot.
   fine_type fine() const { return fine_type(options_); }
+  /// A value that stays a float.
+  bool needs_fine(float value) const {
+    return detail::error_bounded::nearest_integer(coder_.by_cpu.grid, value) ==
+           detail::error_bounded::no_integer;
+  }
   /// The bound may not hold for a code: error_bounded_info::has_floats.
   /// @throws wire_error  as peek
   static bool needs_fine(std::span<std::byte const> in) {

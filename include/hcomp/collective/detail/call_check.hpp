@@ -100,6 +100,7 @@ struct call_arguments {
   void const* feedback = nullptr;
   std::size_t feedback_values = 0;
   std::size_t feedback_value_bytes = 0;
+  bool needs_fine = false;  ///< of a BoundedVariableRate, as far as a few values tell
 };
 
 /// @param executor  may be null if it is none for a device
@@ -164,9 +165,13 @@ struct call_summary {
   std::uint64_t lowest, highest;  ///< fingerprint of the record, but for the weight
   std::uint64_t lightest, heaviest;
   std::uint64_t refused;
+  std::uint64_t needs_fine;  ///< 1: some rank's call_arguments say so
 
-  explicit call_summary(call_record mine)
-      : lightest(mine.weight), heaviest(mine.weight), refused(mine.refused != complaint::none) {
+  explicit call_summary(call_record mine, bool of_mine_needs_fine = false)
+      : lightest(mine.weight),
+        heaviest(mine.weight),
+        refused(mine.refused != complaint::none),
+        needs_fine(of_mine_needs_fine) {
     mine.weight = 1;
     lowest = highest =
         fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine));
@@ -179,6 +184,7 @@ struct call_summary {
     lightest = std::min(lightest, other.lightest);
     heaviest = std::max(heaviest, other.heaviest);
     refused |= other.refused;
+    needs_fine |= other.needs_fine;
   }
   /// True if all records are the same and nobody refused.
   bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }

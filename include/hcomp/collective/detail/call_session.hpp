@@ -57,11 +57,13 @@ class call_session {
     figures.messages = messages();
     stopwatch watch;
     auto const mine = describe(what, given, values_, codec_, options_, call, key);
+    needs_fine_ = given.needs_fine && transport_->size() == 1;
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
-      call_summary summary(mine);
+      call_summary summary(mine, given.needs_fine);
       unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
       alike = summary.all_alike();
+      needs_fine_ = summary.needs_fine != 0;
       if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
       watch.add_to(figures.seconds_communicate);
     }
@@ -84,7 +86,8 @@ class call_session {
 
   /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
   /// found.
-  code_findings finish(code_findings found, findings whose, code_layout const& layout, report& figures) {
+  code_findings finish(code_findings found, findings whose, code_layout const& layout,
+                       report& figures) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
       findings_summary summary(found);
@@ -134,6 +137,8 @@ class call_session {
   std::uint64_t key() const { return key_; }  ///< of the call
   /// What the finished sum must weigh; 0 if the ranks were not asked.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
+  /// Some rank's call_arguments say so; false if the ranks were not asked.
+  bool needs_fine() const { return needs_fine_; }
   std::uint32_t weight_of(int rank) const {
     return static_cast<std::uint32_t>(records_[static_cast<std::size_t>(rank)].weight);
   }
@@ -174,6 +179,7 @@ class call_session {
   std::uint64_t key_ = 0;
   std::uint64_t seal_ = 0;
   std::uint64_t total_weight_ = 0;
+  bool needs_fine_ = false;
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;
   std::vector<code_findings> findings_;

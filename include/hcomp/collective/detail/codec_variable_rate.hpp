@@ -207,6 +207,10 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     }
     return by_codec([](auto const& codec, auto const&) { return codec.wire_kind; });
   }
+  double bound() const override {
+    if constexpr (has_fine) return given_.bound();
+    return 0;
+  }
   void fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
     if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
   }
@@ -392,6 +396,15 @@ class codec_variable_rate_values final : public variable_rate_values {
   codec_variable_rate_values(codec_variable_rate<C, E>& work, float* x, no_feedback<float>&)
       : work_(&work), x_(x) {}
 
+  bool seem_to_need_fine() const override {
+    if constexpr (BoundedVariableRate<C> && !DeviceExecutor<E>) {
+      constexpr std::size_t few = 16;
+      std::size_t const n = work_->layout().values, apart = n / few + 1;
+      for (std::size_t i = 0; i < n; i += apart)
+        if (work_->codec().needs_fine(x_[i])) return true;
+    }
+    return false;
+  }
   std::uint32_t measure() override { return work_->measure({x_, work_->layout().values}); }
   std::size_t encode(value_range part, bool of_sums, bool plain,
                      std::span<std::byte> out) override {

@@ -43,6 +43,8 @@ class variable_rate_work {
   virtual void start() = 0;
   /// Sums with BoundedVariableRate::fine() from here to the next `start`; returns its wire kind.
   virtual std::uint8_t refine() = 0;
+  /// Of a BoundedVariableRate, of sums; otherwise 0.
+  virtual double bound() const = 0;
   /// Makes the codec suit the largest of all ranks' measures; see FittedVariableRate.
   virtual void fit(std::uint32_t largest, int ranks) = 0;
 
@@ -65,6 +67,9 @@ class variable_rate_work {
 /// are added up as values, and codes. Values are in the executor's memory.
 class variable_rate_values {
  public:
+  /// A few of the values, of which x has so many, are such as BoundedVariableRate::needs_fine tells
+  /// of. On devices, whose values the host cannot look at, false.
+  virtual bool seem_to_need_fine() const = 0;
   /// What FittedVariableRate codecs measure, of all of x.
   virtual std::uint32_t measure() = 0;
   /// Functions that write a code return its length.
