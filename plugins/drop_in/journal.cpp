@@ -96,7 +96,9 @@ ordered_json json_of(site_entry const& entry) {
           {"seconds_plain", json_of(f.seconds_plain)},
           {"compared", f.compared},
           {"worst_error", json_of(f.worst_error)},
-          {"worst_relative", json_of(f.worst_relative)}};
+          {"worst_relative", json_of(f.worst_relative)},
+          {"told_error", json_of(f.told_error)},
+          {"beyond_bound", f.beyond_bound}};
 }
 site_entry entry_of(ordered_json const& json) {
   site_entry entry;
@@ -118,6 +120,8 @@ site_entry entry_of(ordered_json const& json) {
   json.at("compared").get_to(f.compared);
   f.worst_error = figure_of(json.at("worst_error"));
   f.worst_relative = figure_of(json.at("worst_relative"));
+  f.told_error = figure_of(json.at("told_error"));
+  json.at("beyond_bound").get_to(f.beyond_bound);
   return entry;
 }
 
@@ -151,6 +155,15 @@ std::string compared_text(site_figures const& f, double ranks) {
                      plural(static_cast<double>(f.compared) / ranks, "call"));
 }
 
+/// "values off by up to 1.2e-04, in 3 calls by more than the bound".
+std::string told_text(site_figures const& f, double ranks) {
+  auto text = "values off by up to " + error_text(f.told_error);
+  if (f.beyond_bound > 0)
+    text += fmt::format(", in {} by more than the bound",
+                        plural(static_cast<double>(f.beyond_bound) / ranks, "call"));
+  return text;
+}
+
 constexpr char const* columns = "{:>9} {:<24} {:<6} {:>5} {:>14} {:>9} {:>9} {:>7} {:>9}\n";
 
 }  // namespace
@@ -170,6 +183,8 @@ void site_figures::add(site_figures const& other) {
   auto const worse = [](double a, double b) { return std::isnan(a) || b < a ? a : b; };
   worst_error = worse(worst_error, other.worst_error);
   worst_relative = worse(worst_relative, other.worst_relative);
+  told_error = worse(told_error, other.told_error);
+  beyond_bound += other.beyond_bound;
 }
 
 void journal::add(call_site const& site, site_figures const& one) {
@@ -232,6 +247,7 @@ std::string journal::summary(int ranks) const {
          (f.seconds > 0 ? fmt::format("; {:.0f} % of the time in the codec",
                                       100 * f.seconds_codec / f.seconds)
                         : ""));
+    if (f.told_error > 0) line(told_text(f, all));
     if (f.compared == 0) continue;
     line(compared_text(f, all));
     line(fmt::format("a call took {}, MPI's own {}",

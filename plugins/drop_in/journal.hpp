@@ -36,6 +36,8 @@ struct site_figures {
   std::uint64_t compared = 0;     ///< calls compared with MPI's own sum
   double worst_error = 0;         ///< |sum - MPI's own sum| of those, at most
   double worst_relative = 0;      ///< norm of that difference / norm of MPI's own sum, at most
+  double told_error = 0;  ///< how far values are off at most, as the codec says; 0: it does not
+  std::uint64_t beyond_bound = 0;  ///< calls in which that is more than the bound asked for
 
   /// Sums and extremes of both.
   void add(site_figures const& other);

@@ -211,6 +211,8 @@ struct summing {
       figures.bytes_sent = made.bytes_sent;
       figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
       figures.seconds = seconds_since(begin);
+      figures.told_error = made.error;
+      figures.beyond_bound = made.is_beyond_bound();
       if (compared && d.type == value_type::float32)
         compare<float>(figures, x, plain.data(), result);
       else if (compared)

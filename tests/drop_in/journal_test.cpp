@@ -60,7 +60,9 @@ void fill(journal& all) {
                         .bytes_plain = 6000000,
                         .bytes_sent = 1500000,
                         .seconds = 0.003,
-                        .seconds_codec = 0.0003});
+                        .seconds_codec = 0.0003,
+                        .told_error = rank == 2 ? 1.2e-4 : 1e-5,
+                        .beyond_bound = 2});
     all.add({"MPI_Allreduce", "train+0x12", "float", 4, "MPI", "not MPI_SUM"}, passed(7, 1, 1));
     all.add({"MPI_Allreduce", "train+0x14", "float", 4, "MPI", "not MPI_SUM"}, passed(2, 5, 90));
     all.add({"MPI_Allreduce", "train+0x14", "other", 1, "MPI", "one rank"}, passed(12345, 8, 8));
@@ -92,7 +94,9 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
            .seconds_plain = 2,
            .compared = 1,
            .worst_error = 0.25,
-           .worst_relative = 0.125});
+           .worst_relative = 0.125,
+           .told_error = 0.5,
+           .beyond_bound = 1});
   CHECK(sum.smallest == 5);
   sum.add({.calls = 1,
            .smallest = 7,
@@ -104,7 +108,9 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
            .seconds_plain = 4,
            .compared = 1,
            .worst_error = 0.125,
-           .worst_relative = 0.5});
+           .worst_relative = 0.5,
+           .told_error = 0.25,
+           .beyond_bound = 1});
   sum.add({});  // no call has no smallest
   CHECK(sum.calls == 3);
   CHECK(sum.smallest == 5);
@@ -117,6 +123,8 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
   CHECK(sum.compared == 2);
   CHECK(sum.worst_error == 0.25);
   CHECK(sum.worst_relative == 0.5);
+  CHECK(sum.told_error == 0.5);
+  CHECK(sum.beyond_bound == 2);
   for (bool const first : {false, true}) {
     site_figures nan = passed(1, 1, 1), other = passed(1, 1, 1);
     (first ? nan : other).worst_error = std::nan("");
@@ -137,7 +145,9 @@ TEST_CASE("journal: what one rank sends, another reads without loss") {
             .seconds = 1.0 / 3,
             .seconds_codec = 4.9e-324,
             .worst_error = std::numeric_limits<double>::infinity(),
-            .worst_relative = std::numeric_limits<double>::max()});
+            .worst_relative = std::numeric_limits<double>::max(),
+            .told_error = std::numeric_limits<double>::infinity(),
+            .beyond_bound = 3});
   CHECK_FALSE(mine.empty());
 
   journal theirs;
@@ -195,6 +205,7 @@ TEST_CASE("journal: the summary") {
         3 MPI_Reduce_scatter_block double     4   100-25000000  24.00 MB   6.00 MB   4.00x   3.00 ms
           by fp16, by hand
           from libdata.so.3+0x99; 10 % of the time in the codec
+          values off by up to 1.2e-04, in 2 calls by more than the bound
       103 all                                                    2.54 GB 341.54 MB   7.44x    1.53 s
 
     calls left to MPI              type                 values because
@@ -245,7 +256,7 @@ TEST_CASE("journal: the JSON report can be read, whatever the names of files") {
       CHECK(site.at("bytes_plain") == 400 * std::uint64_t{6291456});
       CHECK(site.at("compared") == 40);
       CHECK(site.at("worst_relative") == 4.5e-2);
-      CHECK(site.size() == 17);
+      CHECK(site.size() == 19);
     }
   CHECK(found == 1);
 

@@ -281,6 +281,38 @@ static void be_wrong(void) {
   if (ranks == 1) EXPECT(Reduce, x, x, n, MPI_FLOAT, MPI_SUM, 0, world); /* others would wait */
 }
 
+/* That sums are within the bound wherever a float is; elsewhere they are rounded once, and a quarter
+   of the bound is for what is added up. */
+static void keep_bound(double bound) {
+  enum { n = 65536 };
+  static float x[n], y[n];
+  static double exact[n];
+  double const largest[] = {8, 300, 1e6};
+  for (int k = 0; k < 3; ++k) {
+    int possible = 0, beyond = 0, too_far = 0;
+    for (int i = 0; i < n; ++i) {
+      unsigned const hash = (unsigned)(3 * i + k) * 2654435761u ^
+                            (unsigned)(rank_in(MPI_COMM_WORLD) + 1) * 2246822519u;
+      x[i] = (float)(largest[k] * (0.7 + 0.3 * ldexp((double)(hash * 2654435761u), -32)));
+      exact[i] = x[i];
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, exact, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < n; ++i) {
+      double const off = fabs(y[i] - exact[i]);
+      int const has_float = fabs((float)exact[i] - exact[i]) <= bound;
+      possible += has_float;
+      beyond += has_float && off > bound;
+      too_far += !has_float && off > bound / 4 + ldexp(exact[i], -24);
+    }
+    if (beyond > 0 || too_far > 0 || (k < 2 && possible < n)) {
+      printf("sums of values up to %g: %d are possible, %d of them beyond %g, %d others too far\n",
+             largest[k], possible, beyond, bound, too_far);
+      ++failures;
+    }
+  }
+}
+
 /* Minimizes the sum over the ranks of |p - c_rank|^2 / 2. */
 static void descend(double wanted) {
   int const rank = rank_in(MPI_COMM_WORLD), ranks = size_of(MPI_COMM_WORLD);
@@ -361,6 +393,8 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "within") == 0) tolerance = number;
   if (strcmp(mode, "converge") == 0) {
     descend(number);
+  } else if (strcmp(mode, "bound") == 0) {
+    keep_bound(number);
   } else if (strcmp(mode, "many") == 0) {
     make_many((int)number, argc > 4 ? atol(argv[4]) : 4);
   } else if (strcmp(mode, "fork") == 0) {
