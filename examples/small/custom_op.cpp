@@ -2,8 +2,9 @@
 //   mpirun -n 4 ./custom_op
 #include <mpi.h>
 
+#include <cstdint>
 #include <cstdio>
-#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <hcomp/op/encode.hpp>
 #include <vector>
@@ -12,20 +13,23 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   {
     int const rank = hcomp::mpi::rank_of(MPI_COMM_WORLD);
+    auto const ranks = static_cast<std::uint32_t>(hcomp::mpi::size_of(MPI_COMM_WORLD));
     std::vector<float> x(100'000, rank == 0 ? -1.0f : 1.0f);
 
-    hcomp::mpi::op sum{hcomp::sign{}};
+    hcomp::mpi::op sum{hcomp::fit(hcomp::thc<>({.bits = 4}), ranks)};
+    auto const statistics = hcomp::mpi::measure(sum.codec(), x, MPI_COMM_WORLD);
     hcomp::draw_key const key{.seed = 42, .step = 0};  // a new step for every sum
-    auto code = hcomp::encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
+    auto code = hcomp::encode(sum.codec(), x, {.key = key, .rank = rank, .statistics = statistics});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);
-    auto const ranks = hcomp::decode(sum.codec(), code, std::span(x), {.key = key});
+    hcomp::decode(sum.codec(), code, x, {.key = key, .result = hcomp::reduction::mean});
 
     double mean = 0;
-    for (float const value : x) mean += value / static_cast<double>(x.size() * ranks);
+    for (float const value : x) mean += value / static_cast<double>(x.size());
     if (rank == 0)
-      std::printf("%d ranks, mean sign %.2f (exact: %.2f)\n", static_cast<int>(ranks), mean,
-                  1 - 2.0 / static_cast<double>(ranks));
+      std::printf("%u ranks, %.1f kB instead of %.1f kB, mean %.2f (exact: %.2f)\n", ranks,
+                  1e-3 * static_cast<double>(code.size()), 4e-3 * static_cast<double>(x.size()),
+                  mean, 1 - 2.0 / ranks);
   }
   MPI_Finalize();
 }

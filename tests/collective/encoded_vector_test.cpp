@@ -183,4 +183,10 @@ TEST_CASE("encoded vector: what does not fit is refused with the numbers") {
   std::vector<std::uint32_t> const words(5);
   CHECK_THROWS_AS(vector.encode(y.span(), {.statistics = words}), std::invalid_argument);
   CHECK_THROWS_AS(vector.encode(y.span(), {.weight = 0}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      vector.encode(y.span()),
+      "encode: codec 'thc' encodes in units that all ranks agree on first; give "
+      "encode the 1 words of mpi::measure(codec, x, comm) as .statistics, or those "
+      "of measure(codec, x) if no other rank takes part",
+      std::invalid_argument);
 }

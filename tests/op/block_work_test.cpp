@@ -110,8 +110,10 @@ TEST_CASE("merge_blocks: reads no byte behind a full block, whatever a header sa
     for (bool const checksum : {false, true})
       for (bool const both : {false, true}) {
         auto const bad = [&](int rank, bool change) {
-          auto block =
-              hcomp::encode(codec, std::span<T const>(x), {.rank = rank, .checksum = checksum});
+          auto block = hcomp::encode(codec, std::span<T const>(x),
+                                     {.rank = rank,
+                                      .checksum = checksum,
+                                      .statistics = hcomp::measure(codec, std::span<T const>(x))});
           auto header = laws::header_of(block);
           if (change) header.values = 65535;
           hcomp::store(block.data(), 0, header);

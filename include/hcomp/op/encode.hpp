@@ -25,8 +25,8 @@ struct encode_options {
   int rank = 0;       ///< every rank its own; >= 0
   std::uint32_t weight = 1;
   bool checksum = false;
-  /// Of codecs that are Calibrated: the largest of all ranks' measure(codec, x), word by word.
-  /// Codes encoded without can be added to no others: decoding says so.
+  /// Of codecs that are Calibrated: the largest of all ranks' measure(codec, x), word by word, such
+  /// as mpi::measure(codec, x, comm). Needed, or codes of different ranks could not be added.
   std::span<std::uint32_t const> statistics = {};
 };
 
@@ -72,7 +72,15 @@ block_origin origin_of(C const& codec, code_layout const& layout, encode_options
                       " summands, this rank alone has weight ", options.weight,
                       "; fit it with the total weight"}));
   std::size_t const words = statistics_words(codec, layout);
-  if (!options.statistics.empty() && options.statistics.size() != words)
+  if (options.statistics.empty() && words > 0)
+    throw std::invalid_argument(
+        error_text({"encode: codec '", C::name,
+                    "' encodes in units that all ranks agree on first; give encode "
+                    "the ",
+                    words,
+                    " words of mpi::measure(codec, x, comm) as .statistics, or those of "
+                    "measure(codec, x) if no other rank takes part"}));
+  if (options.statistics.size() != words)
     throw std::invalid_argument(
         error_text({"encode: codec '", C::name, "' has ", words, " words of statistics for ",
                     layout.values, " values, ", options.statistics.size(), " were given"}));
@@ -89,7 +97,8 @@ block_origin origin_of(C const& codec, code_layout const& layout, encode_options
 /// Encode `x` into blocks of equal size; what pads the last one is 0.
 /// @param code  code_bytes(codec, x.size()) bytes, at any address
 /// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or beyond
-///                                codec.max_summands(); rank < 0; statistics of another size
+///                                codec.max_summands(); rank < 0; no statistics of a Calibrated codec, or
+///                                statistics of another size
 template <Compressor C>
 void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
             encode_options const& options = {}) {
