@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     hcomp::plan plan(gradient.size(), hcomp::sign<>{.magnitude = 0.01f}, transport, executor);
     auto const report = plan.all_reduce(gradient, {.seed = 42, .result = hcomp::reduction::mean});
 
-    bool const same = hcomp::digest(std::span(gradient), transport).same();
+    bool const same = hcomp::digest(gradient, transport).same();
     if (transport.rank() == 0)
       std::printf(
           "%d ranks, %.1f kB sent by each instead of %.1f kB, the same bits everywhere: %s\n",

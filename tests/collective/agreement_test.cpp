@@ -132,7 +132,7 @@ TEST_CASE("digest: other lengths and swapped values are not the same, also where
     bool all = false;
     run_ranks(2, [&](loopback& transport) {
       auto const& x = transport.rank() == 0 ? on_0 : on_1;
-      bool const mine = digest(std::span(x), transport, 7).same();
+      bool const mine = digest(x, transport, 7).same();
       if (transport.rank() == 0) all = mine;
     });
     return all;

@@ -8,6 +8,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,12 @@ digest_report digest(std::span<V, N> x, T& transport, tag_t tag = 0) {
   all_gather_records(transport, tag, fingerprint(simd_group{}, bytes.data(), bytes.size()),
                      report.of_rank);
   return report;
+}
+
+/// The same of a vector, an array, or what else is contiguous.
+template <std::ranges::contiguous_range R, Transport T>
+digest_report digest(R const& x, T& transport, tag_t tag = 0) {
+  return digest(std::span(x), transport, tag);
 }
 
 }  // namespace hcomp
