@@ -3,6 +3,8 @@
 // CASE_NO_PARAMETERS: c\.parameters\(\)
 // CASE_NO_MERGE: c\.merge_block\(g, acc, in\)
 // CASE_PLAN_WITHOUT_MERGE: HomomorphicSum
+// CASE_PLAN_OF_NO_CODEC: For a codec by name call hcomp::make_plan
+// CASE_PLAN_WITHOUT_EXECUTOR: that is no executor, such as hcomp::host_executor
 
 #include <array>
 #include <hcomp/extend.hpp>
@@ -36,5 +38,11 @@ static_assert(hcomp::HomomorphicSum<stub_codec>);
 #endif
 
 void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
+#if defined(CASE_PLAN_OF_NO_CODEC)
+  hcomp::plan sum(10, "thc", transport, executor);
+#elif defined(CASE_PLAN_WITHOUT_EXECUTOR)
+  hcomp::plan sum(10, hcomp::sign<>{}, transport, transport);
+#else
   hcomp::plan sum(10, hcomp::sign<>{}, transport, executor);
+#endif
 }

@@ -257,6 +257,30 @@ template <Summable C, Transport T, Executor E> class plan {
   std::unique_ptr<typename parts::engine> engine_;
 };
 
+namespace detail {
+
+/// Where arguments of a plan are none, the words for what is wrong.
+template <class C, class T, class E> struct arguments_of_a_plan {
+  static_assert(Summable<C>,
+                "plan(values, codec, ...): that is no codec. For a codec by name call "
+                "hcomp::make_plan<float>(name, ...); what a codec of your own lacks is said by "
+                "static_assert(hcomp::HomomorphicSum<my_codec>)");
+  static_assert(Transport<T>,
+                "plan(values, codec, transport, ...): that is no transport, such as "
+                "hcomp::mpi::transport, hcomp::ucx::transport or hcomp::loopback");
+  static_assert(Executor<E>,
+                "plan(values, codec, transport, executor): that is no executor, such as "
+                "hcomp::host_executor or hcomp::gpu::stream_executor");
+  using value_type = float;
+};
+
+}  // namespace detail
+
+template <class C, class T, class E, class... Options>
+  requires(!(Summable<C> && Transport<T> && Executor<E>))
+plan(std::size_t, C const&, T&, E&, Options const&...)
+->plan<detail::arguments_of_a_plan<C, T, E>, T, E>;
+
 /// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.
 template <Summable C, Transport T, Executor E>
 report all_reduce(std::span<typename C::value_type> x, C const& codec, T& transport, E& executor,

@@ -2,9 +2,11 @@
 /// @file
 /// 16-bit floats as storage: IEEE binary16 and bfloat16. Arithmetic happens in float.
 
+#include <concepts>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
 #include <limits>
+#include <type_traits>
 
 namespace hcomp {
 
@@ -60,6 +62,24 @@ struct bfloat16 {
     return static_cast<std::uint16_t>((f + 0x7fffu + (f >> 16 & 1u)) >> 16);
   }
 };
+
+/// The types that values may have.
+template <class T>
+concept Value = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> ||
+    std::same_as<T, bfloat16>;
+
+namespace detail {
+
+/// T, if values may have that type. Otherwise the compiler says so once, and goes on with float.
+template <class T> struct checked_value {
+  static_assert(Value<T>,
+                "values are float, double, hcomp::float16 or hcomp::bfloat16; a plan of "
+                "hcomp::native_lanes<std::uint32_t> or <std::uint64_t> sums integers");
+  using type = std::conditional_t<Value<T>, T, float>;
+};
+template <class T> using value_t = typename checked_value<T>::type;
+
+}  // namespace detail
 
 /// The type in which values of type T are added and compensated: float, or double for double.
 template <class T> struct accumulator { using type = float; };

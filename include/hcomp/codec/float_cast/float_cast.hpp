@@ -44,11 +44,11 @@ template <> struct wire_float<bfloat16> {
 /// NaN and infinity pass through as in plain addition, whatever the policy says of other codecs.
 /// Size: sizeof(Wire) per value and 32 bytes per 4096 values.
 template <class Wire, class T = float> struct float_cast {
-  using value_type = T;
-  using wire_type = Wire;
+  using value_type = detail::value_t<T>;
+  using wire_type = detail::value_t<Wire>;
   static constexpr char const* name =
-      std::is_same_v<Wire, T> ? "identity" : detail::wire_float<Wire>::name;
-  static constexpr std::uint8_t wire_kind = detail::wire_float<Wire>::wire_kind;
+      std::is_same_v<Wire, T> ? "identity" : detail::wire_float<wire_type>::name;
+  static constexpr std::uint8_t wire_kind = detail::wire_float<wire_type>::wire_kind;
   static constexpr int block_values = 4096;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = true;

@@ -26,7 +26,7 @@ namespace hcomp {
 /// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
 /// merge tree is that of one rank drawn by weight.
 template <class T = float> struct sign_by_owner {
-  using value_type = T;
+  using value_type = detail::value_t<T>;
   using lane_type = std::uint64_t;
   static constexpr char const* name = "sign_by_owner";
   static constexpr native_operation operation = native_operation::bit_or;

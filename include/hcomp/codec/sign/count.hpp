@@ -24,7 +24,7 @@ namespace hcomp {
 /// negative; a block with NaN or infinity is flagged. Size: bit_width(summands) bits per value and
 /// 32 bytes per 8192 values. Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
 template <class T = float> struct sign_count {
-  using value_type = T;
+  using value_type = detail::value_t<T>;
   static constexpr char const* name = "sign_count";
   static constexpr std::uint8_t wire_kind = wire_kinds::sign_count;
   static constexpr int block_values = 8192;

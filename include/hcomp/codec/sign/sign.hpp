@@ -28,7 +28,7 @@ namespace hcomp {
 /// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 1; the merge is its operator for any weights.
 template <class T = float> struct sign {
-  using value_type = T;
+  using value_type = detail::value_t<T>;
   static constexpr char const* name = "sign";
   static constexpr std::uint8_t wire_kind = wire_kinds::sign;
   static constexpr int block_values = 32768;

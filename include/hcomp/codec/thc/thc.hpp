@@ -44,7 +44,7 @@ namespace detail::thc {
 /// short block has as many coordinates as the next power of two, at least 64.
 template <class Codec, class T> class basic_codec {
  public:
-  using value_type = T;
+  using value_type = hcomp::detail::value_t<T>;
   static constexpr int block_values = 16384;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;

@@ -203,7 +203,7 @@ template <class V> codec_table<V> const& rounding_codecs() {
 }  // namespace detail
 
 template <class V> codec_table<V>& codec_rows() {
-  static codec_table<V> rows(detail::builtin_rows<V>());
+  static codec_table<V> rows(detail::builtin_rows<detail::value_t<V>>());
   return rows;
 }
 
