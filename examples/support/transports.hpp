@@ -21,8 +21,8 @@ namespace example {
 inline hcomp::any_transport make_transport(std::string_view name) {
   if (name == "mpi") return hcomp::any_transport(std::make_unique<hcomp::mpi::transport>(comm));
 #ifdef HCOMP_EXAMPLE_UCX
-  return hcomp::any_transport(std::make_unique<hcomp::ucx::transport>(
-      rank(), ranks(), [](auto mine) { return hcomp::mpi::exchange(comm, mine); }));
+  using ucx = hcomp::ucx::transport;
+  return hcomp::any_transport(std::unique_ptr<ucx>(new ucx(hcomp::mpi::connect<ucx>(comm))));
 #else
   throw std::runtime_error("--transport ucx: this program was built without UCX");
 #endif

@@ -50,9 +50,7 @@ void run(std::string_view over, std::size_t bytes) {
     exchange(transport, bytes);
 #ifdef HCOMP_LAB_UCX
   } else if (over == "ucx") {
-    hcomp::ucx::transport transport(
-        hcomp::mpi::rank_of(MPI_COMM_WORLD), hcomp::mpi::size_of(MPI_COMM_WORLD),
-        [](auto mine) { return hcomp::mpi::exchange(MPI_COMM_WORLD, mine); });
+    auto transport = hcomp::mpi::connect<hcomp::ucx::transport>(MPI_COMM_WORLD);
     exchange(transport, bytes);
 #endif
   } else {

@@ -23,10 +23,8 @@ using namespace hcomp;
 /// A UCX transport between the ranks of MPI_COMM_WORLD, over TCP on this machine.
 ucx::transport make_transport() {
   setenv("HCOMP_UCX_TLS", "tcp,self", 1);
-  return ucx::transport(
-      mpi::rank_of(MPI_COMM_WORLD), mpi::size_of(MPI_COMM_WORLD),
-      [](std::span<std::byte const> mine) { return mpi::exchange(MPI_COMM_WORLD, mine); },
-      {.timeout = std::chrono::seconds(60)});
+  return mpi::connect<ucx::transport>(MPI_COMM_WORLD,
+                                      ucx::options{.timeout = std::chrono::seconds(60)});
 }
 
 template <class Sum>

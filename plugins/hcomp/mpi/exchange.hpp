@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <cstddef>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/transport.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -14,8 +15,6 @@
 namespace hcomp::mpi {
 
 /// Every rank's bytes on every rank, in the order of the ranks; lengths may differ. Collective.
-/// For hcomp::ucx::transport:
-///     [comm](auto mine) { return hcomp::mpi::exchange(comm, mine); }
 inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
                                                     std::span<std::byte const> mine) {
   auto const ranks = static_cast<std::size_t>(size_of(comm));
@@ -38,6 +37,19 @@ inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
   for (std::size_t r = 0; r < ranks; ++r)
     all.emplace_back(bytes.begin() + starts[r], bytes.begin() + starts[r] + lengths[r]);
   return all;
+}
+
+/// A transport whose ranks, those of `comm`, exchange their addresses over MPI. Collective; `comm` is
+/// not used afterwards.
+///
+///     auto transport = hcomp::mpi::connect<hcomp::ucx::transport>(
+///         MPI_COMM_WORLD, hcomp::ucx::options{.timeout = 5s});
+///
+/// @throws transport_error  MPI fails, and what T's constructor throws
+template <Transport T, class... Options> T connect(MPI_Comm comm, Options const&... how) {
+  return T(
+      rank_of(comm), size_of(comm),
+      [comm](std::span<std::byte const> mine) { return exchange(comm, mine); }, how...);
 }
 
 }  // namespace hcomp::mpi
