@@ -21,6 +21,18 @@ function(hcomp_settle_component component needed words)
   hcomp_note("hcomp::${component}" "${state}")
 endfunction()
 
+# hcomp_install_if_built(<target> <arguments of install(TARGETS)>...): headers are installed without
+# building anything; what takes minutes to build is installed where it was built.
+function(hcomp_install_if_built target)
+  if(HCOMP_INSTALL)
+    install(TARGETS ${target} ${ARGN} OPTIONAL)
+    install(CODE "
+      if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+        message(STATUS \"Not built, so not installed: $<TARGET_FILE:${target}>\")
+      endif()")
+  endif()
+endfunction()
+
 # hcomp_note(<what> <state>): a line for the summary at the end of the configure run.
 function(hcomp_note what state)
   string(LENGTH "${what}" length)

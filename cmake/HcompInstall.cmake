@@ -21,6 +21,9 @@ foreach(component hcomp mpi ucx gpu)
     NAMESPACE hcomp:: FILE hcomp-${component}-targets.cmake DESTINATION ${package_dir})
 endforeach()
 
+# Who finds the package sees by this file whether hcomp::compiled was built before the rest was installed.
+set(compiled_library
+  ${CMAKE_INSTALL_LIBDIR}/${CMAKE_STATIC_LIBRARY_PREFIX}hcomp_compiled${CMAKE_STATIC_LIBRARY_SUFFIX})
 configure_package_config_file(cmake/hcomp-config.cmake.in hcomp-config.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(hcomp-config-version.cmake
