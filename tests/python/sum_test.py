@@ -109,6 +109,8 @@ def test_errors_have_the_librarys_words():
     total.close()  # again
     raises(hcomp.HcompError.NOT_RUNNING, "preload", hcomp.comm_set, comm, "float: fp16")
     assert hcomp.version() >= (0, 1, 0)
+    assert hcomp.__version__ == "%d.%d.%d" % hcomp.version()
+    assert not hasattr(hcomp, "__versions__")
 
 
 def test_what_is_wrong_on_one_rank_is_an_error_on_all():

@@ -191,6 +191,12 @@ def version() -> Version:
     return Version(*(one.value for one in numbers))
 
 
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return ".".join(map(str, version()))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def library_path() -> str:
     """The file of the library, which is loaded if it was not."""
     return _library()._name
