@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# first_steps.sh STEP SOURCE BINARY WORK: the commands of README.md and other pages, as they stand there.
+#
+# A step takes blocks of commands out of the pages and runs them with bash in a fresh copy of SOURCE, which
+# has no build folder. `cmake -B build` and all that comes after it is what the page says. Commands that build
+# for minutes are not: where a page says `cmake --preset release && cmake --build build --target X`, a script
+# in front of CMake checks that there is such a preset and such a target, and `build` is BINARY, where the
+# tests have built. cmake/setup.sh does nothing. A program of the reader's is one of ours, called
+# your_program. Exit status 77: it cannot run here.
+#
+# From the environment: CXX; MPIEXEC_openmpi, MPIEXEC_mpich; MPI4PY_PYTHON, an interpreter with mpi4py.
+set -euo pipefail
+
+step=$1 source=$2 binary=$3 work=$4/$1
+tree=$work/hcomp bin=$work/bin
+export HOME=$work/home
+
+fail() {
+  echo "first_steps: $step: $*" >&2
+  exit 1
+}
+skip() {
+  echo "Skipped: $*"
+  exit 77
+}
+
+# block PAGE LANGUAGE TEXT: the only fenced block of PAGE in LANGUAGE that has TEXT in it.
+block() {
+  awk -v language="$2" -v text="$3" '
+    $0 == "```" && inside { if (index(block, text)) { found++; last = block }; inside = 0; next }
+    /^```/ && !inside { inside = $0 == "```" language; block = ""; if (!inside) other = 1; next }
+    $0 == "```" { other = 0; next }
+    inside { block = block $0 "\n" }
+    END { if (found != 1) exit 1; printf "%s", last }
+  ' "$source/$1" || fail "$1 should have one block in $2 with '$3'"
+}
+
+# A fresh copy of what is in version control; and what stands in front of programs.
+prepare() {
+  rm -rf "$work"
+  mkdir -p "$tree" "$bin" "$HOME"
+  (cd "$source" && cp -r CMakeLists.txt CMakePresets.json LICENSE README.md cmake include kernels plugins examples "$tree")
+  mkdir -p "$tree/tests"
+  (cd "$source/tests" && for name in *; do [[ $name == fuzz ]] || cp -r "$name" "$tree/tests"; done)
+  export PATH=$bin:$PATH
+  cd "$tree"
+}
+
+script() {  # NAME BODY
+  printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
+  chmod +x "$bin/$1"
+}
+
+# `build` is what the tests have built, and CMake only looks whether commands fit it.
+use_what_is_built() {
+  ln -s "$binary" build
+  trap 'rm -f "$tree/build"' EXIT  # no circle is left for others who walk through the folders
+  printf '#!/bin/sh\n' >cmake/setup.sh
+  cat >"$bin/cmake" <<EOF
+#!/usr/bin/env bash
+set -euo pipefail
+real=$(command -v cmake)
+case "\$1 \$2" in
+  "--preset "*) "\$real" --list-presets | grep -q "\"\$2\"" || { echo "there is no preset \$2" >&2; exit 1; } ;;
+  "--build build")
+    targets=\$("\$real" --build build --target help)
+    for target in "\${@:4}"; do
+      grep -qE "(^|[ /])\$target(:| |\$)" <<<"\$targets" || { echo "there is no target \$target" >&2; exit 1; }
+    done ;;
+  *) echo "first_steps: nobody expected cmake \$*" >&2; exit 1 ;;
+esac
+EOF
+  chmod +x "$bin/cmake"
+}
+
+# Ranks may be more than there are cores, and root.
+use_mpi() {  # MPI NAME
+  local launcher=MPIEXEC_$1
+  [[ -n ${!launcher:-} ]] || skip "there is no $1"
+  script "$2" "exec ${!launcher} \"\$@\""
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none
+}
+
+follow() {  # COMMANDS: and show them
+  sed 's/^/$ /' <<<"$1"
+  bash -euo pipefail -c "$1" 2>&1 | tee "$work/output"
+}
+expect() {
+  grep -qE "$1" "$work/output" || fail "the output should have '$1'"
+}
+
+install_headers() {
+  # A machine with nothing but a compiler: no package but threads is found.
+  {
+    echo 'foreach(package doctest benchmark nlohmann_json fmt CLI11 MPI PkgConfig ucx CUDAToolkit Eigen3 ZLIB)'
+    echo '  set(CMAKE_DISABLE_FIND_PACKAGE_${package} ON)'
+    echo 'endforeach()'
+  } >"$work/nothing.cmake"
+  CMAKE_TOOLCHAIN_FILE=$work/nothing.cmake follow "$(block README.md sh 'cmake --install build --prefix')"
+  [[ -f $HOME/hcomp/include/hcomp/hcomp.hpp ]] || fail "there is no hcomp.hpp in $HOME/hcomp"
+}
+
+case $step in
+  every_block)  # Nothing that a reader might type is left out without a reason.
+    known=(
+      'examples/run.sh' 'tests/run.sh'       # what they do has tests of its own
+      'tests/lab/lab.sh with --hosts'        # minutes; step perf takes its options
+      'LD_PRELOAD=' 'plugins/python' 'cmake --install' 'pkg-config' '--advise'
+    )
+    count=0
+    while IFS= read -r -d '' one; do
+      count=$((count + 1))
+      found=false
+      for text in "${known[@]}"; do [[ $one == *"$text"* ]] && found=true; done
+      $found || fail "README.md has commands that no step runs:"$'\n'"$one"
+    done < <(awk '/^```sh$/ { inside = 1; next } /^```$/ { if (inside) printf "%c", 0; inside = 0 } inside' "$source/README.md")
+    ((count >= ${#known[@]})) || fail "README.md has $count blocks of commands, ${#known[@]} are known"
+    ;;
+
+  install)
+    prepare
+    install_headers
+    ;;
+
+  find_package)
+    prepare
+    install_headers >/dev/null
+    [[ -n ${MPIEXEC_openmpi:-}${MPIEXEC_mpich:-} ]] || skip "there is no MPI"
+    mkdir "$work/program" && cd "$work/program"
+    {
+      echo 'cmake_minimum_required(VERSION 3.25)'
+      echo 'project(your_program LANGUAGES CXX)'
+      echo 'add_executable(your_program your_program.cpp)'
+      block README.md cmake 'find_package(hcomp'
+    } >CMakeLists.txt
+    printf '#include <hcomp/mpi/transport.hpp>\nint main() { hcomp::mpi::is_running(); }\n' >your_program.cpp
+    follow 'cmake -B build -DCMAKE_PREFIX_PATH=~/hcomp && cmake --build build && build/your_program'
+    ;;
+
+  pkg_config)
+    prepare
+    install_headers >/dev/null
+    command -v mpicxx >/dev/null || skip "there is no mpicxx"
+    printf '#include <hcomp/mpi/transport.hpp>\nint main() { hcomp::mpi::is_running(); }\n' >your_program.cpp
+    follow "$(block README.md sh 'pkg-config --cflags')"
+    ./your_program
+    ;;
+
+  drop_in.openmpi)
+    prepare
+    use_what_is_built
+    use_mpi openmpi mpirun
+    cp "$binary/tests/readme/your_program.openmpi" your_program
+    # The first page and the libraries' own say the same.
+    [[ $(block README.md sh LD_PRELOAD=) == "$(block plugins/drop_in/README.md sh LD_PRELOAD=)" ]] ||
+      fail "README.md and plugins/drop_in/README.md differ"
+    follow "$(block README.md sh LD_PRELOAD=)"
+    expect 'thc:bits=4|thc bits=4'
+    follow 'build/plugins/hcomp-info'
+    expect 'Nothing is wrong'
+    ;;
+
+  drop_in.mpich)
+    prepare
+    use_what_is_built
+    use_mpi mpich mpiexec.mpich
+    cp "$binary/tests/readme/your_program.mpich" your_program
+    follow "$(block plugins/drop_in/README.md sh 'mpiexec.mpich')"
+    expect 'thc:bits=4|thc bits=4'
+    ;;
+
+  python)
+    [[ -n ${MPI4PY_PYTHON:-} ]] || skip "there is no mpi4py for an MPI here"
+    prepare
+    use_what_is_built
+    use_mpi "$MPI4PY_MPI" mpirun
+    { block README.md python 'import hcomp' && echo 'assert abs(gradient.mean() - 1) < 0.1 and report.weight == 4, report'; } >your_program.py
+    commands=$(block README.md sh 'PYTHONPATH=')
+    follow "${commands//\/usr\/bin\/python3/$MPI4PY_PYTHON}"
+    ;;
+
+  pip)
+    [[ -n ${MPI4PY_PYTHON:-} ]] || skip "there is no mpi4py for an MPI here"
+    "$MPI4PY_PYTHON" -c 'import ensurepip, setuptools, wheel' 2>"$work.why" ||
+      skip "$(tail -n 1 "$work.why")"
+    prepare
+    use_what_is_built
+    use_mpi "$MPI4PY_MPI" mpirun
+    { block plugins/python/README.md python 'import hcomp' && echo 'assert "/home/" in hcomp.library_path(), hcomp.library_path()'; } >your_program.py
+    script python3 "exec $MPI4PY_PYTHON \"\$@\""
+    # Nothing is fetched: what builds a wheel is the system's.
+    export PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+    follow "$(block plugins/python/README.md sh 'pip install plugins/python')"
+    follow '~/python/bin/python -c "import hcomp; print(hcomp.__version__)"'
+    expect '^[0-9]+\.[0-9]+\.[0-9]+$'
+    ;;
+
+  advise)
+    [[ -x $binary/examples/perf/hcomp_perf ]] || skip "hcomp_perf is not built"
+    prepare
+    use_what_is_built
+    follow "$(block README.md sh ' --advise ')"
+    expect '^sign '
+    ;;
+
+  perf)  # Options of the table's command, with small vectors and links of this machine.
+    [[ -x $binary/examples/perf/hcomp_perf ]] || skip "hcomp_perf is not built"
+    prepare
+    use_what_is_built
+    use_mpi openmpi mpirun
+    commands=$(block README.md sh 'tests/lab/lab.sh with --hosts')
+    commands=${commands/tests\/lab\/lab.sh with --hosts 4 --rate 100mbit -- openmpi/mpirun}
+    commands=${commands/-b 64M -e 64M -n 3/-b 64K -e 64K -n 1 -w 1}
+    commands=${commands/--interface eth0/--interface lo}
+    [[ $commands == *"mpirun -n 4"*"-b 64K"*"--interface lo"* ]] || fail "the command has other options"
+    HCOMP_UCX_TLS=tcp,self follow "$commands"
+    expect 'sign.*owner'
+    ;;
+
+  *) fail "there is no such step" ;;
+esac
