@@ -73,7 +73,8 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     double const own = library(costs, ranks, values, value_bytes);
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),
                         hcomp::to_text(ways[0]), ways.size() > 1 ? hcomp::to_text(ways[1]) : "",
-                        seconds_text(own), own / ways[0].seconds());
+                        fmt::format("{:.3g} ms", own * 1e3),  // as to_text has the others
+                        own / ways[0].seconds());
   }
 
   std::size_t const largest = sizes.back();
@@ -85,9 +86,9 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     double const up_to = pays_up_to(costs, ranks, largest, only, value_bytes);
     text += fmt::format("{:<16} {:>34} {:>38}\n", codec,
                         from ? "from " + about(*from * value_bytes) : "never",
-                        up_to >= 1e12 ? "of any rate"
+                        up_to >= 1e12 ? "always"
                         : up_to > 0   ? "up to " + rate_text(up_to)
-                                      : "of no rate");
+                                      : "never");
   }
   return text;
 }

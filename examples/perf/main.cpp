@@ -72,7 +72,7 @@ template <class T> void measure_all(options const& o, input const& data, result&
   }
   if (!o.latency && example::ranks() > 1)
     all.latency = by.costs.link("mpi", by.at("mpi")).seconds_per_message;
-  example::say("{}", table_head(all));
+  example::say("{}", table_head(all, o.type));
   std::set<std::string> ways_out;
   for (std::size_t const values : sizes(o, sizeof(T))) {
     if (values > static_cast<std::size_t>(std::numeric_limits<int>::max()))

@@ -120,10 +120,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
     bool const is_plan = list[i]->name.codec != "raw" && list[i]->name.transport != "op";
     unite(seen[i], is_plan, !o.interface.empty(), rows[i]);
     rows[i].predicted = list[i]->predicted_seconds;
-    std::vector<double> ratios;
-    for (std::size_t k = 0; k < rows[i].calls.size(); ++k)
-      ratios.push_back(rows[0].calls[k] / rows[i].calls[k]);
-    rows[i].vs_mpi = spread::of(ratios).median;
+    rows[i].vs_mpi = speed_up(rows[0], rows[i]);
   }
   return rows;
 }

@@ -74,7 +74,7 @@ row const* network::reference(std::uint64_t bytes) const {
 std::optional<double> network::speed_up(row const& one) const {
   auto const* const best = reference(one.bytes);
   if (best == nullptr) return std::nullopt;
-  return best->seconds.median / one.seconds.median;
+  return perf::speed_up(*best, one);
 }
 
 curve network::own(std::string const& library) const {

@@ -96,11 +96,12 @@ options parse(int argc, char const* const* argv) {
       "hcomp_perf");
   app.footer(
       "Example: mpirun -n 4 hcomp_perf -b 8K -e 64M -f 8 --codec identity,fp16,sign --check\n\n"
-      "time     seconds of a call: median over the calls, then median, least, most of the ranks\n"
-      "algbw    size / time; busbw: that times 2 (P-1)/P, what a perfect ring moves over each "
-      "link\n"
-      "sent     bytes per rank and call, by the transport's count; wire: by the interface's\n"
-      "vs MPI   time of the raw vector's MPI_Allreduce / time, median over the calls\n"
+      "time     of a call: median over the calls, then median over the ranks, and the slowest "
+      "rank's\n"
+      "busbw    size / time times 2 (P-1)/P: what a perfect ring moves over each link\n"
+      "sent     by the rank that sends most, per call, by its transport's count; wire: by its "
+      "interface's\n"
+      "vs MPI   time of the raw vector's MPI_Allreduce / time\n"
       "bound    bytes that must leave a rank / rate of its link, as a share of the time\n"
       "error    |result - exact sum| / |exact sum|, Euclidean norms over the whole vector");
   app.option_defaults()->always_capture_default()->take_last();  // a script's options come first
@@ -144,13 +145,11 @@ options parse(int argc, char const* const* argv) {
       ->take_all();
   how->add_option("--codecs", libraries,
                   "Shared objects with more codecs for --codec, with ':' between them");
-  how->add_option(
-         "--algorithm", algorithms,
-         "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: rank 0 "
-         "sums and answers")
-      ->delimiter(',')
-      ->take_all()
-      ->check(example::algorithm_name());
+  auto* const algorithm = how->add_option(
+      "--algorithm", algorithms,
+      "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: rank 0 "
+      "sums and answers; --advise is about all of them if none is said");
+  algorithm->delimiter(',')->take_all()->check(example::algorithm_name());
   how->add_option("--transport", o.transports,
                   "What moves hcomp's bytes: mpi, ucx, or op (MPI_Allreduce with hcomp's MPI_Op)")
       ->delimiter(',')
@@ -203,6 +202,7 @@ options parse(int argc, char const* const* argv) {
   example::parse(app, argc, argv);
   o.algorithms.clear();
   for (auto const& name : algorithms) o.algorithms.push_back(hcomp::algorithm::from(name));
+  if (o.advise && algorithm->empty()) o.algorithms = hcomp::all_algorithms();
   auto const refuse = [](std::string const& why) { throw example::usage{why + "\n", 1}; };
   for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
     if (figure && !(*figure > 0 && std::isfinite(*figure)))

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <ranges>
 #include <stdexcept>
 
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
@@ -303,11 +304,13 @@ TEST_CASE("csv: every line has a field per name of its head, also where a label 
 
 TEST_CASE("table: a line is as wide as its head, and an unknown rate is not called 0") {
   auto all = make_result("Open MPI 4.1.4", 0);
-  auto const head = perf::table_head(all);
+  auto const head = perf::table_head(all, "double");
+  CHECK(head.find(", sum of double") != std::string::npos);
   CHECK(head.find("link of unknown rate") != std::string::npos);
   auto const names = head.substr(head.find('\n') + 1);
   auto const line = perf::line(all, make_row(8192, fp16_ring, 5e-4));
   CHECK(line.size() == names.find('\n') + 1);
+  CHECK(line.size() <= 120);
   CHECK(line.find("8 KiB") != std::string::npos);
   CHECK(line.find("500.0 us") != std::string::npos);
 }
@@ -349,6 +352,8 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(o.latency == doctest::Approx(5e-5));
   CHECK(o.codecs == std::vector<std::string>{"fp16", "sign"});
   CHECK(o.algorithms.size() == 1);
+  CHECK(parse({"--advise"}).algorithms == hcomp::all_algorithms());
+  CHECK(parse({"--advise", "--algorithm", "ring"}).algorithms.size() == 1);
   CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
   auto const codecs = [](std::vector<char const*> words) {
     words.insert(words.begin(), "--codec");
@@ -478,6 +483,7 @@ TEST_CASE("network: the faster library's own all-reduce is what all is compared 
   CHECK(slow.reference(4096) == &all[1].rows[1]);
   CHECK(slow.reference(99) == nullptr);
   CHECK(slow.speed_up(all[1].rows[2]) == 2);
+  CHECK(perf::speed_up(all[1].rows[1], all[1].rows[2]) == 2);  // the console's figure is the page's
   auto const curves = slow.curves();
   REQUIRE(curves.size() == 1);
   CHECK(curves[0].rows.at(4096) == &all[0].rows[3]);  // the faster of the two libraries
@@ -743,4 +749,9 @@ TEST_CASE("advice: names the quickest way at every size, and from where every co
   CHECK(text.find("    4 MiB float_cast:fp16 by ") != std::string::npos);
   CHECK(text.find("from ") != std::string::npos);
   CHECK(text.find("4 MiB on links") != std::string::npos);
+  CHECK(text.find("never") != std::string::npos);  // identity, on any link
+  CHECK(text.find(" us\n") != std::string::npos);  // the table of costs alone
+  auto const rows = text.substr(text.find("quickest, expected"));
+  CHECK(rows.find(" us") == std::string::npos);  // all times of a row are in ms
+  for (auto const line : std::views::split(text, '\n')) CHECK(std::ranges::distance(line) <= 120);
 }

@@ -18,23 +18,24 @@ namespace {
 
 constexpr char const* style = R"(<style>
 :root { color-scheme: light; }
-body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: #fff; color: #222;
+body { margin: 0 auto; max-width: 84rem; padding: 1rem 2rem; background: #fff; color: #222;
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: .5rem 0 1rem; }
 h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.5rem 0 .5rem; }
-p, ul, dl { max-width: 46rem; margin: .5rem 0; }
+p, ul, dl { margin: .5rem 0; }
 ul { padding-left: 1.2rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }
 dt { font-weight: 600; }
 dd { margin: 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr));
   gap: 1rem 2rem; }
-figure { margin: 0; max-width: 40rem; }
+figure { margin: 0; }
+figure:only-child { width: 100%; max-width: 60rem; margin: 0 auto; }
 figcaption { font-weight: 600; }
 svg { display: block; width: 100%; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 1.2rem; max-width: none; margin: .25rem 0; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .875rem;
+table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .875rem;
   margin: .5rem 0; }
 caption { text-align: left; font-weight: 600; font-size: 1rem; padding: .5rem 0; }
 th, td { padding: .15rem .6rem; text-align: right; white-space: nowrap; }
@@ -285,7 +286,8 @@ class writer {
         "link</dd>\n"
         "<dt>sent</dt><dd>bytes per call that the busiest rank sent, as its transport counts</dd>\n"
         "<dt>wire</dt><dd>the same by its network interface, with all headers</dd>\n"
-        "<dt>vs MPI</dt><dd>time of the best MPI’s own / time; below 1 it is slower</dd>\n"
+        "<dt>vs MPI</dt><dd>time of MPI’s own, the best of the libraries, / time; below 1 it is "
+        "slower</dd>\n"
         "<dt>bound</dt><dd>time that the bytes which must leave a rank need at the link’s rate, as "
         "a "
         "share of the time; above 100 % the link let a burst pass faster than its rate</dd>\n"

@@ -25,9 +25,9 @@ std::string or_dash(std::optional<double> const& value, Format const& format) {
   return value ? format(*value) : "-";
 }
 
+/// At most 120 letters: what does not fit is in JSON, CSV and the page.
 constexpr char const* columns =
-    "{:>9} {:>10} {:<8} {:<18} {:<28} {:<3} {:>9} {:>9} {:>9} {:>7} {:>7} {:>11} {:>11} {:>7} "
-    "{:>6} {:>7} {:>8}\n";
+    "{:>8} {:<28} {:<3} {:>9} {:>9} {:>7} {:>8} {:>8} {:>7} {:>5} {:>5} {:>7}\n";
 
 }  // namespace
 
@@ -40,32 +40,35 @@ spread spread::of(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-std::string table_head(result const& all) {
+std::string table_head(result const& all, std::string const& type) {
   auto const link = all.rate > 0 ? fmt::format("{} ({})", rate_text(all.rate),
                                                all.rate_was_measured ? "measured" : "given")
                                  : "of unknown rate";
-  auto text = fmt::format("# {}, {} rank{} on {} host{}{}, link {}, {}{}{}\n", all.mpi, all.ranks,
-                          all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s",
-                          all.device.empty() ? "" : ", vectors on " + all.device, link, all.input,
-                          all.mean ? ", mean" : ", sum", all.label.empty() ? "" : ", " + all.label);
-  text += fmt::format(columns, "size", "count", "type", "codec", "algorithm", "by", "time", "min",
-                      "max", "algbw", "busbw", "sent", "wire", "vs MPI", "bound", "model", "error");
-  text += fmt::format(columns, "", "", "", "", "", "", "", "ranks", "ranks", "GB/s", "GB/s",
-                      "bytes", "bytes", "", "%", "%", "");
+  auto text =
+      fmt::format("# {}, {} rank{} on {} host{}{}, link {}, {}, {} of {}{}\n", all.mpi, all.ranks,
+                  all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s",
+                  all.device.empty() ? "" : ", vectors on " + all.device, link, all.input,
+                  all.mean ? "mean" : "sum", type, all.label.empty() ? "" : ", " + all.label);
+  text += fmt::format(columns, "size", "codec by algorithm", "", "time", "most", "busbw", "sent",
+                      "wire", "vs MPI", "bound", "model", "error");
+  text += fmt::format(columns, "", "", "", "", "ranks", "GB/s", "", "", "", "%", "%", "");
   return text;
 }
 
 std::string line(result const& all, row const& one) {
-  auto const bytes = [](double b) { return fmt::format("{:.0f}", b); };
   auto const percent = [&](double s) { return fmt::format("{:.0f}", 100 * s / one.seconds.most); };
   return fmt::format(
-      columns, size_text(one.bytes), one.count, one.type, one.name.codec, one.name.algorithm,
-      one.name.transport, seconds_text(one.seconds.median), seconds_text(one.seconds.least),
-      seconds_text(one.seconds.most), fmt::format("{:.3g}", one.algorithm_bandwidth() / 1e9),
-      fmt::format("{:.3g}", one.bus_bandwidth(all.ranks) / 1e9), or_dash(one.bytes_sent, bytes),
-      or_dash(one.bytes_on_wire, bytes), fmt::format("{:.2f}", one.vs_mpi),
-      or_dash(one.bound, percent), or_dash(one.predicted, percent),
-      one.same_bits ? fmt::format("{:.1e}", one.error) : "DIFFER");
+      columns, size_text(one.bytes),
+      one.name.codec == "raw" ? one.name.algorithm : one.name.codec + " by " + one.name.algorithm,
+      one.name.transport, seconds_text(one.seconds.median), seconds_text(one.seconds.most),
+      fmt::format("{:.3g}", one.bus_bandwidth(all.ranks) / 1e9),
+      or_dash(one.bytes_sent, bytes_text), or_dash(one.bytes_on_wire, bytes_text),
+      fmt::format("{:.{}f}", one.vs_mpi, one.vs_mpi < 99.5 ? 2 : 0), or_dash(one.bound, percent),
+      or_dash(one.predicted, percent), one.same_bits ? fmt::format("{:.1e}", one.error) : "DIFFER");
+}
+
+double speed_up(row const& reference, row const& one) {
+  return reference.seconds.median / one.seconds.median;
 }
 
 nlohmann::ordered_json to_json(result const& all) {

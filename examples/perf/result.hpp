@@ -33,7 +33,7 @@ struct row {
          seconds_decode = 0;            ///< the slowest rank's medians
   std::optional<double> bytes_sent;     ///< by the rank that sends most, as its transport counts
   std::optional<double> bytes_on_wire;  ///< by the rank that sends most, as its interface counts
-  double vs_mpi = 1;                    ///< median over the calls of: raw vector's time / this time
+  double vs_mpi = 1;                    ///< speed_up over the raw vector's MPI_Allreduce
   std::optional<double> bound;          ///< seconds that the link needs at its rate
   std::optional<double> predicted;      ///< by the cost model
   double error = 0;                     ///< relative, Euclidean norm
@@ -43,6 +43,9 @@ struct row {
   double algorithm_bandwidth() const { return static_cast<double>(bytes) / seconds.most; }
   double bus_bandwidth(int ranks) const { return algorithm_bandwidth() * 2 * (ranks - 1) / ranks; }
 };
+
+/// How many times as fast `one` is: the ratio of the medians, on the console, in files and on pages.
+double speed_up(row const& reference, row const& one);
 
 /// A run on one network.
 struct result {
@@ -59,8 +62,8 @@ struct result {
   std::vector<row> rows;
 };
 
-/// The head of a table and its lines.
-std::string table_head(result const& all);
+/// The head of a table of vectors of one type, and its lines.
+std::string table_head(result const& all, std::string const& type);
 std::string line(result const& all, row const& one);
 
 nlohmann::ordered_json to_json(result const& all);

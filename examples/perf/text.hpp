@@ -17,6 +17,13 @@ inline std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
+/// "65.7 kB": of thousands, as bytes are counted on a network.
+inline std::string bytes_text(double bytes) {
+  for (auto const& [unit, size] : {std::pair{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}})
+    if (bytes >= size) return fmt::format("{:.1f} {}", bytes / size, unit);
+  return fmt::format("{:.0f} B", bytes);
+}
+
 inline std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
