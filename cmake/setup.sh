@@ -18,6 +18,8 @@ tests=(
   iproute2 iperf3 iputils-ping                  # emulated networks, and what measures them
   libsimgrid-dev                                # simulated clusters
   gfortran python3-mpi4py python3-numpy         # the other languages
+  python3-venv python3-setuptools python3-wheel # the Python package
+  doxygen help2man                              # the API reference, manual pages
 )
 
 case "${1-}" in

@@ -97,8 +97,8 @@ class codec_library {
 
 // What a shared object with codecs defines. Programs that load it define neither.
 extern "C" {
-__attribute__((visibility("default"))) char const* hcomp_codecs_made_for();
-__attribute__((visibility("default"))) void hcomp_codecs(hcomp::codec_library& all);
+[[gnu::visibility("default")]] char const* hcomp_codecs_made_for();
+[[gnu::visibility("default")]] void hcomp_codecs(hcomp::codec_library& all);
 }
 
 namespace hcomp {

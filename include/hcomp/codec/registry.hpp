@@ -16,10 +16,10 @@ namespace hcomp {
 
 /// A list of codec types that can be visited one by one or by name.
 template <class... Codecs> struct codec_list {
-  /// Calls f.template operator()<C>() for every codec.
+  /// Calls `f.template operator()<C>()` for every codec.
   template <class F> static void for_each(F&& f) { (f.template operator()<Codecs>(), ...); }
 
-  /// Calls f.template operator()<C>() for the codec called `name`.
+  /// Calls `f.template operator()<C>()` for the codec called `name`.
   /// @throws std::invalid_argument  no such codec; the text lists those that exist
   template <class F> static void with(std::string_view name, F&& f) {
     bool found = false;

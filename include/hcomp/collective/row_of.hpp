@@ -33,7 +33,7 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 
 /// A row of codec C, or of some codecs between which its settings choose.
 /// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
-/// @param codec_of   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
+/// @tparam CodecOf   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
 ///                   std::invalid_argument; without captures
 template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
