@@ -10,7 +10,7 @@ endif()
 
 set(HCOMP_DOCS ${PROJECT_BINARY_DIR}/docs)
 file(GLOB_RECURSE pages RELATIVE ${PROJECT_SOURCE_DIR} examples/README.md plugins/*/README.md)
-list(PREPEND pages README.md CONTRIBUTING.md CHANGELOG.md tests/README.md
+list(PREPEND pages README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md tests/README.md
   include kernels plugins/hcomp plugins/README.md)
 set(HCOMP_DOCS_INPUT "")
 foreach(page IN LISTS pages)

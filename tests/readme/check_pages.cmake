@@ -1,4 +1,5 @@
-# cmake -D ROOT=<source> -P check_pages.cmake: what README.md, CONTRIBUTING.md and the pages beside the code show is there.
+# cmake -D ROOT=<source> -P check_pages.cmake: what README.md, CONTRIBUTING.md, SECURITY.md and the pages
+# beside the code show is there.
 #
 # A quote is a fenced block behind a line `<!-- from <file> -->`; its lines must stand in the file in one
 # run. Links to files and to headings of pages must lead somewhere, and scripts that are named must exist.
@@ -59,9 +60,11 @@ if(NOT EXISTS "${ROOT}/README.md")
   message(FATAL_ERROR "there is no README.md in ${ROOT}")
 endif()
 set(pages README.md)
-if(EXISTS "${ROOT}/CONTRIBUTING.md")
-  list(APPEND pages CONTRIBUTING.md)
-endif()
+foreach(page IN ITEMS CONTRIBUTING.md SECURITY.md)
+  if(EXISTS "${ROOT}/${page}")
+    list(APPEND pages ${page})
+  endif()
+endforeach()
 foreach(folder IN ITEMS examples include kernels plugins tests)
   file(GLOB_RECURSE found RELATIVE "${ROOT}" "${ROOT}/${folder}/README.md")
   list(APPEND pages ${found})
