@@ -125,9 +125,11 @@ std::string script(picture const& all, std::string const& file) {
       text += fmt::format("$data{} << EOD\n", number);
       for (auto const& p : one.points)
         text += fmt::format("{} {} {}\n", p.ranks, p.simulated, p.predicted);
-      text +=
-          fmt::format("EOD\nset label {} at first {},{} left offset 0.8,0 textcolor rgb '{}'\n",
-                      example::gnuplot_text(one.name), one.points.back().ranks, places[i], color);
+      // A curve that ends before others has its name above it, where theirs do not pass.
+      bool const ends_inside = one.points.back().ranks < all.most_ranks;
+      text += fmt::format("EOD\nset label {} at first {},{} {} textcolor rgb '{}'\n",
+                          example::gnuplot_text(one.name), one.points.back().ranks, places[i],
+                          ends_inside ? "right offset -0.8,0.6" : "left offset 0.8,0", color);
       plots += fmt::format(
           "{}$data{} using 1:3 with lines lw 2 dt {} lc rgb '{}' notitle, "
           "$data{} using 1:2 with points pt {} ps 0.8 lw 1.5 lc rgb '{}' notitle",
