@@ -69,10 +69,28 @@ std::string data_block(comparison_row const& row, double observation::*of_tests)
 /// Its packets travel in a time of their own, so the time it took says nothing about others.
 bool is_simulated(comparison_row const& row) { return row.runs.front().algorithm == "aggregators"; }
 
+/// Whether a line of `later` hides that of `one`, which is drawn before it.
+/// @param close  whether two places on the horizontal axis are one to the eye
+template <class Close>
+bool hides(comparison_row const& later, comparison_row const& one, Close const& close) {
+  return std::ranges::equal(
+      later.runs.front().curve, one.runs.front().curve,
+      [&](observation const& a, observation const& b) {
+        return std::abs(a.train_loss - b.train_loss) <= 0.005 * b.train_loss && close(a, b);
+      });
+}
+
 /// @param x, y  columns of the data blocks
 std::string panel(comparison const& all, int x, int y) {
   constexpr int seconds = 2;
   bool const leaves_out = x == seconds && !std::ranges::all_of(all.rows, is_simulated);
+  double longest = 0;
+  for (auto const& row : all.rows)
+    longest = std::max(longest, row.runs.front().curve.back().seconds);
+  auto const is_close = [&](observation const& a, observation const& b) {
+    return x == seconds ? std::abs(a.seconds - b.seconds) <= 0.01 * longest
+                        : std::abs(a.bytes - b.bytes) <= 0.02 * b.bytes;  // the axis is logarithmic
+  };
   std::string bands, lines, ends;
   for (std::size_t i = 0; i < all.rows.size(); ++i) {
     auto const& row = all.rows[i];
@@ -83,8 +101,11 @@ std::string panel(comparison const& all, int x, int y) {
           "$data{} using {}:{}:{} with filledcurves fc rgb '{}' fs transparent solid 0.18 "
           "notitle, ",
           i, x, y + 1, y + 2, color);
+    double width = row.codec == "marsit" ? 3 : 2;
+    for (std::size_t later = i + 1; later < all.rows.size(); ++later)
+      if (hides(all.rows[later], row, is_close)) width += 4;  // and is seen on both sides of it
     lines += fmt::format("$data{} using {}:{} with lines lw {} dt {} lc rgb '{}' notitle, ", i, x,
-                         y, row.codec == "marsit" ? 3 : 2, line_of(all, i), color);
+                         y, width, line_of(all, i), color);
     ends +=
         fmt::format("$data{} using {}:{} every ::{} with points pt {} ps 0.7 lc rgb '{}' notitle, ",
                     i, x, y, row.runs.front().curve.size() - 2, point_of(all, i), color);
