@@ -3,12 +3,18 @@
 /// What UCX gives out, held so that it is given back: context, worker, worker address.
 
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <hcomp/core/error.hpp>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -51,14 +57,69 @@ inline bool under_way(request_handle const& request) {
   return request != nullptr && ucp_request_check_status(request.get()) == UCS_INPROGRESS;
 }
 
+/// Whether UCX may choose TCP, as far as the environment says.
+inline bool allows_tcp(std::string_view transports) {
+  bool const all_but = transports.starts_with('^');
+  if (all_but) transports.remove_prefix(1);
+  while (!transports.empty()) {
+    auto const name = transports.substr(0, transports.find(','));
+    if (name == "tcp" || name == "all") return !all_but;
+    transports.remove_prefix(std::min(name.size() + 1, transports.size()));
+  }
+  return all_but;
+}
+
+/// How connections over TCP are set up: UCX's names and values, of interfaces only.
+///
+/// UCX reads the settings of interfaces as UCX_..., whatever the prefix of a context, so they are
+/// handed over one by one: ours, then those in the environment.
+inline std::map<std::string, std::string> tcp_settings() {
+  std::map<std::string, std::string> settings{
+      // Otherwise connect() blocks, longer than any time limit where a link is cut.
+      {"CONN_NB", "y"},
+      // Otherwise UCX 1.13 aborts when it closes a connection in the middle of a batch of events
+      // that has another one of it.
+      {"MAX_POLL", "1"}};
+  constexpr std::string_view prefix = "HCOMP_UCX_TCP_";
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    std::string_view const text = *variable;
+    auto const end = text.find('=');
+    if (text.starts_with(prefix) && end != text.npos)
+      settings[std::string(text.substr(prefix.size(), end - prefix.size()))] = text.substr(end + 1);
+  }
+  return settings;
+}
+
 /// A context for tagged messages, set up by the environment variables HCOMP_UCX_...
 ///
-/// Every variable that UCX knows works with the prefix, e.g. HCOMP_UCX_TLS=tcp,self, so hcomp's UCX
-/// can be pinned without touching the one inside an MPI library, which reads UCX_TLS.
-inline context_handle open_context() {
+/// So hcomp's UCX can be set up apart from the one inside an MPI library, which reads UCX_...:
+///
+/// | variable | who reads it | without it |
+/// |---|---|---|
+/// | `HCOMP_UCX_TLS`, `HCOMP_UCX_NET_DEVICES` and others of UCX's protocols | UCX | `UCX_TLS` ... |
+/// | `HCOMP_UCX_TCP_...`, of TCP interfaces | hcomp, see `tcp_settings` | `UCX_TCP_...` |
+/// | `UCX_RC_...`, of other interfaces; `UCX_LOG_LEVEL` ..., of the process | UCX | its default |
+///
+/// UCX warns that HCOMP_UCX_TCP_... is unused, since it does not read it itself. UCX before 1.18
+/// takes such a setting for other interfaces, too, that have one of that name.
+/// @param devices  as in HCOMP_UCX_NET_DEVICES; empty leaves it to the environment
+inline context_handle open_context(std::string const& devices = {}) {
   ucp_config_t* config = nullptr;
   require_ok(ucp_config_read("HCOMP", nullptr, &config), "ucp_config_read");
   config_handle const read(config);
+  auto const set = [config](std::string const& name, std::string const& value) {
+    require_ok(ucp_config_modify(config, name.c_str(), value.c_str()),
+               ("ucp_config_modify(" + name + "=" + value + ")").c_str());
+  };
+  if (!devices.empty()) set("NET_DEVICES", devices);
+  char const* transports = std::getenv("HCOMP_UCX_TLS");
+  if (transports == nullptr) transports = std::getenv("UCX_TLS");
+  if (transports == nullptr || allows_tcp(transports)) {  // UCX warns of settings nobody takes
+    unsigned major = 0, minor = 0, patch = 0;
+    ucp_get_version(&major, &minor, &patch);
+    std::string const prefix = std::tie(major, minor) < std::tuple(1u, 18u) ? "" : "TCP_";
+    for (auto const& [name, value] : tcp_settings()) set(prefix + name, value);
+  }
 
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -104,6 +165,12 @@ class deadline {
   /// @param after  counted from now; 0 is never
   explicit deadline(std::chrono::milliseconds after)
       : at_(after.count() == 0 ? clock::time_point::max() : clock::now() + after) {}
+
+  /// Negative when it has passed.
+  std::chrono::milliseconds left() const {
+    if (at_ == clock::time_point::max()) return std::chrono::milliseconds::max();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(at_ - clock::now());
+  }
 
   bool passed() const { return at_ != clock::time_point::max() && clock::now() >= at_; }
 

@@ -33,9 +33,10 @@ enum class peer_failure {
 class endpoints {
  public:
   /// @throws transport_error  UCX cannot start, or `exchange` returned what it must not
-  endpoints(int size, address_exchange const& exchange, peer_failure failures)
+  endpoints(int size, address_exchange const& exchange, peer_failure failures,
+            std::string const& devices)
       : failures_(failures),
-        context_(open_context()),
+        context_(open_context(devices)),
         reaches_device_(ucx::reaches_device(context_.get())),
         worker_(open_worker(context_.get())) {
     auto addresses = exchange(worker_address(worker_.get()));

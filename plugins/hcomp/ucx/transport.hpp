@@ -31,6 +31,9 @@ struct options {
   /// One message must pass in this time: choose it for the largest message and the slowest link.
   std::chrono::milliseconds timeout{30'000};
   peer_failure failures = peer_failure::detect;
+  /// The network devices to use and to listen on, e.g. "eth0" or "lo"; empty leaves it to
+  /// HCOMP_UCX_NET_DEVICES, and without that UCX listens on every device that has an address.
+  std::string devices{};
   /// Which ranks of a job these are, as draw_key::group; the same on all of them.
   std::uint64_t group = 0;
 };
@@ -68,7 +71,7 @@ class transport {
       : rank_(checked_rank(rank, size)),
         size_(size),
         options_(how),
-        peers_(size, exchange, how.failures) {}
+        peers_(size, exchange, how.failures, how.devices) {}
 
   transport(transport const&) = delete;
   transport& operator=(transport const&) = delete;

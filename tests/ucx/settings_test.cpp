@@ -1,0 +1,112 @@
+// run: single
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <hcomp/ucx/context.hpp>
+#include <hcomp/ucx/transport.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support.hpp"
+
+using namespace hcomp;
+using namespace hcomp::ucx;
+using namespace hcomp::ucx::testing;
+
+namespace {
+
+struct listener {
+  std::string address;  ///< as the kernel writes it: hexadecimal, 0100007F is 127.0.0.1
+  int port;
+};
+
+/// Where this process accepts connections over IPv4.
+std::vector<listener> listeners() {
+  std::vector<std::string> own;  // "socket:[12345]"
+  for (auto const& it : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    own.push_back(std::filesystem::read_symlink(it.path(), gone).string());
+  }
+  std::vector<listener> found;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::getline(table, line);  // the head
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, queues, timer, retries, user, timeout, inode;
+    words >> number >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >>
+        inode;
+    if (state == "0A" && std::count(own.begin(), own.end(), "socket:[" + inode + "]") > 0)
+      found.push_back({local.substr(0, 8), std::stoi(local.substr(9), nullptr, 16)});
+  }
+  return found;
+}
+
+/// In a process of its own, since UCX keeps what it has read.
+void check_rank(rank_body const& body) {
+  auto const ranks = run_ranks(1, body);
+  INFO(ranks[0].text);
+  CHECK(ranks[0].how == ending::finished);
+  CHECK(ranks[0].clean_exit);
+}
+
+}  // namespace
+
+TEST_CASE("ucx settings: HCOMP_UCX_TCP_... reaches the interface, and only hcomp's") {
+  check_rank([](member& self) {
+    setenv("HCOMP_UCX_TCP_PORT_RANGE", "41000-41100", 1);
+    setenv("UCX_TCP_PORT_RANGE", "42000-42100", 1);
+    transport ours(self.rank, self.size, self.exchange());
+    auto const found = listeners();
+    must(!found.empty(), "a listener");
+    for (auto const& it : found)
+      must(it.port >= 41000 && it.port <= 41100,
+           "a port of 41000-41100, not " + std::to_string(it.port));
+  });
+}
+
+TEST_CASE("ucx settings: UCX_... counts where HCOMP_UCX_... is not set") {
+  check_rank([](member& self) {
+    setenv("UCX_TCP_PORT_RANGE", "42000-42100", 1);
+    transport ours(self.rank, self.size, self.exchange());
+    auto const found = listeners();
+    must(!found.empty(), "a listener");
+    for (auto const& it : found)
+      must(it.port >= 42000 && it.port <= 42100,
+           "a port of 42000-42100, not " + std::to_string(it.port));
+  });
+  auto const refused = run_ranks(1, [](member& self) {
+    unsetenv("HCOMP_UCX_TLS");
+    setenv("UCX_TLS", "nonsense", 1);
+    transport ours(self.rank, self.size, self.exchange());
+  });
+  CHECK(refused[0].how == ending::gave_up);
+}
+
+TEST_CASE("ucx settings: the option devices says where UCX listens, before the environment") {
+  check_rank([](member& self) {
+    setenv("HCOMP_UCX_NET_DEVICES", "nonsense", 1);
+    transport ours(self.rank, self.size, self.exchange(), {.devices = "lo"});
+    auto const found = listeners();
+    must(found.size() == 1, "one listener, not " + std::to_string(found.size()));
+    must(found[0].address == "0100007F", "127.0.0.1, not " + found[0].address);
+  });
+}
+
+TEST_CASE("ucx settings: shared memory alone opens no port") {
+  check_rank([](member& self) {
+    setenv("HCOMP_UCX_TLS", "posix,sysv,self", 1);
+    transport ours(self.rank, self.size, self.exchange(), {.failures = peer_failure::ignore});
+    must(listeners().empty(), "no listener");
+  });
+}
+
+TEST_CASE("ucx settings: TCP is allowed as UCX reads its list of transports") {
+  for (char const* yes : {"tcp", "tcp,self", "self,tcp", "all", "^posix", "^posix,sysv"})
+    CHECK(allows_tcp(yes));
+  for (char const* no : {"self", "posix,sysv,self", "^tcp", "^posix,tcp", "tcpx"})
+    CHECK_FALSE(allows_tcp(no));
+}
