@@ -205,6 +205,100 @@ TEST_CASE("ucx fault: a rank killed while the others are in their destructors") 
   }
 }
 
+TEST_CASE("ucx fault: who computes while others give up names the dead rank, not who gave up") {
+  for (bool receive : {false, true})
+    for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
+      CAPTURE(receive);
+      CAPTURE(bytes);
+      auto const ranks = run_ranks(
+          3,
+          [&](member& self) {
+            transport t(self.rank, self.size, self.exchange(), patient);
+            std::vector<std::byte> out(bytes), in(bytes);
+            shift(t, 1, out, in);
+            self.step();
+            if (self.rank == 2) usleep(useconds_t(hang_seconds) * 1'000'000);
+            if (self.rank == 0) usleep(2'000'000);
+            // A send that the network takes is no success; the next one finds the connection gone.
+            for (int k = 0; k < 3 && self.rank == 0 && !receive; ++k, usleep(5'000))
+              t.isend(1, 2, out);
+            auto it = t.irecv(self.rank == 0 ? 1 : 2, 3, in);
+            t.wait(it);
+          },
+          [](director& fate) {
+            for (int rank = 0; rank < 3; ++rank) fate.await_steps(rank, 1);
+            usleep(50'000);
+            fate.lose(2, SIGKILL);
+          });
+      check_gave_up(ranks[0], 2, noticed_seconds);
+      check_gave_up(ranks[1], 2, noticed_seconds);
+    }
+}
+
+TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, within the limit") {
+  for (bool too_late : {false, true}) {
+    CAPTURE(too_late);
+    auto const ranks = run_ranks(4, [&](member& self) {
+      transport t(
+          self.rank, self.size,
+          [&](std::span<std::byte const> mine) {
+            auto all = self.exchange()(mine);
+            if (self.rank == 1) usleep(too_late ? 5'000'000 : 700'000);
+            return all;
+          },
+          impatient);
+    });
+    for (int rank : {0, 2, 3})
+      if (too_late) {
+        check_gave_up(ranks[std::size_t(rank)], 1, room_seconds);
+        CHECK(says(ranks[std::size_t(rank)], "ucx: connecting to rank "));
+      } else {
+        INFO(ranks[std::size_t(rank)].text);
+        CHECK(ranks[std::size_t(rank)].how == ending::finished);
+      }
+    CHECK(ranks[1].how == (too_late ? ending::gave_up : ending::finished));
+    CHECK(ranks[1].clean_exit);
+    CHECK(ranks[1].seconds < 5 + room_seconds);
+  }
+}
+
+TEST_CASE("ucx fault: a rank that revokes ends every wait, with its words, at once") {
+  for (bool pending : {false, true}) {  // whether it has something under way itself
+    CAPTURE(pending);
+    auto const ranks = run_ranks(6, [&](member& self) {
+      transport t(self.rank, self.size, self.exchange(), patient);
+      std::vector<std::byte> in(8);
+      if (self.rank == 4) {
+        usleep(50'000);
+        if (pending) t.irecv(5, 1, in);
+        t.revoke("block 7 is damaged");
+      }
+      auto coming = t.irecv((self.rank + 1) % 6, 1, in);  // one rank waits for rank 4
+      t.wait(coming);
+    });
+    for (auto const& rank : ranks) {
+      INFO("after " << rank.seconds << " s: " << rank.text);
+      CHECK(rank.how == ending::other_exception);
+      CHECK(says(rank, "block 7 is damaged"));
+      CHECK(rank.seconds < room_seconds);
+      CHECK(rank.clean_exit);
+    }
+  }
+}
+
+TEST_CASE("ucx fault: a rank of a ring killed, when nobody has spoken to all others") {
+  auto const ranks = run_ranks(
+      7, [&](member& self) { go_around(self, patient, 64); },
+      [](director& fate) {
+        fate.await_steps(3, 1);
+        fate.lose(3, SIGKILL);
+      });
+  for (int rank : {0, 1, 2, 4, 5, 6}) {
+    check_gave_up(ranks[std::size_t(rank)], 3, noticed_seconds);
+    CHECK(ranks[std::size_t(rank)].seconds < 5);  // no chain of time limits, no pause per rank
+  }
+}
+
 TEST_CASE(
     "ucx fault: after a failure every call says so again, and what was through stays through") {
   auto const ranks = run_ranks(

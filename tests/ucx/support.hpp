@@ -61,6 +61,7 @@ struct board {
   };
   std::atomic<int> arrived{0};
   std::atomic<double> fault_at{0};
+  std::atomic<bool> may_go{false};
   place places[max_ranks];
 
   static board* create() {
@@ -92,6 +93,15 @@ class member {
 
   address_exchange exchange() {
     return [this](std::span<std::byte const> mine) {
+      auto all = exchange_once()(mine);
+      meet();  // nobody overwrites what somebody still reads
+      return all;
+    };
+  }
+
+  /// For one transport only. Ranks that are ready need no other one any more.
+  address_exchange exchange_once() {
+    return [this](std::span<std::byte const> mine) {
       auto& own = shared_.places[rank];
       must(mine.size() <= sizeof own.address, "an address of at most 2048 bytes");
       own.address_bytes = mine.size();
@@ -102,10 +112,12 @@ class member {
         auto const& place = shared_.places[i];
         all.emplace_back(place.address, place.address + place.address_bytes);
       }
-      meet();  // nobody overwrites what somebody still reads
       return all;
     };
   }
+
+  /// Whether the director has said so.
+  bool may_go() const { return shared_.may_go; }
 
   /// Tell the director that this rank got further.
   void step() { ++shared_.places[rank].steps; }
@@ -131,6 +143,17 @@ class director {
       }
   }
 
+  /// Until all ranks have come to so many meetings; exact to microseconds.
+  void await_meetings(int meetings) {
+    int const all = meetings * int(ids_.size());
+    for (double const start = now(); shared_.arrived < all; sched_yield())
+      for (std::size_t rank = 0; rank < ids_.size(); ++rank)
+        if (auto const& place = shared_.places[rank]; place.ended || now() - start > hang_seconds)
+          return expect(false, "all ranks come to meeting " + std::to_string(meetings) + "; rank " +
+                                   std::to_string(rank) + " " +
+                                   (place.ended ? place.result.text : "hangs"));
+  }
+
   /// Where it does not hold, no fault happened and no outcome counts.
   void expect(bool holds, std::string const& what) {
     if (!holds && failure.empty()) failure = "expected: " + what;
@@ -145,7 +168,11 @@ class director {
 
   void mark_fault() { shared_.fault_at = now(); }
 
+  /// Ranks that wait for it go on.
+  void let_go() { shared_.may_go = true; }
+
   pid_t id(int rank) const { return ids_[std::size_t(rank)]; }
+  bool has_ended(int rank) const { return shared_.places[rank].ended; }
 
  private:
   board& shared_;

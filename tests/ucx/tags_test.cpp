@@ -17,8 +17,23 @@ TEST_CASE("tags: the transport's own messages never match a caller's, nor each o
     }
   CHECK(message_tag(1, 0) != message_tag(0, 1));
   for (int rank : {0, 1, last_rank}) {
-    CHECK((goodbye_tag(rank) & abort_mask) == own_message_bit);
+    CHECK((notice_tag(rank, notice::goodbye) & abort_mask) == own_message_bit);
     CHECK((abort_tag(rank, rank) & abort_mask) == abort_mask);
+  }
+}
+
+TEST_CASE("tags: a notice says what it is, and at which hop") {
+  int const last_rank = std::numeric_limits<int>::max();
+  for (int source : {0, 3, last_rank}) {
+    for (notice what : {notice::goodbye, notice::hello}) {
+      CHECK(notice_in(notice_tag(source, what)) == what);
+      CHECK(source_in(notice_tag(source, what)) == source);
+    }
+    for (int hop : {0, 1, 30}) {
+      CHECK(notice_in(notice_tag(source, notice::ready, hop)) == notice::ready);
+      CHECK(hop_in(notice_tag(source, notice::ready, hop)) == hop);
+      CHECK((notice_tag(source, notice::ready, hop) & abort_mask) == own_message_bit);
+    }
   }
 }
 
@@ -26,7 +41,7 @@ TEST_CASE("tags: an abort says who accuses whom") {
   int const last_rank = std::numeric_limits<int>::max();
   for (int source : {0, 3, last_rank})
     for (int culprit : {0, 5, last_rank}) {
-      CHECK(abort_source(abort_tag(source, culprit)) == source);
+      CHECK(source_in(abort_tag(source, culprit)) == source);
       CHECK(abort_culprit(abort_tag(source, culprit)) == culprit);
     }
 }
@@ -55,4 +70,28 @@ TEST_CASE("accusations: ranks that accuse in a circle are not followed for ever"
   heard.add(2, 3);
   heard.add(3, 1);
   CHECK(heard.follow(1).culprit > 0);
+}
+
+TEST_CASE("accusations: who accuses whom, as others see it") {
+  accusations heard(/*rank=*/1, /*size=*/4);
+  CHECK(heard.first_accuser() == accusations::nobody);
+  heard.add(1, 3);  // this rank's own
+  CHECK(heard.made_by(1) == 3);
+  CHECK(heard.first_accuser() == accusations::nobody);
+  CHECK(heard.accuser_of(3) == accusations::nobody);
+  heard.add(3, 3);  // of itself
+  CHECK(heard.first_accuser() == 3);
+  CHECK(heard.accuser_of(3) == accusations::nobody);
+  heard.add(2, 3);
+  CHECK(heard.first_accuser() == 2);
+  CHECK(heard.accuser_of(3) == 2);
+}
+
+TEST_CASE("accusations: the words of a rank that revoked are the first that came") {
+  accusations heard(/*rank=*/0, /*size=*/3);
+  CHECK(heard.words_of(2).empty());
+  heard.add(1, 2, "block 7 is damaged");
+  heard.add(2, 2, "something else");
+  CHECK(heard.words_of(2) == "block 7 is damaged");
+  CHECK(heard.words_of(1).empty());
 }

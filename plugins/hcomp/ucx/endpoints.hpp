@@ -1,9 +1,10 @@
 #pragma once
 /// @file
-/// One worker and its endpoints to the other ranks: opened on first use, watched, closed by force.
+/// One worker and its endpoints to the other ranks: opened, watched, closed by force.
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -33,9 +34,10 @@ enum class peer_failure {
 class endpoints {
  public:
   /// @throws transport_error  UCX cannot start, or `exchange` returned what it must not
-  endpoints(int size, address_exchange const& exchange, peer_failure failures,
+  endpoints(int rank, int size, address_exchange const& exchange, peer_failure failures,
             std::string const& devices)
-      : failures_(failures),
+      : rank_(rank),
+        failures_(failures),
         context_(open_context(devices)),
         reaches_device_(ucx::reaches_device(context_.get())),
         worker_(open_worker(context_.get())) {
@@ -56,6 +58,8 @@ class endpoints {
   endpoints(endpoints const&) = delete;
   endpoints& operator=(endpoints const&) = delete;
 
+  int rank() const { return rank_; }
+  int size() const { return int(peers_.size()); }
   ucp_worker_h worker() const { return worker_.get(); }
   bool reaches_device() const { return reaches_device_; }
   bool is_open(int peer) const { return peers_[std::size_t(peer)].handle != nullptr; }
@@ -66,10 +70,10 @@ class endpoints {
   /// UCS_OK until the endpoint could not be opened or UCX reported the peer as failed.
   ucs_status_t status(int peer) const { return peers_[std::size_t(peer)].status; }
 
-  /// The first rank whose endpoint failed, or -1.
-  int first_failed() const { return first_failed_; }
+  /// The ranks whose endpoints failed, in that order.
+  std::vector<int> const& failed() const { return failed_; }
 
-  /// Open the endpoint unless it is open. Receives need it too: it is what notices a dead peer.
+  /// Open the endpoint unless it is open.
   ucs_status_t open(int peer) {
     auto& it = peers_[std::size_t(peer)];
     if (it.handle != nullptr || it.status != UCS_OK) return it.status;
@@ -85,10 +89,17 @@ class endpoints {
     return it.status;
   }
 
+  /// Let UCX do what there is to do, of one connection; do not wait.
+  /// @return  whether there was something to do
+  bool step() { return ucp_worker_progress(worker_.get()) != 0; }
+
   /// Let UCX work. Where there is nothing to do the core goes to whoever has something to do: there
   /// may be more ranks than cores.
-  void progress() {
-    if (ucp_worker_progress(worker_.get()) == 0) sched_yield();
+  /// @return  whether there was something to do
+  bool progress() {
+    if (step()) return true;
+    sched_yield();
+    return false;
   }
 
   /// @return  false when the time was up before `done()` held
@@ -98,6 +109,17 @@ class endpoints {
       progress();
     }
     return true;
+  }
+
+  /// Let go out what was sent to the ranks whose endpoints have not failed.
+  void flush(deadline const& limit) {
+    ucp_request_param_t const how{};
+    std::vector<request_handle> flushing;
+    for (auto const& it : peers_)
+      if (it.handle != nullptr && it.status == UCS_OK)
+        flushing.push_back(started_request(ucp_ep_flush_nbx(it.handle, &how)));
+    progress_until(limit,
+                   [&] { return std::none_of(flushing.begin(), flushing.end(), under_way); });
   }
 
   /// Drop the messages nobody received; UCX would print a warning for each.
@@ -145,16 +167,17 @@ class endpoints {
     for (std::size_t rank = 0; rank < all.peers_.size(); ++rank)
       if (all.peers_[rank].handle == endpoint) {
         all.peers_[rank].status = status;
-        if (all.first_failed_ < 0) all.first_failed_ = int(rank);
+        all.failed_.push_back(int(rank));
       }
   }
 
+  int rank_;
   peer_failure failures_;
   context_handle context_;
   bool reaches_device_;
   worker_handle worker_;  // after context_: goes first
   std::vector<peer> peers_;
-  int first_failed_ = -1;
+  std::vector<int> failed_;
 };
 
 }  // namespace hcomp::ucx

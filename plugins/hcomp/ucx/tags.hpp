@@ -2,6 +2,7 @@
 /// @file
 /// How a 64-bit UCX tag says who sent a message and what it is: arithmetic only.
 
+#include <algorithm>
 #include <cstdint>
 #include <hcomp/transport/transport.hpp>
 
@@ -18,8 +19,22 @@ constexpr std::uint64_t message_tag(int source, tag_t tag) {
 inline constexpr std::uint64_t own_message_bit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t abort_bit = std::uint64_t{1} << 31;
 
-/// "`source` needs nothing any more."
-constexpr std::uint64_t goodbye_tag(int source) { return own_message_bit | message_tag(source, 0); }
+/// What a rank tells others about itself.
+enum class notice : tag_t {
+  goodbye,  ///< "I need nothing any more"
+  hello,    ///< "my connection to you works"
+  ready     ///< plus the number of a hop: "the ranks that I heard of until then are connected"
+};
+
+constexpr std::uint64_t notice_tag(int source, notice what, int hop = 0) {
+  return own_message_bit | message_tag(source, tag_t(what) + tag_t(hop));
+}
+
+/// What the tag of a notice says, and the rest of `notice::ready`.
+constexpr notice notice_in(std::uint64_t tag) {
+  return notice(std::min(tag_t(tag), tag_t(notice::ready)));
+}
+constexpr int hop_in(std::uint64_t tag) { return int(tag_t(tag) - tag_t(notice::ready)); }
 
 /// "`source` gives up, because `culprit` failed", or has revoked: then the bytes say why.
 constexpr std::uint64_t abort_tag(int source, int culprit) {
@@ -29,8 +44,10 @@ constexpr std::uint64_t abort_tag(int source, int culprit) {
 /// The bits that tell an abort from everything else, whoever sent it.
 inline constexpr std::uint64_t abort_mask = own_message_bit | abort_bit;
 
-/// The two ranks an abort names.
-constexpr int abort_source(std::uint64_t tag) { return int(tag >> 32 & 0x7fff'ffff); }
+/// Who sent a message of the transport's own.
+constexpr int source_in(std::uint64_t tag) { return int(tag >> 32 & 0x7fff'ffff); }
+
+/// The rank that an abort blames.
 constexpr int abort_culprit(std::uint64_t tag) { return int(tag & 0x7fff'ffff); }
 
 }  // namespace hcomp::ucx

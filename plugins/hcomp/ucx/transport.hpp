@@ -17,8 +17,10 @@
 #include <hcomp/ucx/context.hpp>
 #include <hcomp/ucx/endpoints.hpp>
 #include <hcomp/ucx/goodbye.hpp>
+#include <hcomp/ucx/notices.hpp>
 #include <hcomp/ucx/operations.hpp>
 #include <hcomp/ucx/tags.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,7 +29,7 @@
 namespace hcomp::ucx {
 
 struct options {
-  /// How long one `wait`, and the goodbyes at the end, may take; 0 waits for ever.
+  /// How long the constructor, one `wait`, and the goodbyes at the end, may take; 0 waits for ever.
   /// One message must pass in this time: choose it for the largest message and the slowest link.
   std::chrono::milliseconds timeout{30'000};
   peer_failure failures = peer_failure::detect;
@@ -42,18 +44,21 @@ struct options {
 ///
 /// For one thread at a time. Long messages move inside `wait` only: a rank that computes does not
 /// serve its peers meanwhile. Environment: HCOMP_UCX_TLS and all others of UCX, see
-/// `open_context`. The endpoint to a peer is opened by the first message to or from it.
+/// `open_context`.
 ///
-/// When a peer dies, every rank that waits gets a transport_error in time: at once where UCX
-/// notices (the peer's process ended), else after `options.timeout` (it hangs, or a link is cut).
-/// Who gives up tells its peers whom it blames, closes its endpoints, so that they give up too, and
-/// touches no buffer of the caller any more. With peer_failure::ignore only the time limit is left,
-/// and a buffer that a peer reads or writes directly may be touched until the peer gives up as
-/// well.
+/// The constructor connects every rank with every other; none returns before all are connected.
+/// Cost: size - 1 connections per rank, a message over each, and log2(size) hops.
 ///
-/// The end is collective: the destructor waits, within `options.timeout`, for every rank it
-/// exchanged messages with to come to its own. Destroyed with an operation not waited for, it gives
-/// up instead, and its peers get a transport_error.
+/// When a peer dies, every rank that waits, or connects, gets a transport_error in time: at once
+/// where UCX notices (the peer's process ended), else after `options.timeout` (it hangs, or a link
+/// is cut), and half a second to agree on its name. Who gives up tells all ranks whom it blames,
+/// closes its endpoints, and touches no buffer of the caller any more. With peer_failure::ignore
+/// only the time limit is left, and a buffer that a peer reads or writes directly may be touched
+/// until the peer gives up as well.
+///
+/// The end is collective: the destructor waits, within `options.timeout`, for every rank to come to
+/// its own. Destroyed with an operation not waited for, it gives up instead, and its peers get a
+/// transport_error.
 class transport {
  public:
   /// What `isend` and `irecv` return and `wait` takes. Bound to its transport; copies are one
@@ -66,12 +71,16 @@ class transport {
   /// Collective: every rank calls it with its own `rank` and the same `size`.
   /// @throws std::invalid_argument  rank or size impossible
   /// @throws transport_error        UCX cannot start; `exchange` returned other than `size`
-  /// addresses
+  ///                                addresses; a rank failed before all were connected
+  /// @throws wire_error             a rank has revoked before all were connected
   transport(int rank, int size, address_exchange const& exchange, options const& how = {})
       : rank_(checked_rank(rank, size)),
         size_(size),
         options_(how),
-        peers_(size, exchange, how.failures, how.devices) {}
+        heard_(rank, size),
+        peers_(rank, size, exchange, how.failures, how.devices) {
+    connect();
+  }
 
   transport(transport const&) = delete;
   transport& operator=(transport const&) = delete;
@@ -80,9 +89,9 @@ class transport {
     if (failed_) return;
     try {
       if (operations_.empty())
-        say_goodbye(peers_, rank_, size_, deadline(options_.timeout));
+        say_goodbye(peers_, heard_, deadline(options_.timeout));
       else
-        accusations(rank_, size_).spread(peers_, rank_);
+        agree_on(rank_, answer_time);
       close();
     } catch (...) {  // out of memory: what is left goes with the worker
     }
@@ -103,6 +112,7 @@ class transport {
   /// @throws transport_error        a peer failed before
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     operation it{operation::send, peer, tag, bytes.size()};
+    if (!failed_) catch_up();
     prepare("isend", it);
     // No type of memory: here nobody knows it, and UCX without CUDA does not look.
     ucp_request_param_t const how{};
@@ -129,7 +139,7 @@ class transport {
     if (waited.slot < 0) return waited.bytes;
     refuse_after_failure();
     operation const& it = operations_[waited.slot];
-    for (deadline const limit(options_.timeout);; peers_.progress()) {
+    for (deadline const limit(options_.timeout);; progress()) {
       std::size_t moved = 0;
       ucs_status_t const status = it.test(moved);
       if (status == UCS_OK) {
@@ -137,25 +147,22 @@ class transport {
         waited = {-1, moved};
         return moved;
       }
-      if (status != UCS_INPROGRESS) give_up(it, it.peer, status);
-      if (int const failed = peers_.first_failed(); failed >= 0)
-        give_up(it, failed, peers_.status(failed));
-      if (limit.passed()) give_up(it, it.peer, UCS_INPROGRESS);
+      if (auto const found = find_trouble(it.peer, status, limit)) give_up(it.text(), *found);
     }
   }
 
-  /// Ends what all ranks that are connected have under way; ranks that they are connected to hear
-  /// of it by them.
+  /// Ends what all ranks have under way.
   /// @throws wire_error       always, but
   /// @throws transport_error  a peer failed before
   [[noreturn]] void revoke(std::string const& why) {
     refuse_after_failure();
-    accusations heard(rank_, size_);
-    heard.hear(peers_.worker());
+    heard_.hear(peers_.worker());
+    int culprit = rank_;
     for (int rank = 0; rank < size_; ++rank)  // an earlier one counts
-      if (auto words = heard.words_of(rank); !words.empty()) end(heard, rank, parting_time);
-    heard.add(rank_, rank_, why);
-    end(heard, rank_, parting_time);
+      if (!heard_.accused.words_of(rank).empty()) culprit = rank;
+    if (culprit == rank_) heard_.accused.add(rank_, rank_, why);
+    agree_on(culprit, answer_time);
+    fail(std::make_exception_ptr(wire_error(heard_.accused.words_of(culprit))));
   }
 
  private:
@@ -170,47 +177,136 @@ class transport {
     if (failed_) std::rethrow_exception(failed_);
   }
 
+  /// Every rank says hello to every other. Then, in hops as of a dissemination barrier, the ranks
+  /// learn that all have all hellos: every connection works, both ways.
+  void connect() {
+    deadline const limit(options_.timeout);
+    auto const to = [](int peer) { return "connecting to rank " + std::to_string(peer); };
+    auto const late = [&] {
+      return std::max(answer_time, std::min(connecting_time, limit.left()));
+    };
+    auto const await = [&](int peer, auto is_there) {
+      for (; !is_there(); progress())
+        if (auto const found = find_trouble(peer, UCS_INPROGRESS, limit))
+          give_up(to(peer), *found, late());
+    };
+    for (int peer = 0; peer < size_; ++peer)
+      if (auto const status = peer == rank_ ? UCS_OK : peers_.open(peer); status != UCS_OK)
+        give_up(to(peer), {peer, failure_text(peer, status)}, late());
+    tell_all(peers_, notice_tag(rank_, notice::hello));
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_) await(peer, [&] { return heard_.said_hello(peer); });
+    for (int hop = 0, distance = 1; distance < size_; ++hop, distance *= 2) {
+      tell(peers_, (rank_ + distance) % size_, notice_tag(rank_, notice::ready, hop));
+      await((rank_ + size_ - distance) % size_, [&] { return heard_.ready(hop); });
+    }
+  }
+
   void prepare(char const* call, operation const& it) {
     hcomp::detail::require_peer(call, it.peer, size_, "transport");
     refuse_after_failure();
-    if (auto const status = peers_.open(it.peer); status != UCS_OK) give_up(it, it.peer, status);
+    if (auto const status = peers_.open(it.peer); status != UCS_OK)
+      give_up(it.text(), {it.peer, failure_text(it.peer, status)});
   }
 
   request start(operation&& it, ucs_status_ptr_t answer) {
     ucs_status_t const status = started_status(answer);
     if (status == UCS_OK) return {-1, it.bytes};  // a send that is through
-    if (status != UCS_INPROGRESS) give_up(it, it.peer, status);
+    if (status != UCS_INPROGRESS) give_up(it.text(), {it.peer, failure_text(it.peer, status)});
     it.request = started_request(answer);
     return {operations_.add(std::move(it)), 0};
   }
 
-  /// Blame `suspect`, or whom it blames itself; tell the others; close everything; throw.
-  /// `status` says what is wrong with `suspect`; UCS_INPROGRESS that the time is up.
-  [[noreturn]] void give_up(operation const& it, int suspect, ucs_status_t status) {
-    accusations heard(rank_, size_);
-    heard.hear(peers_.worker());
-    auto verdict = heard.follow(suspect);
-    heard.spread(peers_, verdict.culprit);
-    // After a time-out the suspect may be alive and its own time just be up: listen longer.
-    peers_.progress_until(deadline(status == UCS_INPROGRESS ? answer_time : parting_time), [&] {
-      heard.hear(peers_.worker());
-      if (auto const better = heard.follow(suspect); better != verdict) {
-        verdict = better;
-        heard.spread(peers_, verdict.culprit);
-      }
-      return false;
-    });
-    auto const words = heard.words_of(verdict.culprit);
-    fail(words.empty() ? std::make_exception_ptr(transport_error(
-                             verdict.culprit, "ucx: " + it.text() + ": " + reason(verdict, status)))
-                       : std::make_exception_ptr(wire_error(words)));
+  /// Read what has arrived, once from each rank. After a long time without `wait` a peer may have
+  /// given up and closed its end: a send fails then, and what the peer has said would be lost.
+  void catch_up() {
+    for (int reads = 0; reads < size_ && peers_.step(); ++reads) {
+    }
+    heard_.hear(peers_.worker());
   }
 
-  /// Tells that `culprit` has revoked.
-  [[noreturn]] void end(accusations& heard, int culprit, std::chrono::milliseconds time) {
-    heard.spread(peers_, culprit);
-    peers_.progress_until(deadline(time), [] { return false; });
-    fail(std::make_exception_ptr(wire_error(heard.words_of(culprit))));
+  void progress() {
+    if (peers_.progress()) heard_.hear(peers_.worker());
+  }
+
+  /// Who seems to have failed, and how this rank would say it.
+  struct trouble {
+    int suspect;
+    std::string why;
+  };
+
+  /// What ends a wait for `peer`.
+  /// @param status  of the operation waited for
+  std::optional<trouble> find_trouble(int peer, ucs_status_t status, deadline const& limit) {
+    if (status != UCS_INPROGRESS) return trouble{peer, failure_text(peer, status)};
+    for (int const failed : peers_.failed())  // a peer that needs nothing any more may go
+      if (failed == peer || !heard_.said_goodbye(failed))
+        return trouble{failed, failure_text(failed, peers_.status(failed))};
+    if (int const accuser = heard_.accused.first_accuser(); accuser != accusations::nobody) {
+      auto const last = heard_.accused.follow(accuser).culprit;
+      if (heard_.accused.made_by(last) != rank_) return trouble{accuser, gave_up_text(accuser)};
+      return trouble{peer, "no answer from rank " + std::to_string(peer) + ", and " +
+                               gave_up_text(accuser)};  // it waits for this rank, which waits
+    }
+    if (limit.passed())
+      return trouble{peer, "no answer from rank " + std::to_string(peer) + " within " +
+                               std::to_string(options_.timeout.count()) + " ms"};
+    return std::nullopt;
+  }
+
+  /// Blame the suspect, or whom it blames itself; close everything; throw.
+  [[noreturn]] void give_up(std::string const& what, trouble const& found,
+                            std::chrono::milliseconds time = answer_time) {
+    auto const verdict = agree_on(found.suspect, time);
+    auto const& words = heard_.accused.words_of(verdict.culprit);
+    if (!words.empty()) fail(std::make_exception_ptr(wire_error(words)));
+    fail(std::make_exception_ptr(transport_error(
+        verdict.culprit,
+        "ucx: " + what + ": " +
+            (verdict.reporter == rank_
+                 ? found.why
+                 : "rank " + std::to_string(verdict.culprit) + " failed, reported by rank " +
+                       std::to_string(verdict.reporter)))));
+  }
+
+  /// Tell all ranks whom this rank blames, the culprit too: it may be alive and only slow. Listen
+  /// whom they blame until each has said so, or has failed, or `time` is over.
+  accusations::verdict agree_on(int suspect, std::chrono::milliseconds time) {
+    auto verdict = judge(suspect);
+    auto const spread = [&] {
+      heard_.accused.add(rank_, verdict.culprit);
+      tell_all(peers_, abort_tag(rank_, verdict.culprit), heard_.accused.words_of(verdict.culprit));
+    };
+    spread();
+    peers_.progress_until(deadline(time), [&] {
+      heard_.hear(peers_.worker());
+      if (auto const better = judge(suspect); better != verdict) {
+        verdict = better;
+        spread();
+      }
+      for (int rank = 0; rank < size_; ++rank)
+        if (rank != rank_ && peers_.status(rank) == UCS_OK && !heard_.said_goodbye(rank) &&
+            heard_.accused.made_by(rank) == accusations::nobody)
+          return false;
+      return true;
+    });
+    peers_.flush(deadline(parting_time));
+    return verdict;
+  }
+
+  /// A suspect that nobody else blames may have given up without being heard: then a rank that
+  /// failed and that others blame is the culprit.
+  accusations::verdict judge(int suspect) const {
+    auto const found = heard_.accused.follow(suspect);
+    if (found.reporter != rank_ || heard_.accused.accuser_of(suspect) != accusations::nobody ||
+        heard_.accused.made_by(suspect) != accusations::nobody)
+      return found;
+    for (int const failed : peers_.failed())
+      if (int const accuser = heard_.accused.accuser_of(failed);
+          accuser != accusations::nobody && heard_.accused.made_by(failed) == accusations::nobody &&
+          !heard_.said_goodbye(failed))
+        return {failed, accuser};
+    return found;
   }
 
   [[noreturn]] void fail(std::exception_ptr why) {
@@ -219,16 +315,13 @@ class transport {
     std::rethrow_exception(failed_);
   }
 
-  std::string reason(accusations::verdict const& verdict, ucs_status_t status) const {
-    std::string const culprit = "rank " + std::to_string(verdict.culprit);
-    if (verdict.reporter != rank_)
-      return culprit + " failed, reported by rank " + std::to_string(verdict.reporter);
-    if (status == UCS_INPROGRESS)
-      return "no answer from " + culprit + " within " + std::to_string(options_.timeout.count()) +
-             " ms";
-    if (status == UCS_ERR_MESSAGE_TRUNCATED) return culprit + " sent more";
-    return culprit + " failed: " + status_text(status);
+  static std::string failure_text(int rank, ucs_status_t status) {
+    auto const name = "rank " + std::to_string(rank);
+    return status == UCS_ERR_MESSAGE_TRUNCATED ? name + " sent more"
+                                               : name + " failed: " + status_text(status);
   }
+
+  static std::string gave_up_text(int rank) { return "rank " + std::to_string(rank) + " gave up"; }
 
   /// After this UCX touches no buffer of the caller.
   void close() {
@@ -246,13 +339,15 @@ class transport {
     peers_.destroy();
   }
 
-  static constexpr std::chrono::milliseconds parting_time{20};    ///< for last words to leave
-  static constexpr std::chrono::milliseconds answer_time{500};    ///< for ranks that are only slow
-  static constexpr std::chrono::milliseconds closing_time{1000};  ///< for endpoints to close
+  static constexpr std::chrono::milliseconds parting_time{200};  ///< for last words to leave
+  static constexpr std::chrono::milliseconds answer_time{500};   ///< for ranks that are only slow
+  static constexpr std::chrono::milliseconds connecting_time{5000};  ///< for ranks that come late
+  static constexpr std::chrono::milliseconds closing_time{1000};     ///< for endpoints to close
 
   int rank_;
   int size_;
   options options_;
+  notices heard_;  // before peers_: UCX may still send words
   endpoints peers_;
   operation_table operations_;  // after peers_: requests go before their worker
   std::uint64_t bytes_sent_ = 0;

@@ -1,0 +1,89 @@
+#pragma once
+/// @file
+/// What ranks tell each other about themselves, apart from the messages of the caller.
+
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/ucx/accusations.hpp>
+#include <hcomp/ucx/context.hpp>
+#include <hcomp/ucx/endpoints.hpp>
+#include <hcomp/ucx/tags.hpp>
+#include <string>
+#include <vector>
+
+namespace hcomp::ucx {
+
+inline constexpr std::size_t longest_words = 1024;  ///< of an abort; more are cut off
+
+/// All that this rank was told. Bytes of other ranks decide nothing but what is kept here.
+class notices {
+ public:
+  notices(int rank, int size) : accused(rank, size), told_(std::size_t(size)) {}
+
+  accusations accused;
+
+  bool said_hello(int rank) const { return told_[std::size_t(rank)].hello; }
+  bool said_goodbye(int rank) const { return told_[std::size_t(rank)].goodbye; }
+
+  /// Whether "ready" has come at this hop; it comes from one rank only.
+  bool ready(int hop) const { return (ready_hops_ >> hop & 1) != 0; }
+
+  /// Take in what has arrived.
+  void hear(ucp_worker_h worker) {
+    ucp_tag_recv_info_t info{};
+    while (ucp_tag_message_h const message =
+               ucp_tag_probe_nb(worker, own_message_bit, own_message_bit, /*remove=*/1, &info)) {
+      ucp_request_param_t how{};
+      std::string words(std::min(info.length, longest_words), ' ');
+      auto const received =
+          started_request(ucp_tag_msg_recv_nbx(worker, words.data(), words.size(), message, &how));
+      while (under_way(received)) ucp_worker_progress(worker);  // it has arrived
+      take(info.sender_tag, std::move(words));
+    }
+  }
+
+ private:
+  struct told {
+    bool hello = false, goodbye = false;
+  };
+
+  void take(std::uint64_t tag, std::string&& words) {
+    int const source = source_in(tag), size = int(told_.size());
+    if (source >= size) return;
+    auto& it = told_[std::size_t(source)];
+    if ((tag & abort_mask) == abort_mask) {
+      if (abort_culprit(tag) < size) accused.add(source, abort_culprit(tag), std::move(words));
+      return;
+    }
+    switch (notice_in(tag)) {
+      case notice::goodbye: it.goodbye = true; break;
+      case notice::hello: it.hello = true; break;
+      case notice::ready:
+        if (hop_in(tag) < 32) ready_hops_ |= std::uint32_t{1} << hop_in(tag);
+    }
+  }
+
+  std::vector<told> told_;
+  std::uint32_t ready_hops_ = 0;
+};
+
+/// To one rank; lost where its endpoint has failed.
+inline void tell(endpoints const& peers, int peer, std::uint64_t tag,
+                 std::string const& words = {}) {
+  if (!peers.is_open(peer) || peers.status(peer) != UCS_OK) return;
+  ucp_request_param_t how{};
+  started_request(ucp_tag_send_nbx(peers[peer], words.data(), std::min(words.size(), longest_words),
+                                   tag, &how));
+}
+
+/// To all ranks but this one.
+/// @param words  must stay until they have left
+inline void tell_all(endpoints const& peers, std::uint64_t tag, std::string const& words = {}) {
+  for (int peer = 0; peer < peers.size(); ++peer)
+    if (peer != peers.rank()) tell(peers, peer, tag, words);
+}
+
+}  // namespace hcomp::ucx

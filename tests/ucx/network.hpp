@@ -1,0 +1,121 @@
+#pragma once
+/// @file
+/// Networks of their own for ranks, with cables that can be pulled.
+///
+/// The namespaces are those of the processes and go with them.
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "support.hpp"
+
+namespace hcomp::ucx::testing {
+
+inline bool shell(std::string const& command) { return std::system(command.c_str()) == 0; }
+
+/// A network of this process alone. UCX lists devices by /sys, which shows the network it was
+/// mounted in, so there is a new one of that as well.
+inline bool enter_own_network() {
+  return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", "/sys", "sysfs", 0, nullptr) == 0;
+}
+
+/// In a child process: `action` decides the answer.
+template <class Action> bool in_child(Action action) {
+  std::fflush(nullptr);
+  pid_t const id = fork();
+  if (id == 0) _exit(action() ? 0 : 1);
+  int status = 1;
+  return id > 0 && waitpid(id, &status, 0) == id && status == 0;
+}
+
+/// With the right to, and the tools.
+inline bool may_make_networks() {
+  return in_child([] {
+    return enter_own_network() &&
+           shell(
+               "ip link add hcomp0 type veth peer name hcomp1 >/dev/null 2>&1 && "
+               "ip link add hcomp2 type bridge >/dev/null 2>&1");
+  });
+}
+
+/// Put this process, which ranks are forked from, into the network that joins them: a switch.
+inline bool become_switch() {
+  return enter_own_network() && shell("ip link add switch type bridge && ip link set switch up");
+}
+
+/// The end of a rank's cable at the switch, named after its process: old ones may go late.
+inline std::string port_of(pid_t rank) { return "port" + std::to_string(rank); }
+
+/// Called by the switch: whatever is sent to the rank or by it gets lost from now on.
+inline bool pull_cable(pid_t rank) {
+  return shell("ip link set " + port_of(rank) + " down 2>/dev/null");
+}
+
+/// The network of some ranks: addresses that no ranks before had, since those that have ended may
+/// answer a little longer.
+struct lan {
+  pid_t hub;   ///< the process that is the switch
+  int number;  ///< of this network
+
+  std::string address_of(int rank) const {
+    return "10.77." + std::to_string(number % 256) + "." + std::to_string(rank + 1);
+  }
+};
+
+/// Called by the switch before it forks ranks.
+inline lan next_lan() {
+  static int number = 0;
+  return {getpid(), number++};
+}
+
+/// Called by all ranks: each has its address, a cable to the switch, and no other network.
+inline void plug_in(member& self, lan const& joined) {
+  int const network = open(("/proc/" + std::to_string(joined.hub) + "/ns/net").c_str(), O_RDONLY);
+  must(network >= 0 && enter_own_network(), "a network namespace");
+  std::string const id = std::to_string(getpid()), port = port_of(getpid());
+  must(in_child([&] {
+         return setns(network, CLONE_NEWNET) == 0 &&
+                shell("ip link add " + port + " type veth peer name eth0 netns " + id +
+                      " && ip link set " + port + " master switch up");
+       }),
+       "a cable to the switch");
+  close(network);
+  must(shell("ip address add " + joined.address_of(self.rank) +
+             "/24 dev eth0 && ip link set eth0 up"),
+       "an address on eth0");
+  // The kernel notices a little later that the other end is up too.
+  bool running = false;
+  for (double const start = now(); !running && now() - start < 20; usleep(5'000))
+    running = shell("grep -qx up /sys/class/net/eth0/operstate");
+  must(running, "eth0 running");
+  setenv("HCOMP_UCX_TLS", "tcp,self", 1);
+  setenv("HCOMP_UCX_NET_DEVICES", "eth0", 1);
+  self.meet();
+}
+
+/// Make the kernel learn where `rank` is: a packet to a port where nobody listens comes back.
+inline bool meet_neighbour(lan const& joined, int rank) {
+  int const end = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, joined.address_of(rank).c_str(), &to.sin_addr);
+  bool const refused =
+      connect(end, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0 && errno == ECONNREFUSED;
+  close(end);
+  return refused;
+}
+
+}  // namespace hcomp::ucx::testing
