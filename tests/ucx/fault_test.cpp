@@ -262,6 +262,17 @@ TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, wi
   }
 }
 
+TEST_CASE("ucx fault: a rank that sends too much; all name it, whomever it waits for itself") {
+  auto const ranks = run_ranks(4, [](member& self) {
+    transport t(self.rank, self.size, self.exchange(), patient);
+    std::vector<std::byte> out(self.rank == 1 ? 16 : 8), in(8);
+    for (tag_t round = 1; round < 10'000; ++round) shift(t, round, out, in);
+  });
+  for (auto const& rank : ranks) check_gave_up(rank, 1, room_seconds);
+  CHECK(says(ranks[2], "rank 1 sent more"));
+  CHECK(says(ranks[1], " gave up on this rank"));
+}
+
 TEST_CASE("ucx fault: a rank that revokes ends every wait, with its words, at once") {
   for (bool pending : {false, true}) {  // whether it has something under way itself
     CAPTURE(pending);

@@ -38,12 +38,15 @@ TEST_CASE("tags: a notice says what it is, and at which hop") {
 }
 
 TEST_CASE("tags: an abort says who accuses whom") {
-  int const last_rank = std::numeric_limits<int>::max();
-  for (int source : {0, 3, last_rank})
-    for (int culprit : {0, 5, last_rank}) {
-      CHECK(source_in(abort_tag(source, culprit)) == source);
-      CHECK(abort_culprit(abort_tag(source, culprit)) == culprit);
-    }
+  int const last_source = std::numeric_limits<int>::max(), last_culprit = (1 << 30) - 1;
+  for (int source : {0, 3, last_source})
+    for (int culprit : {0, 5, last_culprit})
+      for (bool certain : {false, true}) {
+        auto const tag = abort_tag(source, culprit, certain);
+        CHECK(source_in(tag) == source);
+        CHECK(abort_culprit(tag) == culprit);
+        CHECK(is_certain(tag) == certain);
+      }
 }
 
 TEST_CASE("accusations: the end of the chain is the culprit, its last link the reporter") {
@@ -54,6 +57,15 @@ TEST_CASE("accusations: the end of the chain is the culprit, its last link the r
   CHECK(heard.follow(4) == accusations::verdict{2, 3});
   CHECK(heard.follow(3) == accusations::verdict{2, 3});
   CHECK(heard.follow(2) == accusations::verdict{2, 0});
+}
+
+TEST_CASE("accusations: who did wrong for certain cannot pass on the blame") {
+  accusations heard(/*rank=*/0, /*size=*/4);
+  heard.add(1, 2);
+  heard.add(2, 3);
+  CHECK(heard.follow(1) == accusations::verdict{3, 2});
+  heard.make_certain(2);
+  CHECK(heard.follow(1) == accusations::verdict{2, 1});
 }
 
 TEST_CASE("accusations: nobody is blamed for blaming this rank, nor for blaming itself") {

@@ -16,7 +16,8 @@ namespace hcomp::ucx {
 /// rank that revokes accuses itself, in words that travel with all accusations of it.
 class accusations {
  public:
-  accusations(int rank, int size) : rank_(rank), accused_by_(std::size_t(size), nobody) {}
+  accusations(int rank, int size)
+      : rank_(rank), accused_by_(std::size_t(size), nobody), certain_(std::size_t(size), false) {}
 
   static constexpr int nobody = -1;
 
@@ -25,6 +26,10 @@ class accusations {
     accused_by_[std::size_t(accuser)] = culprit;
     if (!words.empty()) words_.try_emplace(culprit, std::move(words));
   }
+
+  /// The rank did wrong; it was not only silent. The chain of accusations ends there.
+  void make_certain(int culprit) { certain_[std::size_t(culprit)] = true; }
+  bool is_certain(int culprit) const { return certain_[std::size_t(culprit)]; }
 
   /// Whom `rank` accuses.
   int made_by(int rank) const { return accused_by_[std::size_t(rank)]; }
@@ -62,6 +67,7 @@ class accusations {
   verdict follow(int suspect) const {
     verdict found{suspect, rank_};
     for (std::size_t steps = 0; steps < accused_by_.size(); ++steps) {  // ends where all accuse all
+      if (is_certain(found.culprit)) break;
       int const next = made_by(found.culprit);
       if (next == nobody || next == rank_ || next == found.culprit) break;
       found = {next, found.culprit};
@@ -72,6 +78,7 @@ class accusations {
  private:
   int rank_;
   std::vector<int> accused_by_;
+  std::vector<bool> certain_;
   std::map<int, std::string> words_;
 };
 

@@ -55,7 +55,10 @@ class notices {
     if (source >= size) return;
     auto& it = told_[std::size_t(source)];
     if ((tag & abort_mask) == abort_mask) {
-      if (abort_culprit(tag) < size) accused.add(source, abort_culprit(tag), std::move(words));
+      int const culprit = abort_culprit(tag);
+      if (culprit >= size) return;
+      accused.add(source, culprit, std::move(words));
+      if (is_certain(tag)) accused.make_certain(culprit);
       return;
     }
     switch (notice_in(tag)) {

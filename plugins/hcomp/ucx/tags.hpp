@@ -18,6 +18,7 @@ constexpr std::uint64_t message_tag(int source, tag_t tag) {
 
 inline constexpr std::uint64_t own_message_bit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t abort_bit = std::uint64_t{1} << 31;
+inline constexpr std::uint64_t certain_bit = std::uint64_t{1} << 30;
 
 /// What a rank tells others about itself.
 enum class notice : tag_t {
@@ -37,8 +38,11 @@ constexpr notice notice_in(std::uint64_t tag) {
 constexpr int hop_in(std::uint64_t tag) { return int(tag_t(tag) - tag_t(notice::ready)); }
 
 /// "`source` gives up, because `culprit` failed", or has revoked: then the bytes say why.
-constexpr std::uint64_t abort_tag(int source, int culprit) {
-  return own_message_bit | abort_bit | message_tag(source, tag_t(culprit));
+///
+/// @param certain  the culprit did wrong; it was not only silent, so it cannot pass on the blame
+constexpr std::uint64_t abort_tag(int source, int culprit, bool certain = false) {
+  return own_message_bit | abort_bit | (certain ? certain_bit : 0) |
+         message_tag(source, tag_t(culprit));
 }
 
 /// The bits that tell an abort from everything else, whoever sent it.
@@ -48,6 +52,7 @@ inline constexpr std::uint64_t abort_mask = own_message_bit | abort_bit;
 constexpr int source_in(std::uint64_t tag) { return int(tag >> 32 & 0x7fff'ffff); }
 
 /// The rank that an abort blames.
-constexpr int abort_culprit(std::uint64_t tag) { return int(tag & 0x7fff'ffff); }
+constexpr int abort_culprit(std::uint64_t tag) { return int(tag & 0x3fff'ffff); }
+constexpr bool is_certain(std::uint64_t tag) { return (tag & certain_bit) != 0; }
 
 }  // namespace hcomp::ucx

@@ -238,11 +238,16 @@ class transport {
   /// What ends a wait for `peer`.
   /// @param status  of the operation waited for
   std::optional<trouble> find_trouble(int peer, ucs_status_t status, deadline const& limit) {
-    if (status != UCS_INPROGRESS) return trouble{peer, failure_text(peer, status)};
+    if (status != UCS_INPROGRESS) {
+      if (status == UCS_ERR_MESSAGE_TRUNCATED) heard_.accused.make_certain(peer);
+      return trouble{peer, failure_text(peer, status)};
+    }
     for (int const failed : peers_.failed())  // a peer that needs nothing any more may go
       if (failed == peer || !heard_.said_goodbye(failed))
         return trouble{failed, failure_text(failed, peers_.status(failed))};
     if (int const accuser = heard_.accused.first_accuser(); accuser != accusations::nobody) {
+      if (heard_.accused.is_certain(rank_))
+        return trouble{rank_, gave_up_text(accuser) + " on this rank"};
       auto const last = heard_.accused.follow(accuser).culprit;
       if (heard_.accused.made_by(last) != rank_) return trouble{accuser, gave_up_text(accuser)};
       return trouble{peer, "no answer from rank " + std::to_string(peer) + ", and " +
@@ -275,7 +280,9 @@ class transport {
     auto verdict = judge(suspect);
     auto const spread = [&] {
       heard_.accused.add(rank_, verdict.culprit);
-      tell_all(peers_, abort_tag(rank_, verdict.culprit), heard_.accused.words_of(verdict.culprit));
+      tell_all(peers_,
+               abort_tag(rank_, verdict.culprit, heard_.accused.is_certain(verdict.culprit)),
+               heard_.accused.words_of(verdict.culprit));
     };
     spread();
     peers_.progress_until(deadline(time), [&] {
