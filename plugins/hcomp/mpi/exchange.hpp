@@ -45,11 +45,13 @@ inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
 ///     auto transport = hcomp::mpi::connect<hcomp::ucx::transport>(
 ///         MPI_COMM_WORLD, hcomp::ucx::options{.timeout = 5s});
 ///
+/// @param how  its group, unless it is said, is group_of(comm)
 /// @throws transport_error  MPI fails, and what T's constructor throws
-template <Transport T, class... Options> T connect(MPI_Comm comm, Options const&... how) {
+template <Transport T> T connect(MPI_Comm comm, typename T::settings how = {}) {
+  if (how.group == 0) how.group = group_of(comm);
   return T(
       rank_of(comm), size_of(comm),
-      [comm](std::span<std::byte const> mine) { return exchange(comm, mine); }, how...);
+      [comm](std::span<std::byte const> mine) { return exchange(comm, mine); }, how);
 }
 
 }  // namespace hcomp::mpi

@@ -61,6 +61,8 @@ struct options {
 /// transport_error.
 class transport {
  public:
+  using settings = options;
+
   /// What `isend` and `irecv` return and `wait` takes. Bound to its transport; copies are one
   /// request.
   struct request {
