@@ -20,6 +20,7 @@
 #include <hcomp/ucx/notices.hpp>
 #include <hcomp/ucx/operations.hpp>
 #include <hcomp/ucx/tags.hpp>
+#include <hcomp/ucx/verdict.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -93,7 +94,7 @@ class transport {
       if (operations_.empty())
         say_goodbye(peers_, heard_, deadline(options_.timeout));
       else
-        agree_on(rank_, answer_time);
+        agree_on(peers_, heard_, rank_, answer_time);
       close();
     } catch (...) {  // out of memory: what is left goes with the worker
     }
@@ -163,7 +164,7 @@ class transport {
     for (int rank = 0; rank < size_; ++rank)  // an earlier one counts
       if (!heard_.accused.words_of(rank).empty()) culprit = rank;
     if (culprit == rank_) heard_.accused.add(rank_, rank_, why);
-    agree_on(culprit, answer_time);
+    agree_on(peers_, heard_, culprit, answer_time);
     fail(std::make_exception_ptr(wire_error(heard_.accused.words_of(culprit))));
   }
 
@@ -264,7 +265,7 @@ class transport {
   /// Blame the suspect, or whom it blames itself; close everything; throw.
   [[noreturn]] void give_up(std::string const& what, trouble const& found,
                             std::chrono::milliseconds time = answer_time) {
-    auto const verdict = agree_on(found.suspect, time);
+    auto const verdict = agree_on(peers_, heard_, found.suspect, time);
     auto const& words = heard_.accused.words_of(verdict.culprit);
     if (!words.empty()) fail(std::make_exception_ptr(wire_error(words)));
     fail(std::make_exception_ptr(transport_error(
@@ -274,48 +275,6 @@ class transport {
                  ? found.why
                  : "rank " + std::to_string(verdict.culprit) + " failed, reported by rank " +
                        std::to_string(verdict.reporter)))));
-  }
-
-  /// Tell all ranks whom this rank blames, the culprit too: it may be alive and only slow. Listen
-  /// whom they blame until each has said so, or has failed, or `time` is over.
-  accusations::verdict agree_on(int suspect, std::chrono::milliseconds time) {
-    auto verdict = judge(suspect);
-    auto const spread = [&] {
-      heard_.accused.add(rank_, verdict.culprit);
-      tell_all(peers_,
-               abort_tag(rank_, verdict.culprit, heard_.accused.is_certain(verdict.culprit)),
-               heard_.accused.words_of(verdict.culprit));
-    };
-    spread();
-    peers_.progress_until(deadline(time), [&] {
-      heard_.hear(peers_.worker());
-      if (auto const better = judge(suspect); better != verdict) {
-        verdict = better;
-        spread();
-      }
-      for (int rank = 0; rank < size_; ++rank)
-        if (rank != rank_ && peers_.status(rank) == UCS_OK && !heard_.said_goodbye(rank) &&
-            heard_.accused.made_by(rank) == accusations::nobody)
-          return false;
-      return true;
-    });
-    peers_.flush(deadline(parting_time));
-    return verdict;
-  }
-
-  /// A suspect that nobody else blames may have given up without being heard: then a rank that
-  /// failed and that others blame is the culprit.
-  accusations::verdict judge(int suspect) const {
-    auto const found = heard_.accused.follow(suspect);
-    if (found.reporter != rank_ || heard_.accused.accuser_of(suspect) != accusations::nobody ||
-        heard_.accused.made_by(suspect) != accusations::nobody)
-      return found;
-    for (int const failed : peers_.failed())
-      if (int const accuser = heard_.accused.accuser_of(failed);
-          accuser != accusations::nobody && heard_.accused.made_by(failed) == accusations::nobody &&
-          !heard_.said_goodbye(failed))
-        return {failed, accuser};
-    return found;
   }
 
   [[noreturn]] void fail(std::exception_ptr why) {
@@ -348,8 +307,7 @@ class transport {
     peers_.destroy();
   }
 
-  static constexpr std::chrono::milliseconds parting_time{200};  ///< for last words to leave
-  static constexpr std::chrono::milliseconds answer_time{500};   ///< for ranks that are only slow
+  static constexpr std::chrono::milliseconds answer_time{500};  ///< for ranks that are only slow
   static constexpr std::chrono::milliseconds connecting_time{5000};  ///< for ranks that come late
   static constexpr std::chrono::milliseconds closing_time{1000};     ///< for endpoints to close
 
