@@ -60,9 +60,11 @@ struct fine_block {
   HCOMP_HD bool is_double(std::size_t i) const { return (doubles >> i & 1u) != 0; }
   HCOMP_HD double as_double(std::size_t i) const { return same_bits<double>(q[i]); }
   HCOMP_HD float value(fine_grid const& grid, std::size_t i) const {
-    // rounded once: the step is a power of two
-    return is_double(i) ? static_cast<float>(as_double(i))
-                        : static_cast<float>(q[i]) * static_cast<float>(grid.step);
+    return is_double(i) ? static_cast<float>(as_double(i)) : rounded(grid, q[i]);
+  }
+  /// Once: the step is a power of two.
+  HCOMP_HD static float rounded(fine_grid const& grid, std::int64_t q) {
+    return static_cast<float>(q) * static_cast<float>(grid.step);
   }
   HCOMP_HD void set_double(std::size_t i, double value) {
     constexpr std::uint64_t not_a_number = std::uint64_t{0x7ff8} << 48;
@@ -78,10 +80,9 @@ struct fine_block {
       set_double(i, value);
       return 0;
     }
-    double const nearest = std::rint(multiple);
-    q[i] = static_cast<std::int64_t>(nearest);
+    q[i] = nearest(multiple);
     doubles &= ~(std::uint32_t{1} << i);
-    return std::fabs(multiple - nearest) * grid.step;
+    return std::fabs(multiple - static_cast<double>(q[i])) * grid.step;
   }
   /// @param n  behind as many values, zeros
   HCOMP_HD void set(fine_grid const& grid, float const* x, std::size_t n, fine_findings& found) {
@@ -121,15 +122,21 @@ struct fine_block {
   }
   /// Notes what becomes of values when they are rounded to float.
   HCOMP_HD void note_rounding(fine_grid const& grid, fine_findings& found) const {
+    std::int64_t largest = 0, rest = 0;  // of integers
     for (std::size_t i = 0; i < values; ++i) {
-      if (is_double(i) && !is_finite(as_double(i))) continue;
-      double const size = std::fabs(static_cast<double>(value(grid, i)));
-      fine_findings::raise(found.largest, size);
-      double off = size;  // rounded to infinity
-      if (is_finite(size))
-        off = is_double(i) ? std::fabs(as_double(i)) - size
-                           : rest(q[i], static_cast<double>(static_cast<float>(q[i]))) * grid.step;
-      fine_findings::raise(found.rounding, std::fabs(off));
+      auto const bits = static_cast<std::uint64_t>(is_double(i) ? 0 : q[i]);
+      auto const size = static_cast<std::int64_t>(bits >> 63 != 0 ? 0 - bits : bits);
+      std::int64_t const known = is_sum(size) ? size : 0;
+      std::int64_t const off = known - static_cast<std::int64_t>(static_cast<float>(known));
+      largest = known > largest ? known : largest;
+      rest = off > rest ? off : -off > rest ? -off : rest;
+    }
+    note_largest(static_cast<double>(rounded(grid, largest)), static_cast<double>(rest) * grid.step,
+                 found);
+    for (std::uint32_t left = doubles; left != 0; left &= left - 1) {
+      double const one = std::fabs(as_double(static_cast<std::size_t>(std::countr_zero(left))));
+      double const size = static_cast<double>(static_cast<float>(one));
+      if (is_finite(one)) note_largest(size, std::fabs(one - size), found);
     }
   }
 
@@ -180,17 +187,28 @@ struct fine_block {
   }
 
  private:
-  /// q - near; 0 of integers that only damaged codes hold.
-  HCOMP_HD static double rest(std::int64_t q, double near) {
-    if (std::fabs(near) > 0x1p62) return 0;
-    return static_cast<double>(q - static_cast<std::int64_t>(near));
+  /// Ties to even.
+  HCOMP_HD static std::int64_t nearest(double multiple) {
+    if (std::fabs(multiple) >= 0x1p50) return static_cast<std::int64_t>(std::rint(multiple));
+    // the last 51 bits of the sum, see nearest_integer
+    return static_cast<std::int64_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52) << 13) >> 13;
+  }
+  /// Only damaged codes hold others.
+  HCOMP_HD static bool is_sum(std::int64_t size) {
+    return size >= 0 && size <= std::int64_t{1} << 62;
+  }
+  /// @param size  a float, which may be infinite where a value is not
+  HCOMP_HD static void note_largest(double size, double rounding, fine_findings& found) {
+    fine_findings::raise(found.largest, size);
+    fine_findings::raise(found.rounding, is_finite(size) ? rounding : size);
   }
   /// Value i as a double.
   /// @param error  that of its rounding is added
   HCOMP_HD double addend(fine_grid const& grid, std::size_t i, double& error) const {
     if (is_double(i)) return as_double(i);
     auto const near = static_cast<double>(q[i]);
-    error += std::fabs(rest(q[i], near)) * grid.step;
+    if (std::fabs(near) <= 0x1p62)
+      error += std::fabs(static_cast<double>(q[i] - static_cast<std::int64_t>(near))) * grid.step;
     return near * grid.step;
   }
   /// Adds value i of another block, where one of them is a double. Returns the error of that.
