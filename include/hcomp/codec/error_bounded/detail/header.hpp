@@ -100,9 +100,9 @@ struct header {
   HCOMP_HD static std::uint16_t float_error_of(step_grid const& grid, word_sums const& sums) {
     double most = 0;
     if (sums.largest_float != 0) {
-      bool const is_finite = sums.largest_float < infinity;
-      most = static_cast<double>(same_bits<float>(is_finite ? sums.largest_float : infinity));
-      most *= 0x1p-24;
+      std::uint32_t const bits =
+          sums.largest_float < infinity ? sums.largest_float : std::uint32_t{infinity};
+      most = 0x1p-24 * static_cast<double>(same_bits<float>(bits));
     }
     if (sums.cancels && most < grid.step / 2) most = grid.step / 2;
     return rounded_up(most);
