@@ -17,8 +17,9 @@ namespace perf {
 struct promise {
   std::optional<double> relative_error;
   bool keeps_unanimous_signs = false;
-  /// How far a value may be from the exact one, by the sum of its magnitudes; empty: not stated.
-  std::function<double(double)> largest_error = {};
+  /// How far a value may be from the exact one, by the sum of its magnitudes and the exact one;
+  /// empty: not stated.
+  std::function<double(double, double)> largest_error = {};
 };
 
 /// How a contender is called in tables and files.

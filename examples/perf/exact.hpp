@@ -47,8 +47,10 @@ template <class T> class exact_sum {
   }
 
   /// Collective.
+  /// @param told  how far values are off at most, by the call's report; 0: it does not say
   template <class Transport>
-  verdict judge(std::span<T const> result, promise const& what, Transport& transport) const {
+  verdict judge(std::span<T const> result, promise const& what, double told,
+                Transport& transport) const {
     enum { error, exact, allowed, wrong_signs, too_far };
     double total[5] = {};
     for (std::size_t i = 0; i < sum_.size(); ++i) {
@@ -60,7 +62,10 @@ template <class T> class exact_sum {
       bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && !has_zero_[i];
       if (what.keeps_unanimous_signs && unanimous && std::signbit(value) != std::signbit(sum_[i]))
         ++total[wrong_signs];
-      if (what.largest_error && !(std::abs(value - sum_[i]) <= what.largest_error(magnitude_[i])))
+      double const off = std::abs(value - sum_[i]);
+      double const slack = 0x1p-48 * magnitude_[i];  // of the exact sum, which is made of doubles
+      if ((what.largest_error && !(off <= what.largest_error(magnitude_[i], sum_[i]))) ||
+          (told > 0 && !(off <= told + slack)))
         ++total[too_far];
     }
     MPI_Allreduce(MPI_IN_PLACE, total, 5, MPI_DOUBLE, MPI_SUM, example::comm);

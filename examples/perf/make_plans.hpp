@@ -61,8 +61,7 @@ template <class T> class plan_contender final : public contender<T> {
     this->bytes_to_send = static_cast<double>(figures.bytes_sent);
     this->remark = plan_.about_last_call();
     if (says_bits_)
-      this->remark =
-          bits_text(this->name.codec, 8 * this->bytes_to_send / values_sent_, figures.error);
+      this->remark = bits_text(this->name.codec, 8 * this->bytes_to_send / values_sent_, figures);
     return figures;
   }
 

@@ -81,9 +81,9 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
     for (std::size_t i = 0; i < list.size(); ++i) {
       x = original;
       list[i]->bring(x);
-      list[i]->run(x, call);
+      auto const figures = list[i]->run(x, call);
       list[i]->fetch(x);
-      auto const verdict = exact.judge(x, list[i]->accuracy, transport);
+      auto const verdict = exact.judge(x, list[i]->accuracy, figures.error, transport);
       rows[i].count = values;
       rows[i].bytes = values * sizeof(T);
       rows[i].type = o.type;

@@ -380,19 +380,23 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(parse({"--type", "float16", "--codec", "fp16,identity,bf16,sign"}).codecs == halves);
 }
 
-TEST_CASE("promise: error_bounded keeps its bound, and rounds like floats where it adds floats") {
-  double const largest_integer = 262143 * hcomp::error_bounded({.bound = 1e-3, .ranks = 4}).step();
+TEST_CASE(
+    "promise: error_bounded keeps its bound where a float is within it, else it rounds once") {
   auto const codec = hcomp::codec_from(perf::codecs<float>(), "error_bounded:1e-3");
   auto const largest_error = [&](bool mean) {
     return perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error;
   };
   auto const of_sum = largest_error(false);
-  CHECK(of_sum(0) == 1e-3);
-  CHECK(of_sum(largest_integer) == 1e-3);
-  CHECK(of_sum(1e6) == doctest::Approx(1e-3 + 4 * 0x1p-24 * 1e6));
+  auto const is = [](double value) { return doctest::Approx(value).epsilon(2e-6); };
+  CHECK(of_sum(0, 0) == is(1e-3));
+  CHECK(of_sum(1e4, 12.345) == is(1e-3));
+  CHECK(of_sum(16e3, 15e3) == is(1e-3));         // floats are 2^-10 apart
+  CHECK(of_sum(4e6, 1e6) == is(1e-3));           // and here 2^-4: this is one
+  CHECK(of_sum(4e6, 1e6 + 0.0009) == is(1e-3));  // and this is near one
+  CHECK(of_sum(4e6, 1e6 + 0.03) == is(0.25e-3 + 0x1p-24 * 1e6));
   auto const of_mean = largest_error(true);
-  CHECK(of_mean(1) == doctest::Approx(0.25e-3 + 2 * 0x1p-24).epsilon(1e-9));
-  CHECK(of_mean(1e6) == doctest::Approx(0.25e-3 + 6 * 0x1p-24 * 1e6));
+  CHECK(of_mean(1, 0.5) == is(0.25e-3 + 2 * 0x1p-24));
+  CHECK(of_mean(1e6, 1e6 + 0.03) == is(0.0625e-3 + 3 * 0x1p-24 * 1e6));
 }
 
 TEST_CASE("options: what cannot be meant is refused with its value") {

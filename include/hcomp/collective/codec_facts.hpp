@@ -84,9 +84,9 @@ struct codec_facts {
   sum_promise promise = sum_promise::rounded;
   /// sum_promise::rounded: of a value, by which it is off each time; 0: as its type rounds.
   double rounding = 0;
-  /// sum_promise::bounded: how far a value of the sum of so many ranks is off at most, by the sum of
-  /// its magnitudes. None: that depends on other values, too.
-  double (*largest_error)(codec_settings const&, int ranks, double magnitude) = nullptr;
+  /// sum_promise::bounded: how far a value of the sum of so many ranks is off at most, by the sum
+  /// of its magnitudes and the exact sum. None: that depends on other values, too.
+  double (*largest_error)(codec_settings const&, int ranks, double magnitude, double sum) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
   bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
   /// NaN and infinity come out where they went in, and nothing else becomes one of them.

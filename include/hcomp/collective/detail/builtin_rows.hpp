@@ -64,12 +64,15 @@ inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
 inline hcomp::error_bounded error_bounded_of(codec_settings const& s) {
   return hcomp::error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
 }
-/// Values become integers, whose sums are exact; larger ones are added as floats.
-inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude) {
-  double const step = error_bounded_of(s).fitted(static_cast<std::uint32_t>(ranks)).step();
-  double const largest_integer = (std::ldexp(1.0, s.whole("magnitude_bits")) - 1) * step;
-  double const rounding = magnitude > largest_integer ? 0x1p-24 * magnitude : 0;
-  return s["bound"] + ranks * rounding;
+/// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
+/// error_bounded_fine take, and a rounding to float.
+inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude,
+                                    double sum) {
+  double const bound = s["bound"];
+  // of doubles, here and there; and of bounds that are powers of two
+  double const slack = ranks * 0x1p-52 * magnitude + 0x1p-20 * bound;
+  bool const has_float = std::fabs(static_cast<double>(static_cast<float>(sum)) - sum) <= bound;
+  return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(sum) + bound)) + slack;
 }
 
 // Templates, so that only who makes plans by name compiles plans of all codecs.
@@ -94,7 +97,7 @@ template <class V> codec_row<V> error_bounded_row() {
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "larger values than 2^this steps stay floats"}},
+                 "with larger values than 2^this steps, ranks sum twice"}},
        .promise = sum_promise::bounded,
        .largest_error = largest_error_bounded,
        .carries_nonfinite = true},
