@@ -19,7 +19,8 @@ namespace hcomp {
 ///
 /// bit = 1 where x >= 0 (so +0 and -0 give 1), 0 otherwise. Merging blocks of weights a and b takes
 /// the bit of the first with probability a / (a + b), independently per value, so that over any
-/// tree of merges each rank is drawn with probability weight / total weight: the mean is unbiased.
+/// tree of merges each rank is drawn with probability weight / total weight: right on average as a
+/// mean of signs, which is not the sign of the mean.
 /// Decoding gives +magnitude or -magnitude (mean), or that times the total weight (sum).
 ///
 /// The draws come from the block headers (key, place, weights, lowest ranks) in canonical order
