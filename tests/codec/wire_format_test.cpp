@@ -48,9 +48,13 @@ template <class C> pinned pin() {
   code sum, first;
   for (int rank = 0; rank < 3; ++rank) {
     auto const x = ramp<T>(n, 1 + 100 * rank);
-    auto const mine = hcomp::encode(
-        codec, std::span<T const>(x),
-        {.key = key, .rank = rank, .weight = 1u + static_cast<unsigned>(rank), .checksum = true});
+    auto const statistics = hcomp::measure(codec, std::span<T const>(x));
+    auto const mine = hcomp::encode(codec, std::span<T const>(x),
+                                    {.key = key,
+                                     .rank = rank,
+                                     .weight = 1u + static_cast<unsigned>(rank),
+                                     .checksum = true,
+                                     .statistics = statistics});
     if (rank == 0) {
       first = sum = mine;
       continue;

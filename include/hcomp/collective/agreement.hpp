@@ -57,6 +57,9 @@ template <class Record> class sealed {
                      "call; have all ranks called their plans equally often?"});
 }
 
+/// For more than should come: with what is too long for a receive a transport cannot go on.
+inline constexpr std::size_t room_for_longer_records = 4096;
+
 /// unite_records, in which a rank that meets damage goes on, without what was damaged.
 /// @param damage  (from, bytes that came) is called for it
 template <class Record, class T, class Unite, class Damage>
@@ -67,8 +70,7 @@ void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& uni
     int const from = (rank + size - distance) % size;
     sealed<Record> const leaving(mine, call);
     sealed<Record> arriving;
-    // for more than should come: what is too long for a receive, a transport cannot go on with
-    std::byte inbox[sizeof(arriving) + 4096];
+    std::byte inbox[sizeof(arriving) + room_for_longer_records];
     auto in = transport.irecv(from, tag, inbox);
     auto out =
         transport.isend((rank + distance) % size, tag, std::as_bytes(std::span(&leaving, 1)));
