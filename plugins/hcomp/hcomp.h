@@ -63,7 +63,7 @@ HCOMP_API int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char
 
 /// Sums x over all ranks, in place: the same bits on all of them. Collective.
 ///
-/// The n-th call on a sum draws the same random numbers in every run.
+/// The n-th call on a sum draws the same random numbers in every run; other sums draw others.
 /// @param x       `values` values
 /// @param report  or NULL
 /// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it

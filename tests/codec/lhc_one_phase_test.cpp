@@ -176,7 +176,8 @@ TEST_CASE(
     return y;
   };
   for (std::size_t round = 0; round < std::size(rounds); ++round) {
-    auto const [scale, found] = rounds[round];
+    auto const scale = rounds[round].scale;
+    auto const found = rounds[round].found;
     CAPTURE(round);
     CAPTURE(scale);
     auto y = x;

@@ -97,7 +97,7 @@ template <class V> codec_row<V> error_bounded_row() {
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "with larger values than 2^this steps, ranks sum twice"}},
+                 "values above 2^this steps are summed twice"}},
        .promise = sum_promise::bounded,
        .largest_error = largest_error_bounded,
        .carries_nonfinite = true},

@@ -350,8 +350,10 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   using fine_codec = typename fine_of<C>::type;
   /// What a call is summed by whose values the codec's bound does not hold for.
   struct fine_work {
+    explicit fine_work(fine_codec const& of) : codec(of) {}
+
     fine_codec codec;
-    std::optional<memory<fine_codec>> there = {};
+    std::optional<memory<fine_codec>> there;
   };
 
   /// f(codec, memory) of those that this call sums by.
