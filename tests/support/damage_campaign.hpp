@@ -91,7 +91,8 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
         else if (!lengthens)
           is_damaged = 0;  // an empty one
         else
-          message.resize(message.size() + 1 + where % 5000, std::byte{0x5a});
+          message.resize(message.size() + 1 + where % 4000,
+                         std::byte{0x5a});  // see room_for_longer_records
       });
       sum_over(over, s, x);
     });
