@@ -52,12 +52,18 @@ double error_of(vector const& x, vector const& y) { return distance(x, y) / ener
 
 /// What one rank's x decodes to.
 vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key const& key, int rank,
-                  std::span<std::uint32_t const> norms = {}) {
+                  std::span<std::uint32_t const> norms) {
   auto const code =
       hcomp::encode(codec, std::span(x), {.key = key, .rank = rank, .statistics = norms});
   vector y(x.size());
   hcomp::decode(codec, code, std::span(y), {.key = key});
   return y;
+}
+
+/// The same with norms of its own.
+vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key const& key,
+                  int rank) {
+  return sent_alone(codec, x, key, rank, hcomp::measure(codec, std::span(x)));
 }
 
 double expected_error(hcomp::thc_table const& table) {
