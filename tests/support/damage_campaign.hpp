@@ -78,9 +78,11 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
     CAPTURE(number);
     CAPTURE(kind);
     auto x = before;
-    auto transport = make();
+    decltype(make()) transport;
     int is_damaged = 0;
     auto const end = outcome_of([&] {
+      // a rank that is still connecting may be told here what one that is through has met
+      transport = make();
       tampered over(*transport, [&](int, int at, std::vector<std::byte>& message) {
         if (rank != victim || at != number) return;
         is_damaged = 1;
