@@ -14,7 +14,6 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/mpi/call.hpp>
-#include <hcomp/mpi/transport.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <limits>
 #include <memory>
@@ -27,10 +26,10 @@
 #include <variant>
 #include <vector>
 
-#include "handle_number.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "settings.hpp"
+#include "shared_copy.hpp"
 #include "vector_sum.hpp"
 
 namespace {
@@ -224,7 +223,7 @@ struct hcomp_sum {
   std::uint64_t step = 0;  ///< of the next call
   std::string broken;      ///< why the transport must not be used again
 
-  /// @param number  of the handle, see next_handle_number
+  /// @param number  of the handle, see numbered_transport
   hcomp_sum(hcomp::any_transport over, request const& asked, std::size_t count,
             std::uint64_t number)
       : transport(std::move(over)),
@@ -248,11 +247,11 @@ int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type,
   if (sum) *sum = nullptr;
   return guarded("hcomp_create", [&] {
     require_comm(comm);
-    hcomp::any_transport transport(std::make_unique<hcomp::mpi::transport>(comm));
+    auto made = hcomp::drop_in::transport_over_shared_copy(comm);
+    hcomp::any_transport transport(std::move(made.over));
     request const asked(values, type, method_text, sum != nullptr);
     agree(asked, transport);
-    std::uint64_t const number = hcomp::drop_in::next_handle_number(transport);
-    *sum = std::make_unique<hcomp_sum>(std::move(transport), asked, values, number).release();
+    *sum = std::make_unique<hcomp_sum>(std::move(transport), asked, values, made.handle).release();
   });
 }
 

@@ -5,11 +5,23 @@
 #include <thread>
 #include <utility>
 
+#include "handle_number.hpp"
+
 namespace hcomp::drop_in {
 
-communicator::communicator(MPI_Comm comm, std::uint64_t number, residual_store& residuals)
+communicator::communicator(MPI_Comm comm, bool aside, std::uint64_t number,
+                           residual_store& residuals)
     : number_(number), residuals_(&residuals) {
+  if (aside)
+    prepare_aside(comm);
+  else
+    use(transport_over_shared_copy(comm));
+}
+
+void communicator::prepare_aside(MPI_Comm comm) {
+  if (copy_ != MPI_COMM_NULL || copied_ != MPI_REQUEST_NULL) return;
   mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
+  owns_copy_ = true;
 }
 
 communicator::~communicator() = default;
@@ -53,21 +65,33 @@ void communicator::end() {
 
 void communicator::give_back() {
   if (copied_ != MPI_REQUEST_NULL) PMPI_Wait(&copied_, MPI_STATUS_IGNORE);
-  if (!sums_) PMPI_Comm_free(&copy_);
+  if (owns_copy_) PMPI_Comm_free(&copy_);
   sums_.reset();
 }
 
+void communicator::wait_for_copy() {
+  if (copied_ == MPI_REQUEST_NULL) return;
+  mpi::require(PMPI_Wait(&copied_, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+  {
+    std::lock_guard const lock(mutex_);
+    has_copy_ = true;
+  }
+  changed_.notify_all();
+}
+
+void communicator::use(numbered_transport made) {
+  transport_ = made.over.get();
+  sums_ = std::make_unique<summer>(any_transport(std::move(made.over)), number_, made.handle,
+                                   *residuals_);
+}
+
 summer& communicator::sums() {
+  wait_for_copy();
   if (!sums_) {
-    mpi::require(PMPI_Wait(&copied_, MPI_STATUS_IGNORE), "MPI_Comm_idup");
-    {
-      std::lock_guard const lock(mutex_);
-      has_copy_ = true;
-    }
-    changed_.notify_all();
-    auto transport = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
-    transport_ = transport.get();
-    sums_ = std::make_unique<summer>(any_transport(std::move(transport)), number_, *residuals_);
+    auto own = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
+    owns_copy_ = false;
+    auto const handle = next_handle_number(*own);
+    use({std::move(own), handle});
   }
   // A thread beside the program's own must not take its processor while it waits.
   transport_->set_waiting(is_aside() ? mpi::waiting::sleep : mpi::waiting::yield);

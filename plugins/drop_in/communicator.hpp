@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What belongs to one communicator of the program: sums over a private copy of it, one after the
+/// What belongs to one communicator of the program: sums over messages of its own, one after the
 /// other, here or in a thread.
 
 #include <mpi.h>
@@ -16,6 +16,7 @@
 
 #include "residual_store.hpp"
 #include "settings.hpp"
+#include "shared_copy.hpp"
 #include "summer.hpp"
 
 namespace hcomp::drop_in {
@@ -29,14 +30,17 @@ class communicator : public std::enable_shared_from_this<communicator> {
  public:
   using work = std::function<void(communicator&)>;
 
-  /// Collective, but waits for nobody: `comm` is copied when the first sum begins.
-  communicator(MPI_Comm comm, std::uint64_t number, residual_store& residuals);
+  /// Collective. Waits for nobody where sums will be made aside, otherwise as a broadcast does.
+  communicator(MPI_Comm comm, bool aside, std::uint64_t number, residual_store& residuals);
   ~communicator();
   communicator(communicator const&) = delete;
   communicator& operator=(communicator const&) = delete;
 
   /// Does it now, after all that was begun before. What it throws comes through.
   void run(work const& sum);
+  /// Before the first `begin`: sums that MPI makes aside need a copy of the communicator. Collective,
+  /// but waits for nobody.
+  void prepare_aside(MPI_Comm comm);
   /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
   void begin(work sum);
 
@@ -61,18 +65,22 @@ class communicator : public std::enable_shared_from_this<communicator> {
   summer& sums();
   /// For work alone: whether it is in the thread, beside the program's own.
   bool is_aside() const { return thread_ == std::this_thread::get_id(); }
-  /// For work alone, after sums(): the private copy, for sums by MPI.
+  /// For work aside alone, after sums(): for sums by MPI, which others may begin meanwhile on the
+  /// program's communicator.
   MPI_Comm private_copy() const { return copy_; }
   /// For work alone: how many sums were made before this one; the same on all ranks.
   std::uint64_t next_call() { return calls_++; }
 
  private:
   void serve();
+  void wait_for_copy();
+  void use(numbered_transport made);
   void end();
   void give_back();
 
   MPI_Comm copy_ = MPI_COMM_NULL;
   MPI_Request copied_ = MPI_REQUEST_NULL;
+  bool owns_copy_ = false;  ///< a transport's otherwise
   std::uint64_t number_, calls_ = 0;
   residual_store* residuals_;
   mpi::transport* transport_ = nullptr;  ///< of sums_

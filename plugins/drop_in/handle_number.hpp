@@ -7,21 +7,38 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
-#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/transport.hpp>
 
 namespace hcomp::drop_in {
+
+/// Numbers that are not taken yet, in this process.
+class handle_numbers {
+ public:
+  static std::uint64_t next() { return counter().load(); }
+  /// Takes the next one.
+  static std::uint64_t take() { return counter()++; }
+  /// Another rank has taken it for a handle of this one, too.
+  static void skip(std::uint64_t number) {
+    std::uint64_t seen = next();
+    while (seen <= number && !counter().compare_exchange_weak(seen, number + 1)) {
+    }
+  }
+
+ private:
+  static std::atomic<std::uint64_t>& counter() {
+    static std::atomic<std::uint64_t> one = 0;
+    return one;
+  }
+};
 
 /// A number that no other handle of this process has, nor of any other rank of `transport`: as
 /// call_options::tensor it makes the random draws of different handles independent. Collective; the
 /// first is 0.
-inline std::uint64_t next_handle_number(any_transport& transport) {
-  static std::atomic<std::uint64_t> next = 0;
-  std::uint64_t number = next;
+template <Transport T> std::uint64_t next_handle_number(T& transport) {
+  std::uint64_t number = handle_numbers::next();
   unite_records(transport, plan_options{}.tag, number,
                 [](std::uint64_t& a, std::uint64_t b) { a = std::max(a, b); });
-  std::uint64_t seen = next;
-  while (seen <= number && !next.compare_exchange_weak(seen, number + 1)) {
-  }
+  handle_numbers::skip(number);
   return number;
 }
 

@@ -40,7 +40,8 @@ class library {
   void unset(MPI_Comm comm);
 
   /// Made when it is asked for first, by all ranks alike; gone with the communicator.
-  std::shared_ptr<communicator> state_of(MPI_Comm comm);
+  /// @param aside  for sums that `begin` makes
+  std::shared_ptr<communicator> state_of(MPI_Comm comm, bool aside);
   /// When it has been released.
   void forget(communicator const& state);
   /// A receive from this process itself, which `finish_request` ends: a request that all of MPI's

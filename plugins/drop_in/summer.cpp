@@ -1,7 +1,5 @@
 #include "summer.hpp"
 
-#include "handle_number.hpp"
-
 #include <algorithm>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/options.hpp>
@@ -12,13 +10,13 @@
 
 namespace hcomp::drop_in {
 
-summer::summer(any_transport transport, std::uint64_t number, residual_store& residuals,
-               std::size_t most_planned_bytes)
+summer::summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
+               residual_store& residuals, std::size_t most_planned_bytes)
     : transport_(std::move(transport)),
       number_(number),
       residuals_(&residuals),
       most_planned_bytes_(most_planned_bytes),
-      handle_(next_handle_number(transport_)) {}
+      handle_(handle) {}
 
 summer::~summer() { residuals_->forget(number_); }
 

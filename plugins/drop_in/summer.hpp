@@ -25,12 +25,12 @@ namespace hcomp::drop_in {
 /// Plans are kept, those used last, for vectors of 256 MiB together or the last one alone.
 class summer {
  public:
-  /// Collective.
   /// @param number              of this communicator, for the store; never used again for another
+  /// @param handle              as of next_handle_number, the same on all ranks
   /// @param residuals           must outlive this
   /// @param most_planned_bytes  of vectors whose plans are kept
-  summer(any_transport transport, std::uint64_t number, residual_store& residuals,
-         std::size_t most_planned_bytes = std::size_t{256} << 20);
+  summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
+         residual_store& residuals, std::size_t most_planned_bytes = std::size_t{256} << 20);
   ~summer();
   summer(summer const&) = delete;
   summer& operator=(summer const&) = delete;

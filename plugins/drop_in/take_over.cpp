@@ -253,13 +253,13 @@ struct summing {
                                segment);
   }
   void sum_by_mpi(communicator& state, void* x) const {
+    MPI_Comm const comm = state.is_aside() ? state.private_copy() : call.comm;
     if (counts.empty())
-      mpi::require(
-          PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, state.private_copy()),
-          "MPI_Allreduce");
+      mpi::require(PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, comm),
+                   "MPI_Allreduce");
     else
       mpi::require(PMPI_Reduce_scatter(x == input() ? MPI_IN_PLACE : input(), x, counts.data(),
-                                       call.type, MPI_SUM, state.private_copy()),
+                                       call.type, MPI_SUM, comm),
                    "MPI_Reduce_scatter");
   }
 };
@@ -279,8 +279,9 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
   code = MPI_SUCCESS;
   bool is_done = true;
   try {
-    lib->state_of(call.comm)->run(
-        [&](communicator& state) { is_done = make(state, summing(*lib, call, d, counts)); });
+    lib->state_of(call.comm, false)->run([&](communicator& state) {
+      is_done = make(state, summing(*lib, call, d, counts));
+    });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
@@ -431,7 +432,7 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   }
   code = MPI_SUCCESS;
   try {
-    auto const state = lib->state_of(call.comm);
+    auto const state = lib->state_of(call.comm, true);
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
     keep(state, summing(*lib, call, d), tag);

@@ -322,6 +322,50 @@ static void communicators_of_any_kind(void) {
   CHECK_OK(hcomp_free(&sum));
 }
 
+/* More than MPICH has communicators. */
+static void many_sums_at_once(void) {
+  enum { count = 2100 };
+  static hcomp_sum* sums[count];
+  int i, made = 0, right = 0;
+  for (i = 0; i < count; ++i)
+    made += hcomp_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sums[i]) == HCOMP_OK;
+  CHECK(made == count);
+  for (i = 0; i < count; ++i) {
+    float mine[3] = {1, (float)rank, (float)i};
+    right += hcomp_all_reduce(sums[i], mine, NULL) == HCOMP_OK && mine[0] == (float)ranks &&
+             mine[2] == (float)(i * ranks);
+  }
+  CHECK(right == count);
+  for (i = 0; i < count; ++i) CHECK_OK(hcomp_free(&sums[i]));
+}
+
+/* Where MPI has no communicator left, a sum between other ranks than before is refused. */
+static void no_communicator_is_left(void) {
+#ifndef OPEN_MPI /* which has as many as there is memory for */
+  static MPI_Comm taken[4096];
+  int i, count = 0;
+  hcomp_sum* sum = NULL;
+  MPI_Comm other;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &other);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  while (count < 4096 && MPI_Comm_dup(MPI_COMM_WORLD, &taken[count]) == MPI_SUCCESS) ++count;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  CHECK(count < 2046);
+  if (ranks > 1) {
+    CHECK(hcomp_create(other, 3, MPI_FLOAT, "identity", &sum) == HCOMP_TRANSPORT);
+    CHECK(sum == NULL && says("MPI_Comm_create"));
+  }
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sum)); /* by the copy there is */
+  CHECK_OK(hcomp_free(&sum));
+  for (i = 0; i < count; ++i) MPI_Comm_free(&taken[i]);
+  if (ranks > 1) {
+    CHECK_OK(hcomp_create(other, 3, MPI_FLOAT, "identity", &sum));
+    CHECK_OK(hcomp_free(&sum));
+  }
+  MPI_Comm_free(&other);
+#endif
+}
+
 static void the_drop_in_library_is_not_there(void) {
   CHECK(hcomp_comm_set(MPI_COMM_WORLD, "float: thc") == HCOMP_NOT_RUNNING);
   CHECK(says("hcomp_comm_set: ") && says("preload libhcomp_pmpi.so"));
@@ -357,6 +401,8 @@ int main(int argc, char** argv) {
   disagreement_is_told_to_all();
   nan_is_told_to_all();
   communicators_of_any_kind();
+  no_communicator_is_left();
+  many_sums_at_once();
   the_drop_in_library_is_not_there();
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

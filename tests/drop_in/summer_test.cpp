@@ -55,7 +55,7 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
     CAPTURE(n);
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, "lossless", mine.data());
     });
     for (auto const& one : found) CHECK(one == expected);
@@ -85,7 +85,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(std::size_t{64} << 20);
-        summer all(any_transport(transport), 0, residuals);
+        summer all(any_transport(transport), 0, 0, residuals);
         for (int call = 0; call < 2; ++call) {  // the second with what the first has kept
           auto one = mine;
           std::vector<float> result(static_cast<std::size_t>(counts[rank]));
@@ -144,7 +144,7 @@ TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the e
   auto const mean_of = [&](bool same_buffer) {
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(std::size_t{64} << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       std::vector<float> total(mine.size());
       std::vector<char> buffers(calls);
       for (int call = 0; call < calls; ++call) {
@@ -163,7 +163,7 @@ TEST_CASE("summer: tensors that take turns in one buffer have residuals of their
   auto const x = vectors(2000);
   on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
     residual_store residuals(std::size_t{64} << 20);
-    summer all(any_transport(transport), 0, residuals);
+    summer all(any_transport(transport), 0, 0, residuals);
     std::size_t const one = 2 * mine.size() * sizeof(float);
     for (std::size_t call = 1; call <= 7; ++call) {
       auto copy = mine;
@@ -182,7 +182,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
     CAPTURE(text);
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, text, mine.data());
     });
     for (auto const& one : found) {
@@ -195,7 +195,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
     std::vector<int> refused(ranks);
     auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       try {
         sum(all, mine, text, mine.data());
       } catch (nonfinite_error const&) {
@@ -219,8 +219,8 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
       auto y = x;
       auto const found = on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
         residual_store residuals(1 << 20), others(1 << 20);
-        summer all(any_transport(transport), 0, residuals),
-            calm(any_transport(transport), 0, others);
+        summer all(any_transport(transport), 0, 0, residuals),
+            calm(any_transport(transport), 0, 0, others);
         auto spoilt = mine, usual = mine;
         if (transport.rank() == 1) spoilt[7] = large;
         auto const before = spoilt;
@@ -252,7 +252,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
     }
     on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       for (int call = 0; call < 3; ++call) {
         auto copy = mine;
         sum(all, copy, "sign", mine.data());
@@ -264,7 +264,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
 TEST_CASE("summer: plans are kept within a limit, those used last, and at least one") {
   on_ranks(std::vector<std::vector<float>>(1), [&](loopback& transport, std::vector<float>&) {
     residual_store residuals(1 << 20);
-    summer all(any_transport(transport), 0, residuals, 4 * sizeof(float) * 1000);
+    summer all(any_transport(transport), 0, 0, residuals, 4 * sizeof(float) * 1000);
     auto const check = [&](std::size_t values, std::size_t plans) {
       std::vector<float> y(values, 1.0f);
       sum(all, y, "identity", y.data());
@@ -299,7 +299,7 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
       run_ranks(ranks, [&](loopback& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(1 << 20);
-        summer all(any_transport(transport), 0, residuals);
+        summer all(any_transport(transport), 0, 0, residuals);
         auto& mine = after[rank];
         std::vector<float> part(n);
         float* const place = rank == 1 ? nullptr : mine.data();

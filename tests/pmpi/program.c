@@ -7,6 +7,8 @@
  *   program converge S   gradient descent must come S times closer to the minimum
  *   program many N       makes and frees N communicators, summing on each; memory may grow by as
  *                        many MB as the fourth argument says, or 4
+ *   program alive N      makes N communicators, of which half have the ranks in reverse, and sums on
+ *                        all of them before it frees the first
  *   program fork         sums, forks, and goes on in both processes
  *   program wrong        wrong arguments must give the errors that MPI has for them
  *
@@ -347,6 +349,22 @@ static long resident_kb(void) {
   if (file) fclose(file);
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
+static void keep_alive(int count) {
+  enum { n = 300 };
+  float x[n];
+  MPI_Comm* comms = malloc(sizeof(MPI_Comm) * (size_t)count);
+  int const rank = rank_in(MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i)
+    MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -rank : rank, &comms[i]);
+  for (int turn = 0; turn < 2; ++turn)
+    for (int i = 0; i < count; ++i) {
+      fill(x, MPI_FLOAT, n, rank_in(comms[i]), i + turn);
+      MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, comms[i]);
+      check("MPI_Allreduce", x, MPI_FLOAT, 0, n, size_of(comms[i]), i + turn);
+    }
+  for (int i = 0; i < count; ++i) MPI_Comm_free(&comms[i]);
+  free(comms);
+}
 static void make_many(int count, long mb) {
   enum { n = 2000 };
   float* x = malloc(sizeof(float) * n);
@@ -389,7 +407,8 @@ int main(int argc, char** argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   else
     MPI_Init(&argc, &argv);
-  whole_numbers = strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0;
+  whole_numbers =
+      strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0 || strcmp(mode, "alive") == 0;
   if (strcmp(mode, "within") == 0) tolerance = number;
   if (strcmp(mode, "converge") == 0) {
     descend(number);
@@ -397,6 +416,8 @@ int main(int argc, char** argv) {
     keep_bound(number);
   } else if (strcmp(mode, "many") == 0) {
     make_many((int)number, argc > 4 ? atol(argv[4]) : 4);
+  } else if (strcmp(mode, "alive") == 0) {
+    keep_alive((int)number);
   } else if (strcmp(mode, "fork") == 0) {
     go_on_after_fork();
   } else if (strcmp(mode, "wrong") == 0) {

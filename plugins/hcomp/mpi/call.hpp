@@ -47,10 +47,8 @@ inline int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// Which ranks of MPI_COMM_WORLD `comm` has, in which order, as draw_key::group: 0 for all of them as
-/// they are there, otherwise a fingerprint. The same on all ranks of `comm`.
-/// Cost: no message; the time for a list of its ranks.
-inline std::uint64_t group_of(MPI_Comm comm) {
+/// Which ranks of MPI_COMM_WORLD `comm` has, in its order; MPI_UNDEFINED for those of others.
+inline std::vector<int> ranks_in_world(MPI_Comm comm) {
   std::vector<int> mine(static_cast<std::size_t>(size_of(comm))), in_world(mine.size());
   std::iota(mine.begin(), mine.end(), 0);
   MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
@@ -61,9 +59,20 @@ inline std::uint64_t group_of(MPI_Comm comm) {
   MPI_Group_free(&group);
   MPI_Group_free(&world);
   require(code, "MPI_Group_translate_ranks");
-  if (in_world == mine && size_of(MPI_COMM_WORLD) == size_of(comm)) return 0;
-  return fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(in_world.data()),
-                     in_world.size() * sizeof(int));
+  return in_world;
+}
+
+/// Which ranks of MPI_COMM_WORLD `comm` has, in which order, as draw_key::group: 0 for all of them as
+/// they are there, otherwise a fingerprint. The same on all ranks of `comm`.
+/// Cost: no message; the time for a list of its ranks.
+inline std::uint64_t group_of(MPI_Comm comm) {
+  auto const ranks = ranks_in_world(comm);
+  bool is_world = size_of(MPI_COMM_WORLD) == size_of(comm);
+  for (std::size_t r = 0; is_world && r < ranks.size(); ++r)
+    is_world = ranks[r] == static_cast<int>(r);
+  if (is_world) return 0;
+  return fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(ranks.data()),
+                     ranks.size() * sizeof(int));
 }
 
 }  // namespace hcomp::mpi

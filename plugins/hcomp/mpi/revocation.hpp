@@ -37,16 +37,21 @@ struct notice {
   }
 };
 
+/// Which tags the messages of a transport have, up to that of notices, which no other has.
+struct tag_range {
+  int first, notices;
+};
+
 /// One rank's part in it. Every rank tells every other one that all is over and how many messages
 /// it has sent there, takes back its receives, and receives and forgets what was sent to it; so all
 /// sends end, and nothing of the communicator is under way any more.
 class revocation {
  public:
-  /// @param tag  of notices; no other message has it
-  revocation(MPI_Comm comm, int tag, pending_messages& messages)
-      : comm_(comm), tag_(tag), rank_(rank_of(comm)), size_(size_of(comm)), messages_(messages) {}
+  revocation(MPI_Comm comm, tag_range tags, pending_messages& messages)
+      : comm_(comm), tags_(tags), rank_(rank_of(comm)), size_(size_of(comm)), messages_(messages) {}
 
   /// True if some rank has told.
+  /// @param tag  of notices
   static bool is_told(MPI_Comm comm, int tag) {
     int told = 0;
     return MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &told, MPI_STATUS_IGNORE) == MPI_SUCCESS && told;
@@ -105,10 +110,10 @@ class revocation {
       auto& from = state(peer);
       int told = 0;
       if (from.was_told || peer == rank_ ||
-          MPI_Iprobe(peer, tag_, comm_, &told, MPI_STATUS_IGNORE) != MPI_SUCCESS || !told)
+          MPI_Iprobe(peer, tags_.notices, comm_, &told, MPI_STATUS_IGNORE) != MPI_SUCCESS || !told)
         continue;
       notice one;
-      if (MPI_Recv(&one, sizeof(one), MPI_BYTE, peer, tag_, comm_, MPI_STATUS_IGNORE) !=
+      if (MPI_Recv(&one, sizeof(one), MPI_BYTE, peer, tags_.notices, comm_, MPI_STATUS_IGNORE) !=
           MPI_SUCCESS)
         continue;
       from.was_told = true;
@@ -126,7 +131,7 @@ class revocation {
       }
       to.leaving = first_;
       to.leaving.sent = messages_.sent(peer);
-      MPI_Isend(&to.leaving, sizeof(notice), MPI_BYTE, peer, tag_, comm_, &to.telling);
+      MPI_Isend(&to.leaving, sizeof(notice), MPI_BYTE, peer, tags_.notices, comm_, &to.telling);
     }
   }
   void take_receives_back() {
@@ -136,10 +141,12 @@ class revocation {
   /// Takes what the peer has sent and nobody has received.
   void drain(int peer) {
     auto const& from = state(peer);
+    // what shares its communicator has one tag
+    int const tag = tags_.notices == tags_.first + 1 ? tags_.first : MPI_ANY_TAG;
     int there = 1;
     while (from.was_told && messages_.received(peer) < from.sent) {
       MPI_Status status;
-      if (MPI_Iprobe(peer, MPI_ANY_TAG, comm_, &there, &status) != MPI_SUCCESS || !there) return;
+      if (MPI_Iprobe(peer, tag, comm_, &there, &status) != MPI_SUCCESS || !there) return;
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       auto& one = drained_.emplace_back();
@@ -167,7 +174,7 @@ class revocation {
   }
 
   MPI_Comm comm_;
-  int tag_;
+  tag_range tags_;
   int rank_, size_;
   pending_messages& messages_;
   notice first_{.finder = -1};

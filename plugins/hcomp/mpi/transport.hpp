@@ -39,7 +39,14 @@ struct private_comm {
   MPI_Comm handle;
 };
 
-/// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own.
+/// Two tags of a communicator, which nobody else uses: `first` for messages, all of tag 0, and the
+/// next for how they end.
+struct private_tags {
+  std::shared_ptr<MPI_Comm const> comm;  ///< which returns errors, and is there as long as this
+  int first;
+};
+
+/// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own, or with tags of its own.
 ///
 /// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
 /// link was cut: most libraries abort the job, some wait for ever. Where that matters use
@@ -62,22 +69,18 @@ class transport {
       : transport(private_comm{duplicate(comm)}, how) {}
   /// Takes `comm`, which it frees.
   explicit transport(private_comm comm, waiting how = waiting::yield)
-      : comm_(comm.handle), waiting_(how), messages_(size_of(comm.handle)) {
+      : transport(comm.handle, nullptr, {.first = 0, .notices = largest_tag_of(comm.handle)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    rank_ = rank_of(comm_);
-    size_ = size_of(comm_);
-    group_ = group_of(comm_);
-    int* bound = nullptr;
-    int found = 0;
-    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
-    if (found) largest_tag_ = *bound - 1;
   }
+  /// Not collective; nor is destruction.
+  explicit transport(private_tags tags, waiting how = waiting::yield)
+      : transport(*tags.comm, tags.comm, {.first = tags.first, .notices = tags.first + 1}, how) {}
   transport(transport const&) = delete;
   transport& operator=(transport const&) = delete;
   ~transport() {
     if (!is_running()) return;
     if (!failed_ && is_told()) take_part(nullptr);
-    if (!failed_) MPI_Comm_free(&comm_);  // freeing may wait for the others
+    if (!failed_ && !shared_) MPI_Comm_free(&comm_);  // freeing may wait for the others
     if (ending_ && !ending_->is_done())
       static_cast<void>(ending_.release());  // MPI still works on its memory
   }
@@ -96,7 +99,7 @@ class transport {
     check("isend", peer, tag, bytes.size());
     pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), true};
     require(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      static_cast<int>(tag), comm_, &one.handle),
+                      tags_.first + static_cast<int>(tag), comm_, &one.handle),
             "send to rank " + std::to_string(peer), peer);
     bytes_sent_ += bytes.size();
     return {messages_.add(one)};
@@ -106,7 +109,7 @@ class transport {
     check("irecv", peer, tag, bytes.size());
     pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), false};
     require(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      static_cast<int>(tag), comm_, &one.handle),
+                      tags_.first + static_cast<int>(tag), comm_, &one.handle),
             "receive from rank " + std::to_string(peer), peer);
     return {messages_.add(one)};
   }
@@ -136,19 +139,37 @@ class transport {
   }
 
  private:
+  transport(MPI_Comm comm, std::shared_ptr<MPI_Comm const> shared, tag_range tags, waiting how)
+      : comm_(comm),
+        shared_(std::move(shared)),
+        tags_(tags),
+        waiting_(how),
+        rank_(rank_of(comm)),
+        size_(size_of(comm)),
+        group_(group_of(comm)),
+        messages_(size_) {}
+
   static MPI_Comm duplicate(MPI_Comm comm) {
     MPI_Comm mine = MPI_COMM_NULL;
     require(MPI_Comm_dup(comm, &mine), "MPI_Comm_dup");
     return mine;
   }
 
-  bool is_told() const { return revocation::is_told(comm_, largest_tag_ + 1); }
+  static int largest_tag_of(MPI_Comm comm) {
+    int* bound = nullptr;
+    int found = 0;
+    require(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&bound), &found),
+            "MPI_Comm_get_attr");
+    return found ? *bound : 32767;  // what MPI guarantees
+  }
+
+  bool is_told() const { return revocation::is_told(comm_, tags_.notices); }
   void refuse_after_failure() const {
     if (failed_) failed_->raise();
   }
   /// In the end that some rank has found.
   void take_part(notice const* mine) {
-    ending_ = std::make_unique<revocation>(comm_, largest_tag_ + 1, messages_);
+    ending_ = std::make_unique<revocation>(comm_, tags_, messages_);
     failed_ = ending_->run(mine, std::chrono::seconds(30));
   }
   /// Waiting for a message has failed.
@@ -194,21 +215,23 @@ class transport {
   void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {
     refuse_after_failure();
     hcomp::detail::require_peer(what, peer, size_, "communicator");
-    if (tag > static_cast<tag_t>(largest_tag_))
+    auto const largest = static_cast<tag_t>(tags_.notices - 1 - tags_.first);
+    if (tag > largest)
       throw std::invalid_argument(std::string(what) + ": tag " + std::to_string(tag) +
-                                  ", this MPI allows at most " + std::to_string(largest_tag_));
+                                  (shared_ ? ", there can be " : ", this MPI allows at most ") +
+                                  std::to_string(largest));
     if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw std::invalid_argument(std::string(what) + ": " + std::to_string(bytes) +
                                   " bytes in one message, MPI allows at most " +
                                   std::to_string(std::numeric_limits<int>::max()));
   }
 
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm comm_;
+  std::shared_ptr<MPI_Comm const> shared_;  ///< null: it is this transport's own
+  tag_range tags_;
   waiting waiting_;
-  int rank_ = 0;
-  int size_ = 1;
-  std::uint64_t group_ = 0;
-  int largest_tag_ = 32766;  // one less than what MPI guarantees: notices have a tag of their own
+  int rank_, size_;
+  std::uint64_t group_;
   pending_messages messages_;
   std::optional<notice> failed_;        ///< what every call throws
   std::unique_ptr<revocation> ending_;  // after messages_, which it uses

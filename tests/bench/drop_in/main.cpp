@@ -1,8 +1,10 @@
 /// @file
-/// What the drop-in library costs calls it does not touch, and how much of a nonblocking sum it
-/// hides behind computation. To be run with libhcomp_pmpi.so preloaded:
+/// What the drop-in library costs calls it does not touch and communicators it sums on, and how much
+/// of a nonblocking sum it hides behind computation. To be run with libhcomp_pmpi.so preloaded:
 ///
 ///     mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
+///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: identity min=0"
+///         bench_drop_in.openmpi communicators
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
 ///         bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
 
@@ -51,6 +53,49 @@ void overhead(int turns) {
   if (rank == 0)
     std::printf("an 8-byte MPI_Allreduce takes %.1f ns, PMPI_Allreduce %.1f ns: %.1f ns more\n",
                 median(through), median(past), median(more));
+}
+
+/// Of sums of 2000 floats: each on a communicator that is made for it and freed, or all on one.
+double microseconds_per_sum(sum_function* sum, bool on_its_own) {
+  constexpr int count = 100;
+  std::vector<float> x(2000);
+  MPI_Barrier(MPI_COMM_WORLD);
+  double const begin = MPI_Wtime();
+  for (int i = 0; i < count; ++i) {
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (on_its_own) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    std::fill(x.begin(), x.end(), 1.0f);
+    sum(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM, comm);
+    if (on_its_own) MPI_Comm_free(&comm);
+  }
+  return (MPI_Wtime() - begin) / count * 1e6;
+}
+
+/// Communicators that are made, sum once and are freed; through the library and past it, in turns.
+void communicators(int turns) {
+  std::vector<double> of_hcomp[2], of_mpi[2], ratio, only_made;  // on one, on their own
+  for (int t = -1; t < turns; ++t) {
+    double us[2][2];
+    for (bool const on_its_own : {false, true}) {
+      us[0][on_its_own] = microseconds_per_sum(MPI_Allreduce, on_its_own);
+      us[1][on_its_own] = microseconds_per_sum(PMPI_Allreduce, on_its_own);
+      if (t < 0) continue;  // pages and connections are made in the first turn
+      of_hcomp[on_its_own].push_back(us[0][on_its_own]);
+      of_mpi[on_its_own].push_back(us[1][on_its_own]);
+    }
+    if (t < 0) continue;
+    ratio.push_back(us[0][1] / us[1][1]);
+    only_made.push_back((us[0][1] - us[0][0]) / (us[1][1] - us[1][0]));
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0)
+    std::printf(
+        "a communicator that is made, sums 2000 floats and is freed: %.1f us, by PMPI_Allreduce "
+        "%.1f us, %.2f times that;\nsuch a sum alone: %.1f us and %.1f us; so making and freeing "
+        "one takes %.2f times as long\n",
+        median(of_hcomp[1]), median(of_mpi[1]), median(ratio), median(of_hcomp[0]),
+        median(of_mpi[0]), median(only_made));
 }
 
 /// Something that takes this long on a core of its own.
@@ -146,6 +191,8 @@ int main(int argc, char** argv) {
   app.add_option("--turns", turns, "measurements, of which the median is printed")
       ->check(CLI::Range(1, 1'000'000));
   auto* const small = app.add_subcommand("overhead", "8-byte sums, which nobody compresses");
+  auto* const made =
+      app.add_subcommand("communicators", "communicators that are made, sum once and are freed");
   auto* const beside = app.add_subcommand("overlap", "a nonblocking sum beside a computation");
   beside->add_option("--values", values, "floats that are summed")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
@@ -157,6 +204,7 @@ int main(int argc, char** argv) {
 
   MPI_Init(&argc, &argv);
   if (*small) overhead(turns);
+  if (*made) communicators(turns);
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (bytes > 0 && ranks != 2) {
