@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "../support/gnuplot.hpp"
+#include "../support/interruption.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
 #include "advice.hpp"
@@ -59,7 +60,21 @@ std::string about_messages(row const& one) {
       one.memory == "device" ? "in the device's memory" : "staged through pinned host memory");
 }
 
-template <class T> void measure_all(options const& o, input const& data, result& all) {
+/// Figures and table, as files. Rank 0 only.
+void save(result const& all, options const& o) {
+  auto const write = [](std::string const& file, std::string const& text) {
+    if (file.empty()) return;
+    std::ofstream out(file);
+    out << text;
+    if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
+  };
+  write(o.json, to_json(all).dump(1) + "\n");
+  write(o.csv, to_csv(all));
+}
+
+/// After every size, files have what was measured so far.
+template <class T>
+void measure_all(options const& o, input const& data, result& all, example::interruption& stop) {
   if (auto const most = std::ranges::max(sizes(o, sizeof(T))); most > data.values())
     throw std::runtime_error(fmt::format(
         "{} has {} values per rank, --max-bytes asks for {}; the largest is --max-bytes {}",
@@ -81,7 +96,7 @@ template <class T> void measure_all(options const& o, input const& data, result&
                       "which counts to {}",
                       values, sizeof(T), std::numeric_limits<int>::max()));
     auto list = make_contenders<T>({o, values, typical, by});
-    auto rows = measure(o, data, values, list, by.at("mpi"));
+    auto rows = measure(o, data, values, list, by.at("mpi"), stop);
     std::string said;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (all.rate > 0) rows[i].bound = list[i]->bytes_to_send * 8 / all.rate;
@@ -92,7 +107,12 @@ template <class T> void measure_all(options const& o, input const& data, result&
         example::say("# {}\n", said = remark);
       all.rows.push_back(std::move(rows[i]));
     }
+    if (stop.signal() != 0) return;
+    example::together([&] {
+      if (example::rank() == 0) save(all, o);
+    });
   }
+  all.is_complete = true;
 }
 
 /// Calls f.template operator()<T>() for the type of that name.
@@ -124,16 +144,11 @@ void advise(options const& o) {
 }
 
 void write(result const& all, options const& o) {
-  auto const save = [](std::string const& file, std::string const& text, char const* what) {
-    if (file.empty()) return;
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
-    example::say("{} in {}\n", what, file);
-  };
-  save(o.json, to_json(all).dump(1) + "\n", "figures");
-  save(o.csv, to_csv(all), "table");
-  if (o.plot.empty()) return;
+  save(all, o);
+  if (!all.is_complete) example::say("# interrupted: these are the figures so far\n");
+  if (!o.json.empty()) example::say("figures in {}\n", o.json);
+  if (!o.csv.empty()) example::say("table in {}\n", o.csv);
+  if (o.plot.empty() || all.rows.empty()) return;
   write_report({all}, o.plot);
   example::say("report in {}\n", o.plot);
 }
@@ -193,11 +208,14 @@ void run(options const& o) {
   all.input = !o.input.empty() ? o.input
               : o.density < 1  ? fmt::format("normal values of density {}", o.density)
                                : "normal values";
-  with_type(o.type, [&]<class T>() { measure_all<T>(o, *data, all); });
+  all.is_complete = false;
+  example::interruption stop;
+  with_type(o.type, [&]<class T>() { measure_all<T>(o, *data, all, stop); });
 
   example::together([&] {
     if (example::rank() == 0) write(all, o);
   });
+  if (!all.is_complete) throw example::interrupted{stop.signal()};
   if (auto const text = complaints(all); o.check && !text.empty()) throw std::runtime_error(text);
 }
 

@@ -9,6 +9,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <vector>
 
+#include "../support/interruption.hpp"
 #include "../support/program.hpp"
 #include "contenders.hpp"
 #include "exact.hpp"
@@ -54,13 +55,15 @@ inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row&
 }
 
 /// Times all contenders on vectors of `values` values; one row each, in their order. Collective.
+/// A signal ends it before the next call; then contenders that were never timed have no row.
 ///
 /// A call is timed from a barrier to its return, on every rank. All contenders are called once,
 /// then all again, so that what else happens on machine and network meets all of them; the first
 /// calls are compared with the exact sum and not timed.
 template <class T>
 std::vector<row> measure(options const& o, input const& data, std::size_t values,
-                         contender_list<T>& list, hcomp::any_transport& transport) {
+                         contender_list<T>& list, hcomp::any_transport& transport,
+                         example::interruption& stop) {
   using clock = std::chrono::steady_clock;
   auto const since = [](clock::time_point t) {
     return std::chrono::duration<double>(clock::now() - t).count();
@@ -79,6 +82,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
   {
     exact_sum<T> const exact(data, values, o.mean);
     for (std::size_t i = 0; i < list.size(); ++i) {
+      if (stop.signal() != 0) return {};
       x = original;
       list[i]->bring(x);
       auto const figures = list[i]->run(x, call);
@@ -98,7 +102,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
   for (int round = 1; round < o.warm_up + o.calls; ++round) {
     bool const timed = round >= o.warm_up;
     call.step = static_cast<std::uint64_t>(round);
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t i = 0; i < list.size() && stop.signal() == 0; ++i) {
       x = original;
       list[i]->bring(x);
       MPI_Barrier(example::comm);
@@ -114,9 +118,11 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
     }
     int enough = timed && seen[0].seconds.size() >= 3 && since(start) > o.seconds;
     MPI_Bcast(&enough, 1, MPI_INT, 0, example::comm);
-    if (enough) break;
+    if (enough || stop.signal() != 0) break;
   }
-  for (std::size_t i = 0; i < list.size(); ++i) {
+  rows.resize(static_cast<std::size_t>(
+      std::ranges::count_if(seen, [](samples const& one) { return !one.seconds.empty(); })));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     bool const is_plan = list[i]->name.codec != "raw" && list[i]->name.transport != "op";
     unite(seen[i], is_plan, !o.interface.empty(), rows[i]);
     rows[i].predicted = list[i]->predicted_seconds;

@@ -156,7 +156,8 @@ class writer {
 
   static std::string place_of(result const& run) {
     return (run.label.empty() ? "" : run.label + ": ") +
-           fmt::format("{} ranks on {} host{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s");
+           fmt::format("{} ranks on {} host{}{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s",
+                       run.is_complete ? "" : ", interrupted");
   }
   static std::string link_of(result const& run) {
     auto text = run.rate > 0

@@ -82,7 +82,8 @@ nlohmann::ordered_json to_json(result const& all) {
                               {"latency_s", all.latency},
                               {"label", all.label},
                               {"input", all.input},
-                              {"mean", all.mean}};
+                              {"mean", all.mean},
+                              {"complete", all.is_complete}};
   json["device"] = all.device;
   json["rows"] = nlohmann::ordered_json::array();
   for (auto const& r : all.rows)
@@ -130,6 +131,7 @@ result read_json(std::string const& file) {
     json.at("label").get_to(all.label);
     json.at("input").get_to(all.input);
     json.at("mean").get_to(all.mean);
+    all.is_complete = json.value("complete", true);
     for (auto const& j : json.at("rows")) {
       row r;
       j.at("bytes").get_to(r.bytes);

@@ -59,6 +59,7 @@ struct result {
   std::string label;
   std::string input;
   bool mean = false;
+  bool is_complete = true;  ///< false: the run was interrupted, or goes on
   std::vector<row> rows;
 };
 

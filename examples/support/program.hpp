@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "command_line.hpp"
@@ -33,11 +35,15 @@ inline int rank_on_host() {
   return rank;
 }
 
+/// To standard output, at once. What fails, as on a full disk, is main_of's to tell at the end.
+inline void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
 /// Rank 0 prints, at once.
 template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
-  if (rank() != 0) return;
-  fmt::print(text, std::forward<Args>(args)...);
-  std::fflush(stdout);
+  if (rank() == 0) print(fmt::format(text, std::forward<Args>(args)...));
 }
 
 /// Runs `work`, which may fail on some ranks only; then all ranks throw the first one's error.
@@ -58,7 +64,15 @@ template <class Work> void together(Work const& work) {
   throw std::runtime_error(first == 0 ? error : fmt::format("rank {}: {}", first, error));
 }
 
+/// Thrown on all ranks when SIGINT or SIGTERM ended the work early, once its figures are written.
+struct interrupted {
+  int signal;
+};
+
 /// The body of main(): MPI around `run(argc, argv)`, and every error as one line of text.
+///
+/// Status 0: done; 1: an error, also of writing to standard output; 128 + signal: interrupted; that
+/// of `usage`.
 /// @param name      of the program, before its errors
 /// @param is_alone  of which errors, besides transport_error, others may know nothing
 template <class Run>
@@ -75,14 +89,22 @@ int main_of(char const* name, int argc, char** argv, Run const& run,
   try {
     run(argc, argv);
   } catch (usage const& u) {
-    if (prints) fmt::print(u.status == 0 ? stdout : stderr, "{}", u.text);
+    if (prints && u.status == 0) print(u.text);
+    if (prints && u.status != 0) fmt::print(stderr, "{}", u.text);
     status = u.status;
+  } catch (interrupted const& by) {
+    if (prints) fmt::print(stderr, "{}: interrupted: {}\n", name, strsignal(by.signal));
+    status = 128 + by.signal;
   } catch (hcomp::transport_error const& e) {
     leave(e);
   } catch (std::exception const& e) {
     if (is_alone && is_alone(e)) leave(e);
     if (prints) fmt::print(stderr, "{}: {}\n", name, e.what());
     status = 1;
+  }
+  if (prints && std::ferror(stdout)) {
+    fmt::print(stderr, "{}: standard output could not be written to its end\n", name);
+    if (status == 0) status = 1;
   }
   MPI_Finalize();
   return status;

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# interrupted.sh SIGNAL STATUS FILE COMMAND...
+#
+# Starts the command, sends it the signal once it has written the JSON file, and checks that it ends
+# with the status (a regular expression), says that it was interrupted, leaves a file that says so, and
+# no process.
+set -euo pipefail
+signal=$1 status=$2 file=$3
+shift 3
+
+export HCOMP_TEST_RUN=$$-$RANDOM # all that it starts inherits this
+running() {
+  local environment
+  for environment in /proc/[0-9]*/environ; do
+    [[ $environment == "/proc/$$/"* ]] ||
+      { tr '\0' '\n' <"$environment" | grep -qx "HCOMP_TEST_RUN=$HCOMP_TEST_RUN" && echo "$environment"; }
+  done 2>/dev/null || true
+}
+await() { # await COMMAND...: up to 20 s
+  for ((tries = 0; tries < 400; tries++)); do
+    ! "$@" || return 0
+    sleep 0.05
+  done
+  return 1
+}
+fail() {
+  echo "FAILED: $1" >&2
+  cat "$file.output" >&2
+  for left in $(running); do kill -KILL "${left//[!0-9]/}" 2>/dev/null || true; done
+  exit 1
+}
+is_quiet() { [[ -z $(running) ]]; }
+
+rm -f "$file"
+# Background processes of a script ignore SIGINT unless told otherwise.
+env --default-signal=INT,TERM "$@" >"$file.output" 2>&1 &
+command=$!
+await test -s "$file" || fail "no figures after 20 s"
+kill -s "$signal" "$command"
+ended=0
+wait "$command" || ended=$?
+[[ $ended =~ ^($status)$ ]] || fail "SIG$signal ended it with status $ended, it should be $status"
+grep -q "^# interrupted: these are the figures so far" "$file.output" || fail "it does not say so"
+grep -q '"complete": false' "$file" || fail "$file does not say so"
+grep -q '"seconds"' "$file" || fail "$file has no figures"
+await is_quiet || fail "processes are left: $(running)"
