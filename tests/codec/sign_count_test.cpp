@@ -71,6 +71,22 @@ TEST_CASE("sign_count: counts to 2^32 - 1 by weight without a carry lost") {
   }
 }
 
+TEST_CASE("sign_count: on its way a sum of weight w takes bit_width(w) bits per value") {
+  struct {
+    std::uint32_t weight;
+    int bits;
+  } const cases[] = {{1, 1}, {2, 2}, {3, 2}, {4, 3}, {7, 3}, {8, 4}, {9, 4}};
+  auto const codec = sign_count<float>{}.fitted(9);
+  for (auto const& one : cases) {
+    CAPTURE(one.weight);
+    auto const block = laws::encode(codec, std::vector<float>(130, 1), {.weight = one.weight});
+    CHECK(codec.narrow_bits(one.weight) == one.bits);
+    CHECK(codec.narrow_bytes(laws::header_of(block)) ==
+          32u + 24u * static_cast<unsigned>(one.bits));
+  }
+  CHECK(codec.narrow_bits(10) == 4);  // of no sound block
+}
+
 TEST_CASE("sign_count: fitted keeps the magnitude") {
   CHECK(sign_count<float>{0.25f}.fitted(9).magnitude == 0.25f);
 }

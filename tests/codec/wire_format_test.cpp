@@ -130,6 +130,20 @@ TEST_CASE("wire format 1: payloads of signs lie as documented") {
   CHECK(word(counts, 3) == 2);
 }
 
+TEST_CASE("wire format 1: counts of signs on their way are the lower planes of the block") {
+  std::vector<float> x(70, -1.0f);
+  x[0] = x[63] = x[65] = 1;
+  auto const codec = hcomp::sign_count<float>{1, 7};
+  auto const block = laws::encode(codec, x, {.weight = 2});
+  auto const header = laws::header_of(block);
+  REQUIRE(block.size() == 32 + 3 * 16);
+  REQUIRE(codec.narrow_bytes(header) == 32 + 2 * 16);
+  code narrow(codec.narrow_bytes(header));
+  codec.narrow_block(hcomp::serial_group{}, block.data(), narrow.data());
+  CHECK(std::equal(narrow.begin(), narrow.end(), block.begin()));
+  CHECK(fingerprint(narrow) == 0x5bf0bbc55f67433b);
+}
+
 TEST_CASE("wire format 1: every codec's code has this fingerprint, whatever type the values have") {
   // clang-format off
   pinned const expected[] = {

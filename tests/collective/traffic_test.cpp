@@ -9,6 +9,7 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -112,6 +113,74 @@ TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum 
     MESSAGE(ranks << " ranks: 4 bits up, " << down << " down, "
                   << 100 * (static_cast<double>(bytes) / ideal - 1) << " % for norms and headers");
   }
+}
+
+TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, and stay exact") {
+  std::size_t const values = std::size_t{9 * 8} * 8192;  // whole blocks for every number of ranks
+  auto const bits_of = [](int ranks) { return std::bit_width(static_cast<unsigned>(ranks)); };
+  for (int ranks = 2; ranks <= 9; ++ranks)
+    for (std::string const how : {"ring", "direct", "doubling"}) {
+      CAPTURE(ranks);
+      CAPTURE(how);
+      std::uint64_t sent = 0;
+      std::mutex counting;
+      run_ranks(ranks, [&](loopback& transport) {
+        host_executor executor;
+        std::vector<float> x(values), expected(values);
+        for (std::size_t i = 0; i < values; ++i) {
+          // the first i % (P + 1) ranks, counted from rank i % P on, vote for it
+          auto const p = static_cast<std::size_t>(ranks), in_favour = i % (p + 1);
+          auto const place = (static_cast<std::size_t>(transport.rank()) + i) % p;
+          x[i] = place < in_favour ? 1.f : -1.f;
+          expected[i] = 2.f * static_cast<float>(in_favour) - static_cast<float>(ranks);
+        }
+        plan_of<sign_count<>>(values, fit(sign_count<>{}, static_cast<std::uint32_t>(ranks)),
+                              transport, executor, {.how = algorithm::from(how), .check = false})
+            .all_reduce(std::span(x));
+        CHECK(x == expected);
+        std::lock_guard const lock(counting);
+        sent += transport.bytes_sent();
+      });
+      // bits per value that all ranks send together
+      double bits = 0;
+      if (how == "ring") {
+        for (int summed = 1; summed < ranks; ++summed) bits += bits_of(summed);
+        bits += (ranks - 1) * bits_of(ranks);
+      } else if (how == "direct") {
+        bits = (ranks - 1) * (1 + bits_of(ranks));
+      } else {
+        if (!std::has_single_bit(static_cast<unsigned>(ranks))) continue;  // exactness only
+        for (int summed = 1; summed < ranks; summed *= 2) bits += ranks * bits_of(summed);
+      }
+      double const ideal = static_cast<double>(values) / 8 * bits;
+      CHECK(static_cast<double>(sent) >= ideal);
+      CHECK(static_cast<double>(sent) <= 1.032 * ideal);  // a header of 32 bytes per 1024 or more
+    }
+}
+
+TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by direct, 8 by ring") {
+  // Counts up; then each owner gives its verdicts, which are votes of one rank: one bit.
+  std::size_t const values = std::size_t{4 * 8} * 8192;
+  struct {
+    std::string how;
+    double bits;
+  } const cases[] = {{"direct", 3 * (1 + 1)}, {"ring", 1 + 2 + 2 + 3 * 1}};
+  for (auto const& one : cases)
+    run_ranks(4, [&](loopback& transport) {
+      CAPTURE(one.how);
+      host_executor executor;
+      plan_of<sign_count<>> votes(values, fit(sign_count<>{}, 4), transport, executor,
+                                  {.how = algorithm::from(one.how), .check = false});
+      std::vector<float> x(values, transport.rank() < 3 ? -1.f : 1.f);
+      votes.reduce_scatter(x);
+      CHECK(x[votes.owned().first] == -2);
+      votes.all_gather(x);
+      CHECK(x == std::vector<float>(values, -1));
+      double const ideal = static_cast<double>(values) / 8 * one.bits / 4;
+      CHECK(static_cast<double>(transport.bytes_sent()) >= ideal);
+      // a header of 32 bytes per 1024, and records by which ranks agree to decode on arrival
+      CHECK(static_cast<double>(transport.bytes_sent()) <= 1.034 * ideal);
+    });
 }
 
 TEST_CASE("traffic: codes are as small as their codecs say") {

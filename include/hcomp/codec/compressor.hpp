@@ -94,7 +94,7 @@ concept TellsDominance = Calibrated<C> &&
 /// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
 /// for byte. A block marked block_is_damaged keeps only its header. Headers may say anything: no
 /// more is read or written than they, limited to a full block, have room for.
-/// A value has a lane of `lane_bytes()` in memory and of `narrow_bits(weight)` in a sum of that
+/// A value has a lane of `lane_bits()` in memory and of `narrow_bits(weight)` in a sum of that
 /// weight, to which no rank of weight 1 adds more than `granularity()`.
 template <class C>
 concept Narrowable = Compressor<C> &&
@@ -102,7 +102,7 @@ concept Narrowable = Compressor<C> &&
   { c.narrow_bytes(header) } -> std::same_as<std::size_t>;
   { c.narrow_block(g, in, out) } -> std::same_as<void>;
   { c.widen_block(g, in, out) } -> std::same_as<void>;
-  { c.lane_bytes() } -> std::same_as<int>;
+  { c.lane_bits() } -> std::same_as<int>;
   { c.narrow_bits(header.weight) } -> std::same_as<int>;
   { c.granularity() } -> std::same_as<int>;
 };

@@ -106,7 +106,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   if constexpr (Calibrated<C>)
     cost.statistics_bytes = codec.statistics_in(C::block_values) * sizeof(std::uint32_t);
   if constexpr (Narrowable<C>) {
-    cost.lane_bits = 8 * codec.lane_bytes();
+    cost.lane_bits = codec.lane_bits();
     cost.one_bits = codec.narrow_bits(1);
     cost.sum_step = codec.granularity();
   }

@@ -21,8 +21,9 @@ namespace hcomp {
 /// Counters lie in bit planes, so a merge adds 64 of them at once, with a carry from plane to
 /// plane. Decoding gives magnitude * (ranks with x >= 0 minus ranks with x < 0), divided by the
 /// total weight for the mean; its sign is the majority vote (a tie gives 0). NaN counts as
-/// negative; a block with NaN or infinity is flagged. Size: bit_width(summands) bits per value and
-/// 32 bytes per 8192 values. Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
+/// negative; a block with NaN or infinity is flagged. Size in memory: bit_width(summands) bits per
+/// value and 32 bytes per 8192 values; on the way bit_width(weight) bits of a sum of that weight.
+/// Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
 template <class T = float> struct sign_count {
   using value_type = detail::value_t<T>;
   static constexpr char const* name = "sign_count";
@@ -41,9 +42,18 @@ template <class T = float> struct sign_count {
   constexpr sign_count fitted(std::uint32_t total_weight) const {
     return {magnitude, total_weight};
   }
-  constexpr int planes() const { return std::bit_width(summands); }
-  constexpr std::size_t block_bytes(int n = block_values) const {
-    return block_header_bytes + static_cast<std::size_t>(words_of(n) * planes()) * 8;
+  HCOMP_HD constexpr int planes() const { return narrow_bits(summands); }
+  constexpr std::size_t block_bytes(int n = block_values) const { return bytes_of(n, planes()); }
+
+  int lane_bits() const { return planes(); }
+  static constexpr int granularity() { return 1; }
+  /// Planes that a sum of total weight `weight` needs; a block has room for no more than planes().
+  HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
+    return std::bit_width(weight < summands ? weight : summands);
+  }
+  HCOMP_HD constexpr std::size_t narrow_bytes(block_header const& header) const {
+    return bytes_of(header.values < block_values ? header.values : block_values,
+                    narrow_bits(header.weight));
   }
 
   template <class Group, class Source>
@@ -88,6 +98,21 @@ template <class T = float> struct sign_count {
     });
   }
 
+  /// The block without its upper planes, which are zero.
+  template <class Group>
+  HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
+    copy_bytes(group, out, block, narrow_bytes(load_aligned<block_header>(block)));
+  }
+  template <class Group>
+  HCOMP_HD void widen_block(Group group, std::byte const* in, std::byte* block) const {
+    auto const header = load_aligned<block_header>(in);
+    int const n = header.values < block_values ? header.values : block_values;
+    copy_bytes(group, block, in, narrow_bytes(header));
+    for (int w = narrow_bits(header.weight) * words_of(n) + group.worker();
+         w < planes() * words_of(n); w += Group::workers)
+      store_aligned(block + block_header_bytes, static_cast<std::size_t>(w), std::uint64_t{0});
+  }
+
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
@@ -108,6 +133,9 @@ template <class T = float> struct sign_count {
 
  private:
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
+  HCOMP_HD static constexpr std::size_t bytes_of(int n, int planes) {
+    return block_header_bytes + static_cast<std::size_t>(words_of(n) * planes) * 8;
+  }
   /// The planes of one block follow each other.
   HCOMP_HD static constexpr std::size_t word_at(int n, int plane, int word) {
     return static_cast<std::size_t>(plane * words_of(n) + word);

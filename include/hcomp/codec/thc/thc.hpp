@@ -57,6 +57,7 @@ template <class Codec, class T> class basic_codec {
   int transform() const { return transform_; }
   /// Bytes of one coordinate's sum: 1 or 2.
   int lane_bytes() const { return lane_bytes_; }
+  int lane_bits() const { return 8 * lane_bytes_; }
   /// The levels T[0] = 0 to T[2^b - 1] = g, what they cost, and where they lie.
   thc_table const& table() const { return table_; }
   std::span<std::uint8_t const> levels() const {
