@@ -21,6 +21,7 @@
 #include <memory>
 #include <span>
 
+#include "array_in.hpp"
 #include "for_each_value.hpp"
 #include "options.hpp"
 #include "synchronizer.hpp"
@@ -67,18 +68,28 @@ class mean_with_feedback : public synchronizer {
   hcomp::plan<Codec, T, E> plan_;
 };
 
-/// A step of one size in the direction of a sum of signs; none where there is no majority.
-struct step_of_majority {
-  float* votes;
-  float size;
+/// to[i] = from[i]
+struct copy_value {
+  float const* from;
+  float* to;
+
+  HCOMP_HD void operator()(std::size_t i) const { to[i] = from[i]; }
+};
+
+/// What most ranks want; where they are divided, what the owner wants.
+struct decide {
+  float* votes;  ///< sums of signs
+  float const* own;
 
   HCOMP_HD void operator()(std::size_t i) const {
-    float const sum = votes[i];
-    votes[i] = sum > 0 ? size : sum < 0 ? -size : 0;
+    if (votes[i] == 0) votes[i] = own[i];
   }
 };
 
-/// A fixed step in the direction that most ranks want; none where they are divided.
+/// A fixed step in the direction that most ranks want.
+///
+/// Every rank counts the votes on its share of the values, and tells the others the verdict: one bit
+/// per value. Where votes are divided its own one decides, so verdicts lean to neither sign.
 /// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
 template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public synchronizer {
  public:
@@ -89,12 +100,19 @@ template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public sy
         seed_(seed),
         votes_(values,
                hcomp::fit(hcomp::sign_count<float>{}, static_cast<std::uint32_t>(transport.size())),
-               transport, executor, how) {}
+               transport, executor, how),
+        own_(votes_.owned().count) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
-    auto const figures = votes_.all_reduce(update, {.seed = seed_, .step = step});
-    for_each_value(*executor_, update.size(),
-                   step_of_majority{update.data(), sign_step_ * schedule});
+    auto codec = votes_.codec();
+    codec.magnitude = sign_step_ * schedule;
+    votes_.set_codec(codec);
+    hcomp::call_options const call{.seed = seed_, .step = step};
+    float* const owned = update.data() + votes_.owned().first;
+    for_each_value(*executor_, own_.size(), copy_value{owned, own_.data()});
+    auto figures = votes_.reduce_scatter(update, call);
+    for_each_value(*executor_, own_.size(), decide{owned, own_.data()});
+    figures += votes_.all_gather(update, call);
     return figures;
   }
 
@@ -103,6 +121,7 @@ template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public sy
   float sign_step_;
   std::uint64_t seed_;
   hcomp::plan<hcomp::sign_count<float>, T, E> votes_;
+  array_in<E, float> own_;  ///< of this rank's share
 };
 
 template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchronizer {
