@@ -360,7 +360,8 @@ void set_for_program(clause const& where, settings& all, std::vector<std::string
 }  // namespace
 
 std::string_view to_text(value_type type) {
-  return type == value_type::float32 ? "float" : "double";
+  constexpr std::array<std::string_view, 4> names{"float", "double", "float16", "bfloat16"};
+  return names[static_cast<std::size_t>(type)];
 }
 
 std::string method::text() const {

@@ -11,10 +11,13 @@
 
 namespace hcomp::drop_in {
 
-enum class value_type : std::uint8_t { float32, float64 };
+/// Rules are for the first two. The others have names in messages only.
+enum class value_type : std::uint8_t { float32, float64, float16, bfloat16 };
 
-constexpr std::size_t size_of(value_type type) { return type == value_type::float32 ? 4 : 8; }
-/// "float" or "double".
+constexpr std::size_t size_of(value_type type) {
+  return type == value_type::float32 ? 4 : type == value_type::float64 ? 8 : 2;
+}
+/// "float", "double", "float16" or "bfloat16".
 std::string_view to_text(value_type type);
 
 /// How vectors are summed.

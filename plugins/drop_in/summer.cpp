@@ -23,27 +23,34 @@ summer::~summer() { residuals_->forget(number_); }
 namespace {
 
 /// Calls `f` with a pointer to a value of that type.
-template <class F> report for_type(value_type type, F const& f) {
-  return type == value_type::float32 ? f(static_cast<float*>(nullptr))
-                                     : f(static_cast<double*>(nullptr));
+template <class F> auto for_type(value_type type, F const& f) {
+  switch (type) {
+    case value_type::float32: return f(static_cast<float*>(nullptr));
+    case value_type::float64: return f(static_cast<double*>(nullptr));
+    case value_type::float16: return f(static_cast<float16*>(nullptr));
+    case value_type::bfloat16: break;
+  }
+  return f(static_cast<bfloat16*>(nullptr));
 }
-template <class V>
-constexpr value_type type_of = sizeof(V) == 4 ? value_type::float32 : value_type::float64;
+template <class V> constexpr value_type type_of = value_type::float32;
+template <> constexpr value_type type_of<double> = value_type::float64;
+template <> constexpr value_type type_of<float16> = value_type::float16;
+template <> constexpr value_type type_of<bfloat16> = value_type::bfloat16;
 
 }  // namespace
 
 report summer::all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                          void const* buffer, std::size_t segment_bytes) {
+                          void const* buffer, std::size_t segment_bytes, reduction result) {
   auto& plan = plan_for(type, values, how, segment_bytes);
-  return for_type(type, [&]<class V>(V*) { return sum(plan, static_cast<V*>(x), buffer); });
+  return for_type(type, [&]<class V>(V*) { return sum(plan, static_cast<V*>(x), buffer, result); });
 }
 
 report summer::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
                               void* mine, method const& how, void const* buffer,
-                              std::size_t segment_bytes) {
+                              std::size_t segment_bytes, reduction result) {
   return for_type(type, [&]<class V>(V*) {
     return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
-                   segment_bytes);
+                   segment_bytes, result);
   });
 }
 
@@ -58,19 +65,16 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     return plans_.front();
   }
   int const threads = values > 0 ? how.threads : 1;  // a plan for nothing is only asked
-  planned one{type,    values,  how, segment_bytes, std::make_unique<host_executor>(threads),
-              nullptr, nullptr, {}};
+  planned one{type, values, how, segment_bytes, std::make_unique<host_executor>(threads), {}, {}};
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += old->bytes();
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
-  if (type == value_type::float32)
-    one.of_float =
-        std::make_unique<vector_sum<float>>(how, values, transport_, *one.executor, segment_bytes);
-  else
-    one.of_double =
-        std::make_unique<vector_sum<double>>(how, values, transport_, *one.executor, segment_bytes);
+  for_type(type, [&]<class V>(V*) {
+    std::get<sum_of<V>>(one.sums) =
+        std::make_unique<vector_sum<V>>(how, values, transport_, *one.executor, segment_bytes);
+  });
   plans_.push_front(std::move(one));
   return plans_.front();
 }
@@ -82,21 +86,22 @@ std::shared_ptr<error_feedback<V>> summer::residual_of(planned const& plan, void
                               turn_of(buffer, plan.values, sizeof(V), plan.how.turns)});
 }
 
-call_options summer::next_call() {
+call_options summer::next_call(reduction result) {
   call_options call;
+  call.result = result;
   call.step = step_++;
   call.tensor = handle_;
   return call;
 }
 
-template <class V> report summer::sum(planned& plan, V* x, void const* buffer) {
+template <class V> report summer::sum(planned& plan, V* x, void const* buffer, reduction result) {
   auto const residual = residual_of<V>(plan, buffer);
-  return plan.of<V>().all_reduce({x, plan.values}, residual.get(), next_call());
+  return plan.of<V>().all_reduce({x, plan.values}, residual.get(), next_call(result));
 }
 
 template <class V>
 report summer::scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
-                       void const* buffer, std::size_t segment_bytes) {
+                       void const* buffer, std::size_t segment_bytes, reduction result) {
   auto const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   auto const largest = static_cast<std::size_t>(std::ranges::max(counts));
   auto const count_of = [&](int r) {
@@ -114,7 +119,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     std::vector<V> sum;
     if (x) sum.assign(x, x + all);
     auto const made =
-        all_reduce(type_of<V>, x ? sum.data() : nullptr, all, how, buffer, segment_bytes);
+        all_reduce(type_of<V>, x ? sum.data() : nullptr, all, how, buffer, segment_bytes, result);
     std::size_t before = 0;
     for (int r = 0; r < rank(); ++r) before += count_of(r);
     std::copy_n(sum.data() + before, count_of(rank()), mine);
@@ -128,13 +133,14 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
                        plan.parts);
   auto const residual = residual_of<V>(plan, buffer);
   if (!x)
-    return sums.reduce_scatter({static_cast<V*>(nullptr), values}, residual.get(), next_call());
+    return sums.reduce_scatter({static_cast<V*>(nullptr), values}, residual.get(),
+                               next_call(result));
   std::vector<V> filled(values);
   for (int r = 0; r < ranks(); ++r) {
     std::copy_n(x, count_of(r), filled.data() + plan.parts[static_cast<std::size_t>(r)]);
     x += count_of(r);
   }
-  auto const made = sums.reduce_scatter(filled, residual.get(), next_call());
+  auto const made = sums.reduce_scatter(filled, residual.get(), next_call(result));
   std::copy_n(filled.data() + sums.owned().first, count_of(rank()), mine);
   return made;
 }

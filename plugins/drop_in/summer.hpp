@@ -4,14 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <list>
 #include <map>
 #include <memory>
 #include <span>
-#include <type_traits>
+#include <tuple>
 #include <vector>
 
 #include "residual_store.hpp"
@@ -41,9 +44,11 @@ class summer {
   ///                a memory_error
   /// @param buffer  what tells one tensor from another, see tensor_key
   /// @param segment_bytes  of messages, see plan_options
+  /// @param result  the sum, or the mean over the ranks
   /// @throws as vector_sum::all_reduce and its constructor
   report all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                    void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes);
+                    void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes,
+                    reduction result = reduction::sum);
 
   /// Leaves rank r the sum of counts[r] values, those after the ones of ranks before it.
   ///
@@ -56,41 +61,38 @@ class summer {
   ///                is thrown
   report reduce_scatter(value_type type, void const* x, std::span<int const> counts, void* mine,
                         method const& how, void const* buffer,
-                        std::size_t segment_bytes = plan_options{}.segment_bytes);
+                        std::size_t segment_bytes = plan_options{}.segment_bytes,
+                        reduction result = reduction::sum);
 
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
   std::size_t plans() const { return plans_.size(); }
 
  private:
+  template <class V> using sum_of = std::unique_ptr<vector_sum<V>>;
+
   struct planned {
     value_type type;
     std::size_t values;
     method how;
     std::size_t segment_bytes;
     std::unique_ptr<host_executor> executor;
-    std::unique_ptr<vector_sum<float>> of_float;
-    std::unique_ptr<vector_sum<double>> of_double;
+    std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>> sums;  ///< one
     std::vector<std::uint64_t> parts;  ///< where those of all ranks begin, once it was asked
 
-    template <class V> vector_sum<V>& of() const {
-      if constexpr (std::is_same_v<V, float>)
-        return *of_float;
-      else
-        return *of_double;
-    }
+    template <class V> vector_sum<V>& of() const { return *std::get<sum_of<V>>(sums); }
     std::size_t bytes() const { return values * size_of(type); }
   };
 
   planned& plan_for(value_type type, std::size_t values, method const& how,
                     std::size_t segment_bytes);
-  template <class V> report sum(planned& plan, V* x, void const* buffer);
+  template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
-                 void const* buffer, std::size_t segment_bytes);
+                 void const* buffer, std::size_t segment_bytes, reduction result);
   /// What this rank lost of a tensor before, or none.
   template <class V> std::shared_ptr<error_feedback<V>> residual_of(planned const&, void const*);
-  call_options next_call();
+  call_options next_call(reduction result);
   std::uint32_t turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
                         int turns);
 

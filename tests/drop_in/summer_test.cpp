@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <drop_in/summer.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/half.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
@@ -60,6 +61,40 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
     });
     for (auto const& one : found) CHECK(one == expected);
   }
+}
+
+TEST_CASE("summer: values of every type, sums and means") {
+  constexpr std::size_t n = 3000;
+  auto const check = []<class V>(value_type type, V*) {
+    CAPTURE(to_text(type));
+    std::vector<std::vector<float>> whole_numbers(ranks, std::vector<float>(n));
+    for (std::size_t r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) whole_numbers[r][i] = static_cast<float>(i % 7 * (r + 1));
+    on_ranks(whole_numbers, [&](loopback& transport, std::vector<float>& mine) {
+      residual_store residuals(1 << 20);
+      summer all(any_transport(transport), 0, residuals);
+      std::vector<int> const parts(ranks, n / ranks);
+      for (auto const result : {reduction::sum, reduction::mean}) {
+        auto const of = [&](std::size_t i) {
+          return static_cast<float>(i % 7 * (result == reduction::mean ? 2 : 6));
+        };
+        std::vector<V> x(n), part(n / ranks);
+        for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<V>(mine[i]);
+        std::size_t const segment = plan_options{}.segment_bytes;
+        all.reduce_scatter(type, x.data(), parts, part.data(), how("identity"), x.data(), segment,
+                           result);
+        all.all_reduce(type, x.data(), n, how("identity"), x.data(), segment, result);
+        std::size_t const first = static_cast<std::size_t>(transport.rank()) * part.size();
+        for (std::size_t i = 0; i < n; ++i) REQUIRE(static_cast<float>(x[i]) == of(i));
+        for (std::size_t i = 0; i < part.size(); ++i)
+          REQUIRE(static_cast<float>(part[i]) == of(first + i));
+      }
+    });
+  };
+  check(value_type::float32, static_cast<float*>(nullptr));
+  check(value_type::float64, static_cast<double*>(nullptr));
+  check(value_type::float16, static_cast<float16*>(nullptr));
+  check(value_type::bfloat16, static_cast<bfloat16*>(nullptr));
 }
 
 TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however it is cut") {
