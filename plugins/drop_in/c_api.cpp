@@ -1,97 +1,33 @@
 /// @file
-/// The C API over vector_sum and library: exceptions become codes and words here.
+/// The C API over MPI: sums over communicators, and settings for MPI's own.
 
 #include <hcomp/hcomp.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/core/error.hpp>
-#include <hcomp/core/hash.hpp>
-#include <hcomp/core/version.hpp>
-#include <hcomp/exec/host_executor.hpp>
-#include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
-#include <vector>
 
+#include "c_sum.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "settings.hpp"
 #include "shared_copy.hpp"
-#include "vector_sum.hpp"
 
 namespace {
 
-using hcomp::drop_in::method;
+using hcomp::c_api::guarded;
+using hcomp::c_api::not_running;
+using hcomp::c_api::without;
 using hcomp::drop_in::value_type;
-
-// ---- Codes and words
-
-thread_local std::string last_error;
-
-/// MPI or the drop-in library is not there.
-struct not_running : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-int failed(int code, std::string_view where, std::string const& note,
-           std::string_view what) noexcept {
-  try {
-    // The words of plans begin with what they do, too.
-    auto const begin = std::string(where.substr(sizeof "hcomp")).append(": ");
-    if (what.starts_with(begin)) what.remove_prefix(begin.size());
-    last_error.assign(where).append(note).append(": ").append(what);
-  } catch (...) {
-    last_error.clear();
-  }
-  return code;
-}
-
-/// Nothing that `f` throws gets out.
-/// @param where, note  begin the words: which function, and what is odd about the call
-template <class F>
-int guarded(char const* where, F const& f, std::string const& note = {}) noexcept {
-  try {
-    f();
-    return HCOMP_OK;
-  } catch (std::invalid_argument const& error) {
-    return failed(HCOMP_INVALID_ARGUMENT, where, note, error.what());
-  } catch (hcomp::disagreement_error const& error) {
-    return failed(HCOMP_DISAGREEMENT, where, note, error.what());
-  } catch (hcomp::nonfinite_error const& error) {
-    return failed(HCOMP_NONFINITE, where, note, error.what());
-  } catch (hcomp::wire_error const& error) {
-    return failed(HCOMP_DAMAGED, where, note, error.what());
-  } catch (hcomp::transport_error const& error) {
-    return failed(HCOMP_TRANSPORT, where, note, error.what());
-  } catch (not_running const& error) {
-    return failed(HCOMP_NOT_RUNNING, where, note, error.what());
-  } catch (std::exception const& error) {
-    return failed(HCOMP_OTHER, where, note, error.what());
-  } catch (...) {
-    return failed(HCOMP_OTHER, where, note, "something was thrown that is no std::exception");
-  }
-}
 
 void require_mpi() {
   if (!hcomp::mpi::is_running())
     throw not_running("it is called before MPI_Init or after MPI_Finalize");
-}
-template <class T> T& require(T* pointer, char const* name) {
-  if (!pointer) throw std::invalid_argument(std::string(name) + " is a null pointer");
-  return *pointer;
 }
 void require_comm(MPI_Comm comm) {
   require_mpi();
@@ -101,140 +37,19 @@ void require_comm(MPI_Comm comm) {
   if (inter) throw std::invalid_argument("comm is an intercommunicator");
 }
 
-/// Texts of settings::from name the environment's variable.
-std::string without(std::string_view prefix, std::string text) {
-  if (text.starts_with(prefix)) text.erase(0, prefix.size());
-  return text;
-}
+/// Between the ranks of a communicator, for one sum.
+class over_communicator final : public hcomp::c_api::connection {
+ public:
+  explicit over_communicator(hcomp::drop_in::numbered_transport made)
+      : transport_(std::move(made.over)), handle_(made.handle) {}
+  hcomp::any_transport& transport() override { return transport_; }
+  std::uint64_t next_handle() override { return handle_; }
+  void require_running() const override { require_mpi(); }
 
-// ---- What is asked for
-
-/// @throws std::invalid_argument
-method method_from(value_type type, std::string const& text) {
-  std::string const quoted = "method '" + text + "': ";
-  std::string const clause = std::string(to_text(type)) + ": " + text;
-  if (text.find_first_not_of(" \t\r\n") == text.npos)
-    throw std::invalid_argument("method is empty; it is such as 'thc bits=4'");
-  if (text.find(';') != text.npos)
-    throw std::invalid_argument(quoted + "it is one method, without ';'");
-  hcomp::drop_in::rule given;
-  try {
-    given = hcomp::drop_in::settings::from(clause).rules.at(0);
-  } catch (std::invalid_argument const& error) {
-    std::string const known = "HCOMP_CONFIG: clause 1 '" + clause + "': ";
-    throw std::invalid_argument(quoted + without(known, error.what()));
-  }
-  if (given.sum.codec == "none")
-    throw std::invalid_argument(quoted + "MPI's own sum is not made here");
-  hcomp::drop_in::rule plain;
-  plain.type = type;
-  plain.sum = given.sum;
-  plain.sum.turns = 1;
-  if (given != plain)
-    throw std::invalid_argument(quoted +
-                                "keys min, max, ranks, check and turns are for the rules of the "
-                                "drop-in library only");
-  return given.sum;
-}
-
-/// Arguments of a create, or what is wrong with them.
-struct request {
-  value_type type = value_type::float32;
-  method how;
-  std::string error;
-  std::string text;  ///< for messages, and to compare ranks by
-
-  request(std::size_t values, std::optional<value_type> wanted, char const* method_text,
-          bool has_place) {
-    try {
-      if (!wanted)
-        throw std::invalid_argument(
-            "values are neither float (MPI_FLOAT, 4 bytes) nor double (MPI_DOUBLE, 8 bytes)");
-      type = *wanted;
-      how = method_from(type, &require(method_text, "method"));
-      std::size_t const most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max() /
-                                                        static_cast<std::ptrdiff_t>(size_of(type)));
-      if (values > most)
-        throw std::invalid_argument(std::to_string(values) + " values, there can be " +
-                                    std::to_string(most));
-      if (!has_place) throw std::invalid_argument("sum is a null pointer");
-      text =
-          std::to_string(values) + " of " + std::string(to_text(type)) + " by '" + how.text() + "'";
-    } catch (std::invalid_argument const& wrong) {
-      text = error = wrong.what();
-    }
-  }
+ private:
+  hcomp::any_transport transport_;
+  std::uint64_t handle_;
 };
-
-/// What ranks send each other, whatever they were asked for.
-struct request_record {
-  std::uint64_t print;
-  char text[248];
-};
-
-/// All ranks throw or none does.
-void agree(request const& mine, hcomp::any_transport& transport) {
-  request_record record{
-      hcomp::fingerprint(hcomp::serial_group{},
-                         reinterpret_cast<std::byte const*>(mine.text.data()), mine.text.size()),
-      {}};
-  mine.text.copy(record.text, sizeof record.text - 1);
-  std::vector<request_record> all;
-  hcomp::all_gather_records(transport, 0, record, all);
-  auto const other = std::ranges::find_if(
-      all, [&](request_record const& one) { return one.print != all.front().print; });
-  if (other != all.end())
-    throw hcomp::disagreement_error(std::string("ranks ask for different sums; rank 0: ") +
-                                    all.front().text + "; rank " +
-                                    std::to_string(other - all.begin()) + ": " + other->text);
-  if (!mine.error.empty()) throw std::invalid_argument(mine.error);
-}
-
-// ---- What there is
-
-template <class V> struct sum_of {
-  std::unique_ptr<hcomp::drop_in::vector_sum<V>> plan;
-  std::optional<hcomp::error_feedback<V>> residual;
-
-  sum_of(method const& how, std::size_t values, hcomp::any_transport& transport,
-         hcomp::host_executor& executor)
-      : plan(std::make_unique<hcomp::drop_in::vector_sum<V>>(how, values, transport, executor)) {
-    if (how.feedback) residual.emplace(values);
-  }
-};
-
-using any_sum = std::variant<sum_of<float>, sum_of<double>>;
-
-any_sum make_sum(request const& asked, std::size_t values, hcomp::any_transport& transport,
-                 hcomp::host_executor& executor) {
-  if (asked.type == value_type::float32)
-    return sum_of<float>(asked.how, values, transport, executor);
-  return sum_of<double>(asked.how, values, transport, executor);
-}
-
-}  // namespace
-
-struct hcomp_sum {
-  hcomp::any_transport transport;
-  hcomp::host_executor executor;
-  std::size_t values;
-  any_sum of;
-  hcomp::call_options next;
-  std::uint64_t step = 0;  ///< of the next call
-  std::string broken;      ///< why the transport must not be used again
-
-  /// @param number  of the handle, see numbered_transport
-  hcomp_sum(hcomp::any_transport over, request const& asked, std::size_t count,
-            std::uint64_t number)
-      : transport(std::move(over)),
-        executor(asked.how.threads),
-        values(count),
-        of(make_sum(asked, count, transport, executor)) {
-    next.tensor = number;
-  }
-};
-
-namespace {
 
 std::optional<value_type> type_of(int value_bytes) {
   if (value_bytes == 4) return value_type::float32;
@@ -242,16 +57,14 @@ std::optional<value_type> type_of(int value_bytes) {
   return std::nullopt;
 }
 
-int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type,
-           char const* method_text, hcomp_sum** sum) noexcept {
+int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type, char const* method,
+           hcomp_sum** sum) noexcept {
   if (sum) *sum = nullptr;
   return guarded("hcomp_create", [&] {
     require_comm(comm);
-    auto made = hcomp::drop_in::transport_over_shared_copy(comm);
-    hcomp::any_transport transport(std::move(made.over));
-    request const asked(values, type, method_text, sum != nullptr);
-    agree(asked, transport);
-    *sum = std::make_unique<hcomp_sum>(std::move(transport), asked, values, made.handle).release();
+    hcomp::c_api::make_sum(
+        std::make_shared<over_communicator>(hcomp::drop_in::transport_over_shared_copy(comm)),
+        values, type, method, sum);
   });
 }
 
@@ -269,78 +82,11 @@ int set(MPI_Comm comm, char const* settings) noexcept {
   });
 }
 
-/// A vector of the caller. C does not know how long it is.
-struct vector {
-  void* x;
-  std::optional<std::size_t> values = {};
-  int value_bytes = 0;
-
-  /// What is wrong with it, or nothing.
-  std::string complaint(hcomp_sum const& sum) const {
-    int const bytes =
-        std::visit([]<class V>(sum_of<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
-    if (values && (*values != sum.values || value_bytes != bytes))
-      return " with " + std::to_string(*values) + " values of " + std::to_string(value_bytes) +
-             " bytes in x for a sum of " + std::to_string(sum.values) + " of " +
-             std::to_string(bytes);
-    return x ? "" : " with a null pointer for x";
-  }
-};
-
-/// Does a collective of the sum.
-/// @param f  (sum_of, span of its values, call options), gives the report
-template <class F>
-int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* report,
-        F const& f) noexcept {
-  std::string complaint;
-  auto const work = [&] {
-    auto& it = require(sum, "sum");
-    require_mpi();
-    if (!it.broken.empty())
-      throw hcomp::transport_error(-1, "it failed before and can only be freed: " + it.broken);
-    complaint = x.complaint(it);
-    auto call = it.next;
-    call.step = it.step++;
-    try {
-      auto const made = std::visit(
-          [&]<class V>(sum_of<V>& one) {
-            // With a wrong x a rank takes part all the same: the others come back and say so, too.
-            auto* const first = static_cast<V*>(x.x);
-            return f(one, complaint.empty() ? std::span(first, it.values) : std::span<V>(), call);
-          },
-          it.of);
-      if (report)
-        *report = {made.bytes_sent, made.weight, made.seconds(),
-                   made.seconds_encode + made.seconds_merge + made.seconds_decode, made.error};
-    } catch (hcomp::transport_error const& error) {
-      it.broken = error.what();
-      throw;
-    }
-  };
-  return guarded(function, work, complaint);
-}
-
-int all_reduce(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_all_reduce", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->all_reduce(values, one.residual ? &*one.residual : nullptr, call);
-  });
-}
-int reduce_scatter(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_reduce_scatter", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->reduce_scatter(values, one.residual ? &*one.residual : nullptr, call);
-  });
-}
-int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_all_gather", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->all_gather(values, call);
-  });
-}
-
 }  // namespace
 
-int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* method_text,
+int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* method,
                  hcomp_sum** sum) {
-  return create(comm, values, hcomp::drop_in::type_of(type), method_text, sum);
+  return create(comm, values, hcomp::drop_in::type_of(type), method, sum);
 }
 int hcomp_create_f(MPI_Fint comm, size_t values, int value_bytes, char const* method_text,
                    hcomp_sum** sum) {
@@ -348,63 +94,9 @@ int hcomp_create_f(MPI_Fint comm, size_t values, int value_bytes, char const* me
   return create(in_c, values, type_of(value_bytes), method_text, sum);
 }
 
-int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return all_reduce(sum, {x}, report);
-}
-int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return reduce_scatter(sum, {x}, report);
-}
-int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return all_gather(sum, {x}, report);
-}
-int hcomp_all_reduce_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                           hcomp_report* report) {
-  return all_reduce(sum, {x, values, value_bytes}, report);
-}
-int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                               hcomp_report* report) {
-  return reduce_scatter(sum, {x, values, value_bytes}, report);
-}
-int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                           hcomp_report* report) {
-  return all_gather(sum, {x, values, value_bytes}, report);
-}
-
-int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count) {
-  return guarded(__func__, [&] {
-    auto const range =
-        std::visit([](auto const& one) { return one.plan->owned(); }, require(sum, "sum").of);
-    require(first, "first") = range.first;
-    require(count, "count") = range.count;
-  });
-}
-int hcomp_set_mean(hcomp_sum* sum, int mean) {
-  return guarded(__func__, [&] {
-    if (mean != 0 && mean != 1)
-      throw std::invalid_argument("mean is " + std::to_string(mean) + ", it can be 0 or 1");
-    require(sum, "sum").next.result = mean ? hcomp::reduction::mean : hcomp::reduction::sum;
-  });
-}
-int hcomp_values(hcomp_sum const* sum, size_t* values) {
-  return guarded(__func__, [&] { require(values, "values") = require(sum, "sum").values; });
-}
-
-int hcomp_free(hcomp_sum** sum) {
-  return guarded(__func__, [&] { delete std::exchange(require(sum, "sum"), nullptr); });
-}
-
 int hcomp_comm_set(MPI_Comm comm, char const* settings) { return set(comm, settings); }
 int hcomp_comm_set_f(MPI_Fint comm, char const* settings) {
   return set(hcomp::mpi::is_running() ? PMPI_Comm_f2c(comm) : MPI_COMM_NULL, settings);
-}
-
-char const* hcomp_last_error() { return last_error.c_str(); }
-
-int hcomp_version(int* major, int* minor, int* patch) {
-  if (major) *major = HCOMP_VERSION_MAJOR;
-  if (minor) *minor = HCOMP_VERSION_MINOR;
-  if (patch) *patch = HCOMP_VERSION_PATCH;
-  return HCOMP_OK;
 }
 
 char const* hcomp_built_for() {

@@ -12,43 +12,13 @@
 #ifndef HCOMP_HCOMP_H
 #define HCOMP_HCOMP_H
 
+#include <hcomp/sum.h>
 #include <mpi.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#if defined(__GNUC__)
-#define HCOMP_API __attribute__((visibility("default")))
-#else
-#define HCOMP_API
-#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/// What every function below returns that returns an int. hcomp_last_error has the words.
-enum hcomp_code {
-  HCOMP_OK = 0,
-  HCOMP_INVALID_ARGUMENT = 1,
-  HCOMP_DISAGREEMENT = 2,  ///< ranks passed arguments that contradict each other
-  HCOMP_NONFINITE = 3,     ///< NaN or infinity on some rank, which the codec cannot carry
-  HCOMP_DAMAGED = 4,       ///< bytes came that are not what was sent
-  HCOMP_TRANSPORT = 5,     ///< MPI failed; the sum can only be freed
-  HCOMP_OTHER = 6,         ///< such as no memory
-  HCOMP_NOT_RUNNING = 7    ///< MPI or the drop-in library is not there, or not any more
-};
-
-/// Sums of vectors of one size by one method over one communicator. Used by one thread at a time.
-typedef struct hcomp_sum hcomp_sum;
-
-/// What one call did on this rank.
-typedef struct hcomp_report {
-  uint64_t bytes_sent;   ///< headers included
-  uint64_t weight;       ///< summands of the result: the number of ranks
-  double seconds;        ///< all of the call
-  double seconds_codec;  ///< of them encoding, merging and decoding
-  double error;          ///< what no value of the sum is off by more than, where the codec knows
-} hcomp_report;
 
 /// A sum of `values` values. Collective over `comm`, an intracommunicator, which is duplicated.
 ///
@@ -61,56 +31,12 @@ typedef struct hcomp_report {
 HCOMP_API int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* method,
                            hcomp_sum** sum);
 
-/// Sums x over all ranks, in place: the same bits on all of them. Collective.
-///
-/// The n-th call on a sum draws the same random numbers in every run; other sums draw others.
-/// @param x       `values` values
-/// @param report  or NULL
-/// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it
-/// was.
-HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
-
-/// The same, but each rank has only its part of the sum in x, see hcomp_owned; without feedback.
-/// Not with algorithms doubling and owner.
-HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
-/// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
-HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
-/// This rank's part: `count` values from x[first] on.
-HCOMP_API int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count);
-
-/// Whether all_reduce and reduce_scatter give the mean over the ranks, 1, or the sum, 0, which they
-/// do at first. To be set alike on all ranks.
-HCOMP_API int hcomp_set_mean(hcomp_sum* sum, int mean);
-/// How many values the vectors have.
-HCOMP_API int hcomp_values(hcomp_sum const* sum, size_t* values);
-
-/// Frees it and writes NULL; nothing if it is NULL already. Collective.
-HCOMP_API int hcomp_free(hcomp_sum** sum);
-
 /// Settings for MPI's own sums on this communicator, and duplicates made from now on, in place of
 /// the program's HCOMP_CONFIG; where libhcomp_pmpi.so is preloaded, otherwise HCOMP_NOT_RUNNING.
 /// Collective.
 ///
 /// @param settings  as in HCOMP_CONFIG; NULL: the program's again
 HCOMP_API int hcomp_comm_set(MPI_Comm comm, char const* settings);
-
-/// Words of the last call that failed in this thread; "" if none did. Valid until the next does.
-HCOMP_API char const* hcomp_last_error(void);
-/// Of the library that is loaded. Any of them may be NULL.
-HCOMP_API int hcomp_version(int* major, int* minor, int* patch);
-/// The MPI that the library is for: "Open MPI 4.1.4", "MPICH 4.0.2".
-HCOMP_API char const* hcomp_built_for(void);
-
-/// For languages that know how long a vector is: one of another size or type is a wrong argument.
-///
-/// @param values       of x
-/// @param value_bytes  of each, 4 or 8
-HCOMP_API int hcomp_all_reduce_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                                     hcomp_report* report);
-HCOMP_API int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                                         hcomp_report* report);
-HCOMP_API int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                                     hcomp_report* report);
 
 /// hcomp_create and hcomp_comm_set for languages that have Fortran's handles.
 /// @param value_bytes  4 or 8

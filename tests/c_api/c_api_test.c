@@ -229,8 +229,8 @@ static void wrong_arguments_are_refused_in_words(void) {
   refused(10, MPI_FLOAT, "thc min=1MiB", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc turns=2", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc; double: fp16", "without ';'");
-  refused(10, MPI_INT, "identity", "neither float (MPI_FLOAT, 4 bytes) nor double");
-  refused(10, MPI_DATATYPE_NULL, "identity", "neither float (MPI_FLOAT, 4 bytes) nor double");
+  refused(10, MPI_INT, "identity", "neither float (4 bytes) nor double");
+  refused(10, MPI_DATATYPE_NULL, "identity", "neither float (4 bytes) nor double");
   refused(10, MPI_DOUBLE, "error_bounded 1e-3", "float only");
   refused((size_t)-1, MPI_FLOAT, "identity", "18446744073709551615 values, there can be");
   refused(10, MPI_FLOAT, "identity algorithm=torus:5x7", "35");

@@ -72,7 +72,7 @@ TEST_CASE("summer: values of every type, sums and means") {
       for (std::size_t i = 0; i < n; ++i) whole_numbers[r][i] = static_cast<float>(i % 7 * (r + 1));
     on_ranks(whole_numbers, [&](loopback& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, residuals);
+      summer all(any_transport(transport), 0, 0, residuals);
       std::vector<int> const parts(ranks, n / ranks);
       for (auto const result : {reduction::sum, reduction::mean}) {
         auto const of = [&](std::size_t i) {

@@ -154,6 +154,12 @@ class transport {
     }
   }
 
+  /// Wait, within `options.timeout`, until what was sent has left this rank, so that a peer need not
+  /// wait for its next call. Nothing must be under way.
+  void flush() {
+    if (!failed_) peers_.flush(deadline(options_.timeout));
+  }
+
   /// Ends what all ranks have under way.
   /// @throws wire_error       always, but
   /// @throws transport_error  a peer failed before

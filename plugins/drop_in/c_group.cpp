@@ -1,0 +1,239 @@
+/// @file
+/// The C API without MPI: groups of ranks that UCX connects.
+
+#include <hcomp/group.h>
+#include <ucp/api/ucp_version.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/ucx/transport.hpp>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "byte_collectives.hpp"
+#include "c_sum.hpp"
+#include "residual_store.hpp"
+#include "settings.hpp"
+#include "summer.hpp"
+
+namespace {
+
+using hcomp::c_api::guarded;
+using hcomp::c_api::require;
+using hcomp::drop_in::method;
+using hcomp::drop_in::settings;
+using hcomp::drop_in::value_type;
+
+class ucx_connection final : public hcomp::c_api::connection {
+ public:
+  ucx_connection(int rank, int size, hcomp::ucx::address_exchange const& exchange,
+                 hcomp::ucx::options const& how)
+      : ucx_(rank, size, exchange, how), any_(ucx_) {}
+  hcomp::any_transport& transport() override { return any_; }
+  hcomp::ucx::transport& ucx() { return ucx_; }
+  void settle() override { ucx_.flush(); }
+
+ private:
+  hcomp::ucx::transport ucx_;
+  hcomp::any_transport any_;
+};
+
+/// The caller's all-gather of equal lengths, for addresses of any length.
+std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange, void* context,
+                                              std::span<std::byte const> mine) {
+  auto const ranks = static_cast<std::size_t>(size);
+  auto const gather = [&](void const* one, std::size_t bytes, void* all) {
+    if (int const status = exchange(context, one, bytes, all); status != 0)
+      throw hcomp::transport_error(
+          -1, "the exchange of addresses failed, status " + std::to_string(status));
+  };
+  std::uint64_t const length = mine.size();
+  std::vector<std::uint64_t> lengths(ranks);
+  gather(&length, sizeof length, lengths.data());
+  std::uint64_t longest = 0;
+  constexpr std::uint64_t most = std::uint64_t{1} << 20;
+  for (auto const one : lengths) {
+    if (one > most)
+      throw hcomp::transport_error(-1, "the exchange gave an address of " + std::to_string(one) +
+                                           " bytes; they have some hundred");
+    longest = std::max(longest, one);
+  }
+  std::vector<std::byte> padded(longest), together(ranks * longest);
+  std::ranges::copy(mine, padded.begin());
+  gather(padded.data(), longest, together.data());
+  std::vector<std::vector<std::byte>> all;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    auto const* const first = together.data() + r * longest;
+    all.emplace_back(first, first + lengths[r]);
+  }
+  return all;
+}
+
+std::optional<value_type> type_of(int type) {
+  constexpr std::array types{value_type::float32, value_type::float64, value_type::float16,
+                             value_type::bfloat16};
+  if (type < 0 || static_cast<std::size_t>(type) >= types.size()) return std::nullopt;
+  return types[static_cast<std::size_t>(type)];
+}
+value_type require_type(int type) {
+  if (auto const known = type_of(type)) return *known;
+  throw std::invalid_argument("type is " + std::to_string(type) +
+                              ", it can be 0 to 3, see hcomp_type");
+}
+
+/// Of vectors that no rule concerns. Short ones go in fewer steps.
+method full_precision(std::size_t bytes) {
+  constexpr std::size_t most_doubling = 32 * 1024;
+  method how;
+  how.codec = "identity";
+  if (bytes <= most_doubling) how.how.kind = hcomp::algorithm_kind::doubling;
+  return how;
+}
+
+}  // namespace
+
+struct hcomp_group {
+  std::shared_ptr<ucx_connection> over;
+  hcomp::drop_in::residual_store residuals;
+  hcomp::drop_in::summer sums;
+  settings chosen;
+
+  explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
+      : over(std::move(connected)),
+        residuals(settings{}.feedback_bytes),
+        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals) {}
+
+  hcomp::any_transport& transport() { return over->transport(); }
+  method how(value_type type, std::size_t values) const {
+    std::size_t const bytes = values * size_of(type);
+    auto const* const rule = chosen.find(type, bytes, sums.ranks());
+    return rule && rule->sum.codec != "none" ? rule->sum : full_precision(bytes);
+  }
+};
+
+namespace {
+
+/// Does a collective of the group.
+/// @param f  (group)
+template <class F> int run(char const* function, hcomp_group* group, F const& f) noexcept {
+  return guarded(function, [&] {
+    auto& it = require(group, "group");
+    f(it);
+    it.over->settle();
+  });
+}
+
+hcomp::reduction result_of(int mean) {
+  return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
+}
+
+}  // namespace
+
+int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* context, int timeout_ms,
+                       hcomp_group** group) {
+  if (group) *group = nullptr;
+  return guarded(__func__, [&] {
+    if (!exchange) throw std::invalid_argument("exchange is a null pointer");
+    if (timeout_ms < 0)
+      throw std::invalid_argument("timeout_ms is " + std::to_string(timeout_ms) +
+                                  ", it can be 0 and more");
+    auto& place = require(group, "group");
+    auto over = std::make_shared<ucx_connection>(
+        rank, size,
+        [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
+        hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms)});
+    place = std::make_unique<hcomp_group>(std::move(over)).release();
+    place->over->settle();
+  });
+}
+
+int hcomp_group_free(hcomp_group** group) {
+  return guarded(__func__, [&] { delete std::exchange(require(group, "group"), nullptr); });
+}
+
+int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* method_text,
+                      hcomp_sum** sum) {
+  if (sum) *sum = nullptr;
+  return run(__func__, group, [&](hcomp_group& it) {
+    auto known = type_of(type);
+    if (known && *known != value_type::float32 && *known != value_type::float64) known.reset();
+    hcomp::c_api::make_sum(it.over, values, known, method_text, sum);
+  });
+}
+
+int hcomp_group_set(hcomp_group* group, char const* text) {
+  return run(__func__, group, [&](hcomp_group& it) {
+    settings wanted;
+    std::string said = "no rules", error;
+    try {
+      if (text) wanted = settings::from(text);
+      if (text) said = "'" + wanted.text() + "'";
+    } catch (std::invalid_argument const& wrong) {
+      said = error = hcomp::c_api::without("HCOMP_CONFIG: ", wrong.what());
+    }
+    hcomp::c_api::agree(it.transport(), "have different settings", said, error);
+    it.chosen = wanted;
+  });
+}
+
+int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
+                           hcomp_report* report) {
+  return run(__func__, group, [&](hcomp_group& it) {
+    auto const of = require_type(type);
+    auto const made = it.sums.all_reduce(of, x, values, it.how(of, values), x,
+                                         hcomp::plan_options{}.segment_bytes, result_of(mean));
+    if (report) *report = hcomp::c_api::to_c(made);
+  });
+}
+
+int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values, int type, int mean,
+                               void* part, hcomp_report* report) {
+  return run(__func__, group, [&](hcomp_group& it) {
+    auto const of = require_type(type);
+    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    constexpr std::size_t most = std::numeric_limits<int>::max();
+    if (values > most)
+      throw std::invalid_argument(std::to_string(values) + " values for each rank, there can be " +
+                                  std::to_string(most));
+    std::vector<int> const counts(ranks, static_cast<int>(values));
+    auto const made = it.sums.reduce_scatter(of, x, counts, part, it.how(of, values * ranks), x,
+                                             hcomp::plan_options{}.segment_bytes, result_of(mean));
+    if (report) *report = hcomp::c_api::to_c(made);
+  });
+}
+
+int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, void* all) {
+  return run(__func__, group, [&](hcomp_group& it) {
+    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    hcomp::drop_in::all_gather_bytes(it.transport(), 0,
+                                     {static_cast<std::byte const*>(mine), bytes},
+                                     {static_cast<std::byte*>(all), ranks * bytes});
+  });
+}
+
+int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
+  return run(__func__, group, [&](hcomp_group& it) {
+    if (root < 0 || root >= it.sums.ranks())
+      throw std::invalid_argument("root is " + std::to_string(root) + ", the group has " +
+                                  std::to_string(it.sums.ranks()) + " ranks (0 to " +
+                                  std::to_string(it.sums.ranks() - 1) + ")");
+    hcomp::drop_in::broadcast_bytes(it.transport(), 0, {static_cast<std::byte*>(x), bytes}, root);
+  });
+}
+
+char const* hcomp_built_for() {
+#define HCOMP_TEXT(x) #x
+#define HCOMP_NUMBERS(a, b) HCOMP_TEXT(a) "." HCOMP_TEXT(b)
+  return "UCX " HCOMP_NUMBERS(UCP_API_MAJOR, UCP_API_MINOR) ", no MPI";
+}

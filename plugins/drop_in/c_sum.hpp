@@ -1,0 +1,100 @@
+#pragma once
+/// @file
+/// What the C API does in the same way whoever moves the bytes: exceptions become codes and words.
+
+#include <hcomp/sum.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "handle_number.hpp"
+#include "settings.hpp"
+
+namespace hcomp::c_api {
+
+/// What moves the bytes of a sum, and of others, maybe.
+struct connection {
+  connection() = default;
+  connection(connection const&) = delete;
+  connection& operator=(connection const&) = delete;
+  virtual ~connection() = default;
+
+  virtual any_transport& transport() = 0;
+  /// For a new sum. Collective.
+  virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
+  /// @throws not_running
+  virtual void require_running() const {}
+  /// After a collective: nobody waits for what this rank has sent until its next call.
+  virtual void settle() {}
+};
+
+/// MPI or the drop-in library is not there.
+struct not_running : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Keeps the words for hcomp_last_error. Gives the code.
+/// @param where, note  begin the words: which function, and what is odd about the call
+int failed(int code, std::string_view where, std::string const& note,
+           std::string_view what) noexcept;
+
+/// Nothing that `f` throws gets out.
+template <class F>
+int guarded(char const* where, F const& f, std::string const& note = {}) noexcept {
+  try {
+    f();
+    return HCOMP_OK;
+  } catch (std::invalid_argument const& error) {
+    return failed(HCOMP_INVALID_ARGUMENT, where, note, error.what());
+  } catch (disagreement_error const& error) {
+    return failed(HCOMP_DISAGREEMENT, where, note, error.what());
+  } catch (nonfinite_error const& error) {
+    return failed(HCOMP_NONFINITE, where, note, error.what());
+  } catch (wire_error const& error) {
+    return failed(HCOMP_DAMAGED, where, note, error.what());
+  } catch (transport_error const& error) {
+    return failed(HCOMP_TRANSPORT, where, note, error.what());
+  } catch (not_running const& error) {
+    return failed(HCOMP_NOT_RUNNING, where, note, error.what());
+  } catch (std::exception const& error) {
+    return failed(HCOMP_OTHER, where, note, error.what());
+  } catch (...) {
+    return failed(HCOMP_OTHER, where, note, "something was thrown that is no std::exception");
+  }
+}
+
+template <class T> T& require(T* pointer, char const* name) {
+  if (!pointer) throw std::invalid_argument(std::string(name) + " is a null pointer");
+  return *pointer;
+}
+
+/// Texts of settings::from name the environment's variable.
+std::string without(std::string_view prefix, std::string text);
+
+hcomp_report to_c(report const& made);
+
+/// A sum, written to *sum, which may be null: that is a wrong argument. Collective.
+/// @param type         none: it is neither float nor double
+/// @param method_text  or null
+/// @throws std::invalid_argument, disagreement_error  on all ranks alike
+void make_sum(std::shared_ptr<connection> over, std::size_t values,
+              std::optional<drop_in::value_type> type, char const* method_text, hcomp_sum** sum);
+
+/// Compares texts of all ranks. All throw or none does.
+/// @param what   of the ranks differs, such as "ask for different sums"
+/// @param error  what is wrong with this rank's, or nothing
+/// @throws disagreement_error     their texts differ
+/// @throws std::invalid_argument  with `error`
+void agree(any_transport& transport, char const* what, std::string const& text,
+           std::string const& error);
+
+}  // namespace hcomp::c_api
