@@ -5,6 +5,7 @@
 #   HCOMP_PYTHON             an interpreter
 #   HCOMP_MPI4PY             the MPI that its mpi4py is for
 #   HCOMP_NO_MPI4PY          why there is none, or empty
+#   HCOMP_NO_NUMPY           why there is no interpreter with numpy for our libraries, or empty
 #
 # Compilers are asked by their wrappers: CMake knows one Fortran compiler per build at most, and the
 # MPIs' modules are each for their own.
@@ -36,16 +37,22 @@ find_program(HCOMP_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(HCOMP_PYTHON python3)
 mark_as_advanced(HCOMP_PYTHON)
 set(HCOMP_MPI4PY "")
-set(HCOMP_NO_MPI4PY "")
+set(HCOMP_NO_NUMPY "")
 if(NOT HCOMP_PYTHON)
-  set(HCOMP_NO_MPI4PY "there is no python3")
+  set(HCOMP_NO_NUMPY "there is no python3")
 elseif(NOT HCOMP_BUILD_PLUGINS)
-  set(HCOMP_NO_MPI4PY "the plugins are not built")
+  set(HCOMP_NO_NUMPY "the plugins are not built")
 elseif(HCOMP_SANITIZE)
-  set(HCOMP_NO_MPI4PY "a sanitized library needs a sanitized Python")
+  set(HCOMP_NO_NUMPY "a sanitized library needs a sanitized Python")
 else()
+  execute_process(COMMAND ${HCOMP_PYTHON} -c "import numpy" RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    set(HCOMP_NO_NUMPY "${HCOMP_PYTHON} has no numpy")
+  endif()
+endif()
+set(HCOMP_NO_MPI4PY "${HCOMP_NO_NUMPY}")
+if(NOT HCOMP_NO_MPI4PY)
   execute_process(COMMAND ${HCOMP_PYTHON} -c [[
-import numpy
 import mpi4py
 mpi4py.rc.initialize = False
 from mpi4py import MPI
@@ -53,7 +60,7 @@ text = MPI.Get_library_version()
 print("openmpi" if "Open MPI" in text else "mpich" if "MPICH" in text else text)
 ]] RESULT_VARIABLE failed OUTPUT_VARIABLE HCOMP_MPI4PY ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    set(HCOMP_NO_MPI4PY "${HCOMP_PYTHON} has no mpi4py or no numpy")
+    set(HCOMP_NO_MPI4PY "${HCOMP_PYTHON} has no mpi4py")
   elseif(NOT HCOMP_MPI4PY IN_LIST HCOMP_MPIS)
     set(HCOMP_NO_MPI4PY "mpi4py is for '${HCOMP_MPI4PY}', which is not in HCOMP_MPIS")
   elseif(HCOMP_MISSING_${HCOMP_MPI4PY})

@@ -1,7 +1,8 @@
 """What pyproject.toml cannot say: the version, which stands in one place, and the libraries.
 
-A wheel holds libhcomp.so of every MPI that was found. They are taken from build/ of the checkout if they
-were built there, otherwise CMake builds them. A source distribution holds what is built from.
+A wheel holds libhcomp_ucx.so and libhcomp.so of every MPI that was found. They are taken from build/ of
+the checkout, or the folder that HCOMP_BUILD names, if any of them was built there; otherwise CMake
+builds them. A source distribution holds what is built from.
 """
 
 import os
@@ -17,43 +18,69 @@ from setuptools.dist import Distribution
 
 here = Path(__file__).resolve().parent
 root = here / "hcomp-source" if (here / "hcomp-source").exists() else here.parents[1]
-mpis = ["openmpi", "mpich"]
+libraries = {
+    "ucx": "libhcomp_ucx.so",
+    "openmpi": "libhcomp.so",
+    "mpich": "libhcomp.so",
+}
+packages = "g++ cmake ninja-build pkg-config libucx-dev nlohmann-json3-dev libfmt-dev"
+
+
+def run(*command: str) -> str:
+    """Its standard output. What it says besides is shown."""
+    try:
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    except FileNotFoundError:
+        raise SystemExit(
+            f"hcomp: {command[0]} was not found. The package is built from source; on Debian it "
+            f"needs: apt install {packages}"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(
+            f"{error.stdout}\nhcomp: {' '.join(command)} failed with status {error.returncode}. On "
+            f"Debian the package needs: apt install {packages}"
+        ) from None
 
 
 def build_libraries(folder: Path) -> None:
-    """libhcomp.so of the MPIs that CMake finds, in folder/plugins/<mpi>."""
+    """Those of what CMake finds, in folder/plugins/."""
     configure = ["cmake", "-S", str(root), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release"]
     for what in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "INSTALL"):
         configure.append(f"-DHCOMP_{what}=OFF")
-    subprocess.run(configure, check=True)
-    known = subprocess.run(
-        ["cmake", "--build", str(folder), "--target", "help"],
-        check=True, capture_output=True, text=True,
-    ).stdout
-    targets = [f"hcomp_c_{mpi}" for mpi in mpis if re.search(rf"\bhcomp_c_{mpi}\b", known)]
+    said = run(*configure)
+    known = run("cmake", "--build", str(folder), "--target", "help")
+    targets = [f"hcomp_c_{name}" for name in libraries if re.search(rf"\bhcomp_c_{name}\b", known)]
     if not targets:
-        raise RuntimeError(
-            "hcomp: CMake found no MPI, or not nlohmann_json and fmt, which libhcomp.so needs. On "
-            "Debian: apt install libopenmpi-dev nlohmann-json3-dev libfmt-dev"
+        found = "".join(re.findall(r"^--   .*\n", said, re.MULTILINE))
+        raise SystemExit(
+            f"hcomp: CMake found neither UCX nor an MPI, or not nlohmann_json and fmt:\n{found}"
+            f"On Debian the package needs: apt install {packages}"
         )
     parallel = str(os.cpu_count() or 1)
-    build = ["cmake", "--build", str(folder), "--parallel", parallel, "--target", *targets]
-    subprocess.run(build, check=True)
+    run("cmake", "--build", str(folder), "--parallel", parallel, "--target", *targets)
+
+
+def built_in(folder: Path) -> dict[str, Path]:
+    """The libraries that are there, by the folder that they have in the package."""
+    files = {name: folder / "plugins" / name / file for name, file in libraries.items()}
+    return {name: file for name, file in files.items() if file.exists()}
 
 
 class build_with_libraries(build_py):
     def run(self) -> None:
         super().run()
-        folder = root / "build"
-        if not any((folder / "plugins" / mpi / "libhcomp.so").exists() for mpi in mpis):
+        named = os.environ.get("HCOMP_BUILD")
+        built = built_in(Path(named) if named else root / "build")
+        if named and not built:
+            raise SystemExit(f"hcomp: HCOMP_BUILD is {named}, and no library is in its plugins/")
+        if not built:
             folder = Path(self.get_finalized_command("build").build_temp).resolve()
             build_libraries(folder)
-        for mpi in mpis:
-            library = folder / "plugins" / mpi / "libhcomp.so"
-            if library.exists():
-                place = Path(self.build_lib) / "hcomp" / mpi
-                place.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(library, place)
+            built = built_in(folder)
+        for name, library in built.items():
+            place = Path(self.build_lib) / "hcomp" / name
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(library, place)
 
 
 class sdist_with_source(sdist):

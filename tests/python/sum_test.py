@@ -132,6 +132,15 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
         assert (x == ranks).all()
 
 
+def test_a_group_of_mpis_ranks():
+    if not os.environ.get("HCOMP_GROUP_LIBRARY"):
+        return
+    with hcomp.Group.from_mpi(comm) as group, hcomp.Sum(group, values, np.float64) as total:
+        x = np.full(values, rank + 1.0)
+        total.all_reduce(x)
+    assert (x == ranks * (ranks + 1) // 2).all()
+
+
 def error_without_mpi(script, library):
     """What is said in a process of its own, which does not call MPI_Init."""
     ours = ("OMPI_", "PMIX_", "PMI_", "HCOMP_")
@@ -154,11 +163,13 @@ def test_a_library_that_is_not_there_is_named():
     if rank > 0:
         return
     said = error_without_mpi(
-        "hcomp._candidates = lambda mpi: [hcomp.Path('/nowhere/libhcomp.so')]\nhcomp.version()", ""
+        "hcomp._library.candidates = lambda *_: [hcomp._library.Path('/nowhere/libhcomp.so')]\n"
+        "hcomp.library_path()",
+        "",
     )
     assert "ImportError: hcomp: there is no libhcomp.so" in said, said
     assert "/nowhere/libhcomp.so" in said and "HCOMP_LIBRARY" in said, said
-    said = error_without_mpi("hcomp.version()", "/nowhere/libhcomp.so")
+    said = error_without_mpi("hcomp.library_path()", "/nowhere/libhcomp.so")
     assert "/nowhere/libhcomp.so: cannot open shared object file" in said, said
 
 
@@ -166,7 +177,7 @@ def test_the_library_of_another_mpi_is_refused():
     other = os.environ.get("HCOMP_OTHER_LIBRARY")
     if rank > 0 or not other:
         return
-    said = error_without_mpi("hcomp.version()", other)
+    said = error_without_mpi("hcomp.library_path()", other)
     assert "ImportError: hcomp: " + other + " is for " in said, said
 
 

@@ -1,0 +1,199 @@
+"""The C libraries: where they are, how they are loaded, what their functions take.
+
+There is one of every MPI, libhcomp.so, and one that needs no MPI, libhcomp_ucx.so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from pathlib import Path
+
+
+class HcompError(RuntimeError):
+    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/sum.h."""
+
+    INVALID_ARGUMENT = 1
+    DISAGREEMENT = 2
+    NONFINITE = 3
+    DAMAGED = 4
+    TRANSPORT = 5
+    OTHER = 6
+    NOT_RUNNING = 7
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class CReport(ctypes.Structure):
+    """hcomp_report."""
+
+    _fields_ = [
+        ("bytes_sent", ctypes.c_uint64),
+        ("weight", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+        ("seconds_codec", ctypes.c_double),
+        ("error", ctypes.c_double),
+    ]
+
+
+#: hcomp_exchange
+CExchange = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p
+)
+
+
+class Library:
+    """One of the C libraries. Its functions raise HcompError instead of returning a code."""
+
+    def __init__(self, file: str, mode: int = ctypes.DEFAULT_MODE) -> None:
+        self._c = ctypes.CDLL(file, mode=mode)
+        self.file = self._c._name
+        self._c.hcomp_built_for.restype = ctypes.c_char_p
+        self._c.hcomp_last_error.restype = ctypes.c_char_p
+
+    def built_for(self) -> str:
+        """What moves the bytes: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI"."""
+        return self._c.hcomp_built_for().decode()
+
+    def code_of(self, function: str, *arguments: object) -> int:
+        """Call, and give the code."""
+        called = getattr(self._c, function)
+        called.argtypes = _argument_types[function]
+        return called(*arguments)
+
+    def check(self, code: int) -> None:
+        if code != 0:
+            raise HcompError(code, self._c.hcomp_last_error().decode(errors="replace"))
+
+    def call(self, function: str, *arguments: object) -> None:
+        self.check(self.code_of(function, *arguments))
+
+
+def _types() -> dict[str, list[object]]:
+    c_int, size, text, pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
+    handle, report = ctypes.POINTER(pointer), ctypes.POINTER(CReport)
+    types: dict[str, list[object]] = {
+        "hcomp_create_f": [c_int, size, c_int, text, handle],
+        "hcomp_create_over": [pointer, size, c_int, text, handle],
+        "hcomp_free": [handle],
+        "hcomp_owned": [pointer, ctypes.POINTER(size), ctypes.POINTER(size)],
+        "hcomp_set_mean": [pointer, c_int],
+        "hcomp_comm_set_f": [c_int, text],
+        "hcomp_version": [ctypes.POINTER(c_int)] * 3,
+        "hcomp_group_create": [c_int, c_int, CExchange, pointer, c_int, handle],
+        "hcomp_group_free": [handle],
+        "hcomp_group_set": [pointer, text],
+        "hcomp_group_all_reduce": [pointer, pointer, size, c_int, c_int, report],
+        "hcomp_group_reduce_scatter": [pointer, pointer, size, c_int, c_int, pointer, report],
+        "hcomp_group_all_gather": [pointer, pointer, size, pointer],
+        "hcomp_group_broadcast": [pointer, pointer, size, c_int],
+    }
+    for name in ("all_reduce", "reduce_scatter", "all_gather"):
+        types[f"hcomp_{name}_sized"] = [pointer, pointer, size, c_int, report]
+    return types
+
+
+_argument_types = _types()
+
+
+@functools.lru_cache(maxsize=None)
+def of_mpi() -> Library:
+    """libhcomp.so of the MPI that mpi4py uses.
+
+    HCOMP_LIBRARY, the one that a preloaded libhcomp_pmpi.so has brought, or the first that is found.
+    """
+    mpi = _mpi_of_mpi4py()
+    named = os.environ.get("HCOMP_LIBRARY")
+    if named:
+        return _fitting(Library(named), mpi)
+    try:
+        return _fitting(Library("libhcomp.so", os.RTLD_NOLOAD | os.RTLD_NOW), mpi)
+    except OSError:
+        pass
+    file = _found(
+        candidates(mpi, "libhcomp.so"),
+        f"there is no libhcomp.so for {mpi}. Set HCOMP_LIBRARY to the file, or use "
+        "hcomp.Group.from_mpi(comm), which needs none of MPI",
+    )
+    return _fitting(Library(file), mpi)
+
+
+@functools.lru_cache(maxsize=None)
+def of_ucx() -> Library:
+    """libhcomp_ucx.so: HCOMP_GROUP_LIBRARY, or the first that is found."""
+    file = os.environ.get("HCOMP_GROUP_LIBRARY") or _found(
+        candidates("ucx", "libhcomp_ucx.so"),
+        "there is no libhcomp_ucx.so. It is built where CMake finds UCX (Debian: libucx-dev). Set "
+        "HCOMP_GROUP_LIBRARY to the file",
+    )
+    try:
+        return Library(file)
+    except OSError as error:
+        hint = " UCX is missing (Debian: libucx0)." if "libuc" in str(error).split(":")[0] else ""
+        raise ImportError(f"hcomp: {file} cannot be loaded: {error}.{hint}") from error
+
+
+def any_of_both() -> Library:
+    """For what is the same in all of them: one that is loaded, if there is one."""
+    if of_mpi.cache_info().currsize > 0:
+        return of_mpi()
+    try:
+        return of_ucx()
+    except ImportError as no_ucx:
+        try:
+            return of_mpi()
+        except ImportError as no_mpi:
+            raise ImportError(f"{no_ucx}\n{no_mpi}") from None
+
+
+def candidates(folder: str, name: str) -> list[Path]:
+    """Where a library can be.
+
+    folder: "openmpi", "mpich" or "ucx", as in plugins/ of a build
+    """
+    here = Path(__file__).resolve().parent
+    places = [here, here / folder]
+    # In a checkout this is plugins/python/hcomp/ and the builds are beside plugins/.
+    if len(here.parents) > 2 and here.parents[1].name == "plugins":
+        root = here.parents[2]
+        builds = [root / "build", *sorted(root.glob("build-*"))]
+        places += [build / "plugins" / folder for build in builds]
+    prefixes = [sys.prefix, "/usr/local", "/usr"]
+    if len(here.parents) > 3 and here.parents[2].name == "share":  # installed by CMake
+        prefixes.insert(0, str(here.parents[3]))
+    for prefix in dict.fromkeys(prefixes):
+        multiarch = getattr(sys.implementation, "_multiarch", "")
+        for lib in dict.fromkeys(["lib", "lib64", f"lib/{multiarch}" if multiarch else "lib"]):
+            places.append(Path(prefix) / lib / "hcomp" / folder)
+    return [place / name for place in places]
+
+
+def _found(files: list[Path], otherwise: str) -> str:
+    for file in files:
+        if file.exists():
+            return str(file)
+    looked = "".join(f"\n  {file}" for file in files)
+    raise ImportError(f"hcomp: {otherwise}. Looked for it in{looked}")
+
+
+def _mpi_of_mpi4py() -> str:
+    """Its name as in the folders of plugins: "openmpi", "mpich"."""
+    from mpi4py import MPI
+
+    text = MPI.Get_library_version()
+    if "Open MPI" in text:
+        return "openmpi"
+    if "MPICH" in text:
+        return "mpich"
+    raise ImportError(f"hcomp: mpi4py uses an MPI that hcomp has no library for: {text.strip()}")
+
+
+def _fitting(library: Library, mpi: str) -> Library:
+    built_for = library.built_for()
+    if {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi] not in built_for:
+        raise ImportError(f"hcomp: {library.file} is for {built_for}, mpi4py uses {mpi}")
+    return library

@@ -1,0 +1,161 @@
+"""Sums of arrays of one size and type."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Type, Union
+
+import numpy
+from numpy.typing import DTypeLike, NDArray
+
+from . import _library
+from ._group import Group
+from ._library import CReport, HcompError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one call did on this rank."""
+
+    bytes_sent: int  #: headers included
+    weight: int  #: summands of the result: the number of ranks
+    seconds: float  #: all of the call
+    seconds_codec: float  #: of them encoding, merging and decoding
+    error: float  #: no value of the sum is off by more, where the codec knows
+
+
+class Sum:
+    """Sums of arrays of one size and type by one method.
+
+    Creation is collective; so are all methods but ``owned``. Arrays are summed in place. They have
+    ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
+    rank is an HcompError on all.
+
+    over:    a communicator of mpi4py, not an intercommunicator, which is duplicated; or a Group
+    values:  of every array, such as ``x.size``
+    dtype:   float32 or float64
+    method:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
+    """
+
+    def __init__(
+        self,
+        over: Union[MPI.Comm, Group],
+        values: int,
+        dtype: DTypeLike = numpy.float32,
+        method: str = "fp16",
+    ) -> None:
+        self._handle = ctypes.c_void_p()
+        self._over = over
+        self.dtype = numpy.dtype(dtype)
+        self.values = int(values)
+        self.method = method
+        # Types and sizes that cannot be are the library's to refuse, on all ranks together.
+        size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
+        end = (size, self._type(), method.encode(), ctypes.byref(self._handle))
+        if isinstance(over, Group):
+            self._library = _library.of_ucx()
+            self._library.call("hcomp_create_over", over.handle, *end)
+        else:
+            self._library = _library.of_mpi()
+            self._library.call("hcomp_create_f", over.py2f(), *end)
+
+    def all_reduce(self, x: Array, mean: bool = False) -> Report:
+        """Sum ``x`` over all ranks, in place: the same bits on all of them.
+
+        With mean=True divide by the number of ranks. Methods with feedback add what this lost to
+        the x of the next call.
+        """
+        return self._call("hcomp_all_reduce_sized", x, mean)
+
+    def reduce_scatter(self, x: Array, mean: bool = False) -> Report:
+        """The same, but leave each rank only its part of the sum in ``x``, see ``owned``."""
+        return self._call("hcomp_reduce_scatter_sized", x, mean)
+
+    def all_gather(self, x: Array) -> Report:
+        """Give every rank all ranks' parts of ``x``, encoded once."""
+        return self._call("hcomp_all_gather_sized", x, False)
+
+    @property
+    def owned(self) -> slice:
+        """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.owned]``."""
+        first, count = ctypes.c_size_t(), ctypes.c_size_t()
+        self._library.call("hcomp_owned", self._open(), ctypes.byref(first), ctypes.byref(count))
+        return slice(first.value, first.value + count.value)
+
+    def close(self) -> None:
+        """Free it. Collective over a communicator. The end of a ``with`` block does it; nothing else."""
+        self._library.call("hcomp_free", ctypes.byref(self._handle))
+
+    def __enter__(self) -> Sum:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        # Where one rank has failed, the others may never come here.
+        if kind is None or issubclass(kind, HcompError):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"hcomp.Sum({self.values} of {self.dtype} by {self.method!r})"
+
+    def _type(self) -> int:
+        """As the create of the library takes it; one that cannot be where there is none."""
+        known = [numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)]
+        if self.dtype not in known:
+            return -1
+        return known.index(self.dtype) if isinstance(self._over, Group) else self.dtype.itemsize
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle:
+            raise HcompError(HcompError.INVALID_ARGUMENT, f"{self!r} is closed")
+        return self._handle
+
+    def _call(self, function: str, x: Array, mean: bool) -> Report:
+        # What the library cannot see is told as an array of a size that cannot be, so that the
+        # other ranks, which are in this call already, come back from it.
+        wrong = ""
+        if not isinstance(x, numpy.ndarray):
+            wrong = f"x is a {type(x).__name__}, not a numpy.ndarray"
+        elif x.dtype != self.dtype:
+            wrong = f"x has values of {x.dtype}, the sum is of {self.dtype}"
+        elif not x.flags.c_contiguous:
+            wrong = f"x of shape {x.shape} is not C-contiguous; sum a copy"
+        elif not x.flags.writeable:
+            wrong = f"x of shape {x.shape} cannot be written to"
+        report = CReport()
+        self._library.call("hcomp_set_mean", self._open(), 1 if mean else 0)
+        code = self._library.code_of(
+            function,
+            self._handle,
+            None if wrong else x.ctypes.data,
+            2**64 - 1 if wrong else x.size,
+            self.dtype.itemsize,
+            ctypes.byref(report),
+        )
+        if wrong and code != HcompError.NOT_RUNNING:
+            raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
+        self._library.check(code)
+        return Report(
+            report.bytes_sent, report.weight, report.seconds, report.seconds_codec, report.error
+        )
+
+
+def comm_set(comm: MPI.Comm, settings: Optional[str]) -> None:
+    """Settings for MPI's own sums on this communicator, in place of the program's HCOMP_CONFIG.
+
+    Where libhcomp_pmpi.so is preloaded, otherwise an HcompError of code NOT_RUNNING. None: the
+    program's again. Collective.
+    """
+    text = None if settings is None else settings.encode()
+    _library.of_mpi().call("hcomp_comm_set_f", comm.py2f(), text)

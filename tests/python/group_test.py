@@ -1,0 +1,260 @@
+"""hcomp.Group without MPI: ranks are plain processes that find each other by a directory or a store."""
+
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import hcomp
+
+ranks = 3
+values = 5000
+processes = multiprocessing.get_context("fork")
+
+
+def on_ranks(function, *arguments, size=ranks, survivors=None):
+    """What function(rank, size, directory, ...) gives on each rank: a list, None of those that died."""
+    answers = processes.Queue()
+
+    def run(rank, directory):
+        try:
+            answers.put((rank, True, function(rank, size, directory, *arguments)))
+        except BaseException as error:  # to be told by whoever looks at the answers
+            answers.put((rank, False, f"{type(error).__name__}: {error}"))
+
+    with tempfile.TemporaryDirectory() as directory:
+        started = [processes.Process(target=run, args=(r, directory)) for r in range(size)]
+        for one in started:
+            one.start()
+        results = [None] * size
+        for _ in range(survivors or size):
+            try:
+                rank, fine, answer = answers.get(timeout=30)
+            except queue.Empty:
+                raise AssertionError(f"no answer within 30 s; there are {results}") from None
+            assert fine, f"rank {rank}: {answer}"
+            results[rank] = answer
+        for one in started:
+            one.join(30)
+    return results
+
+
+def drawn(rank, dtype=np.float32):
+    return np.random.default_rng([7, rank]).uniform(-1, 1, values).astype(dtype)
+
+
+def sums(rank, size, directory):
+    made = {}
+    with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
+        for dtype in (np.float32, np.float64):
+            for method in ("identity", "fp16", "thc bits=4", "error_bounded 1e-3"):
+                if method.startswith("error") and dtype == np.float64:
+                    continue  # it is for float only
+                with hcomp.Sum(group, values, dtype, method) as total:
+                    x = drawn(rank, dtype)
+                    report = total.all_reduce(x)
+                    assert report.weight == size and report.bytes_sent > 0
+                    made[method, np.dtype(dtype).name] = x
+        with hcomp.Sum(group, values, np.float32, "identity") as total:
+            x = np.arange(values, dtype=np.float32) * (rank + 1)
+            total.reduce_scatter(x, mean=True)
+            made["part"] = (total.owned.start, x[total.owned].copy())
+    return made
+
+
+def test_sums():
+    results = on_ranks(sums)
+    exact = sum(drawn(r).astype(float) for r in range(ranks))
+    # Half a unit in the last place of values below 4, for each summand and for the sum. thc has no
+    # bound for one value.
+    bounds = {"identity": 4 * 2.4e-7, "fp16": 4 * 2**-10, "error_bounded 1e-3": 1e-3 + 2.4e-7}
+    for key, found in results[0].items():
+        if key == "part":
+            continue
+        for other in results[1:]:
+            assert np.array_equal(found, other[key]), f"{key}: ranks have different bits"
+        worst = np.abs(found - exact).max()
+        assert worst <= bounds.get(key[0], np.inf), (key, worst)
+        assert np.corrcoef(found, exact)[0, 1] > 0.9, key
+    whole = np.concatenate([part for _, part in sorted((r["part"] for r in results), key=lambda p: p[0])])
+    assert np.array_equal(whole, (np.arange(values) * ((ranks + 1) / 2)).astype(np.float32))
+
+
+def loaded(rank, size, directory):
+    with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
+        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+            total.all_reduce(np.ones(10, np.float32))
+    with open("/proc/self/maps") as maps:
+        return sorted({line.split()[-1] for line in maps if ".so" in line})
+
+
+def test_no_mpi_is_loaded():
+    for files in on_ranks(loaded):
+        assert any("libhcomp_ucx.so" in file for file in files), files
+        assert not any("libmpi" in file or "libmpich" in file for file in files), files
+    assert "mpi4py" not in sys.modules
+
+
+def with_a_dead_rank(rank, size, directory):
+    with hcomp.Group.from_directory(directory, rank, size, timeout=5) as group:
+        with hcomp.Sum(group, values, np.float32, "identity") as total:
+            total.all_reduce(drawn(rank))
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            begin = time.monotonic()
+            try:
+                while True:
+                    total.all_reduce(drawn(rank))
+            except hcomp.HcompError as error:
+                assert error.code == hcomp.HcompError.TRANSPORT
+                said, seconds = str(error), time.monotonic() - begin
+            try:
+                total.all_reduce(drawn(rank))
+            except hcomp.HcompError as error:
+                assert "can only be freed" in str(error), error
+    return said, seconds
+
+
+def test_a_dead_rank_is_named_in_time():
+    for answer in on_ranks(with_a_dead_rank, survivors=2):
+        if answer:
+            said, seconds = answer
+            assert "rank 1 failed" in said, said
+            assert seconds < 10, seconds
+
+
+def that_misses_a_rank(rank, size, directory):
+    if rank == 0:
+        return None
+    try:
+        hcomp.Group.from_directory(directory, rank, size, timeout=0.3)
+    except TimeoutError as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_rank_that_does_not_come_is_an_error():
+    for said in on_ranks(that_misses_a_rank)[1:]:
+        assert "hcomp.0.0 has not come within 0.3 s" in said, said
+
+
+class WaitingStore:
+    """As a torch.distributed.Store is: it waits in wait, and get does not."""
+
+    def __init__(self, directory):
+        self._inner = hcomp.DirectoryStore(directory)
+        self.waited = []
+
+    def set(self, key, value):
+        self._inner.set(key, value)
+
+    def wait(self, keys, timeout):
+        self.waited.append(timeout.total_seconds())
+        for key in keys:
+            self._inner.get(key)
+
+    def get(self, key):
+        return (self._inner.path / key).read_bytes()
+
+
+def by_a_store(rank, size, directory):
+    store = WaitingStore(directory)
+    with hcomp.Group.from_store(store, rank, size, timeout=7):
+        assert store.waited == [7, 7]
+    with hcomp.Group.from_store(store, rank, size, prefix="second") as group:
+        x = np.full(10, rank, np.float32)
+        report = group.all_reduce_at(x.ctypes.data, x.size, "float32", mean=True)
+        assert report.weight == size
+    return x
+
+
+def test_two_groups_over_one_store():
+    for x in on_ranks(by_a_store):
+        assert (x == 1).all()
+
+
+def wrong(rank, size, directory):
+    said = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
+        for make in (
+            lambda: hcomp.Sum(group, 10, np.float32, "gzip"),
+            lambda: hcomp.Sum(group, 10, np.int32, "fp16"),
+            lambda: hcomp.Sum(group, 10, np.float32, "fp16" if rank else "bf16"),
+            lambda: group.configure("float: gzip"),
+            lambda: group.configure("float: fp16" if rank else None),
+            lambda: group.broadcast_at(0, 0, 5),
+        ):
+            try:
+                make()
+                said.append("no error")
+            except hcomp.HcompError as error:
+                said.append(str(error))
+    try:
+        hcomp.Group.from_directory(directory, rank, size)
+    except FileExistsError as error:
+        said.append(str(error))
+    try:
+        group.configure(None)
+    except hcomp.HcompError as error:
+        said.append(str(error))
+    for exchange in (lambda mine: [mine], lambda mine: 1 / 0):
+        try:
+            hcomp.Group(0, 2, exchange)
+        except (ValueError, ZeroDivisionError) as error:
+            said.append(str(error))
+    try:
+        hcomp.Group(3, 2, lambda mine: [mine] * 2)
+    except hcomp.HcompError as error:
+        said.append(str(error))
+    return said
+
+
+def test_what_is_wrong_is_said():
+    words = [
+        "no codec is called 'gzip'",
+        "neither float",
+        "rank 0: 10 of float by 'bf16'",
+        "no codec is called 'gzip'",
+        "ranks have different settings; rank 0: no rules; rank 1: 'float: fp16",
+        "root is 5, the group has 3 ranks (0 to 2)",
+        "every run needs a directory of its own",
+        "is closed",
+        "expected are 2 of 8",
+        "division by zero",
+        "rank 3 of 2 ranks",
+    ]
+    for said in on_ranks(wrong):
+        assert len(said) == len(words), said
+        for one, expected in zip(said, words):
+            assert expected in one, (one, expected)
+
+
+def test_a_library_that_is_not_there_is_named():
+    def without_a_library(rank, size, directory):
+        os.environ["HCOMP_GROUP_LIBRARY"] = "/nowhere/libhcomp_ucx.so"
+        try:
+            hcomp.library_path("ucx")
+        except ImportError as error:
+            first = str(error)
+        del os.environ["HCOMP_GROUP_LIBRARY"]
+        hcomp._library.candidates = lambda *_: []
+        try:
+            hcomp.library_path("ucx")
+        except ImportError as error:
+            return first, str(error)
+
+    ((first, second),) = on_ranks(without_a_library, size=1)
+    assert "/nowhere/libhcomp_ucx.so: cannot open shared object file" in first, first
+    assert "libucx-dev" in second and "HCOMP_GROUP_LIBRARY" in second, second
+
+
+if __name__ == "__main__":
+    tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
+    for test in tests:
+        test()
+    print(f"{len(tests)} tests of groups on {ranks} ranks, hcomp {hcomp.__version__}")

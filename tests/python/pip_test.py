@@ -1,0 +1,66 @@
+"""pip install into a new virtual environment, from what is built; then the tests of groups there.
+
+pip_test.py <source> <build>; exit status 77: skipped, because pip cannot work here
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import ensurepip  # noqa: F401
+    import setuptools  # noqa: F401
+    import wheel  # noqa: F401
+except ImportError as error:
+    print(f"Skipped: {error}")
+    sys.exit(77)
+
+source, build = (Path(argument).resolve() for argument in sys.argv[1:])
+
+
+def run(*command, status=0, **variables):
+    """What it says."""
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(("HCOMP_", "PYTHON"))}
+    ran = subprocess.run(
+        [str(word) for word in command],
+        env={**environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == status, (command, ran.returncode, ran.stdout)
+    return ran.stdout
+
+
+with tempfile.TemporaryDirectory() as name:
+    # A checkout with nothing built in it: pip leaves its traces in it.
+    checkout = Path(name) / "checkout"
+    ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    package = shutil.copytree(
+        source / "plugins" / "python", checkout / "plugins" / "python", ignore=ignored
+    )
+    version = Path("include/hcomp/core/version.hpp")
+    (checkout / version).parent.mkdir(parents=True)
+    shutil.copy2(source / version, checkout / version)
+
+    os.chdir(package)
+    without = (sys.executable, "setup.py", "-q", "build_py", "--build-lib", Path(name) / "lib")
+    said = run(*without, status=1, PATH="/nowhere")
+    assert "hcomp: cmake was not found" in said and "apt install g++ cmake" in said, said
+    said = run(*without, status=1, HCOMP_BUILD="/nowhere")
+    assert "HCOMP_BUILD is /nowhere, and no library" in said, said
+
+    os.chdir(name)
+    run(sys.executable, "-m", "venv", "--system-site-packages", "environment")
+    python = Path(name) / "environment" / "bin" / "python"
+    # Nothing is fetched: what builds a wheel is the system's.
+    offline = ("--no-index", "--no-build-isolation", "--no-deps")
+    run(python, "-m", "pip", "install", *offline, package, HCOMP_BUILD=str(build))
+
+    said = run(python, "-c", "import hcomp; print(hcomp.library_path('ucx'))")
+    assert said.strip().startswith(name), said
+    print(run(python, source / "tests" / "python" / "group_test.py"), end="")
