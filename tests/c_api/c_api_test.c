@@ -322,7 +322,7 @@ static void communicators_of_any_kind(void) {
   CHECK_OK(hcomp_free(&sum));
 }
 
-/* More than MPICH has communicators. */
+/* More than MPICH has communicators. On one rank: others wait for each other, long on a busy machine. */
 static void many_sums_at_once(void) {
   enum { count = 2100 };
   static hcomp_sum* sums[count];
@@ -402,7 +402,7 @@ int main(int argc, char** argv) {
   nan_is_told_to_all();
   communicators_of_any_kind();
   no_communicator_is_left();
-  many_sums_at_once();
+  if (ranks == 1) many_sums_at_once();
   the_drop_in_library_is_not_there();
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
