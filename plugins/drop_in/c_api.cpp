@@ -8,6 +8,7 @@
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -44,7 +45,10 @@ class over_communicator final : public hcomp::c_api::connection {
       : transport_(std::move(made.over)), handle_(made.handle) {}
   hcomp::any_transport& transport() override { return transport_; }
   std::uint64_t next_handle() override { return handle_; }
-  void require_running() const override { require_mpi(); }
+  std::unique_lock<std::mutex> enter() override {
+    require_mpi();
+    return {};
+  }
 
  private:
   hcomp::any_transport transport_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/error.hpp>
@@ -14,10 +15,12 @@
 #include <hcomp/ucx/transport.hpp>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,18 +38,52 @@ using hcomp::drop_in::method;
 using hcomp::drop_in::settings;
 using hcomp::drop_in::value_type;
 
+/// A transport that serves its peers between calls, too, by a thread of its own: often for a second
+/// after a call, when they may still be in it, and then from time to time.
 class ucx_connection final : public hcomp::c_api::connection {
  public:
   ucx_connection(int rank, int size, hcomp::ucx::address_exchange const& exchange,
                  hcomp::ucx::options const& how)
-      : ucx_(rank, size, exchange, how), any_(ucx_) {}
+      : ucx_(rank, size, exchange, how), any_(ucx_), server_([this] { serve(); }) {}
+  ~ucx_connection() override {
+    {
+      std::lock_guard const lock(mutex_);
+      ending_ = true;
+    }
+    wake_.notify_one();
+    server_.join();
+  }
   hcomp::any_transport& transport() override { return any_; }
   hcomp::ucx::transport& ucx() { return ucx_; }
-  void settle() override { ucx_.flush(); }
+  std::unique_lock<std::mutex> enter() override {
+    std::unique_lock lock(mutex_);
+    was_called_ = true;
+    wake_.notify_one();
+    return lock;
+  }
 
  private:
+  void serve() {
+    using namespace std::chrono_literals;
+    constexpr int often = 1000;  // times 1 ms
+    std::unique_lock lock(mutex_);
+    for (int times = 0; !ending_; ++times) {
+      if (std::exchange(was_called_, false)) times = 0;
+      try {
+        ucx_.serve();
+      } catch (...) {  // the next call says it
+      }
+      wake_.wait_for(lock, times < often ? 1ms : 20ms, [&] { return ending_ || was_called_; });
+    }
+  }
+
   hcomp::ucx::transport ucx_;
   hcomp::any_transport any_;
+  std::mutex mutex_;  ///< of ucx_ and what follows
+  std::condition_variable wake_;
+  bool was_called_ = false;
+  bool ending_ = false;
+  std::thread server_;
 };
 
 /// The caller's all-gather of equal lengths, for addresses of any length.
@@ -129,8 +166,8 @@ namespace {
 template <class F> int run(char const* function, hcomp_group* group, F const& f) noexcept {
   return guarded(function, [&] {
     auto& it = require(group, "group");
+    auto const entered = it.over->enter();
     f(it);
-    it.over->settle();
   });
 }
 
@@ -153,8 +190,8 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
         rank, size,
         [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
         hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms)});
-    place = std::make_unique<hcomp_group>(std::move(over)).release();
-    place->over->settle();
+    auto const entered = over->enter();
+    place = std::make_unique<hcomp_group>(over).release();
   });
 }
 

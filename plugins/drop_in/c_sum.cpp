@@ -161,7 +161,7 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
   std::string complaint;
   auto const work = [&] {
     auto& it = require(sum, "sum");
-    it.over->require_running();
+    auto const entered = it.over->enter();
     if (!it.broken.empty())
       throw hcomp::transport_error(-1, "it failed before and can only be freed: " + it.broken);
     complaint = x.complaint(it);
@@ -175,7 +175,6 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
             return f(one, complaint.empty() ? std::span(first, it.values) : std::span<V>(), call);
           },
           it.of);
-      it.over->settle();
       if (report) *report = hcomp::c_api::to_c(made);
     } catch (hcomp::transport_error const& error) {
       it.broken = error.what();

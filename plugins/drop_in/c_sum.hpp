@@ -11,6 +11,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -31,10 +32,9 @@ struct connection {
   virtual any_transport& transport() = 0;
   /// For a new sum. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
+  /// Begins a call; nothing else uses the transport while the caller holds what it gives.
   /// @throws not_running
-  virtual void require_running() const {}
-  /// After a collective: nobody waits for what this rank has sent until its next call.
-  virtual void settle() {}
+  virtual std::unique_lock<std::mutex> enter() = 0;
 };
 
 /// MPI or the drop-in library is not there.

@@ -142,7 +142,7 @@ inline bool reaches_device(ucp_context_h context) {
 inline worker_handle open_worker(ucp_context_h context) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucp_worker_h worker = nullptr;
   require_ok(ucp_worker_create(context, &params, &worker), "ucp_worker_create");
   return worker_handle(worker);

@@ -154,10 +154,10 @@ class transport {
     }
   }
 
-  /// Wait, within `options.timeout`, until what was sent has left this rank, so that a peer need not
-  /// wait for its next call. Nothing must be under way.
-  void flush() {
-    if (!failed_) peers_.flush(deadline(options_.timeout));
+  /// Serve peers, without waiting: answer those that set up a connection, send what had no room in a
+  /// socket. A peer may wait for that until this rank's next call. Not while another call goes on.
+  void serve() {
+    if (!failed_) catch_up();
   }
 
   /// Ends what all ranks have under way.
