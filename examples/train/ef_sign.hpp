@@ -8,11 +8,13 @@
 #include <cstring>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>
 #include <vector>
 
 #include "paced_transport.hpp"
+#include "swap_messages.hpp"
 #include "synchronizer.hpp"
 
 namespace train {
@@ -82,20 +84,14 @@ class ef_sign : public synchronizer {
 
   /// Every rank's message to every rank, directly.
   void all_gather(hcomp::report& figures) {
-    auto const before = transport_->bytes_sent();
-    int const rank = transport_->rank(), size = transport_->size();
-    std::vector<paced_transport::request> receives, sends;
-    for (int i = 1; i < size; ++i) {
-      int const from = (rank + size - i) % size;
-      receives.push_back(transport_->irecv(from, 0, messages_[static_cast<std::size_t>(from)]));
-    }
-    for (int i = 1; i < size; ++i)
-      sends.push_back(
-          transport_->isend((rank + i) % size, 0, messages_[static_cast<std::size_t>(rank)]));
-    for (auto& request : receives) transport_->wait(request);
-    for (auto& request : sends) transport_->wait(request);
-    figures.bytes_sent = transport_->bytes_sent() - before;
-    figures.hops = size - 1;
+    // hcomp's codes have whole blocks in memory, and zeros at their end
+    auto const bytes =
+        sizeof(float) + hcomp::layout_of(hcomp::sign<float>{}, residual_.size()).bytes();
+    auto const of_rank = [&](int rank) {
+      return std::span(messages_[static_cast<std::size_t>(rank)]).first(bytes);
+    };
+    swap_messages(
+        *transport_, [&](int) { return of_rank(transport_->rank()); }, of_rank, figures);
   }
 
   paced_transport* transport_;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "aggregated.hpp"
+#include "dist_ef_sign.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
 #include "synchronizers.hpp"
@@ -78,7 +79,7 @@ class top_k_mean : public synchronizer {
 std::string algorithm_of(trial const& what, options const& o) {
   auto const& how = *what.how;
   if (what.by_aggregators) return "aggregators";
-  if (how.name == "ef_sign") return "direct";
+  if (how.name == "ef_sign" || how.name == "dist_ef_sign") return "direct";
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
   bool const is_packed = how.name == "sparse" || how.name == "sparse_fixed" || how.name == "top_k";
   if (!o.algorithm) return is_packed ? "direct" : "ring";
@@ -106,6 +107,7 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   if (what.settings)
     return make_unique<mean_by_name>(what, values, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
+  if (how.name == "dist_ef_sign") return make_unique<dist_ef_sign>(values, seed, transport);
   if (auto made = make_by_signs(what, sign_step, values, o, seed, transport, executor)) return made;
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }
