@@ -7,6 +7,8 @@
 #include <mpi.h>
 
 #include <fstream>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/loopback.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -66,7 +68,48 @@ void dump(std::span<float const> gradient, std::string const& file) {
   });
 }
 
-void run(options const& o) {
+/// All runs on one rank. Collective.
+/// @param all  gets them; every rank has its own
+void compare(comparison& all, trainer const& train) {
+  auto const& o = train.settings;
+  for (auto const& what : o.trials)
+    for (int i = 0; i < o.seeds; ++i) {
+      all.add(train(what, o.seed + static_cast<std::uint64_t>(i)));
+      auto const& lost = all.find(what.name())->runs.back().lost;
+      if (what.by_aggregators && train.transport.rank() == 0)
+        say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not come\n",
+            100 * lost.left_out, 100 * lost.missed);
+    }
+}
+
+/// Collective over MPI's ranks.
+void report(comparison const& all) {
+  auto const& o = all.settings;
+  say("\n{}", table(all));
+  together([&] {
+    if (rank() != 0) return;
+    if (!o.json.empty()) {
+      std::ofstream out(o.json);
+      out << to_json(all).dump(2) << '\n';
+      if (!out.flush()) throw std::runtime_error(o.json + " could not be written to its end");
+      say("\nfigures in {}\n", o.json);
+    }
+    if (!o.plot.empty()) {
+      plot(all, o.plot);
+      say("picture in {}\n", o.plot);
+    }
+  });
+  if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
+}
+
+/// @throws std::runtime_error  a file that cannot be written, or no gnuplot
+void require_outputs(options const& o) {
+  if (rank() != 0) return;
+  if (!o.plot.empty()) example::require_gnuplot();
+  for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
+}
+
+void run_on_processes(options const& o) {
   comparison all{o, ranks(), "host", {}};
   if (o.device == "cuda") {
     int const local = example::rank_on_host();
@@ -80,9 +123,7 @@ void run(options const& o) {
     place = o.device == "cuda" ? make_device_workplace(o, transport)
                                : make_host_workplace(o, transport);
     learnt = load_task(o, *place);
-    if (rank() != 0) return;
-    if (!o.plot.empty()) example::require_gnuplot();
-    for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
+    require_outputs(o);
   });
   say("{} ranks{}, {}\n", ranks(), o.device == "cuda" ? " on " + all.device : "", learnt->text());
 
@@ -100,31 +141,40 @@ void run(options const& o) {
   auto const observe = [&](history const& run, observation const& now) {
     print_progress(*o.model, run, now);
   };
-  trainer const train{o, *place, *learnt, comm, observe, dump_once};
-  for (auto const& what : o.trials)
-    for (int i = 0; i < o.seeds; ++i) {
-      all.add(train(what, o.seed + static_cast<std::uint64_t>(i)));
-      if (auto const& lost = all.find(what.name())->runs.back().lost; what.by_aggregators)
-        say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not come\n",
-            100 * lost.left_out, 100 * lost.missed);
-    }
-
-  say("\n{}", table(all));
-  together([&] {
-    if (rank() != 0) return;
-    if (!o.json.empty()) {
-      std::ofstream out(o.json);
-      out << to_json(all).dump(2) << '\n';
-      if (!out.flush()) throw std::runtime_error(o.json + " could not be written to its end");
-      say("\nfigures in {}\n", o.json);
-    }
-    if (!o.plot.empty()) {
-      plot(all, o.plot);
-      say("picture in {}\n", o.plot);
-    }
-  });
-  if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
+  compare(all, {o, *place, *learnt, transport, observe, dump_once});
+  report(all);
 }
+
+void run_on_threads(options const& o) {
+  if (ranks() > 1)
+    throw std::runtime_error(
+        fmt::format("--ranks {}: all of them are threads of one process, and mpirun started {}",
+                    o.ranks, ranks()));
+  require_outputs(o);
+  comparison all{o, o.ranks, "host", {}};
+  // All ranks learn from one copy of the data, which belongs to nobody's place.
+  hcomp::loopback_world nobody(1);
+  hcomp::loopback silent(nobody, 0);
+  hcomp::any_transport erased(silent);
+  paced_transport unused(erased, 0);
+  auto const library = make_host_workplace(o, unused);
+  auto const learnt = load_task(o, *library);
+  say("{} ranks, threads of one process, {}\n", o.ranks, learnt->text());
+  hcomp::run_ranks(o.ranks, [&](hcomp::loopback& loopback) {
+    hcomp::any_transport unpaced(loopback);
+    paced_transport transport(unpaced, o.link);
+    auto const place = make_host_workplace(o, transport);
+    bool const is_first = transport.rank() == 0;
+    auto const observe = [&](history const& run, observation const& now) {
+      if (is_first) print_progress(*o.model, run, now);
+    };
+    comparison own{o, o.ranks, "host", {}};
+    compare(is_first ? all : own, {o, *place, *learnt, transport, observe, {}});
+  });
+  report(all);
+}
+
+void run(options const& o) { o.ranks > 0 ? run_on_threads(o) : run_on_processes(o); }
 
 }  // namespace
 }  // namespace train

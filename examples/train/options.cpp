@@ -87,6 +87,17 @@ void require_what_devices_can(options const& o) {
   if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
 }
 
+/// Threads have neither a device nor processes' ways to meet.
+void require_what_threads_can(options const& o) {
+  auto const refuse = [&](std::string const& what) {
+    throw example::usage{
+        fmt::format("--ranks {}: threads of one process cannot have {}\n", o.ranks, what), 1};
+  };
+  if (o.device != "host") refuse("--device " + o.device);
+  if (o.transport != "mpi") refuse("--transport " + o.transport);
+  if (!o.dump.empty()) refuse("--dump");
+}
+
 /// Signs move every parameter.
 void require_sparse_updates(options const& o) {
   for (auto const& one : o.trials)
@@ -166,6 +177,11 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--transport", o.transport, "What moves the bytes")
       ->check(CLI::IsMember({"mpi", "ucx"}));
+  app.add_option(
+         "--ranks", o.ranks,
+         "So many ranks that are threads of one process, started without mpirun; 0: those of\n"
+         "MPI")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--link", o.link,
                  "Gbit/s at which each rank may send, to act as a slower network; 0: no limit")
       ->check(example::from_zero());
@@ -244,6 +260,7 @@ options parse(int argc, char const* const* argv) {
               lost ? std::optional(share_from(*lost)) : std::nullopt);
   if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
   if (o.device == "cuda") require_what_devices_can(o);
+  if (o.ranks > 0) require_what_threads_can(o);
   require_sparse_updates(o);
   auto const is_trained = [&](std::string const& name) {
     return std::ranges::find(o.trials, name, &trial::name) != o.trials.end();

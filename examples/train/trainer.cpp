@@ -6,12 +6,13 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/digest.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/group.hpp>
-#include <hcomp/core/hash.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "data.hpp"
 #include "sgd.hpp"
@@ -19,10 +20,16 @@
 namespace train {
 namespace {
 
+/// In the order of the ranks, so that all get the same bits.
 template <std::size_t N>
-std::array<double, N> sum_over_ranks(std::array<double, N> values, MPI_Comm comm) {
-  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(N), MPI_DOUBLE, MPI_SUM, comm);
-  return values;
+std::array<double, N> sum_over_ranks(std::array<double, N> const& values,
+                                     paced_transport& transport) {
+  std::vector<std::array<double, N>> of_rank;
+  hcomp::all_gather_records(transport, 0, values, of_rank);
+  std::array<double, N> sums{};
+  for (auto const& one : of_rank)
+    for (std::size_t i = 0; i < N; ++i) sums[i] += one[i];
+  return sums;
 }
 
 /// Every rank looks at its part of the test set.
@@ -49,15 +56,13 @@ bool is_observed(std::uint64_t step, std::uint64_t steps, std::uint64_t steps_pe
 
 /// @throws std::runtime_error  on all ranks alike
 void require_same_parameters(std::span<float const> parameters, std::string_view codec,
-                             MPI_Comm comm) {
-  auto const mine = hcomp::fingerprint(hcomp::serial_group{}, std::as_bytes(parameters).data(),
-                                       parameters.size_bytes());
-  std::array<std::uint64_t, 2> extremes{mine, ~mine};
-  MPI_Allreduce(MPI_IN_PLACE, extremes.data(), 2, MPI_UINT64_T, MPI_MAX, comm);
-  if (extremes[0] != ~extremes[1])
-    throw std::runtime_error(fmt::format(
-        "{}: the ranks ended with different parameters (fingerprints {:016x} to {:016x})", codec,
-        ~extremes[1], extremes[0]));
+                             paced_transport& transport) {
+  auto const found = hcomp::digest(parameters, transport);
+  if (found.same()) return;
+  auto const [least, most] = std::ranges::minmax(found.of_rank);
+  throw std::runtime_error(
+      fmt::format("{}: the ranks ended with different parameters (fingerprints {:016x} to {:016x})",
+                  codec, least, most));
 }
 
 class stopwatch {
@@ -78,9 +83,7 @@ class stopwatch {
 history trainer::operator()(trial const& what, std::uint64_t seed) const {
   auto const& how = *what.how;
   auto const name = what.name();
-  int rank = 0, ranks = 1;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &ranks);
+  int const rank = transport.rank(), ranks = transport.size();
 
   auto const trained = learnt.make_model(seed);
   auto const parameters = trained->parameters();
@@ -112,7 +115,7 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
     auto const part = evaluate(*trained, learnt.test_size(), rank, ranks);
     auto const total = sum_over_ranks<7>({learning.loss, learning.count, part.loss, part.count,
                                           double(part.correct), double(sent.bytes_sent), seconds},
-                                         comm);
+                                         transport);
     learning = {};
     double const test_loss = total[2] / total[3];
     run.curve.push_back({.step = step,
@@ -165,13 +168,13 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
       watch();
     }
   }
-  require_same_parameters(place.on_host(parameters), name, comm);
+  require_same_parameters(place.on_host(parameters), name, transport);
 
   auto const lost = synchronize->lost();
   auto const mean =
       sum_over_ranks<6>({run.seconds_compute, run.seconds_encode, sent.seconds_communicate,
                          double(sent.bytes_sent), lost.left_out, lost.missed},
-                        comm);
+                        transport);
   run.seconds_compute = mean[0] / ranks;
   run.seconds_encode = mean[1] / ranks;
   run.seconds_communicate = mean[2] / ranks;

@@ -2,14 +2,13 @@
 /// @file
 /// One training run: the loop that all methods share.
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <functional>
 #include <span>
 
 #include "history.hpp"
 #include "options.hpp"
+#include "paced_transport.hpp"
 #include "task.hpp"
 #include "trial.hpp"
 #include "workplace.hpp"
@@ -24,8 +23,8 @@ using gradient_observer =
 struct trainer {
   options const& settings;
   workplace& place;
-  task const& learnt;  ///< of that place
-  MPI_Comm comm;
+  task const& learnt;          ///< of that place
+  paced_transport& transport;  ///< of that place
   observer observe;            ///< called on every rank at every observation
   gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
