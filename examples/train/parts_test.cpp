@@ -458,6 +458,25 @@ TEST_CASE("report: figures of several seeds become mean and deviation") {
         doctest::Approx(std::sqrt(2.0)));
 }
 
+TEST_CASE("report: the table has what a method loses against fp32, and marsit's settings") {
+  train::comparison all;
+  all.ranks = 4;
+  all.settings.flush_limit = 0.002;
+  for (std::string const codec : {"fp32", "marsit"}) {
+    train::history run;
+    run.codec = codec;
+    run.parameters = 1000;
+    run.bytes_per_step = 600;
+    run.curve.push_back({});
+    run.curve.back().accuracy = codec == "fp32" ? 89.25 : 88.5;
+    all.add(run);
+  }
+  auto const text = train::table(all);
+  CHECK(text.find("88.50   -0.75 ") != text.npos);
+  CHECK(text.find("marsit: the first 20 steps in full precision, and every 100th, which moves a "
+                  "parameter by at most 0.002\n") != text.npos);
+}
+
 TEST_CASE("report: twins are compared at every observation") {
   train::comparison all;
   all.settings.check = true;

@@ -50,6 +50,25 @@ nlohmann::ordered_json to_json(observation const& o, model_kind const& model) {
   return json;
 }
 
+/// Percentage points above fp32, where that was trained, too.
+std::string gain_text(comparison const& all, comparison_row const& row) {
+  auto const* const exact = all.find("fp32");
+  if (!exact || exact == &row) return "-";
+  return fmt::format("{:+.2f}", row.accuracy().mean - exact->accuracy().mean);
+}
+
+/// What the figures of methods that have settings of their own depend on.
+std::string settings_text(comparison const& all) {
+  auto const& o = all.settings;
+  std::string text;
+  if (all.find("marsit") || all.find("marsit_inf"))
+    text += fmt::format("marsit: the first {} steps in full precision", o.warm_up);
+  if (all.find("marsit"))
+    text += fmt::format(", and every {}th, which moves a parameter by at most {:g}", o.period,
+                        o.flush_limit);
+  return text + (text.empty() ? "" : "\n");
+}
+
 char const* name_of(hcomp::message_memory memory) {
   return memory == hcomp::message_memory::device   ? "device"
          : memory == hcomp::message_memory::staged ? "staged"
@@ -120,15 +139,16 @@ std::string table(comparison const& all) {
   for (auto const& row : all.rows) width = std::max(width, row.codec.size());
   bool const has_accuracy = all.settings.model->has_accuracy;
   int const digits = has_accuracy ? 4 : 6;  // where nothing else is to be seen
-  auto const accuracy_column = [&](std::string const& cell) {
-    return has_accuracy ? fmt::format(" {:>13}", cell) : std::string();
+  auto const accuracy_columns = [&](std::string const& cell, std::string const& gain) {
+    return has_accuracy ? fmt::format(" {:>13} {:>7}", cell, gain) : std::string();
   };
   std::string text = fmt::format(
       "{:<{}}{} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n"
       "{:<{}}{} {:>10} {:>11} {:>11} {:>7} {:>9} {:>8} {:>8} {:>8}\n",
-      "codec", width, accuracy_column("test accuracy"), "test loss", "train loss", "sent by a",
-      "compr.", "compute", "encode", "comm.", "total",  //
-      "", width, accuracy_column("%"), "nats", "nats", "rank & step", "ratio", "s", "s", "s", "s");
+      "codec", width, accuracy_columns("test accuracy", "to fp32"), "test loss", "train loss",
+      "sent by a", "compr.", "compute", "encode", "comm.", "total",  //
+      "", width, accuracy_columns("%", "points"), "nats", "nats", "rank & step", "ratio", "s", "s",
+      "s", "s");
   for (auto const& row : all.rows) {
     auto const mean = [&](auto const& figure) { return row.over_seeds(figure).mean; };
     double const compute = mean([](history const& r) { return r.seconds_compute; });
@@ -136,13 +156,15 @@ std::string table(comparison const& all) {
     double const communicate = mean([](history const& r) { return r.seconds_communicate; });
     text += fmt::format(
         "{:<{}}{} {:>10.{}f} {:>11.{}f} {:>11} {:>7} {:>9.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n",
-        row.codec, width, accuracy_column(accuracy_text(row.accuracy(), row.runs.size())),
+        row.codec, width,
+        accuracy_columns(accuracy_text(row.accuracy(), row.runs.size()), gain_text(all, row)),
         mean([](history const& r) { return r.end().test_loss; }), digits,
         mean([](history const& r) { return r.end().train_loss; }), digits,
         bytes_text(mean([](history const& r) { return r.bytes_per_step; })),
         ratio_text(mean([&](history const& r) { return r.ratio(all.ranks); })), compute, encode,
         communicate, compute + encode + communicate);
   }
+  text += settings_text(all);
   for_each_twins(all, [&](twins const& pair, double difference) {
     text += difference == 0
                 ? fmt::format("All losses of {} and {} are the same, bit for bit.\n", pair.one,
@@ -155,19 +177,13 @@ std::string table(comparison const& all) {
 
 nlohmann::ordered_json to_json(comparison const& all) {
   auto const& o = all.settings;
-  nlohmann::ordered_json json{{"ranks", all.ranks},
-                              {"device", all.device},
-                              {"transport", o.transport},
-                              {"link_gbit_per_s", o.link},
-                              {"threads", o.threads},
-                              {"model", o.model->name},
-                              {"data", o.data},
-                              {"epochs", o.epochs},
-                              {"batch_per_rank", o.batch},
-                              {"period", o.period},
-                              {"warm_up", o.warm_up},
-                              {"flush_limit", o.flush_limit},
-                              {"resync_epochs", o.resync}};
+  nlohmann::ordered_json json{{"ranks", all.ranks},           {"complete", all.is_complete},
+                              {"device", all.device},         {"transport", o.transport},
+                              {"link_gbit_per_s", o.link},    {"threads", o.threads},
+                              {"model", o.model->name},       {"data", o.data},
+                              {"epochs", o.epochs},           {"batch_per_rank", o.batch},
+                              {"period", o.period},           {"warm_up", o.warm_up},
+                              {"flush_limit", o.flush_limit}, {"resync_epochs", o.resync}};
   if (o.model->name == "mlp") json["hidden"] = o.hidden;
   if (o.model->name == "embedding") json["dimension"] = o.vectors.dimension;
   for (auto const& row : all.rows) {
