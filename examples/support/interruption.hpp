@@ -43,6 +43,8 @@ class interruption {
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
 
+  /// What this process has noted, SIGINT, SIGTERM, or 0. Any thread may ask.
+  int noted() const { return noted_; }
   /// What any rank has noted, on all ranks alike: SIGINT, SIGTERM, or 0 for none. Collective.
   int signal() {
     if (agreed_ == 0) {

@@ -35,7 +35,8 @@ struct history {
   std::string algorithm;
   std::uint64_t seed = 0;
   double rate = 0, momentum = 0, sign_step = 0;
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;       ///< to be made
+  std::uint64_t steps_made = 0;  ///< fewer if it was interrupted
   std::size_t parameters = 0;
   double bytes_per_step = 0;       ///< sent by one rank
   double seconds_compute = 0;      ///< gradients, optimiser, parameters
@@ -46,6 +47,7 @@ struct history {
   std::vector<observation> curve =
       {};  ///< the first before the first step, the last after the last
 
+  bool is_complete() const { return steps_made == steps; }
   observation const& end() const { return curve.back(); }
   /// Bytes of the uncompressed ring all-reduce over those sent.
   double ratio(int ranks) const {

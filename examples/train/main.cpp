@@ -6,13 +6,19 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
+#include <atomic>
+#include <cstdint>
 #include <fstream>
+#include <functional>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "../support/gnuplot.hpp"
+#include "../support/interruption.hpp"
 #include "../support/npy.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
@@ -68,37 +74,55 @@ void dump(std::span<float const> gradient, std::string const& file) {
   });
 }
 
-/// All runs on one rank. Collective.
-/// @param all  gets them; every rank has its own
-void compare(comparison& all, trainer const& train) {
+/// Rank 0 only.
+void save(comparison const& all) {
+  auto const& file = all.settings.json;
+  if (file.empty()) return;
+  std::ofstream out(file);
+  out << to_json(all).dump(2) << '\n';
+  if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
+}
+
+/// All runs on one rank, until it is interrupted. Collective.
+/// @param all    gets them; every rank has its own
+/// @param after  is called after every run
+void compare(comparison& all, trainer const& train, std::function<void()> const& after) {
   auto const& o = train.settings;
+  all.is_complete = false;
   for (auto const& what : o.trials)
     for (int i = 0; i < o.seeds; ++i) {
-      all.add(train(what, o.seed + static_cast<std::uint64_t>(i)));
+      auto run = train(what, o.seed + static_cast<std::uint64_t>(i));
+      if (!run.is_complete()) {  // a row of its own: it is no part of a mean
+        run.codec += fmt::format(", {} of {} steps", run.steps_made, run.steps);
+        if (run.steps_made > 0 || all.rows.empty()) all.add(std::move(run));
+        return;
+      }
+      all.add(std::move(run));
+      after();
       auto const& lost = all.find(what.name())->runs.back().lost;
       if (what.by_aggregators && train.transport.rank() == 0)
         say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not come\n",
             100 * lost.left_out, 100 * lost.missed);
     }
+  all.is_complete = true;
 }
 
 /// Collective over MPI's ranks.
-void report(comparison const& all) {
+/// @param signal  that ended it, if it is not complete
+void report(comparison const& all, int signal) {
   auto const& o = all.settings;
-  say("\n{}", table(all));
   together([&] {
     if (rank() != 0) return;
-    if (!o.json.empty()) {
-      std::ofstream out(o.json);
-      out << to_json(all).dump(2) << '\n';
-      if (!out.flush()) throw std::runtime_error(o.json + " could not be written to its end");
-      say("\nfigures in {}\n", o.json);
-    }
+    save(all);  // Open MPI leaves a second for it
+    say("\n{}", table(all));
+    if (!all.is_complete) say("# interrupted: these are the figures so far\n");
+    if (!o.json.empty()) say("\nfigures in {}\n", o.json);
     if (!o.plot.empty()) {
       plot(all, o.plot);
       say("picture in {}\n", o.plot);
     }
   });
+  if (!all.is_complete) throw example::interrupted{signal};
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
 }
 
@@ -141,8 +165,15 @@ void run_on_processes(options const& o) {
   auto const observe = [&](history const& run, observation const& now) {
     print_progress(*o.model, run, now);
   };
-  compare(all, {o, *place, *learnt, transport, observe, dump_once});
-  report(all);
+  example::interruption stop;
+  compare(all,
+          {o, *place, *learnt, transport, observe, dump_once, [&] { return stop.signal() != 0; }},
+          [&] {
+            together([&] {
+              if (rank() == 0) save(all);
+            });
+          });
+  report(all, stop.signal());
 }
 
 void run_on_threads(options const& o) {
@@ -160,6 +191,10 @@ void run_on_threads(options const& o) {
   auto const library = make_host_workplace(o, unused);
   auto const learnt = load_task(o, *library);
   say("{} ranks, threads of one process, {}\n", o.ranks, learnt->text());
+  example::interruption stop;
+  // By how often stops() was called. What rank 0 writes into it before a step all ranks know after
+  // that step, since updates come from all of them.
+  std::atomic<std::uint64_t> end{std::numeric_limits<std::uint64_t>::max()};
   hcomp::run_ranks(o.ranks, [&](hcomp::loopback& loopback) {
     hcomp::any_transport unpaced(loopback);
     paced_transport transport(unpaced, o.link);
@@ -168,10 +203,17 @@ void run_on_threads(options const& o) {
     auto const observe = [&](history const& run, observation const& now) {
       if (is_first) print_progress(*o.model, run, now);
     };
+    std::uint64_t calls = 0;
+    auto const stops = [&] {
+      if (++calls; is_first && stop.noted() != 0 && calls < end) end = calls + 1;
+      return calls >= end;
+    };
     comparison own{o, o.ranks, "host", {}};
-    compare(is_first ? all : own, {o, *place, *learnt, transport, observe, {}});
+    compare(is_first ? all : own, {o, *place, *learnt, transport, observe, {}, stops}, [&] {
+      if (is_first) save(all);
+    });
   });
-  report(all);
+  report(all, stop.noted());
 }
 
 void run(options const& o) { o.ranks > 0 ? run_on_threads(o) : run_on_processes(o); }

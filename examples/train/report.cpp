@@ -83,6 +83,7 @@ nlohmann::ordered_json to_json(history const& run, model_kind const& model, int 
                               {"momentum", run.momentum},
                               {"sign_step", run.sign_step},
                               {"steps", run.steps},
+                              {"steps_made", run.steps_made},
                               {"test_loss", run.end().test_loss},
                               {"train_loss", run.end().train_loss},
                               {"bytes_sent_per_step", run.bytes_per_step},

@@ -40,6 +40,7 @@ struct comparison {
   int ranks = 1;
   std::string device = "host";       ///< or what rank 0 trained on, such as "NVIDIA H200"
   std::vector<comparison_row> rows;  ///< in the order in which the codecs were asked for
+  bool is_complete = true;           ///< false: it was interrupted, or goes on
 
   void add(history run);
   comparison_row const* find(std::string_view codec) const;

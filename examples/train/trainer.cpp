@@ -135,6 +135,8 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
     return watch();
   };
   for (std::uint64_t step = 0; step < steps; ++step) {
+    if (stops && stops()) break;
+    watch();
     float const now = schedule(step, steps);
     learning += trained->learn(samples(step));
     if (gradient) {
@@ -162,13 +164,15 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
     run.seconds_compute += seconds_of_work();
     if ((step + 1) % resync == 0 || step + 1 == steps)
       synchronized([&] { return synchronize->settle(parameters); });
+    run.steps_made = step + 1;
     seconds = run.seconds_compute + run.seconds_encode + sent.seconds_communicate;
     if (is_observed(step + 1, steps, samples.steps_per_epoch())) {
       observe_now(step + 1);
       watch();
     }
   }
-  require_same_parameters(place.on_host(parameters), name, transport);
+  if (run.is_complete())  // others may have drifted apart
+    require_same_parameters(place.on_host(parameters), name, transport);
 
   auto const lost = synchronize->lost();
   auto const mean =
@@ -179,7 +183,8 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
   run.seconds_encode = mean[1] / ranks;
   run.seconds_communicate = mean[2] / ranks;
   run.lost = {mean[4] / ranks, mean[5] / ranks};
-  run.bytes_per_step = mean[3] / ranks / static_cast<double>(steps);
+  run.bytes_per_step =
+      mean[3] / ranks / static_cast<double>(std::max<std::uint64_t>(1, run.steps_made));
   return run;
 }
 

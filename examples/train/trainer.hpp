@@ -28,6 +28,10 @@ struct trainer {
   observer observe;            ///< called on every rank at every observation
   gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
+  /// Called on every rank before every step, with the same answer on all: whether to end here. May be
+  /// empty.
+  std::function<bool()> stops;
+
   /// Collective. Trains a new model with `seed`.
   /// @throws std::runtime_error  the ranks ended with different parameters
   history operator()(trial const& what, std::uint64_t seed) const;
