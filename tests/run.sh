@@ -2,6 +2,7 @@
 # Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
 #
 #   tests/run.sh [--quick | --full] [-- <arguments for ctest>]
+#   tests/run.sh --help
 #
 # --quick   only the g++ build; without it also clang with address+undefined sanitizers, and the thread
 #           sanitizer
@@ -9,7 +10,8 @@
 #           all GPU architectures; without it with -O1 and for one
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
-# fails is a failed test of the summary.
+# fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
+# 128 + signal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,6 +20,10 @@ while (($# > 0)); do
   case "$1" in
     --quick) presets=(tests) ;;
     --full) presets=(release asan tsan) ;;
+    -h | --help)
+      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
+      exit 0
+      ;;
     --)
       shift
       break
@@ -31,6 +37,8 @@ while (($# > 0)); do
 done
 
 bash cmake/setup.sh tests
+# shellcheck source=support/interruptible.sh
+source tests/support/interruptible.sh
 
 jobs=$(nproc)
 if command -v ccache >/dev/null; then
@@ -53,8 +61,9 @@ for preset in "${presets[@]}"; do
   echo "== $preset: building in ${folder##*/}/"
   status=0
   # -k 0: what does not compile must not keep the rest from being tested.
-  { cmake --preset "$preset" && cmake --build "$folder" -j "$jobs" -- -k 0; } >"$log" 2>&1 </dev/null ||
-    status=$?
+  # shellcheck disable=SC2016  # arguments of the inner shell
+  run bash -c 'cmake --preset "$1" && cmake --build "$2" -j "$3" -- -k 0' - \
+    "$preset" "$folder" "$jobs" >"$log" 2>&1 </dev/null || status=$?
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"
   echo "== $preset: $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
   errors=${log%.log}.errors
@@ -69,4 +78,4 @@ for preset in "${presets[@]}"; do
 done
 
 # Most cases wait more than they compute; those that do not say so (hcomp_add_test).
-exec ctest --test-dir "$all" -j "$((2 * jobs))" --output-on-failure "$@" </dev/null
+run ctest --test-dir "$all" -j "$((2 * jobs))" --output-on-failure "$@" </dev/null

@@ -11,6 +11,9 @@
 # on the same lab, one after the other. All of it takes about half an hour; for a first look:
 #
 #   HOSTS=4 DELAYS=none LOSSES=none tests/lab/matrix.sh -e 1M
+#
+# Interrupted, it ends all that it has started, reports on the networks so far, and exits with
+# 128 + signal.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 lab=$top/tests/lab/lab.sh
@@ -28,19 +31,29 @@ export HCOMP_LAB=matrix
 trap '"$lab" down' EXIT
 
 bash "$top/cmake/setup.sh" tests
+# shellcheck source=../support/interruptible.sh
+source "$top/tests/support/interruptible.sh"
 mkdir -p "$build" "$results/lab"
 echo "building in ${build##*/}/"
 declare -A program=([openmpi]=hcomp_perf [mpich]=hcomp_perf.mpich)
-{
-  cmake --preset release -S "$top"
-  cmake --build "$build" -j "$(nproc)" --target hcomp_lab_switch hcomp_lab_mpich "${program[@]}"
-} >"$build/matrix.log" 2>&1 </dev/null || {
+# shellcheck disable=SC2016  # arguments of the inner shell
+run bash -c 'cmake --preset release -S "$1" && cmake --build "$2" -j "$(nproc)" --target "${@:3}"' - \
+  "$top" "$build" hcomp_lab_switch hcomp_lab_mpich "${program[@]}" >"$build/matrix.log" 2>&1 </dev/null || {
   echo "tests/lab/matrix.sh: building failed:" >&2
   tail -n 40 "$build/matrix.log" >&2
   exit 1
 }
 
 figures=()
+report() {
+  ((${#figures[@]} == 0)) || "$build/examples/perf/hcomp_perf" --report-from "${figures[@]}" \
+    --plot "$results/lab.html"
+}
+when_interrupted() {
+  [[ ! -s ${file-} ]] || figures+=("$file")
+  report
+}
+
 for rate in "${rates[@]}"; do
   for count in "${hosts[@]}"; do
     for delay in "${delays[@]}"; do
@@ -52,15 +65,17 @@ for rate in "${rates[@]}"; do
         "$lab" up --hosts "$count" --rate "$rate" --delay "$delay" --loss "$loss"
         for mpi in "${mpis[@]}"; do
           file=$results/lab/$rate-$count-$delay-${loss%\%}-$mpi.json
-          "$lab" run "$mpi" -n "$count" "$build/examples/perf/${program[$mpi]}" \
+          rm -f "$file"
+          run "$lab" run "$mpi" -n "$count" "$build/examples/perf/${program[$mpi]}" \
             -b 64K -e 4M -f 8 -n 5 --seconds 4 \
             --codec identity,fp16,zfp:8,sign,thc,automatic --algorithm ring,owner \
             --rate "$rate" --interface eth0 --label "${label#, }" --check --json "$file" "$@"
           figures+=("$file")
+          file=
         done
         "$lab" down
       done
     done
   done
 done
-"$build/examples/perf/hcomp_perf" --report-from "${figures[@]}" --plot "$results/lab.html"
+report

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# matrix_interrupted.sh SIGNAL STATUS
+#
+# tests/lab/matrix.sh with scripts in place of the lab, of CMake and of hcomp_perf: interrupted on the
+# second network it removes the lab, and reports on what was measured on both. The lab's own tests
+# interrupt the lab.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+clone=$(mktemp -d)
+trap 'rm -rf "$clone"' EXIT
+
+mkdir -p "$clone"/{tests/lab,tests/support,cmake,bin,build/examples/perf}
+cp "$top/tests/lab/matrix.sh" "$clone/tests/lab"
+cp "$top/tests/support/interruptible.sh" "$clone/tests/support"
+echo true >"$clone/cmake/setup.sh"
+cat >"$clone/tests/lab/lab.sh" <<LAB
+#!/usr/bin/env bash
+echo "\$1" >>"$clone/lab"
+[[ \$1 != run ]] || exec "\${@:5}"
+LAB
+echo '#!/bin/sh' >"$clone/bin/cmake"
+# On the first network it ends; on the second it writes what it has when it is told to end.
+cat >"$clone/build/examples/perf/hcomp_perf" <<PERF
+#!/usr/bin/env bash
+if [[ \$1 == --report-from ]]; then
+  echo "report from" "\${@:2:\$# - 3}"
+  exit
+fi
+file=\${*: -1}
+if [[ \$file == *1gbit* ]]; then
+  trap 'echo figures >"\$file"; exit 143' TERM
+  sleep 1234 &
+  echo begun >"$clone/begun"
+  wait
+fi
+echo figures >"\$file"
+PERF
+chmod +x "$clone"/tests/lab/* "$clone/bin/cmake" "$clone/build/examples/perf/hcomp_perf"
+
+PATH=$clone/bin:$PATH RATES="100mbit 1gbit" HOSTS=2 DELAYS=none LOSSES=none MPIS=openmpi \
+  "$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/lab/matrix.sh"
+[[ $(tail -n 1 "$clone/lab") == down ]] || { echo "FAILED: the lab is still up" >&2 && exit 1; }
+grep -q "^report from .*/100mbit-2-.*json .*/1gbit-2-.*json" "$clone/begun.output" ||
+  { echo "FAILED: no report on both networks" >&2 && cat "$clone/begun.output" >&2 && exit 1; }

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# run_interrupted.sh SIGNAL STATUS
+#
+# tests/run.sh in a clone of next to nothing: interrupted while it builds, and while it tests. It has
+# help without doing anything.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+clone=$(mktemp -d)
+trap 'rm -rf "$clone"' EXIT
+
+mkdir -p "$clone/tests/support" "$clone/cmake"
+cp "$top/tests/run.sh" "$clone/tests"
+cp "$top/tests/support/interruptible.sh" "$clone/tests/support"
+echo "touch '$clone/is_set_up'" >"$clone/cmake/setup.sh"
+cat >"$clone/CMakePresets.json" <<'PRESETS'
+{"version": 3, "configurePresets": [
+  {"name": "tests", "generator": "Ninja", "binaryDir": "${sourceDir}/build-tests"}]}
+PRESETS
+cat >"$clone/CMakeLists.txt" <<'PROJECT'
+cmake_minimum_required(VERSION 3.25)
+project(next_to_nothing NONE)
+enable_testing()
+set(wait sh -c "echo begun >${CMAKE_SOURCE_DIR}/begun\; sleep 1234 & sleep 1234")
+if(EXISTS ${CMAKE_SOURCE_DIR}/builds_for_long)
+  add_custom_target(compilers ALL COMMAND ${wait} VERBATIM)
+endif()
+add_test(NAME waits COMMAND ${CMAKE_COMMAND} -E env ${wait})
+PROJECT
+
+[[ "$(bash "$clone/tests/run.sh" --help)" == *"tests/run.sh [--quick | --full]"* ]]
+[[ ! -e $clone/is_set_up ]] || { echo "FAILED: --help has set things up" >&2 && exit 1; }
+
+touch "$clone/builds_for_long"
+"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh" --quick
+rm "$clone/builds_for_long"
+"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh" --quick
+grep -q "== tests: built" "$clone/begun.output"
