@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
 #
-#   tests/run.sh [--quick | --full] [-- <arguments for ctest>]
+#   tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>]
 #   tests/run.sh --help
 #
 # --quick   only the g++ build; without it also clang with address+undefined sanitizers, and the thread
 #           sanitizer
 # --full    what is released: the g++ build compiles examples and benchmarks as people do, with -O3 and for
 #           all GPU architectures; without it with -O1 and for one
+# --torch   fetches PyTorch into build/torch, once, so that its tests are not skipped (tests/torch/setup.sh)
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
 # fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
@@ -16,10 +17,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(tests asan tsan)
+torch=false
 while (($# > 0)); do
   case "$1" in
     --quick) presets=(tests) ;;
     --full) presets=(release asan tsan) ;;
+    --torch) torch=true ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
       exit 0
@@ -29,7 +32,7 @@ while (($# > 0)); do
       break
       ;;
     *)
-      echo "usage: tests/run.sh [--quick | --full] [-- <arguments for ctest>] (was called with '$1')" >&2
+      echo "usage: tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>] (was called with '$1')" >&2
       exit 2
       ;;
   esac
@@ -37,6 +40,7 @@ while (($# > 0)); do
 done
 
 bash cmake/setup.sh tests
+if $torch; then bash tests/torch/setup.sh; fi
 # shellcheck source=support/interruptible.sh
 source tests/support/interruptible.sh
 

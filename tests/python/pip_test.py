@@ -63,4 +63,7 @@ with tempfile.TemporaryDirectory() as name:
 
     said = run(python, "-c", "import hcomp; print(hcomp.library_path('ucx'))")
     assert said.strip().startswith(name), said
+    look = "from importlib.metadata import entry_points; print(entry_points(group='%s'))"
+    said = run(python, "-c", look % "torch.distributed.backends")
+    assert "hcomp.torch:register" in said, said
     print(run(python, source / "tests" / "python" / "group_test.py"), end="")

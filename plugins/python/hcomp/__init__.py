@@ -14,8 +14,8 @@ or without MPI, by libhcomp_ucx.so:
         with hcomp.Sum(group, gradient.size, gradient.dtype, "thc bits=4") as mean:
             mean.all_reduce(gradient, mean=True)
 
-MPI programs that call ``comm.Allreduce`` themselves need none of this: see libhcomp_pmpi.so and
-HCOMP_CONFIG.
+In PyTorch: ``torch.distributed.init_process_group("cpu:hcomp")``, see hcomp.torch. MPI programs that
+call ``comm.Allreduce`` themselves need none of this: see libhcomp_pmpi.so and HCOMP_CONFIG.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+"""Work that is done by one thread in the order in which it was given."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from datetime import timedelta
+from typing import Callable, Optional
+
+import torch
+from torch._C._distributed_c10d import Work
+from torch.futures import Future
+
+Operation = Callable[[], "list[torch.Tensor]"]
+
+
+class HcompWork(Work):
+    """An operation that gives tensors, or raises, in the thread of a queue.
+
+    PyTorch 2.15 hides what it does not know of a Work in Python: is_completed() is always False for
+    the caller of a collective, get_future().done() is right.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__()
+        self._operation = operation
+        self._done = threading.Event()
+        self._error: Optional[BaseException] = None
+        self._start: Future = Future()
+        # A future that a callback fails has failed for DistributedDataParallel's C++, too.
+        self._future = self._start.then(lambda _: self._run())
+
+    def start(self) -> None:
+        self._start.set_result(None)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        if not self._done.wait(timeout.total_seconds() or None):
+            raise TimeoutError(f"hcomp: not done within {timeout.total_seconds()} s")
+        try:
+            self._future.wait()
+        except Exception:
+            raise self._error from None  # as it was raised, not wrapped
+        return True
+
+    def get_future(self) -> Future:
+        return self._future
+
+    def _run(self) -> list[torch.Tensor]:
+        try:
+            return self._operation()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._done.set()
+
+
+class WorkQueue:
+    """Runs operations one after the other, in a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._works: queue.SimpleQueue[Optional[HcompWork]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, operation: Operation) -> HcompWork:
+        work = HcompWork(operation)
+        self._works.put(work)
+        return work
+
+    def close(self) -> None:
+        """After all that was given."""
+        self._works.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            work.start()

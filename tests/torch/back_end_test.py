@@ -1,0 +1,297 @@
+"""The back end of torch.distributed on several ranks, beside Gloo. Started by torchrun."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("cpu:hcomp")  # by its entry point: nothing of hcomp is imported here
+rank, ranks = dist.get_rank(), dist.get_world_size()
+gloo = dist.new_group(backend="gloo")
+
+import hcomp  # noqa: E402
+import hcomp.torch  # noqa: E402
+
+floats = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+sizes = (0, 1, 1000, 70_001)  # the last is not short any more, and no whole number of blocks
+
+
+def whole_numbers(values, dtype, of=None):
+    """0 to 6 times the rank's number from 1 on; divisible by 3. All sums are exact in all types."""
+    number = (rank if of is None else of) + 1
+    return (torch.arange(values) % 7 * number * 3 % 64).to(dtype)
+
+
+def alike(found, expected):
+    assert found.dtype == expected.dtype and torch.equal(found, expected), (found, expected)
+
+
+def test_all_reduce():
+    for dtype in (*floats, torch.int32, torch.int64, torch.uint8):
+        for values in sizes:
+            x, y = whole_numbers(values, dtype), whole_numbers(values, dtype)
+            dist.all_reduce(x)
+            dist.all_reduce(y, group=gloo)
+            alike(x, y)
+    for dtype in floats:
+        x, total = whole_numbers(5000, dtype), sum(whole_numbers(5000, dtype, r) for r in range(ranks))
+        x *= ranks
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+        alike(x, total)
+
+
+def test_all_reduce_of_any_layout():
+    for strange in (
+        lambda x: x.reshape(50, 40).t(),
+        lambda x: x.reshape(5, 4, 10, 10).to(memory_format=torch.channels_last),
+        lambda x: x[::3],
+    ):
+        x, y = strange(whole_numbers(2000, torch.float32)), strange(whole_numbers(2000, torch.float32))
+        rest = x._base.sum() - x.sum() if x._base is not None else 0
+        dist.all_reduce(x)
+        y = y.contiguous()
+        dist.all_reduce(y, group=gloo)
+        alike(x.contiguous(), y)
+        assert x._base is None or x._base.sum() - x.sum() == rest  # what is between stays
+
+
+def test_nonfinite_values_are_summed_as_they_are():
+    x = torch.tensor([float("inf"), 1.0, float("nan"), -float("inf")])
+    dist.all_reduce(x)
+    assert x[0] == float("inf") and x[1] == ranks and x[2].isnan() and x[3] == -float("inf"), x
+
+
+def test_reduce_scatter():
+    for dtype in (*floats, torch.int64):
+        for values in sizes:
+            whole, x, y = whole_numbers(values * ranks, dtype), *torch.empty(2, values, dtype=dtype)
+            before = whole.clone()
+            dist.reduce_scatter_tensor(x, whole)
+            alike(whole, before)
+            dist.reduce_scatter_tensor(y, whole, group=gloo)
+            alike(x, y)
+    x = torch.empty(500)
+    dist.reduce_scatter_tensor(x, torch.full((500 * ranks,), float(ranks * rank)), dist.ReduceOp.AVG)
+    assert (x == sum(range(ranks))).all()
+
+
+def test_all_gather():
+    for dtype in (*floats, torch.int64, torch.bool, torch.complex64):
+        for values in sizes:
+            mine = whole_numbers(values, dtype)
+            x, y = torch.empty(2, values * ranks, dtype=dtype)
+            dist.all_gather_into_tensor(x, mine)
+            dist.all_gather_into_tensor(y, mine, group=gloo)
+            alike(x, y)
+            parts = [torch.empty_like(mine) for _ in range(ranks)]
+            dist.all_gather(parts, mine)
+            alike(torch.cat(parts), y)
+
+
+def test_broadcast_and_barrier():
+    for root in range(ranks):
+        for dtype in (*floats, torch.int64, torch.bool):
+            for values in (*sizes, 1_000_000):
+                x = whole_numbers(values, dtype)
+                dist.broadcast(x, root)
+                alike(x, whole_numbers(values, dtype, root))
+    dist.barrier()
+
+
+def test_the_rest_is_gloos():
+    x = torch.tensor([float(rank)])
+    dist.all_reduce(x, op=dist.ReduceOp.MAX)
+    assert x == ranks - 1
+    everybody = [None] * ranks
+    dist.all_gather_object(everybody, {"rank": rank})
+    assert everybody == [{"rank": r} for r in range(ranks)]
+    x = torch.ones(3)
+    dist.reduce(x, 0)
+    assert rank > 0 or (x == ranks).all()
+    if ranks > 1:
+        if rank == 0:
+            dist.send(torch.full((2,), 5.0), 1)
+        if rank == 1:
+            x = torch.empty(2)
+            dist.recv(x, 0)
+            assert (x == 5).all()
+    x, mine = torch.empty(ranks), torch.full((ranks,), float(rank))
+    dist.all_to_all_single(x, mine)
+    assert x.tolist() == list(range(ranks))
+    parts = [torch.full((2,), float(r)) for r in range(ranks)]
+    x = torch.empty(2)
+    dist.scatter(x, parts if rank == 0 else None, 0)
+    assert (x == rank).all()
+
+
+def test_several_in_flight():
+    tensors = [torch.full((10_000 * i + 1,), float(i)) for i in range(8)]
+    works = [dist.all_reduce(x, async_op=True) for x in tensors]
+    gathered = torch.empty(ranks)
+    works.append(dist.all_gather_into_tensor(gathered, torch.tensor([float(rank)]), async_op=True))
+    for work in reversed(works):
+        work.wait()
+        assert work.get_future().done()
+    for i, x in enumerate(tensors):
+        assert (x == i * ranks).all()
+    assert gathered.tolist() == list(range(ranks))
+    x = torch.ones(4)
+    doubled = dist.all_reduce(x, async_op=True).get_future().then(lambda done: 2 * done.value()[0])
+    assert (doubled.wait() == 2 * ranks).all()
+
+
+def test_subgroups():
+    pairs = [(a, b) for a in range(ranks) for b in range(a + 1, ranks)]
+    groups = [dist.new_group(list(pair)) for pair in pairs]
+    for pair, group in zip(pairs, groups):
+        if rank in pair:
+            x = torch.full((1000,), float(rank))
+            dist.all_reduce(x, group=group)
+            assert (x == sum(pair)).all()
+            x = torch.full((10,), float(rank))
+            dist.broadcast(x, pair[1], group=group)
+            assert (x == pair[1]).all()
+    for pair, group in zip(pairs, groups):
+        if rank in pair:
+            dist.destroy_process_group(group)
+
+
+def raises(words, function):
+    try:
+        function()
+    except Exception as error:
+        assert words in str(error), str(error)
+    else:
+        raise AssertionError(f"no error, '{words}' was expected")
+
+
+def test_compress():
+    generator = torch.Generator().manual_seed(7 + rank)
+    gradient = torch.randn(100_000, generator=generator)
+    exact = gradient.double()
+    dist.all_reduce(exact, group=gloo)
+
+    def off(x):
+        dist.all_reduce(x)
+        return float((x - exact).norm() / exact.norm()), backend.last_report.bytes_sent
+
+    backend = hcomp.torch.backend_of()
+    error, raw = off(gradient.clone())
+    assert error < 1e-6
+    hcomp.torch.compress(None, "thc:bits=4,feedback=no", min_bytes=1000)
+    error, sent = off(gradient.clone())
+    # of 6 of 32 bits for a sum of 3 ranks of 4 bits each, with headers
+    assert 0 < error < 0.2 and sent < raw / 4, (error, sent, raw)
+    small = torch.full((100,), 1 / 3)
+    dist.all_reduce(small)
+    assert torch.allclose(small, torch.full((100,), ranks / 3), rtol=1e-6)
+    half = (gradient[:5000] / 8).to(torch.float16)  # rules are for float32 and float64
+    dist.all_reduce(half)
+    assert float((half.double() - exact[:5000] / 8).abs().max()) < 4 * 2**-11 * ranks
+    part = torch.empty(gradient.numel() // ranks)
+    dist.reduce_scatter_tensor(part, gradient[: part.numel() * ranks].clone())
+    mine = exact[rank * part.numel() :][: part.numel()]
+    assert 0 < float((part - mine).norm() / mine.norm()) < 0.2
+    raises("no codec is called 'gzip'", lambda: hcomp.torch.compress(None, "gzip"))
+    if ranks > 1:
+        mixed = "fp16" if rank else "bf16"
+        raises("ranks have different settings", lambda: hcomp.torch.compress(None, mixed))
+    raises("not by hcomp", lambda: hcomp.torch.compress(gloo, "fp16"))
+    hcomp.torch.compress(None, None)
+    assert off(gradient.clone())[0] < 1e-6
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    raises(
+        "7 values of torch.float32 are not",
+        lambda: dist.reduce_scatter_tensor(torch.empty(2), torch.empty(7)),
+    )
+    raises(
+        "are not",
+        lambda: dist.all_gather_into_tensor(torch.empty(2 * ranks, dtype=torch.int64), torch.empty(2)),
+    )
+
+
+def trained(wrap, group, steps=6):
+    """The losses of a small model, whose second branch has no gradient in odd steps."""
+    torch.manual_seed(0)
+    model = torch.nn.ModuleDict(
+        {
+            "first": torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.Tanh(), torch.nn.Linear(60, 1)),
+            "second": torch.nn.Linear(40, 1),
+        }
+    )
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x, both):
+            return self.parts["first"](x) + (self.parts["second"](x) if both else 0)
+
+    wrapped = wrap(Both(), group)
+    optimizer = torch.optim.SGD(wrapped.parameters(), 0.05, momentum=0.9)
+    generator = torch.Generator().manual_seed(100 + dist.get_rank(group))
+    losses = []
+    for step in range(steps):
+        x = torch.randn(16, 40, generator=generator)
+        loss = (wrapped(x, step % 2 == 0) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    return torch.tensor(losses)
+
+
+def data_parallel(model, group):
+    return DistributedDataParallel(model, process_group=group, find_unused_parameters=True)
+
+
+def test_ddp_has_the_losses_of_gloo():
+    alike_within_rounding(trained(data_parallel, None), trained(data_parallel, gloo))
+    if ranks > 1:  # of two summands there is one order only: the same bits
+        pair, gloo_pair = dist.new_group([0, 1]), dist.new_group([0, 1], backend="gloo")
+        if rank < 2:
+            alike(trained(data_parallel, pair), trained(data_parallel, gloo_pair))
+
+
+def alike_within_rounding(found, expected):
+    assert torch.allclose(found, expected, rtol=1e-4), (found, expected)
+
+
+def test_accumulated_gradients_are_summed_once():
+    torch.manual_seed(0)
+    model = DistributedDataParallel(torch.nn.Linear(4, 1, bias=False))
+    with model.no_sync():
+        model(torch.full((1, 4), float(rank))).sum().backward()
+    alike(model.module.weight.grad, torch.full((1, 4), float(rank)))
+    model(torch.full((1, 4), 1.0)).sum().backward()
+    alike(model.module.weight.grad, torch.full((1, 4), 1 + (ranks - 1) / 2))
+
+
+def test_fsdp_has_the_losses_of_gloo():
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    def sharded(model, group):
+        mesh = DeviceMesh.from_group(group or dist.group.WORLD, "cpu")
+        fully_shard(model.parts["first"], mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    alike_within_rounding(trained(sharded, None), trained(sharded, gloo))
+
+
+tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
+chosen = os.environ.get("HCOMP_TEST_ONLY", "")
+for test in tests:
+    if chosen in test.__name__:
+        test()
+        print(f"rank {rank}: {test.__name__}", file=sys.stderr)
+dist.barrier()
+dist.destroy_process_group()
+if rank == 0:
+    print(f"{len(tests)} tests of the back end on {ranks} ranks")

@@ -1,0 +1,71 @@
+"""What the others hear when a rank dies, or does not come, within the time limit of the group.
+
+Ranks are plain processes: torchrun would end all of them.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+ranks = 3
+limit = 4  # seconds
+processes = multiprocessing.get_context("fork")
+
+
+def run(rank, file, leave, answers):
+    dist.init_process_group(
+        "cpu:hcomp",
+        init_method=f"file://{file}",
+        rank=rank,
+        world_size=ranks,
+        timeout=timedelta(seconds=limit),
+    )
+    begin = time.monotonic()
+    try:
+        while True:  # rank 1 may leave before the first is done on all
+            dist.all_reduce(torch.ones(10_000))
+            if rank == 1:
+                leave()
+    except Exception as error:
+        answers.put((rank, type(error).__name__, str(error), time.monotonic() - begin))
+    dist.destroy_process_group()  # does not wait for ranks that are no more
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stays_away():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+for leave in (dies, stays_away):
+    answers = processes.Queue()
+    with tempfile.TemporaryDirectory() as directory:
+        started = [
+            processes.Process(target=run, args=(rank, f"{directory}/store", leave, answers))
+            for rank in range(ranks)
+        ]
+        for one in started:
+            one.start()
+        try:
+            for _ in range(ranks - 1):
+                rank, kind, said, seconds = answers.get(timeout=60)
+                print(f"rank {rank}, where rank 1 {leave.__name__}: {kind}: {said}", file=sys.stderr)
+                assert rank != 1 and kind == "HcompError" and "rank 1" in said, (rank, kind, said)
+                assert seconds < limit + 5, seconds
+            for rank in (0, 2):
+                started[rank].join(20)
+                assert started[rank].exitcode == 0, (rank, started[rank].exitcode)
+        finally:
+            for one in started:
+                one.kill()
+                one.join()
+print("a rank that dies or stays away is named by the others")
