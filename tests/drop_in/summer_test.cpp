@@ -64,7 +64,7 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
 }
 
 TEST_CASE("summer: values of every type, sums and means") {
-  constexpr std::size_t n = 3000;
+  static constexpr std::size_t n = 3000;
   auto const check = []<class V>(value_type type, V*) {
     CAPTURE(to_text(type));
     std::vector<std::vector<float>> whole_numbers(ranks, std::vector<float>(n));
