@@ -66,4 +66,7 @@ with tempfile.TemporaryDirectory() as name:
     look = "from importlib.metadata import entry_points; print(entry_points(group='%s'))"
     said = run(python, "-c", look % "torch.distributed.backends")
     assert "hcomp.torch:register" in said, said
+    said = run(python, "-m", "hcomp")
+    assert f"without MPI   {name}" in said and "for UCX" in said, said
+    assert "in PyTorch    " in said, said
     print(run(python, source / "tests" / "python" / "group_test.py"), end="")

@@ -1,0 +1,39 @@
+"""python -m hcomp: what is there, and what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.metadata import entry_points, version
+from typing import Callable
+
+from . import _library
+
+
+def _library_text(load: Callable[[], _library.Library]) -> str:
+    try:
+        library = load()
+    except ImportError as error:
+        return f"missing: {error}"
+    return f"{library.file}, for {library.built_for()}"
+
+
+def _mpi_text() -> str:
+    if importlib.util.find_spec("mpi4py") is None:
+        return "missing: mpi4py is not installed"
+    return _library_text(_library.of_mpi)
+
+
+def _torch_text() -> str:
+    if importlib.util.find_spec("torch") is None:
+        return "missing: PyTorch is not installed"
+    names = [one.name for one in entry_points(group="torch.distributed.backends")]
+    known = "by itself" if "hcomp" in names else "after import hcomp.torch"
+    return f"PyTorch {version('torch')} knows cpu:hcomp {known}"
+
+
+for _what, _text in (
+    ("without MPI", _library_text(_library.of_ucx)),
+    ("over MPI", _mpi_text()),
+    ("in PyTorch", _torch_text()),
+):
+    print(f"{_what:<12}  {_text}")
