@@ -168,6 +168,8 @@ def raises(words, function):
 
 
 def test_compress():
+    if ranks == 1:
+        return  # rules are for two ranks and more
     generator = torch.Generator().manual_seed(7 + rank)
     gradient = torch.randn(100_000, generator=generator)
     exact = gradient.double()
@@ -182,7 +184,7 @@ def test_compress():
     assert error < 1e-6
     hcomp.torch.compress(None, "thc:bits=4,feedback=no", min_bytes=1000)
     error, sent = off(gradient.clone())
-    # of 6 of 32 bits for a sum of 3 ranks of 4 bits each, with headers
+    # a sum of 3 ranks of 4 bits each takes 6 of 32 bits, and headers
     assert 0 < error < 0.2 and sent < raw / 4, (error, sent, raw)
     small = torch.full((100,), 1 / 3)
     dist.all_reduce(small)
