@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <stdexcept>
@@ -79,7 +80,7 @@ template <class Run>
 int main_of(char const* name, int argc, char** argv, Run const& run,
             bool (*is_alone)(std::exception const&) = nullptr) {
   auto const leave = [&](std::exception const& e) {
-    fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), e.what());
+    fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), hcomp::detail::printable(e.what()));
     MPI_Abort(comm, 1);  // some ranks may wait for others that will not come
   };
   int provided = 0;
@@ -90,7 +91,7 @@ int main_of(char const* name, int argc, char** argv, Run const& run,
     run(argc, argv);
   } catch (usage const& u) {
     if (prints && u.status == 0) print(u.text);
-    if (prints && u.status != 0) fmt::print(stderr, "{}", u.text);
+    if (prints && u.status != 0) fmt::print(stderr, "{}", hcomp::detail::printable(u.text));
     status = u.status;
   } catch (interrupted const& by) {
     if (prints) fmt::print(stderr, "{}: interrupted: {}\n", name, strsignal(by.signal));
@@ -99,7 +100,7 @@ int main_of(char const* name, int argc, char** argv, Run const& run,
     leave(e);
   } catch (std::exception const& e) {
     if (is_alone && is_alone(e)) leave(e);
-    if (prints) fmt::print(stderr, "{}: {}\n", name, e.what());
+    if (prints) fmt::print(stderr, "{}: {}\n", name, hcomp::detail::printable(e.what()));
     status = 1;
   }
   if (prints && std::ferror(stdout)) {

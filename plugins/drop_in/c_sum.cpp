@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <limits>
+#include <new>
 #include <span>
 #include <utility>
 #include <variant>
@@ -39,7 +41,7 @@ method method_from(value_type type, std::string const& text) {
   try {
     given = hcomp::drop_in::settings::from(clause).rules.at(0);
   } catch (std::invalid_argument const& error) {
-    std::string const known = "HCOMP_CONFIG: clause 1 '" + clause + "': ";
+    std::string const known = hcomp::detail::printable("HCOMP_CONFIG: clause 1 '" + clause + "': ");
     throw std::invalid_argument(quoted + hcomp::c_api::without(known, error.what()));
   }
   if (given.sum.codec == "none")
@@ -149,7 +151,7 @@ struct vector {
       return " with " + std::to_string(*values) + " values of " + std::to_string(value_bytes) +
              " bytes in x for a sum of " + std::to_string(sum.values) + " of " +
              std::to_string(bytes);
-    return x ? "" : " with a null pointer for x";
+    return "";
   }
 };
 
@@ -172,7 +174,7 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
           [&]<class V>(sum_of<V>& one) {
             // With a wrong x a rank takes part all the same: the others come back and say so, too.
             auto* const first = static_cast<V*>(x.x);
-            return f(one, complaint.empty() ? std::span(first, it.values) : std::span<V>(), call);
+            return f(one, std::span(first, complaint.empty() ? it.values : 0), call);
           },
           it.of);
       if (report) *report = hcomp::c_api::to_c(made);
@@ -210,7 +212,7 @@ int failed(int code, std::string_view where, std::string const& note,
     // The words of plans begin with what they do, too.
     auto const begin = std::string(where.substr(sizeof "hcomp")).append(": ");
     if (what.starts_with(begin)) what.remove_prefix(begin.size());
-    last_error.assign(where).append(note).append(": ").append(what);
+    last_error.assign(where).append(note).append(": ").append(detail::printable(what));
   } catch (...) {
     last_error.clear();
   }
@@ -248,7 +250,11 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optiona
   request const asked(values, type, method_text, sum != nullptr);
   agree(over->transport(), "ask for different sums", asked.text, asked.error);
   std::uint64_t const number = over->next_handle();
-  *sum = std::make_unique<hcomp_sum>(std::move(over), asked, values, number).release();
+  try {
+    *sum = std::make_unique<hcomp_sum>(std::move(over), asked, values, number).release();
+  } catch (std::bad_alloc const&) {
+    throw std::runtime_error("there is not enough memory for a sum of " + asked.text);
+  }
 }
 
 }  // namespace hcomp::c_api

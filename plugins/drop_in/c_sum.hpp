@@ -11,6 +11,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
+#include <new>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -65,6 +66,8 @@ int guarded(char const* where, F const& f, std::string const& note = {}) noexcep
     return failed(HCOMP_TRANSPORT, where, note, error.what());
   } catch (not_running const& error) {
     return failed(HCOMP_NOT_RUNNING, where, note, error.what());
+  } catch (std::bad_alloc const&) {
+    return failed(HCOMP_OTHER, where, note, "there is not enough memory");
   } catch (std::exception const& error) {
     return failed(HCOMP_OTHER, where, note, error.what());
   } catch (...) {

@@ -3,13 +3,13 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/version.hpp>
@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "environment.hpp"
 #include "take_over.hpp"
 
 namespace hcomp::drop_in {
@@ -34,14 +35,9 @@ namespace {
 
 constexpr int start_tag = 32749;  ///< below the 32767 that every MPI has
 
-std::string variable(char const* name) {
-  char const* const value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// Ends the job.
 [[noreturn]] void end_job(std::string const& text) {
-  std::fprintf(stderr, "hcomp: %s\n", text.c_str());
+  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
   std::fflush(stderr);
   // MPICH's launcher may end before it has passed on what was said a moment ago.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -53,21 +49,17 @@ std::string variable(char const* name) {
 struct asked {
   settings values;
   std::string codecs, report, error;
+  int patience_seconds = 60;
 
-  asked() : report(variable("HCOMP_REPORT")) {
+  /// @param writes_report  on this rank
+  explicit asked(bool writes_report) {
     try {
       codecs = add_codecs_from_environment();
       values = settings::from(variable("HCOMP_CONFIG"));
-      if (!report.empty() && report != "summary" && !report.starts_with("json:"))
-        throw std::invalid_argument("HCOMP_REPORT: '" + report +
-                                    "'; it can be summary or json:FILE");
-      if (auto const shadow = variable("HCOMP_SHADOW"); !shadow.empty()) {
-        char const* const end = shadow.data() + shadow.size();
-        auto const read = std::from_chars(shadow.data(), end, values.shadow_calls);
-        if (read.ec != std::errc{} || read.ptr != end)
-          throw std::invalid_argument("HCOMP_SHADOW: '" + shadow +
-                                      "'; it is a number of calls, such as 10");
-      }
+      report = report_from_environment();
+      values.shadow_calls = shadow_from_environment().value_or(values.shadow_calls);
+      patience_seconds = patience_from_environment();
+      if (writes_report) require_writable_report(report);
     } catch (std::invalid_argument const& what) {
       error = what.what();
     }
@@ -82,15 +74,6 @@ struct asked {
            (codecs.empty() ? "" : ", codecs " + codecs);
   }
 };
-
-/// How long rank 0 waits for the others at the start. They wait for it twice as long, so that it is
-/// rank 0 that says who is missing.
-int patience_seconds() {
-  auto const text = variable("HCOMP_PATIENCE");
-  int seconds = 60;
-  std::from_chars(text.data(), text.data() + text.size(), seconds);
-  return seconds;
-}
 
 /// False when `done` did not become true in time.
 template <class F> bool wait_until(std::chrono::steady_clock::time_point end, F const& done) {
@@ -109,7 +92,8 @@ int agree(asked const& mine) {
   PMPI_Query_thread(&level);
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text = mine.text();
-  int const seconds = (rank > 0 ? 2 : 1) * patience_seconds();
+  // Rank 0 waits half as long as others wait for it, so that it is rank 0 that says who is missing.
+  int const seconds = (rank > 0 ? 2 : 1) * mine.patience_seconds;
   auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   auto const silent = [&](int who) {
     return "rank " + std::to_string(who) + " has said nothing for " + std::to_string(seconds) +
@@ -204,7 +188,7 @@ void library::start() {
   std::lock_guard const lock(mutex);
   static bool started = false;
   if (std::exchange(started, true)) return;
-  asked const mine;
+  asked const mine(mpi::rank_of(MPI_COMM_WORLD) == 0);
   int const level = agree(mine);
   auto* const one = new library(mine.values, mine.report, level);
   keeper_ = one;
@@ -379,7 +363,8 @@ void library::write_report() {
     std::ofstream out(file);
     out << journal_.report_json(ranks, settings_.text()) << '\n';
     if (!out.flush())
-      std::fprintf(stderr, "hcomp: HCOMP_REPORT: cannot write '%s'\n", file.c_str());
+      std::fprintf(stderr, "hcomp: HCOMP_REPORT: '%s' could not be written to its end\n",
+                   hcomp::detail::printable(file).c_str());
   } else if (!report_.empty()) {
     std::fputs(journal_.summary(ranks).c_str(), stderr);
   }

@@ -5,13 +5,13 @@
 #include <charconv>
 #include <cmath>
 #include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <type_traits>
 #include <utility>
-
 
 namespace hcomp::drop_in {
 
@@ -152,7 +152,7 @@ struct clause {
     return "clause " + std::to_string(number) + " '" + std::string(text) + "'";
   }
   [[noreturn]] void refuse(std::string const& why) const {
-    throw std::invalid_argument("HCOMP_CONFIG: " + name() + ": " + why);
+    throw std::invalid_argument(hcomp::detail::printable("HCOMP_CONFIG: " + name() + ": " + why));
   }
 };
 

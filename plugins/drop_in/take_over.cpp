@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <map>
@@ -100,11 +101,11 @@ void warn(int rank, std::string const& text) {
   static std::map<std::string, bool> said;
   std::lock_guard const lock(mutex);
   if (rank == 0 && !std::exchange(said[text], true))
-    std::fprintf(stderr, "hcomp: %s\n", text.c_str());
+    std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
 }
 
 void print(std::string const& text) {
-  std::fprintf(stderr, "hcomp: %s\n", text.c_str());
+  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
   std::fflush(stderr);
 }
 

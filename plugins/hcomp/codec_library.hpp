@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <exception>
 #include <hcomp/collective/codec_row.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/version.hpp>
 #include <set>
@@ -115,7 +116,7 @@ inline codec_library codec_library::from(std::string_view paths) {
 
 inline void codec_library::read(std::string const& path) {
   auto const refuse = [&](std::string const& why) {
-    throw std::invalid_argument("no codecs in '" + path + "': " + why);
+    throw std::invalid_argument(detail::printable("no codecs in '" + path + "': " + why));
   };
   // with a '/' in it, so that it is not looked for elsewhere
   auto const file = path.find('/') == path.npos ? "./" + path : path;

@@ -6,13 +6,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
+#include <drop_in/environment.hpp>
 #include <drop_in/settings.hpp>
 #include <filesystem>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/core/version.hpp>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,12 +34,22 @@ using namespace hcomp;
 /// All that is wrong, for the end.
 std::vector<std::string> wrong;
 
+/// To standard output; `leave` says if it could not be written.
+void put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// The exit status, once all is written.
+int leave(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  fmt::print(stderr, "hcomp-info: standard output could not be written to its end\n");
+  return EXIT_FAILURE;
+}
+
 /// `text` below `name`; further lines where the first begins.
 void print(std::string_view name, std::string text) {
   constexpr std::string_view gap = "\n                  ";
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
     text.replace(at, 1, gap);
-  fmt::print("  {:<15} {}\n", name, text);
+  put(fmt::format("  {:<15} {}\n", name, hcomp::detail::printable(text)));
 }
 void print_wrong(std::string_view name, std::string const& text) {
   print(name, text);
@@ -162,7 +175,7 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
 
 /// Libraries for one of the MPIs that were found are enough, none at all is wrong.
 void show_mpis() {
-  fmt::print("\nMPI\n");
+  put("\nMPI\n");
   int found = 0, built = 0;
   for (auto const& one : split(HCOMP_INFO_MPIS, "|")) {
     auto const mark = one.find('=');
@@ -216,7 +229,7 @@ std::string describe_gpus(void* handle) {
 }
 
 void show_machine() {
-  fmt::print("\nMachine\n");
+  put("\nMachine\n");
   constexpr auto libucp = "libucp.so.0";
   auto const ucx = info::try_library(libucp, describe_ucx);
   print("UCX", ucx.loads ? ucx.words + "\n" + info::ucx_device_memory(libucp)
@@ -231,7 +244,7 @@ void show_machine() {
 }
 
 void show_codecs() {
-  fmt::print("\nCodecs\n");
+  put("\nCodecs\n");
   try {
     for (auto const& codec : drop_in::codec_names())
       print(codec, std::string(drop_in::about_codec(codec)));
@@ -241,11 +254,6 @@ void show_codecs() {
 }
 
 // ---- Environment
-
-std::string variable(char const* name) {
-  char const* const value = std::getenv(name);
-  return value ? value : "";
-}
 
 /// What has been asked for cannot be had otherwise.
 bool has_codecs() {
@@ -262,7 +270,7 @@ bool has_codecs() {
 
 void show_config() {
   try {
-    auto const all = drop_in::settings::from(variable("HCOMP_CONFIG"));
+    auto const all = drop_in::settings::from(drop_in::variable("HCOMP_CONFIG"));
     auto text = all.text();
     for (auto at = text.find("; "); at != text.npos; at = text.find("; ", at))
       text.replace(at, 2, "\n");
@@ -275,28 +283,41 @@ void show_config() {
   }
 }
 
+/// What a variable says, or what is wrong with it.
+/// @param words_of  makes the words; throws std::invalid_argument that begins with the name
+template <class F> void show_variable(std::string const& name, F const& words_of) {
+  try {
+    print(name, words_of());
+  } catch (std::invalid_argument const& what) {
+    print_wrong(name, std::string(what.what()).substr(name.size() + 2));
+  }
+}
+
 void show_report() {
-  auto const text = variable("HCOMP_REPORT");
-  if (text.empty() || text == "summary" || (text.starts_with("json:") && text.size() > 5))
-    print("HCOMP_REPORT", text.empty() ? "not set; it can be summary or json:FILE" : text);
-  else
-    print_wrong("HCOMP_REPORT", "'" + text + "'; it can be summary or json:FILE");
+  show_variable("HCOMP_REPORT", [] {
+    auto const report = drop_in::report_from_environment();
+    drop_in::require_writable_report(report);
+    return report.empty() ? "not set; it can be summary or json:FILE" : report;
+  });
 }
 
 void show_shadow() {
-  auto const text = variable("HCOMP_SHADOW");
-  std::size_t calls = 0;
-  char const* const end = text.data() + text.size();
-  auto const read = std::from_chars(text.data(), end, calls);
-  if (!text.empty() && (read.ec != std::errc{} || read.ptr != end))
-    print_wrong("HCOMP_SHADOW", "'" + text + "'; it is a number of calls, such as 10");
-  else
-    print("HCOMP_SHADOW", text.empty() ? "not set" : text + " calls are tried beside MPI's own");
+  show_variable("HCOMP_SHADOW", [] {
+    auto const calls = drop_in::shadow_from_environment();
+    return calls ? fmt::format("{} calls are tried beside MPI's own", *calls) : "not set";
+  });
+}
+
+void show_patience() {
+  show_variable("HCOMP_PATIENCE", [] {
+    return fmt::format("MPI_Init waits {} s for ranks that say nothing",
+                       drop_in::patience_from_environment());
+  });
 }
 
 void show_preload() {
   std::vector<std::string> ours;
-  for (auto const& library : split(variable("LD_PRELOAD"), ": "))
+  for (auto const& library : split(drop_in::variable("LD_PRELOAD"), ": "))
     if (files::path(library).filename().string().starts_with("libhcomp")) ours.push_back(library);
   if (ours.empty())
     return print("LD_PRELOAD",
@@ -330,27 +351,36 @@ int main(int count, char** words) {
   app.add_flag("--settings", only_settings, "Print what HCOMP_CONFIG can be, and nothing else");
   app.add_flag("--codecs", only_codecs,
                "Print the codecs as a table in Markdown, and nothing else");
-  CLI11_PARSE(app, count, words);
+  try {
+    app.parse(count, words);
+  } catch (CLI::ParseError const& one) {
+    std::ostringstream out, errors;
+    int const status = app.exit(one, out, errors);
+    put(out.str());
+    fmt::print(stderr, "{}", hcomp::detail::printable(errors.str()));
+    return leave(status);
+  }
   if (only_settings || only_codecs) {
     try {
-      fmt::print("{}", only_settings ? drop_in::help() : info::codec_table());
+      put(only_settings ? drop_in::help() : info::codec_table());
     } catch (std::invalid_argument const& why) {
       fmt::print(stderr, "hcomp-info: {}\n", why.what());
       return EXIT_FAILURE;
     }
-    return EXIT_SUCCESS;
+    return leave(EXIT_SUCCESS);
   }
 
-  fmt::print("hcomp {}, wire format {}\n", version, wire_version);
+  put(fmt::format("hcomp {}, wire format {}\n", version, wire_version));
   show_mpis();
   show_machine();
   show_codecs();
-  fmt::print("\nEnvironment\n");
+  put("\nEnvironment\n");
   if (has_codecs()) show_config();
   show_report();
   show_shadow();
+  show_patience();
   show_preload();
-  fmt::print("\n{}\n", wrong.empty() ? "Nothing is wrong." : "Wrong:");
-  for (auto const& one : wrong) fmt::print("  {}\n", one);
-  return wrong.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
+  put(wrong.empty() ? "\nNothing is wrong.\n" : "\nWrong:\n");
+  for (auto const& one : wrong) put(fmt::format("  {}\n", hcomp::detail::printable(one)));
+  return leave(wrong.empty() ? EXIT_SUCCESS : EXIT_FAILURE);
 }

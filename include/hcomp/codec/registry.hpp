@@ -8,6 +8,7 @@
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ template <class... Codecs> struct codec_list {
     if (found) return;
     std::string known;
     ((known += std::string(known.empty() ? "" : ", ") + Codecs::name), ...);
-    throw std::invalid_argument("no codec is called '" + std::string(name) +
+    throw std::invalid_argument("no codec is called '" + detail::printable(name) +
                                 "'; hcomp has: " + known);
   }
 };

@@ -9,6 +9,7 @@
 #include <hcomp/collective/detail/schedules.hpp>
 #include <hcomp/collective/schedule.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <initializer_list>
 #include <limits>
 #include <stdexcept>
@@ -153,8 +154,8 @@ class algorithm_set {
     names += (names.empty() ? "" : ", ") + std::string(row.name);
     if (row.kind == algorithm_kind::torus) names += ", torus:RxC (such as torus:2x4)";
   }
-  throw std::invalid_argument(
-      detail::error_text({"no algorithm is called '", text, "'; hcomp has: ", names}));
+  throw std::invalid_argument(detail::error_text(
+      {"no algorithm is called '", detail::printable(text), "'; hcomp has: ", names}));
 }
 
 [[gnu::cold]] inline std::string algorithm::name() const {

@@ -9,6 +9,7 @@
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/options.hpp>
+#include <hcomp/core/detail/printable.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
@@ -79,7 +80,7 @@ template <class V> class codec_table {
   /// @throws std::invalid_argument  no codec is called so; the text lists those that exist
   codec_row<V> const& at(std::string_view name) const {
     if (auto const* const row = find(name)) return *row;
-    throw std::invalid_argument("no codec is called '" + std::string(name) +
+    throw std::invalid_argument("no codec is called '" + detail::printable(name) +
                                 "'; hcomp has: " + names() + more_);
   }
   std::string names() const {
@@ -139,7 +140,8 @@ template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::s
     found.settings.require_all();
     row.check(found.settings);
   } catch (std::invalid_argument const& why) {
-    throw std::invalid_argument("codec '" + std::string(text) + "': " + why.what());
+    throw std::invalid_argument(
+        detail::printable("codec '" + std::string(text) + "': " + why.what()));
   }
   return found;
 }

@@ -45,6 +45,7 @@ inline char const* to_text(operation what) {
 enum class complaint : std::uint32_t {
   none,
   size,
+  null,
   memory,
   feedback_size,
   alignment,
@@ -56,6 +57,7 @@ inline char const* to_text(complaint what) {
   switch (what) {
     case complaint::none: return "nothing is wrong";
     case complaint::size: return "x has not the number of values of the plan";
+    case complaint::null: return "x is a null pointer";
     case complaint::memory: return "x is not in memory that the executor can work on";
     case complaint::feedback_size: return "the feedback has not the number of values of x";
     case complaint::alignment: return "x is not aligned to its values";
@@ -147,7 +149,7 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   if (given.values != values)
     mine.refused = complaint::size;
   else if (!given.is_reachable)
-    mine.refused = complaint::memory;
+    mine.refused = given.x ? complaint::memory : complaint::null;
   else if (given.feedback_values != values)
     mine.refused = complaint::feedback_size;
   else if (reinterpret_cast<std::uintptr_t>(given.x) % given.alignment != 0)
@@ -287,7 +289,8 @@ inline void require_agreement(std::span<call_record const> all) {
     auto const text =
         error_text({who(), "on rank ", rank, " ", to_text(one.refused), " (x has ", one.values,
                     " values, the plan ", one.plan_values, ", the weight is ", one.weight, ")"});
-    if (one.refused == complaint::memory) throw memory_error(text);
+    if (one.refused == complaint::memory || one.refused == complaint::null)
+      throw memory_error(text);
     throw std::invalid_argument(text);
   }
 }
