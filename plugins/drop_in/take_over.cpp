@@ -485,6 +485,13 @@ bool is_under_way(MPI_Request const* requests, int count) noexcept {
          std::any_of(requests, requests + count, [](auto one) { return under_way().has(one); });
 }
 
+int refuse_to_cancel() noexcept {
+#ifndef OPEN_MPI  // which only returns the code for its own
+  PMPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_REQUEST);
+#endif
+  return MPI_ERR_REQUEST;
+}
+
 void request_freed(MPI_Request request) noexcept {
   if (!under_way().is_empty()) under_way().remove(request);
   if (persistent_count.load(std::memory_order_relaxed) == 0) return;

@@ -77,6 +77,9 @@ HCOMP_SHARED void started(MPI_Request request) noexcept;
 HCOMP_SHARED void wait_for(MPI_Request request) noexcept;
 /// True if one of these is a sum under way.
 HCOMP_SHARED bool is_under_way(MPI_Request const* requests, int count) noexcept;
+/// Instead of MPI_Cancel of one that is_under_way: what MPI has for its own collectives, which nobody
+/// may cancel. The sum goes on.
+HCOMP_SHARED int refuse_to_cancel() noexcept;
 /// Before MPI_Request_free of any request.
 HCOMP_SHARED void request_freed(MPI_Request request) noexcept;
 

@@ -114,6 +114,11 @@ HCOMP_INTERPOSED int MPI_Waitsome(int count, MPI_Request* requests, int* done, i
   return PMPI_Waitsome(count, requests, done, indices, statuses);
 }
 
+HCOMP_INTERPOSED int MPI_Cancel(MPI_Request* request) {
+  if (drop_in::is_under_way(request, 1)) return drop_in::refuse_to_cancel();
+  return PMPI_Cancel(request);
+}
+
 // ---- Persistent requests ---------------------------------------------------------------------
 
 #if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)

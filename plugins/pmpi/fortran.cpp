@@ -134,6 +134,8 @@ HCOMP_FORTRAN_AND(mpi_startall, (MPI_Fint * count, MPI_Fint* requests, MPI_Fint*
                   (count, requests, error), false,
                   for (MPI_Fint i = 0; i < *count; ++i)
                       drop_in::started(PMPI_Request_f2c(requests[i])))
+HCOMP_FORTRAN(mpi_cancel, (MPI_Fint * request, MPI_Fint* error), (request, error),
+              (is_under_way(request, 1) && (code = drop_in::refuse_to_cancel(), true)))
 HCOMP_FORTRAN(mpi_request_free, (MPI_Fint * request, MPI_Fint* error), (request, error),
               (drop_in::request_freed(PMPI_Request_f2c(*request)), false))
 

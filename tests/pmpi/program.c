@@ -10,6 +10,7 @@
  *   program alive N      makes N communicators, of which half have the ranks in reverse, and sums on
  *                        all of them before it frees the first
  *   program fork         sums, forks, and goes on in both processes
+ *   program cancel       nobody may cancel a sum: the error is told, and the sum goes on
  *   program wrong        wrong arguments must give the errors that MPI has for them
  *
  * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they
@@ -398,6 +399,35 @@ static void go_on_after_fork(void) {
   sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
 }
 
+/* Rank 0 tries it before others have begun. With MPI_THREAD_MULTIPLE. */
+static void cancel_a_sum(MPI_Comm comm) {
+  int const rank = rank_in(comm), n = 3000;
+  float x[3000], y[3000];
+  int code = MPI_SUCCESS, class = MPI_SUCCESS, is_cancelled = 0;
+  MPI_Request request;
+  MPI_Status status;
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  fill(x, MPI_FLOAT, n, rank, 1);
+  if (rank > 0) MPI_Recv(&code, 1, MPI_INT, rank - 1, 7, comm, MPI_STATUS_IGNORE);
+  MPI_Iallreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm, &request);
+  if (rank == 0) {
+    MPI_Error_class(MPI_Cancel(&request), &class);
+    if (class != MPI_ERR_REQUEST) {
+      fprintf(stderr, "MPI_Cancel gave the error class %d\n", class);
+      ++failures;
+    }
+  }
+  if (rank + 1 < size_of(comm)) MPI_Send(&code, 1, MPI_INT, rank + 1, 7, comm);
+  MPI_Wait(&request, &status);
+  MPI_Test_cancelled(&status, &is_cancelled);
+  if (is_cancelled) {
+    fprintf(stderr, "rank %d: the sum was cancelled\n", rank);
+    ++failures;
+  }
+  check("MPI_Iallreduce", y, MPI_FLOAT, 0, n, size_of(comm), 1);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char** argv) {
   char const* const mode = argc > 1 ? argv[1] : "whole";
   double const number = argc > 2 ? atof(argv[2]) : 0;
@@ -408,7 +438,8 @@ int main(int argc, char** argv) {
   else
     MPI_Init(&argc, &argv);
   whole_numbers =
-      strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0 || strcmp(mode, "alive") == 0;
+      strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0 || strcmp(mode, "alive") == 0 ||
+      strcmp(mode, "cancel") == 0;
   if (strcmp(mode, "within") == 0) tolerance = number;
   if (strcmp(mode, "converge") == 0) {
     descend(number);
@@ -420,6 +451,8 @@ int main(int argc, char** argv) {
     keep_alive((int)number);
   } else if (strcmp(mode, "fork") == 0) {
     go_on_after_fork();
+  } else if (strcmp(mode, "cancel") == 0) {
+    cancel_a_sum(MPI_COMM_WORLD);
   } else if (strcmp(mode, "wrong") == 0) {
     be_wrong();
   } else {
