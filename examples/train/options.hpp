@@ -20,7 +20,7 @@ struct options {
   std::vector<trial> trials;
   std::optional<hcomp::algorithm> algorithm;  ///< none: which way suits the method
   std::string transport = "mpi";
-  int ranks = 0;  ///< so many threads of one process; 0: the ranks are those of MPI
+  int ranks = 0;                ///< so many threads of one process; 0: the ranks are those of MPI
   std::string device = "host";  ///< or "cuda"
   double link = 0;              ///< Gbit/s at which a rank may send; 0: as fast as it can
   int threads = 1;
