@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <hcomp/core/half.hpp>
 #include <limits>
 #include <optional>
@@ -62,14 +61,8 @@ std::string about_messages(row const& one) {
 
 /// Figures and table, as files. Rank 0 only.
 void save(result const& all, options const& o) {
-  auto const write = [](std::string const& file, std::string const& text) {
-    if (file.empty()) return;
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
-  };
-  write(o.json, to_json(all).dump(1) + "\n");
-  write(o.csv, to_csv(all));
+  if (!o.json.empty()) example::write_file(o.json, to_json(all).dump(1) + "\n");
+  if (!o.csv.empty()) example::write_file(o.csv, to_csv(all));
 }
 
 /// After every size, files have what was measured so far.

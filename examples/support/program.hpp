@@ -10,12 +10,15 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "command_line.hpp"
@@ -40,6 +43,21 @@ inline int rank_on_host() {
 inline void print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+/// Writes a file of this text. Who reads it meanwhile, or after the program was killed, finds what it
+/// was before, not half of it; but devices and pipes are written to.
+/// @throws std::runtime_error  it cannot be written to its end
+inline void write_file(std::string const& file, std::string const& text) {
+  namespace fs = std::filesystem;
+  bool const is_there = fs::exists(file);
+  auto const into = is_there && !fs::is_regular_file(file) ? file : file + ".part";
+  std::ofstream out(into);
+  out << text;
+  out.close();
+  std::error_code failed;
+  if (out && into != file) fs::rename(into, file, failed);
+  if (!out || failed) throw std::runtime_error(file + " could not be written to its end");
 }
 
 /// Rank 0 prints, at once.

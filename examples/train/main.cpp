@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
@@ -76,11 +75,8 @@ void dump(std::span<float const> gradient, std::string const& file) {
 
 /// Rank 0 only.
 void save(comparison const& all) {
-  auto const& file = all.settings.json;
-  if (file.empty()) return;
-  std::ofstream out(file);
-  out << to_json(all).dump(2) << '\n';
-  if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
+  if (auto const& file = all.settings.json; !file.empty())
+    example::write_file(file, to_json(all).dump(2) + "\n");
 }
 
 /// All runs on one rank, until it is interrupted. Collective.
