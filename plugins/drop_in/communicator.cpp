@@ -9,19 +9,13 @@
 
 namespace hcomp::drop_in {
 
-communicator::communicator(MPI_Comm comm, bool aside, std::uint64_t number,
+communicator::communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number,
                            residual_store& residuals)
     : number_(number), residuals_(&residuals) {
-  if (aside)
-    prepare_aside(comm);
+  if (may_sum_aside)
+    mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
   else
     use(transport_over_shared_copy(comm));
-}
-
-void communicator::prepare_aside(MPI_Comm comm) {
-  if (copy_ != MPI_COMM_NULL || copied_ != MPI_REQUEST_NULL) return;
-  mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
-  owns_copy_ = true;
 }
 
 communicator::~communicator() = default;
@@ -65,7 +59,7 @@ void communicator::end() {
 
 void communicator::give_back() {
   if (copied_ != MPI_REQUEST_NULL) PMPI_Wait(&copied_, MPI_STATUS_IGNORE);
-  if (owns_copy_) PMPI_Comm_free(&copy_);
+  if (!sums_) PMPI_Comm_free(&copy_);
   sums_.reset();
 }
 
@@ -89,7 +83,6 @@ summer& communicator::sums() {
   wait_for_copy();
   if (!sums_) {
     auto own = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
-    owns_copy_ = false;
     auto const handle = next_handle_number(*own);
     use({std::move(own), handle});
   }

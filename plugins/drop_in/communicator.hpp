@@ -30,17 +30,15 @@ class communicator : public std::enable_shared_from_this<communicator> {
  public:
   using work = std::function<void(communicator&)>;
 
-  /// Collective. Waits for nobody where sums will be made aside, otherwise as a broadcast does.
-  communicator(MPI_Comm comm, bool aside, std::uint64_t number, residual_store& residuals);
+  /// Collective. Waits as a broadcast does, but for nobody if sums may be made aside: these need a
+  /// copy of `comm`, for MPI may have to make them.
+  communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number, residual_store& residuals);
   ~communicator();
   communicator(communicator const&) = delete;
   communicator& operator=(communicator const&) = delete;
 
   /// Does it now, after all that was begun before. What it throws comes through.
   void run(work const& sum);
-  /// Before the first `begin`: sums that MPI makes aside need a copy of the communicator. Collective,
-  /// but waits for nobody.
-  void prepare_aside(MPI_Comm comm);
   /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
   void begin(work sum);
 
@@ -80,7 +78,6 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
   MPI_Comm copy_ = MPI_COMM_NULL;
   MPI_Request copied_ = MPI_REQUEST_NULL;
-  bool owns_copy_ = false;  ///< a transport's otherwise
   std::uint64_t number_, calls_ = 0;
   residual_store* residuals_;
   mpi::transport* transport_ = nullptr;  ///< of sums_

@@ -270,18 +270,15 @@ void library::unset(MPI_Comm comm) {
   if (found) mpi::require(PMPI_Comm_delete_attr(comm, settings_key_), "MPI_Comm_delete_attr");
 }
 
-std::shared_ptr<communicator> library::state_of(MPI_Comm comm, bool aside) {
+std::shared_ptr<communicator> library::state_of(MPI_Comm comm) {
   communicator* state = nullptr;
   int found = 0;
   PMPI_Comm_get_attr(comm, state_key_, static_cast<void*>(&state), &found);
-  if (found) {
-    if (aside) state->prepare_aside(comm);
-    return state->shared_from_this();
-  }
+  if (found) return state->shared_from_this();
   std::unique_lock lock(mutex_);
   std::uint64_t const number = communicators_++;
   lock.unlock();
-  auto made = std::make_shared<communicator>(comm, aside, number, residuals_);
+  auto made = std::make_shared<communicator>(comm, has_threads(), number, residuals_);
   mpi::require(PMPI_Comm_set_attr(comm, state_key_, made.get()), "MPI_Comm_set_attr");
   lock.lock();
   states_.emplace(number, made);

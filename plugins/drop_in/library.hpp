@@ -40,8 +40,7 @@ class library {
   void unset(MPI_Comm comm);
 
   /// Made when it is asked for first, by all ranks alike; gone with the communicator.
-  /// @param aside  for sums that `begin` makes
-  std::shared_ptr<communicator> state_of(MPI_Comm comm, bool aside);
+  std::shared_ptr<communicator> state_of(MPI_Comm comm);
   /// When it has been released.
   void forget(communicator const& state);
   /// A receive from this process itself, which `finish_request` ends: a request that all of MPI's

@@ -280,9 +280,8 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
   code = MPI_SUCCESS;
   bool is_done = true;
   try {
-    lib->state_of(call.comm, false)->run([&](communicator& state) {
-      is_done = make(state, summing(*lib, call, d, counts));
-    });
+    lib->state_of(call.comm)->run(
+        [&](communicator& state) { is_done = make(state, summing(*lib, call, d, counts)); });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
@@ -433,7 +432,7 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   }
   code = MPI_SUCCESS;
   try {
-    auto const state = lib->state_of(call.comm, true);
+    auto const state = lib->state_of(call.comm);
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
     keep(state, summing(*lib, call, d), tag);
