@@ -209,7 +209,8 @@ take_turn() {
 remove_lab() {
   local tries
   if keeper_lives; then
-    kill -9 "$keeper" || die 1 "the lab '$name' cannot be ended as user $EUID; its owner can"
+    kill -9 "$keeper" 2>/dev/null || ! keeper_lives ||  # it may have ended meanwhile
+      die 1 "the lab '$name' cannot be ended as user $EUID; its owner can"
     for ((tries = 0; tries < 500; tries++)); do
       keeper_lives || break
       sleep 0.01
