@@ -1,5 +1,6 @@
 #include "shared_copy.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <hcomp/mpi/call.hpp>
@@ -133,12 +134,6 @@ class shared_copies {
   bool is_told_of_end_ = false;
 };
 
-bool has(std::vector<int> const& ranks, int one) {
-  for (int const rank : ranks)
-    if (rank == one) return true;
-  return false;
-}
-
 }  // namespace
 
 numbered_transport transport_over_shared_copy(MPI_Comm comm) {
@@ -149,7 +144,7 @@ numbered_transport transport_over_shared_copy(MPI_Comm comm) {
   if (mpi::rank_of(comm) == 0) here = copies.give_place(ranks);
   mpi::require(PMPI_Bcast(&here, sizeof here, MPI_BYTE, 0, comm), "MPI_Bcast");
   handle_numbers::skip(here.handle);
-  if (has(ranks, MPI_UNDEFINED))
+  if (std::ranges::find(ranks, MPI_UNDEFINED) != ranks.end())
     return {std::make_unique<mpi::transport>(mpi::private_comm{copy_of(comm)}), here.handle};
   if (here.is_new) copies.add(ranks, here.copy, copy_of(comm));
   return {std::make_unique<mpi::transport>(

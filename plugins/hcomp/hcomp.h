@@ -20,7 +20,8 @@
 extern "C" {
 #endif
 
-/// A sum of `values` values. Collective over `comm`, an intracommunicator, which is duplicated.
+/// A sum of `values` values. Collective over `comm`, an intracommunicator, which may be freed
+/// meanwhile.
 ///
 /// @param type    MPI_FLOAT or MPI_DOUBLE, or a Fortran name of theirs
 /// @param method  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4",
