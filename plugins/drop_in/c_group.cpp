@@ -123,11 +123,6 @@ std::optional<value_type> type_of(int type) {
   if (type < 0 || static_cast<std::size_t>(type) >= types.size()) return std::nullopt;
   return types[static_cast<std::size_t>(type)];
 }
-value_type require_type(int type) {
-  if (auto const known = type_of(type)) return *known;
-  throw std::invalid_argument("type is " + std::to_string(type) +
-                              ", it can be 0 to 3, see hcomp_type");
-}
 
 /// Of vectors that no rule concerns. Short ones go in fewer steps.
 method full_precision(std::size_t bytes) {
@@ -171,6 +166,25 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
   });
 }
 
+/// A rank that cannot name the sum cannot take part in it; the others, which wait for it, are told.
+/// @throws std::invalid_argument  here; a wire_error there
+[[noreturn]] void end(hcomp_group& it, std::string const& why) {
+  try {
+    hcomp::detail::revoke(it.transport(), "rank " + std::to_string(it.sums.rank()) + ": " + why);
+  } catch (hcomp::wire_error const&) {
+    throw std::invalid_argument(why);
+  }
+}
+value_type require_type(hcomp_group& it, int type) {
+  if (auto const known = type_of(type)) return *known;
+  end(it, "type is " + std::to_string(type) + ", it can be 0 to 3, see hcomp_type");
+}
+
+/// What is wrong with a buffer, or nothing.
+std::string complaint_of(void const* pointer, std::size_t size, char const* name) {
+  return pointer || size == 0 ? "" : std::string(name) + " is a null pointer";
+}
+
 hcomp::reduction result_of(int mean) {
   return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
 }
@@ -178,7 +192,7 @@ hcomp::reduction result_of(int mean) {
 }  // namespace
 
 int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* context, int timeout_ms,
-                       hcomp_group** group) {
+                       uint64_t id, hcomp_group** group) {
   if (group) *group = nullptr;
   return guarded(__func__, [&] {
     if (!exchange) throw std::invalid_argument("exchange is a null pointer");
@@ -189,7 +203,7 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
     auto over = std::make_shared<ucx_connection>(
         rank, size,
         [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
-        hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms)});
+        hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms), .group = id});
     auto const entered = over->enter();
     place = std::make_unique<hcomp_group>(over).release();
   });
@@ -227,7 +241,7 @@ int hcomp_group_set(hcomp_group* group, char const* text) {
 int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
                            hcomp_report* report) {
   return run(__func__, group, [&](hcomp_group& it) {
-    auto const of = require_type(type);
+    auto const of = require_type(it, type);
     auto const made = it.sums.all_reduce(of, x, values, it.how(of, values), x,
                                          hcomp::plan_options{}.segment_bytes, result_of(mean));
     if (report) *report = hcomp::c_api::to_c(made);
@@ -237,22 +251,34 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
 int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values, int type, int mean,
                                void* part, hcomp_report* report) {
   return run(__func__, group, [&](hcomp_group& it) {
-    auto const of = require_type(type);
+    auto const of = require_type(it, type);
     auto const ranks = static_cast<std::size_t>(it.sums.ranks());
     constexpr std::size_t most = std::numeric_limits<int>::max();
     if (values > most)
-      throw std::invalid_argument(std::to_string(values) + " values for each rank, there can be " +
-                                  std::to_string(most));
+      end(it,
+          std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
     std::vector<int> const counts(ranks, static_cast<int>(values));
-    auto const made = it.sums.reduce_scatter(of, x, counts, part, it.how(of, values * ranks), x,
-                                             hcomp::plan_options{}.segment_bytes, result_of(mean));
-    if (report) *report = hcomp::c_api::to_c(made);
+    auto const complaint = complaint_of(part, values, "part");
+    try {
+      // With a complaint it takes part without values: the others come back and say so, too.
+      auto const made = it.sums.reduce_scatter(
+          of, complaint.empty() ? x : nullptr, counts, part, it.how(of, values * ranks), x,
+          hcomp::plan_options{}.segment_bytes, result_of(mean));
+      if (report) *report = hcomp::c_api::to_c(made);
+    } catch (std::invalid_argument const&) {
+      if (!complaint.empty()) throw std::invalid_argument(complaint);
+      throw;
+    }
   });
 }
 
 int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, void* all) {
   return run(__func__, group, [&](hcomp_group& it) {
     auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    std::string error = complaint_of(mine, bytes, "mine");
+    if (error.empty()) error = complaint_of(all, bytes, "all");
+    hcomp::c_api::agree(it.transport(), "gather different things",
+                        error.empty() ? std::to_string(bytes) + " bytes" : error, error);
     hcomp::drop_in::all_gather_bytes(it.transport(), 0,
                                      {static_cast<std::byte const*>(mine), bytes},
                                      {static_cast<std::byte*>(all), ranks * bytes});
@@ -261,10 +287,15 @@ int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, v
 
 int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
   return run(__func__, group, [&](hcomp_group& it) {
+    std::string error = complaint_of(x, bytes, "x");
     if (root < 0 || root >= it.sums.ranks())
-      throw std::invalid_argument("root is " + std::to_string(root) + ", the group has " +
-                                  std::to_string(it.sums.ranks()) + " ranks (0 to " +
-                                  std::to_string(it.sums.ranks() - 1) + ")");
+      error = "root is " + std::to_string(root) + ", the group has " +
+              std::to_string(it.sums.ranks()) + " ranks (0 to " +
+              std::to_string(it.sums.ranks() - 1) + ")";
+    hcomp::c_api::agree(
+        it.transport(), "broadcast different things",
+        error.empty() ? std::to_string(bytes) + " bytes of rank " + std::to_string(root) : error,
+        error);
     hcomp::drop_in::broadcast_bytes(it.transport(), 0, {static_cast<std::byte*>(x), bytes}, root);
   });
 }

@@ -2,7 +2,7 @@
 /// hcomp without MPI: ranks connected by UCX, which the caller only introduces to each other.
 ///
 ///     hcomp_group* group;
-///     hcomp_group_create(rank, size, exchange, context, 30000, &group);
+///     hcomp_group_create(rank, size, exchange, context, 30000, 0, &group);
 ///     hcomp_group_all_reduce(group, gradient, values, HCOMP_FLOAT, /*mean=*/1, NULL);
 ///     hcomp_group_free(&group);
 ///
@@ -13,6 +13,7 @@
 
 #include <hcomp/sum.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,12 +32,18 @@ enum hcomp_type { HCOMP_FLOAT = 0, HCOMP_DOUBLE = 1, HCOMP_FLOAT16 = 2, HCOMP_BF
 /// @return      0, or any other number if it failed
 typedef int (*hcomp_exchange)(void* context, void const* mine, size_t bytes, void* all);
 
+// Wrong arguments of one rank fail on all ranks, and the group can be used further; but a type or a
+// number of values that cannot be ends it: HCOMP_INVALID_ARGUMENT there, HCOMP_DAMAGED with the same
+// words on the others.
+
 /// Connects ranks 0 to size - 1. Collective; `exchange` is called twice, and not afterwards.
 ///
 /// @param timeout_ms  how long connecting, one message, and the end may take; 0: for ever
+/// @param id          which ranks of a job these are, by any number: sums of groups with different
+///                    ones draw different random numbers. Equal on all ranks; 0 for all of a job
 /// @param group       where to write it; NULL is written if the call fails
 HCOMP_API int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* context,
-                                 int timeout_ms, hcomp_group** group);
+                                 int timeout_ms, uint64_t id, hcomp_group** group);
 /// Frees it and writes NULL; nothing if it is NULL already. Collective. Sums over the group keep what
 /// they need of it, and the last of all is what ends the connections.
 HCOMP_API int hcomp_group_free(hcomp_group** group);

@@ -248,6 +248,81 @@ def test_what_is_wrong_is_said():
             assert expected in one, (one, expected)
 
 
+def wrong_on_one_rank(rank, size, directory):
+    x, part = np.ones(999), np.zeros(333)
+    told = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        it = rank == 1
+        for call in (
+            lambda: group.broadcast_at(x.ctypes.data, x.nbytes, 7 if it else 0),
+            lambda: group.all_gather_at(0 if it else part.ctypes.data, part.nbytes, x.ctypes.data),
+            lambda: group.all_reduce_at(0 if it else x.ctypes.data, x.size, "float64"),
+            lambda: group.reduce_scatter_at(
+                x.ctypes.data, 0 if it else part.ctypes.data, part.size, "float64"
+            ),
+        ):
+            try:
+                call()
+                told.append((0, ""))
+            except hcomp.HcompError as error:
+                told.append((error.code, str(error)))
+        before = x.tobytes() == np.ones(999).tobytes()
+        group.all_reduce_at(x.ctypes.data, x.size, "float64")
+    return told, before, x[0], time.monotonic()
+
+
+def test_what_is_wrong_on_one_rank_fails_on_all_and_loses_nothing():
+    begin = time.monotonic()
+    wrong, unlike = hcomp.HcompError.INVALID_ARGUMENT, hcomp.HcompError.DISAGREEMENT
+    expected = [
+        (unlike, "root is 7, the group has 3 ranks"),
+        (unlike, "mine is a null pointer"),
+        (wrong, "on rank 1 x is a null pointer"),
+        (wrong, "part is a null pointer"),
+    ]
+    for rank, (told, is_unchanged, sum_after, end) in enumerate(on_ranks(wrong_on_one_rank)):
+        assert [code for code, _ in told] == [code for code, _ in expected], told
+        for (_, words), (_, part) in zip(told, expected):
+            assert (part if rank == 1 else "") in words, words
+            assert "ank 1" in words or rank == 1, words
+        assert is_unchanged and sum_after == ranks
+        assert end - begin < 15
+
+
+def of_a_wrong_type(rank, size, directory):
+    x = np.ones(999)
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        group.types = {**group.types, "none": (9, 8)}
+        try:
+            group.all_reduce_at(x.ctypes.data, x.size, "none" if rank == 1 else "float64")
+        except hcomp.HcompError as error:
+            return error.code, str(error), time.monotonic()
+
+
+def test_a_type_that_cannot_be_is_told_to_all():
+    begin = time.monotonic()
+    for rank, (code, words, end) in enumerate(on_ranks(of_a_wrong_type)):
+        error = hcomp.HcompError
+        assert code == (error.INVALID_ARGUMENT if rank == 1 else error.DAMAGED), (code, words)
+        assert ("" if rank == 1 else "rank 1: ") + "type is 9, it can be 0 to 3" in words, words
+        assert end - begin < 15
+
+
+def drawn_by(rank, size, directory, id):
+    store = hcomp.DirectoryStore(directory)
+    with hcomp.Group.from_store(store, rank, size, id=id) as group:
+        with hcomp.Sum(group, values, np.float32, "thc bits=4") as total:
+            x = drawn(rank)
+            total.all_reduce(x)
+            return x.tobytes()
+
+
+def test_groups_with_different_numbers_draw_different_ones():
+    first, again, other = (on_ranks(drawn_by, id)[0] for id in (0, 0, 5))
+    assert first == again
+    assert first != other
+
+
 def test_a_library_that_is_not_there_is_named():
     def without_a_library(rank, size, directory):
         os.environ["HCOMP_GROUP_LIBRARY"] = "/nowhere/libhcomp_ucx.so"

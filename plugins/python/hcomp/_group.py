@@ -7,11 +7,10 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Callable, Optional, Protocol, Type, Union
+from typing import TYPE_CHECKING, Callable, Optional, Protocol, Union
 
 from . import _library
-from ._library import CExchange, CReport, HcompError
+from ._library import CExchange, CReport
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -66,7 +65,7 @@ class DirectoryStore:
         return (self.path / key).read_bytes()
 
 
-class Group:
+class Group(_library.Handle):
     """Ranks 0 to size - 1, connected by UCX, without MPI. Creation is collective.
 
     A rank that dies or says nothing for ``timeout`` seconds is an HcompError of code TRANSPORT on
@@ -75,13 +74,16 @@ class Group:
 
     exchange:  an all-gather by any means; called twice, and not afterwards
     timeout:   seconds that connecting, one message, and the end may take; 0: for ever
+    id:        which ranks of a job these are, by any number that all of them have: groups with
+               different ones draw different random numbers; 0 for all ranks of a job
     """
 
-    def __init__(self, rank: int, size: int, exchange: Exchange, timeout: float = 30.0) -> None:
+    def __init__(
+        self, rank: int, size: int, exchange: Exchange, timeout: float = 30.0, id: int = 0
+    ) -> None:
+        super().__init__(_library.of_ucx(), "hcomp_group_free")
         self.rank = rank
         self.size = size
-        self._library = _library.of_ucx()
-        self._handle = ctypes.c_void_p()
         raised: list[BaseException] = []
 
         def exchanged(context: object, mine: int, count: int, together: int) -> int:
@@ -105,7 +107,8 @@ class Group:
             CExchange(exchanged),
             None,
             round(1000 * timeout),
-            ctypes.byref(self._handle),
+            id,
+            ctypes.byref(self._pointer),
         )
         if raised:
             raise raised[0]
@@ -113,7 +116,13 @@ class Group:
 
     @classmethod
     def from_store(
-        cls, store: Store, rank: int, size: int, timeout: float = 30.0, prefix: str = "hcomp"
+        cls,
+        store: Store,
+        rank: int,
+        size: int,
+        timeout: float = 30.0,
+        prefix: str = "hcomp",
+        id: int = 0,
     ) -> Group:
         """Ranks that find each other by a store, such as a torch.distributed.Store.
 
@@ -129,7 +138,7 @@ class Group:
                 store.wait(keys, timedelta(seconds=timeout))
             return [bytes(store.get(key)) for key in keys]
 
-        return cls(rank, size, exchange, timeout)
+        return cls(rank, size, exchange, timeout, id)
 
     @classmethod
     def from_directory(
@@ -143,13 +152,6 @@ class Group:
         """The ranks of a communicator of mpi4py, of whatever MPI, which only introduces them."""
         return cls(comm.rank, comm.size, comm.allgather, timeout)
 
-    @property
-    def handle(self) -> ctypes.c_void_p:
-        """The hcomp_group of the C API."""
-        if not self._handle:
-            raise HcompError(HcompError.INVALID_ARGUMENT, f"{self!r} is closed")
-        return self._handle
-
     def configure(self, settings: Optional[str]) -> None:
         """Rules, as in HCOMP_CONFIG, for sums that are not made by a Sum. None: full precision.
 
@@ -160,19 +162,7 @@ class Group:
 
     def close(self) -> None:
         """Free it, and end its connections when its last Sum is closed, too. Collective."""
-        self._library.call("hcomp_group_free", ctypes.byref(self._handle))
-
-    def __enter__(self) -> Group:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        if kind is None or issubclass(kind, HcompError):
-            self.close()
+        super().close()
 
     def __repr__(self) -> str:
         return f"hcomp.Group(rank {self.rank} of {self.size})"

@@ -10,6 +10,11 @@ import functools
 import os
 import sys
 from pathlib import Path
+from types import TracebackType
+from typing import Optional, Type, TypeVar
+
+
+Self = TypeVar("Self", bound="Handle")
 
 
 class HcompError(RuntimeError):
@@ -73,6 +78,38 @@ class Library:
         self.check(self.code_of(function, *arguments))
 
 
+class Handle:
+    """Something that a library made and frees: the end of a ``with`` block does it, nothing else."""
+
+    def __init__(self, library: Library, free: str) -> None:
+        self._library = library
+        self._free = free
+        self._pointer = ctypes.c_void_p()
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """For the C API."""
+        if not self._pointer:
+            raise HcompError(HcompError.INVALID_ARGUMENT, f"{self!r} is closed")
+        return self._pointer
+
+    def close(self) -> None:
+        self._library.call(self._free, ctypes.byref(self._pointer))
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        # Where one rank has failed, the others may never come here.
+        if kind is None or issubclass(kind, HcompError):
+            self.close()
+
+
 def _types() -> dict[str, list[object]]:
     c_int, size, text, pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
     handle, report = ctypes.POINTER(pointer), ctypes.POINTER(CReport)
@@ -84,7 +121,7 @@ def _types() -> dict[str, list[object]]:
         "hcomp_set_mean": [pointer, c_int],
         "hcomp_comm_set_f": [c_int, text],
         "hcomp_version": [ctypes.POINTER(c_int)] * 3,
-        "hcomp_group_create": [c_int, c_int, CExchange, pointer, c_int, handle],
+        "hcomp_group_create": [c_int, c_int, CExchange, pointer, c_int, ctypes.c_uint64, handle],
         "hcomp_group_free": [handle],
         "hcomp_group_set": [pointer, text],
         "hcomp_group_all_reduce": [pointer, pointer, size, c_int, c_int, report],

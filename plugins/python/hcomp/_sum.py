@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy
 from numpy.typing import DTypeLike, NDArray
@@ -31,14 +30,14 @@ class Report:
     error: float  #: no value of the sum is off by more, where the codec knows
 
 
-class Sum:
+class Sum(_library.Handle):
     """Sums of arrays of one size and type by one method.
 
     Creation is collective; so are all methods but ``owned``. Arrays are summed in place. They have
     ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
     rank is an HcompError on all.
 
-    over:    a communicator of mpi4py, not an intercommunicator, which is duplicated; or a Group
+    over:    a communicator of mpi4py, not an intercommunicator; or a Group
     values:  of every array, such as ``x.size``
     dtype:   float32 or float64
     method:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
@@ -51,19 +50,19 @@ class Sum:
         dtype: DTypeLike = numpy.float32,
         method: str = "fp16",
     ) -> None:
-        self._handle = ctypes.c_void_p()
+        super().__init__(
+            _library.of_ucx() if isinstance(over, Group) else _library.of_mpi(), "hcomp_free"
+        )
         self._over = over
         self.dtype = numpy.dtype(dtype)
         self.values = int(values)
         self.method = method
         # Types and sizes that cannot be are the library's to refuse, on all ranks together.
         size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
-        end = (size, self._type(), method.encode(), ctypes.byref(self._handle))
+        end = (size, self._type(), method.encode(), ctypes.byref(self._pointer))
         if isinstance(over, Group):
-            self._library = _library.of_ucx()
             self._library.call("hcomp_create_over", over.handle, *end)
         else:
-            self._library = _library.of_mpi()
             self._library.call("hcomp_create_f", over.py2f(), *end)
 
     def all_reduce(self, x: Array, mean: bool = False) -> Report:
@@ -86,25 +85,12 @@ class Sum:
     def owned(self) -> slice:
         """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.owned]``."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
-        self._library.call("hcomp_owned", self._open(), ctypes.byref(first), ctypes.byref(count))
+        self._library.call("hcomp_owned", self.handle, ctypes.byref(first), ctypes.byref(count))
         return slice(first.value, first.value + count.value)
 
     def close(self) -> None:
         """Free it. Collective over a communicator. The end of a ``with`` block does it; nothing else."""
-        self._library.call("hcomp_free", ctypes.byref(self._handle))
-
-    def __enter__(self) -> Sum:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        # Where one rank has failed, the others may never come here.
-        if kind is None or issubclass(kind, HcompError):
-            self.close()
+        super().close()
 
     def __repr__(self) -> str:
         return f"hcomp.Sum({self.values} of {self.dtype} by {self.method!r})"
@@ -115,11 +101,6 @@ class Sum:
         if self.dtype not in known:
             return -1
         return known.index(self.dtype) if isinstance(self._over, Group) else self.dtype.itemsize
-
-    def _open(self) -> ctypes.c_void_p:
-        if not self._handle:
-            raise HcompError(HcompError.INVALID_ARGUMENT, f"{self!r} is closed")
-        return self._handle
 
     def _call(self, function: str, x: Array, mean: bool) -> Report:
         # What the library cannot see is told as an array of a size that cannot be, so that the
@@ -134,10 +115,10 @@ class Sum:
         elif not x.flags.writeable:
             wrong = f"x of shape {x.shape} cannot be written to"
         report = CReport()
-        self._library.call("hcomp_set_mean", self._open(), 1 if mean else 0)
+        self._library.call("hcomp_set_mean", self.handle, 1 if mean else 0)
         code = self._library.code_of(
             function,
-            self._handle,
+            self.handle,
             None if wrong else x.ctypes.data,
             2**64 - 1 if wrong else x.size,
             self.dtype.itemsize,

@@ -28,7 +28,9 @@ __all__ = ["HcompBackend", "backend_of", "compress", "register"]
 def register() -> None:
     """Make the back end known to torch.distributed, which calls it by an entry point."""
     if not hasattr(dist.Backend, "HCOMP"):
-        dist.Backend.register_backend("hcomp", HcompBackend.create, devices=["cpu"])
+        dist.Backend.register_backend(
+            "hcomp", HcompBackend.create, extended_api=True, devices=["cpu"]
+        )
 
 
 def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from datetime import timedelta
 from typing import Any, Callable, Optional
 
@@ -29,9 +30,13 @@ class HcompBackend(Backend):
     """Collectives of one group of ranks. Each is done after those that were asked for before."""
 
     @classmethod
-    def create(cls, store: Store, rank: int, size: int, timeout: timedelta) -> HcompBackend:
+    def create(cls, how: Any, _: Any) -> HcompBackend:
+        """how: torch's DistributedBackendOptions"""
+        # no ranks: all of them
+        ranks = list(how.global_ranks_in_group)
+        id = zlib.crc32(repr(ranks).encode()) if ranks else 0
         try:
-            return cls(store, rank, size, timeout)
+            return cls(how.store, how.group_rank, how.group_size, how.timeout, id)
         except TypeError as error:
             if "constructor" not in str(error):
                 raise
@@ -40,12 +45,14 @@ class HcompBackend(Backend):
                 f"is {torch.__version__}"
             ) from error
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, timeout: timedelta, id: int = 0
+    ) -> None:
         super().__init__(rank, size)
         #: of the last sum, as hcomp_report of the C API has them; None before
         self.last_report: Optional[Any] = None
         self._inner = ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout)
-        self._group = Group.from_store(store, rank, size, timeout.total_seconds())
+        self._group = Group.from_store(store, rank, size, timeout.total_seconds(), id=id)
         self._queue = WorkQueue("hcomp")
         if settings := os.environ.get("HCOMP_CONFIG"):
             self.configure(settings)
