@@ -30,7 +30,7 @@ struct model_kind {
 inline constexpr std::array models{
     model_kind{.name = "mlp",
                .what = "a fully connected network that tells images apart",
-               .codecs = "fp32,majority_vote,ef_sign,thc,thc:late=0.1:lost=0.01,marsit",
+               .codecs = "fp32,signum,ef_sign,thc,thc:late=0.1:lost=0.01,marsit",
                .data = fashion_mnist_folder,
                .data_name = "Fashion-MNIST",
                .examples = "images",
