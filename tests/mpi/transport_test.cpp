@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <span>
 #include <string>
 #include <support/data.hpp>
+#include <support/same_everywhere.hpp>
 #include <vector>
 
 namespace {
@@ -176,6 +178,34 @@ TEST_CASE(
   }
 }
 #endif
+
+TEST_CASE(
+    "mpi transport: plans of different tags end at the time limit, with one error on all ranks") {
+  int const rank = mpi::rank_of(MPI_COMM_WORLD);
+  if (mpi::size_of(MPI_COMM_WORLD) == 1) return;
+  for (auto const how : {mpi::waiting::yield, mpi::waiting::sleep}) {
+    mpi::transport transport(MPI_COMM_WORLD, how);
+    CHECK_THROWS_WITH_AS(transport.set_time_limit({}),
+                         "mpi: a time limit of 0 ns, it must be positive", std::invalid_argument);
+    transport.set_time_limit(std::chrono::milliseconds(200));
+    host_executor executor;
+    auto x = data::whole_numbers(1000, rank);
+    auto const before = x;
+    plan sum(x.size(), identity<>{}, transport, executor,
+             {.tag = static_cast<tag_t>(rank == 0 ? 10 : 30)});
+    std::string text;
+    try {
+      sum.all_reduce(x);
+    } catch (transport_error const& error) {
+      text = error.what();
+    }
+    CAPTURE(text);
+    CHECK(text.find(" not done within 200 ms, with tag ") != std::string::npos);
+    CHECK(testing::same_everywhere(text));
+    CHECK(x == before);
+    CHECK_THROWS_AS(sum.all_reduce(x), transport_error);
+  }
+}
 
 TEST_CASE("mpi transport: a peer that is not there is refused with the numbers") {
   mpi::transport transport(MPI_COMM_WORLD);

@@ -10,26 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/make_plan.hpp>
-#include <hcomp/core/hash.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>
 #include <string>
 #include <support/few_cases.hpp>
+#include <support/same_everywhere.hpp>
 #include <vector>
 
 namespace hcomp::testing {
-
-/// True if `text` is the same on all ranks.
-inline bool same_everywhere(std::string const& text) {
-  std::uint64_t const mine =
-      fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(text.data()), text.size());
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(mpi::size_of(MPI_COMM_WORLD)));
-  MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
-  for (auto const one : all)
-    if (one != all[0]) return false;
-  return true;
-}
 
 /// With checksums one message of one rank loses a bit, its end, or gets more bytes: every rank gets
 /// the right sum, if nothing was lost, or every rank an error, and x is as it was.

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/transport/transport.hpp>
 #include <vector>
 
 namespace hcomp::mpi {
@@ -13,6 +14,7 @@ namespace hcomp::mpi {
 struct pending_message {
   MPI_Request handle = MPI_REQUEST_NULL;
   int peer = -1;
+  tag_t tag = 0;
   std::size_t bytes = 0;
   bool is_send = false;
 };

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/mpi/device_memory.hpp>
@@ -50,7 +51,8 @@ struct private_tags {
 ///
 /// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
 /// link was cut: most libraries abort the job, some wait for ever. Where that matters use
-/// hcomp::ucx::transport. What one rank cannot go on with (revoke, or a message longer than its
+/// hcomp::ucx::transport. A peer that lives and never sends what this rank waits for, as one does
+/// that calls a plan with another tag, is waited for until set_time_limit. What one rank cannot go on with (revoke, or a message longer than its
 /// receive) ends on all ranks: each throws the same error as soon as it waits for a message (but not
 /// with waiting::block, which hears nothing), receives are taken back, and what was sent is received
 /// and forgotten. Of messages longer than their receives that is true only where the MPI survives
@@ -87,6 +89,15 @@ class transport {
 
   /// From the next wait on.
   void set_waiting(waiting how) { waiting_ = how; }
+  /// From the next wait on: a message that takes longer is a transport_error on all ranks that wait
+  /// then or later. Not with waiting::block. At first there is no limit, as in MPI.
+  /// @throws std::invalid_argument  no time
+  void set_time_limit(std::chrono::nanoseconds limit) {
+    if (limit <= limit.zero())
+      throw std::invalid_argument("mpi: a time limit of " + std::to_string(limit.count()) +
+                                  " ns, it must be positive");
+    time_limit_ = limit;
+  }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -97,7 +108,7 @@ class transport {
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     check("isend", peer, tag, bytes.size());
-    pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), true};
+    pending_message one{MPI_REQUEST_NULL, peer, tag, bytes.size(), true};
     require(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
                       tags_.first + static_cast<int>(tag), comm_, &one.handle),
             "send to rank " + std::to_string(peer), peer);
@@ -107,7 +118,7 @@ class transport {
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     check("irecv", peer, tag, bytes.size());
-    pending_message one{MPI_REQUEST_NULL, peer, bytes.size(), false};
+    pending_message one{MPI_REQUEST_NULL, peer, tag, bytes.size(), false};
     require(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
                       tags_.first + static_cast<int>(tag), comm_, &one.handle),
             "receive from rank " + std::to_string(peer), peer);
@@ -119,7 +130,7 @@ class transport {
     auto& one = messages_[r.slot];
     MPI_Status status;
     int const code =
-        waiting_ == waiting::block ? MPI_Wait(&one.handle, &status) : poll(one.handle, status);
+        waiting_ == waiting::block ? MPI_Wait(&one.handle, &status) : poll(one, status);
     messages_.remove(r.slot);
     if (code != MPI_SUCCESS) fail(one, code);
     if (one.is_send) return one.bytes;
@@ -172,12 +183,26 @@ class transport {
     ending_ = std::make_unique<revocation>(comm_, tags_, messages_);
     failed_ = ending_->run(mine, std::chrono::seconds(30));
   }
-  /// Waiting for a message has failed.
-  [[noreturn]] void fail(pending_message const& one, int code) {
+  notice about(pending_message const& one, std::string const& what) const {
     notice mine{.finder = rank_, .culprit = one.peer};
     mine.set_text("mpi: " + std::string(one.is_send ? "send to rank " : "receive from rank ") +
                   std::to_string(one.peer) + " of " + std::to_string(one.bytes) +
-                  " bytes: " + error_text(code));
+                  " bytes: " + what);
+    return mine;
+  }
+  /// The peer may live and have forgotten nothing; but the others must hear of it.
+  [[noreturn]] void end_too_late(pending_message const& one) {
+    auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
+    notice const mine = about(
+        one,
+        hcomp::detail::error_text({"not done within ", limit, " ms, with tag ", one.tag, "; rank ",
+                                   one.peer, " is late, or calls a plan with another tag"}));
+    take_part(&mine);
+    failed_->raise();
+  }
+  /// Waiting for a message has failed.
+  [[noreturn]] void fail(pending_message const& one, int code) {
+    notice mine = about(one, error_text(code));
     int kind = MPI_SUCCESS;
     MPI_Error_class(code, &kind);
     if (kind == MPI_ERR_TRUNCATE)
@@ -188,11 +213,12 @@ class transport {
   }
 
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
-  int poll(MPI_Request& handle, MPI_Status& status) {
+  int poll(pending_message& one, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
     using clock = std::chrono::steady_clock;
+    bool const is_limited = time_limit_ > time_limit_.zero();
     clock::time_point begin;
-    if (waiting_ == waiting::sleep) begin = clock::now();
+    if (waiting_ == waiting::sleep || is_limited) begin = clock::now();
     for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
       if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
       // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
@@ -203,11 +229,14 @@ class transport {
                                                                 std::chrono::microseconds(20),
                                                                 std::chrono::milliseconds(1)));
       }
-      if (idle % 1024 == 1023 && is_told()) {
-        take_part(nullptr);
-        failed_->raise();
+      if (idle % 1024 == 1023) {
+        if (is_told()) {
+          take_part(nullptr);
+          failed_->raise();
+        }
+        if (is_limited && clock::now() - begin > time_limit_) end_too_late(one);
       }
-      code = MPI_Test(&handle, &done, &status);
+      code = MPI_Test(&one.handle, &done, &status);
     }
     return code;
   }
@@ -230,6 +259,7 @@ class transport {
   std::shared_ptr<MPI_Comm const> shared_;  ///< null: it is this transport's own
   tag_range tags_;
   waiting waiting_;
+  std::chrono::nanoseconds time_limit_{};  ///< 0: none
   int rank_, size_;
   std::uint64_t group_;
   pending_messages messages_;
