@@ -225,8 +225,9 @@ std::string without(std::string_view prefix, std::string text) {
 }
 
 hcomp_report to_c(report const& made) {
-  return {made.bytes_sent, made.weight, made.seconds(),
-          made.seconds_encode + made.seconds_merge + made.seconds_decode, made.error};
+  return {made.bytes_sent, made.weight,
+          made.seconds(),  made.seconds_encode + made.seconds_merge + made.seconds_decode,
+          made.error,      made.dominance};
 }
 
 void agree(any_transport& transport, char const* what, std::string const& text,

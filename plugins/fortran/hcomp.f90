@@ -46,7 +46,8 @@ module hcomp
     integer(c_int64_t) :: weight      !< summands of the result: the number of ranks
     real(c_double) :: seconds         !< all of the call
     real(c_double) :: seconds_codec   !< of them encoding, merging and decoding
-    real(c_double) :: error           !< no value of the sum is off by more, where the codec knows
+    real(c_double) :: error           !< no value is off by more; 0 too where the codec has no bound
+    real(c_double) :: dominance       !< 1/16 to 1, near 1 where one value makes others noise; or 0
   end type hcomp_report
 
   !> A sum of vectors of `values` reals of a kind, which is that of single or double precision.

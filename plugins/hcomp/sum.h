@@ -40,7 +40,8 @@ typedef struct hcomp_report {
   uint64_t weight;       ///< summands of the result: the number of ranks
   double seconds;        ///< all of the call
   double seconds_codec;  ///< of them encoding, merging and decoding
-  double error;          ///< what no value of the sum is off by more than, where the codec knows
+  double error;          ///< no value of the sum is off by more; 0 too where the codec has no bound
+  double dominance;      ///< 1/16 to 1, near 1 where one value makes others noise; 0: not with it
 } hcomp_report;
 
 /// Sums x over all ranks, in place: the same bits on all of them. Collective.

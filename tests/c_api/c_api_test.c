@@ -63,6 +63,7 @@ static void sums_of_whole_numbers_are_exact(void) {
     CHECK(exact);
     CHECK(report.weight == (uint64_t)ranks);
     CHECK(report.error == 0);
+    CHECK(report.dominance == 0);
     CHECK(report.seconds >= report.seconds_codec && report.seconds_codec > 0);
     CHECK((report.bytes_sent > 0) == (ranks > 1));
     CHECK_OK(hcomp_free(&sum));

@@ -550,6 +550,30 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
   }
 }
 
+TEST_CASE("aggregated_mean: a mean that overflows is an error, with the vector as it was") {
+  constexpr std::size_t values = 40000;
+  std::vector<float> x(values, 1);
+  // far more than 4 bits can be off by without meeting the end of floats
+  for (std::size_t i = 16384; i < 32768; ++i)
+    x[i] = (i % 2 == 0 ? 0.9f : -0.9f) * std::numeric_limits<float>::max();
+  auto const before = x;
+  auto const ends = on_links(2, [&](loopback_packets& link) {
+    if (link.rank() == 1) {
+      serve(link, values, thc<float>(), {1});
+      return;
+    }
+    aggregated_mean mean(values, thc<float>(), link,
+                         {.share = {1}, .norm_patience = 20s, .patience = 20s});
+    auto const end = outcome_of([&] { mean.average(std::span(x), {}); });
+    mean.leave();
+    CHECK(end.what == "nonfinite_error");
+    CHECK(end.text ==
+          "aggregated_mean: codec 'thc', a mean that overflows in block 1 (values 16384 to 32767)");
+    CHECK(x == before);
+  });
+  REQUIRE_MESSAGE(all_returned(ends), hcomp::testing::to_text(ends));
+}
+
 namespace {
 
 /// Bytes of one mean, counted by the links.

@@ -46,6 +46,7 @@ contains
     call check(all(x == [(real(mod(i, 100) * (ranks * (ranks + 1) / 2)), i=1, n)]), &
       "the sum of floats is not exact")
     call check(report%weight == ranks .and. report%seconds > 0, "the report is wrong")
+    call check(report%error == 0 .and. report%dominance == 0, "the report is no exact sum's")
     call hcomp_free(sum)
 
     call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, n / 2, kind(x), "identity")

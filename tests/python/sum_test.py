@@ -48,6 +48,15 @@ def test_means_and_any_shape():
         assert (x == ranks * ranks * (ranks - 1) / 2).all()
 
 
+def test_a_value_that_makes_others_noise_is_told():
+    x = drawn(rank)
+    with hcomp.Sum(comm, values, x.dtype, "thc bits=4 feedback=no") as mean:
+        assert mean.all_reduce(x).dominance < 0.2
+        x = drawn(rank)
+        x[7] = 1e6
+        assert mean.all_reduce(x).dominance > 0.99
+
+
 def test_a_bound_is_kept():
     exact = sum(drawn(r).astype(float) for r in range(ranks))
     x = drawn(rank)

@@ -101,8 +101,9 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   ///
   /// @param key  of the shared draws; a new step for every call, equal on all workers
   /// @throws std::invalid_argument  x of another size
-  /// @throws nonfinite_error        NaN or infinity on a worker whose sum came here, and the policy
-  ///                                is throw_error; x and feedback are unchanged
+  /// @throws nonfinite_error        NaN or infinity on a worker whose sum came here, or a mean that
+  ///                                overflows, and the policy is throw_error; x and feedback are
+  ///                                unchanged
   /// @throws transport_error        not one packet came back; x and feedback are unchanged
   aggregation_report average(std::span<value_type> x, draw_key const& key) {
     no_feedback<value_type> nothing(x.size());
@@ -247,14 +248,15 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
                               " on) within ", milliseconds(options_.norm_patience), " and ",
                               milliseconds(options_.patience), " ms"}));
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
-    auto const found = std::find(block_nonfinite_.begin(), block_nonfinite_.end(), char{1});
-    if (found == block_nonfinite_.end()) return;
-    auto const b = static_cast<std::size_t>(found - block_nonfinite_.begin());
-    throw nonfinite_error(detail::error_text(
-        {"aggregated_mean: codec '", C::name, "', NaN or infinity in block ", b, " (values ",
-         first_of(b), " to ",
-         first_of(b) + static_cast<std::size_t>(layout_.blocks().values_in(b)) - 1,
-         ") of some worker"}));
+    for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) {
+      if (!block_nonfinite_[b] && sums_.stays_finite(b)) continue;
+      throw nonfinite_error(detail::error_text(
+          {"aggregated_mean: codec '", C::name, "', ",
+           block_nonfinite_[b] ? "NaN or infinity in block " : "a mean that overflows in block ", b,
+           " (values ", first_of(b), " to ",
+           first_of(b) + static_cast<std::size_t>(layout_.blocks().values_in(b)) - 1,
+           block_nonfinite_[b] ? ") of some worker" : ")"}));
+    }
   }
 
   static std::string milliseconds(std::chrono::nanoseconds time) {

@@ -32,6 +32,8 @@ concept IndexCodec = Calibrated<C> && HomomorphicSum<C> && FitsRanks<C> &&
   { c.coordinates(n) } -> std::same_as<int>;
   { c.encode_indices(g, x, n, indices, origin) } -> std::same_as<bool>;
   { c.decode_sums(g, bytes, bytes, n, origin, x, r) } -> std::same_as<void>;
+  { c.largest_sum(bytes, n, origin.weight, r) } -> std::same_as<double>;
+  { c.sums_stay_finite(g, bytes, bytes, n, origin.weight, r) } -> std::same_as<bool>;
 };
 
 /// How workers and aggregators share the work; equal on all of them.

@@ -13,6 +13,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -105,9 +106,11 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   }
 
   /// x = the weighted mean.
+  /// @throws nonfinite_error  it overflows, as all ranks see; x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<value_type> x,
                     std::uint64_t key) const {
     auto const layout = require(x.size(), reduced.size());
+    for (std::size_t b = 0; b < layout.blocks(); ++b) require_finite(reduced, layout, b);
     for (std::size_t b = 0; b < layout.blocks(); ++b) {
       auto const origin = origin_of(b, key, total_weight_);
       codec_.decode_sums(simd_group{},
@@ -128,6 +131,20 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
           detail::error_text({name, ": calibrated with ", norms_.size(), " norms, ", values,
                               " values have ", statistics_words(codec_, layout)}));
     return layout;
+  }
+  void require_finite(std::span<Lane const> reduced, code_layout const& layout,
+                      std::size_t b) const {
+    int const n = layout.values_in(b);
+    std::size_t const first = b * C::block_values;
+    auto const* const sums = reinterpret_cast<std::byte const*>(reduced.data() + first);
+    auto const* const norms = reinterpret_cast<std::byte const*>(origin_of(b, 0, 0).statistics);
+    if (!detail::may_be_infinite<value_type>(
+            codec_.largest_sum(norms, n, total_weight_, reduction::mean)) ||
+        codec_.sums_stay_finite(simd_group{}, sums, norms, n, total_weight_, reduction::mean))
+      return;
+    throw nonfinite_error(
+        detail::error_text({name, ": a mean of finite values overflows, first in values ", first,
+                            " to ", first + static_cast<std::size_t>(n) - 1, "; x is unchanged"}));
   }
   block_origin origin_of(std::size_t b, std::uint64_t key, std::uint32_t weight) const {
     return {key, rank_, weight, static_cast<std::uint32_t>(b),

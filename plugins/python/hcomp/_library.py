@@ -42,6 +42,7 @@ class CReport(ctypes.Structure):
         ("seconds", ctypes.c_double),
         ("seconds_codec", ctypes.c_double),
         ("error", ctypes.c_double),
+        ("dominance", ctypes.c_double),
     ]
 
 

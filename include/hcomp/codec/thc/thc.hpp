@@ -194,18 +194,12 @@ template <class Codec, class T> class basic_codec {
 
   /// Of a coordinate all lanes may be at an end of the grid, of a value all coordinates.
   HCOMP_HD double largest_decoded(std::byte const* block, int n, reduction r) const {
-    double largest = 0;
-    for (int k = 0; k < transforms(n); ++k) {
-      double const norm = same_bits<float>(norm_in(block, k));
-      double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
-      largest = most > largest ? most : largest;
-    }
-    return r == reduction::sum ? largest * load_aligned<block_header>(block).weight : largest;
+    return largest_sum(block + block_header_bytes, n, load_aligned<block_header>(block).weight, r);
   }
   template <class Group>
   HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduction r) const {
-    return lane_bytes_ == 1 ? sums_are_finite<std::uint8_t>(group, block, n, r)
-                            : sums_are_finite<std::uint16_t>(group, block, n, r);
+    return sums_stay_finite(group, block + lanes_at(n), block + block_header_bytes, n,
+                            load_aligned<block_header>(block).weight, r);
   }
 
   template <class Group, class Out>
@@ -227,6 +221,24 @@ template <class Codec, class T> class basic_codec {
       decode_from<std::uint8_t>(group, sums, norms, n, origin, x, r);
     else
       decode_from<std::uint16_t>(group, sums, norms, n, origin, x, r);
+  }
+  /// No value of decode_sums is more.
+  HCOMP_HD double largest_sum(std::byte const* norms, int n, std::uint32_t weight,
+                              reduction r) const {
+    double largest = 0;
+    for (int k = 0; k < transforms(n); ++k) {
+      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
+      double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
+      largest = most > largest ? most : largest;
+    }
+    return r == reduction::sum ? largest * weight : largest;
+  }
+  /// In every worker, whether decode_sums gives finite values only.
+  template <class Group>
+  HCOMP_HD bool sums_stay_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
+                                 std::uint32_t weight, reduction r) const {
+    return lane_bytes_ == 1 ? sums_are_finite<std::uint8_t>(group, sums, norms, n, weight, r)
+                            : sums_are_finite<std::uint16_t>(group, sums, norms, n, weight, r);
   }
 
  protected:
@@ -371,13 +383,14 @@ template <class Codec, class T> class basic_codec {
 
   /// As decode_from, but values are only looked at. The signs do not matter.
   template <class Lane, class Group>
-  HCOMP_HD bool sums_are_finite(Group group, std::byte const* block, int n, reduction r) const {
-    std::uint32_t const weight = load_aligned<block_header>(block).weight;
+  HCOMP_HD bool sums_are_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
+                                std::uint32_t weight, reduction r) const {
     bool finite = true;
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
-      auto const scale = scale_of(same_bits<float>(norm_in(block, k)), p.size, weight, r);
-      center_sums<Lane>(who, scratch, block + lanes_at(n), p, offset_of(weight), block);
+      auto const scale =
+          scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size, weight, r);
+      center_sums<Lane>(who, scratch, sums, p, offset_of(weight), sums);
       for (int i = who.worker(); i < p.count; i += who.workers)
         finite &= is_finite(static_cast<T>(scratch[i] * scale.factor * scale.power));
       who.sync();

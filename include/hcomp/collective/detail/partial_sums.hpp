@@ -13,6 +13,7 @@
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/op/detail/code_check.hpp>
 #include <span>
 #include <utility>
 #include <vector>
@@ -122,31 +123,20 @@ template <IndexCodec C> class partial_sums {
   /// are brought to the largest one that 16 bits hold, which rounds them to 1/65535 of the range: a
   /// squared error of 4e-10. A chunk that has not come is the middle of the range: 0.
   template <class Out> void decode(std::size_t b, Out* x) {
-    auto const [first, last] = chunks_of(b);
-    std::size_t const at = b * C::block_values;
-    std::uint32_t weight = members_[first];
-    bool const alike = std::all_of(members_.begin() + static_cast<std::ptrdiff_t>(first),
-                                   members_.begin() + static_cast<std::ptrdiff_t>(last),
-                                   [&](std::uint32_t k) { return k == weight; });
-    if (!alike || weight == 0) weight = 65535 / largest_ / 2 * 2;
-    std::byte* const lanes = block_.data();
-    for (std::size_t c = first; c < last; ++c) {
-      std::size_t const from = c * layout_->chunk_values(), count = layout_->values_in(c);
-      std::uint32_t const k = members_[c], middle = largest_ * weight / 2;
-      std::uint16_t const* const sums = sums_.data() + from;
-      std::byte* const out = lanes + (from - at) * sizeof(std::uint16_t);
-      if (k == weight)
-        std::memcpy(out, sums, count * sizeof(std::uint16_t));
-      else if (k == 0)
-        for (std::size_t i = 0; i < count; ++i) store(out, i, static_cast<std::uint16_t>(middle));
-      else
-        for (std::size_t i = 0; i < count; ++i)
-          store(out, i, static_cast<std::uint16_t>((sums[i] * weight + k / 2) / k));
-    }
-    codec_.decode_sums(simd_group{}, lanes, reinterpret_cast<std::byte const*>(norms_of_block(b)),
-                       layout_->blocks().values_in(b),
+    std::uint32_t const weight = unite_chunks(b);
+    codec_.decode_sums(simd_group{}, block_.data(), norm_bytes_of(b), values_in(b),
                        {key_, 0, weight, static_cast<std::uint32_t>(b), nullptr}, x,
                        reduction::mean);
+  }
+  /// Whether `decode` gives finite values only.
+  bool stays_finite(std::size_t b) {
+    // a mean: whatever the weight
+    if (!may_be_infinite<typename C::value_type>(
+            codec_.largest_sum(norm_bytes_of(b), values_in(b), 1, reduction::mean)))
+      return true;
+    std::uint32_t const weight = unite_chunks(b);
+    return codec_.sums_stay_finite(simd_group{}, block_.data(), norm_bytes_of(b), values_in(b),
+                                   weight, reduction::mean);
   }
 
   /// What this worker has put into the sums, as a block of codec(); until the next call.
@@ -178,6 +168,37 @@ template <IndexCodec C> class partial_sums {
   }
 
  private:
+  int values_in(std::size_t b) const { return layout_->blocks().values_in(b); }
+  std::byte const* norm_bytes_of(std::size_t b) const {
+    return reinterpret_cast<std::byte const*>(norms_of_block(b));
+  }
+
+  /// Writes the sums of a block into block_, and returns the weight that all have there.
+  std::uint32_t unite_chunks(std::size_t b) {
+    auto const [first, last] = chunks_of(b);
+    std::size_t const at = b * C::block_values;
+    std::uint32_t weight = members_[first];
+    bool const alike = std::all_of(members_.begin() + static_cast<std::ptrdiff_t>(first),
+                                   members_.begin() + static_cast<std::ptrdiff_t>(last),
+                                   [&](std::uint32_t k) { return k == weight; });
+    if (!alike || weight == 0) weight = 65535 / largest_ / 2 * 2;
+    std::byte* const lanes = block_.data();
+    for (std::size_t c = first; c < last; ++c) {
+      std::size_t const from = c * layout_->chunk_values(), count = layout_->values_in(c);
+      std::uint32_t const k = members_[c], middle = largest_ * weight / 2;
+      std::uint16_t const* const sums = sums_.data() + from;
+      std::byte* const out = lanes + (from - at) * sizeof(std::uint16_t);
+      if (k == weight)
+        std::memcpy(out, sums, count * sizeof(std::uint16_t));
+      else if (k == 0)
+        for (std::size_t i = 0; i < count; ++i) store(out, i, static_cast<std::uint16_t>(middle));
+      else
+        for (std::size_t i = 0; i < count; ++i)
+          store(out, i, static_cast<std::uint16_t>((sums[i] * weight + k / 2) / k));
+    }
+    return weight;
+  }
+
   static constexpr std::uint8_t me = 1, nonfinite = 2;
   static constexpr std::size_t chunk_words = aggregation_layout<C>::chunk_words;
 

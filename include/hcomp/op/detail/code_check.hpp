@@ -156,16 +156,21 @@ inline code_findings check_code(std::uint8_t codec, code_layout const& layout, b
   return check.found();
 }
 
-/// Whether a value of a block may decode to infinity: then it is worth while to look.
+/// Whether values of type V up to `largest`, but for rounding, may be infinite: then it is worth
+/// while to look at them.
+template <class V> HCOMP_HD constexpr bool may_be_infinite(double largest) {
+  // of a double a float comes first
+  constexpr double of_type = largest_v<V>, of_float = largest_v<float>;
+  return !(largest < (of_type < of_float ? of_type : of_float) * (1 - 0x1p-10));
+}
+
+/// Whether a value of a block may decode to infinity.
 template <MayOverflow C> struct may_overflow {
   C codec;
   reduction result;
 
   HCOMP_HD bool operator()(std::byte const* block, int n) const {
-    // of a double a float comes first
-    constexpr double of_type = largest_v<typename C::value_type>, of_float = largest_v<float>;
-    constexpr double most = (of_type < of_float ? of_type : of_float) * (1 - 0x1p-10);  // rounding
-    return !(codec.largest_decoded(block, n, result) < most);
+    return may_be_infinite<typename C::value_type>(codec.largest_decoded(block, n, result));
   }
 };
 
