@@ -202,6 +202,12 @@ int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   });
 }
 
+/// @param one  a sum_of, const or not
+auto& require_residual(auto& one) {
+  if (!one.residual) throw std::invalid_argument("the method has no feedback, so nothing is kept");
+  return *one.residual;
+}
+
 }  // namespace
 
 namespace hcomp::c_api {
@@ -290,6 +296,12 @@ int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count) {
     require(count, "count") = range.count;
   });
 }
+int hcomp_part_unit(hcomp_sum const* sum, size_t* unit) {
+  return guarded(__func__, [&] {
+    require(unit, "unit") =
+        std::visit([](auto const& one) { return one.plan->part_unit(); }, require(sum, "sum").of);
+  });
+}
 int hcomp_set_mean(hcomp_sum* sum, int mean) {
   return guarded(__func__, [&] {
     if (mean != 0 && mean != 1)
@@ -299,6 +311,34 @@ int hcomp_set_mean(hcomp_sum* sum, int mean) {
 }
 int hcomp_values(hcomp_sum const* sum, size_t* values) {
   return guarded(__func__, [&] { require(values, "values") = require(sum, "sum").values; });
+}
+
+int hcomp_get_residual(hcomp_sum const* sum, void* residual) {
+  return guarded(__func__, [&] {
+    std::visit(
+        [&]<class V>(sum_of<V> const& one) {
+          std::ranges::copy(require_residual(one).residual(),
+                            &require(static_cast<V*>(residual), "residual"));
+        },
+        require(sum, "sum").of);
+  });
+}
+int hcomp_set_residual(hcomp_sum* sum, void const* residual) {
+  return guarded(__func__, [&] {
+    std::visit(
+        [&]<class V>(sum_of<V>& one) {
+          auto& into = require_residual(one);
+          into.set_residual({&require(static_cast<V const*>(residual), "residual"), into.values()});
+        },
+        require(sum, "sum").of);
+  });
+}
+int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {
+  return guarded(__func__, [&] {
+    auto& it = require(sum, "sum");
+    it.next.tensor = vector;
+    it.step = step;
+  });
 }
 
 int hcomp_free(hcomp_sum** sum) {

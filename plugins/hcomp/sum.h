@@ -53,19 +53,32 @@ typedef struct hcomp_report {
 /// was.
 HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
 
-/// The same, but each rank has only its part of the sum in x, see hcomp_owned; without feedback.
+/// The same, but each rank has only its part of the sum in x, see hcomp_owned.
 /// Not with algorithms doubling and owner.
 HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
 /// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
 HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
 /// This rank's part: `count` values from x[first] on.
 HCOMP_API int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count);
+/// All ranks' parts have as many values where this times the ranks divides `values`; 0 where they never
+/// do. The same for a sum of 0 values.
+HCOMP_API int hcomp_part_unit(hcomp_sum const* sum, size_t* unit);
 
 /// Whether all_reduce and reduce_scatter give the mean over the ranks, 1, or the sum, 0, which they
 /// do at first. To be set alike on all ranks.
 HCOMP_API int hcomp_set_mean(hcomp_sum* sum, int mean);
 /// How many values the vectors have.
 HCOMP_API int hcomp_values(hcomp_sum const* sum, size_t* values);
+
+/// What this rank's encoding has lost and the next call adds, for a checkpoint: `values` values of the
+/// sum's type. HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own.
+HCOMP_API int hcomp_get_residual(hcomp_sum const* sum, void* residual);
+/// Puts another in its place.
+HCOMP_API int hcomp_set_residual(hcomp_sum* sum, void const* residual);
+/// The next call draws the random numbers of step `step` of vector `vector`, the one after it those of
+/// the next step; so that a run that goes on from a checkpoint draws what it would have drawn. To be set
+/// alike on all ranks. Sums that were not given a vector have one by the order in which they were made.
+HCOMP_API int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step);
 
 /// Frees it and writes NULL; nothing if it is NULL already. Collective.
 HCOMP_API int hcomp_free(hcomp_sum** sum);

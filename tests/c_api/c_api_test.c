@@ -243,11 +243,17 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
   CHECK(hcomp_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
   CHECK(hcomp_owned(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_part_unit(NULL, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_free(NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_free: sum is a null pointer"));
   CHECK_OK(hcomp_free(&sum)); /* is NULL */
 
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
   CHECK(hcomp_owned(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
+  CHECK(hcomp_part_unit(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
+  CHECK(hcomp_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
+  CHECK(hcomp_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
   CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("hcomp_all_reduce: on rank 0 x is a null pointer"));
   CHECK(hcomp_all_reduce_sized(sum, x, 9, 4, NULL) == HCOMP_INVALID_ARGUMENT);

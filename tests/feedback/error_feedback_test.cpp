@@ -416,3 +416,13 @@ TEST_CASE("error_feedback: workers that work in parts leave the bits that one wo
     CHECK(std::ranges::equal(together.residual(), alone.residual()));
   }
 }
+
+TEST_CASE("error_feedback: another residual takes its place, one of another size does not") {
+  error_feedback<float> feedback(3);
+  std::vector<float> const lost{1, -2, 0.5f};
+  feedback.set_residual(lost);
+  CHECK(std::vector(feedback.residual().begin(), feedback.residual().end()) == lost);
+  CHECK_THROWS_WITH_AS(feedback.set_residual(std::span(lost).first(2)),
+                       "error_feedback: a residual of 2 values for 3", std::invalid_argument);
+  CHECK(feedback.residual()[1] == -2);
+}

@@ -57,6 +57,71 @@ def test_a_value_that_makes_others_noise_is_told():
         assert mean.all_reduce(x).dominance > 0.99
 
 
+def test_a_run_goes_on_from_residual_and_draws_as_if_never_stopped():
+    def steps(total, first, last):
+        together = []
+        for step in range(first, last):
+            x = drawn(rank + 10 * step)
+            total.all_reduce(x)
+            together.append(x)
+        return together
+
+    for method in ("thc bits=4 feedback=yes", "sign feedback=yes"):
+        with hcomp.Sum(comm, values, np.float32, method) as total:
+            total.set_draws(5, 0)
+            whole = steps(total, 0, 4)
+        with hcomp.Sum(comm, values, np.float32, method) as total:
+            total.set_draws(5, 0)
+            steps(total, 0, 2)
+            lost = total.residual
+        assert lost.any()
+        for kept, is_same in ((lost, True), (0 * lost, False)):
+            with hcomp.Sum(comm, values, np.float32, method) as total:
+                total.set_draws(5, 2)
+                total.residual = kept
+                assert np.array_equal(total.residual, kept)
+                again = steps(total, 2, 4)
+            assert all(map(np.array_equal, again, whole[2:])) == is_same, method
+        with hcomp.Sum(comm, values, np.float32, method) as total:
+            total.set_draws(5, 3)
+            total.residual = lost
+            # other draws; signs are drawn where they are merged
+            is_drawn = ranks > 1 or method.startswith("thc")
+            assert np.array_equal(steps(total, 2, 3)[0], whole[2]) != is_drawn
+
+
+def test_parts_of_whole_units_are_equal():
+    for method in ("thc bits=4", "sign", "bf16"):
+        with hcomp.Sum(comm, 0, np.float32, method) as nothing:
+            unit = nothing.part_unit
+        assert unit > 0
+        with hcomp.Sum(comm, 2 * unit * ranks, np.float32, method) as total:
+            assert total.part_unit == unit
+            owned = comm.allgather(total.owned)
+        assert sorted(part.start for part in owned) == [2 * unit * r for r in range(ranks)]
+        assert all(part.stop - part.start == 2 * unit for part in owned)
+    with hcomp.Sum(comm, 10, np.float32, "sign algorithm=owner") as total:
+        assert total.part_unit == 0
+
+
+def test_a_residual_that_cannot_be_is_refused():
+    with hcomp.Sum(comm, values, np.float32, "identity") as total:
+        for use in (lambda: total.residual, lambda: setattr(total, "residual", drawn(0))):
+            try:
+                use()
+            except hcomp.HcompError as error:
+                assert "has no feedback" in str(error), error
+            else:
+                raise AssertionError("no error")
+    with hcomp.Sum(comm, values, np.float32, "sign feedback=yes") as total:
+        try:
+            total.residual = drawn(0)[1:]
+        except hcomp.HcompError as error:
+            assert f"a residual of {values - 1} values for a sum of {values}" in str(error), error
+        else:
+            raise AssertionError("no error")
+
+
 def test_a_bound_is_kept():
     exact = sum(drawn(r).astype(float) for r in range(ranks))
     x = drawn(rank)

@@ -8,11 +8,13 @@
 #include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,16 @@ template <class T = float, template <class> class Array = detail::host_array> cl
   void const* data() const { return residual_.data(); }
   /// In the memory of the state.
   std::span<residual_type const> residual() const { return {residual_.data(), residual_.size()}; }
+
+  /// Takes another residual, such as of a checkpoint that was made elsewhere.
+  /// @param residual  in host memory
+  /// @throws std::invalid_argument  of another size; nothing is changed
+  void set_residual(std::span<residual_type const> residual) {
+    if (residual.size() != values())
+      throw std::invalid_argument(detail::error_text(
+          {"error_feedback: a residual of ", residual.size(), " values for ", values()}));
+    residual_.from_host({residual.begin(), residual.end()});
+  }
 
   /// How often values have kept the residual they had, see above; of all calls since the last
   /// reset(), also of those that failed. On a device after all its work.

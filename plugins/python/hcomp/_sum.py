@@ -91,6 +91,43 @@ class Sum(_library.Handle):
         self._library.call("hcomp_owned", self.handle, ctypes.byref(first), ctypes.byref(count))
         return slice(first.value, first.value + count.value)
 
+    @property
+    def part_unit(self) -> int:
+        """All ranks own as many values where this times the ranks divides ``values``.
+
+        0 where they never do. The same for a sum of 0 values.
+        """
+        unit = ctypes.c_size_t()
+        self._library.call("hcomp_part_unit", self.handle, ctypes.byref(unit))
+        return unit.value
+
+    @property
+    def residual(self) -> Array:
+        """What this rank's encoding has lost and the next call adds, for a checkpoint: a copy.
+
+        An HcompError where the method has no feedback. May be set. Each rank has its own.
+        """
+        lost = numpy.empty(self.values, self.dtype)
+        self._library.call("hcomp_get_residual", self.handle, lost.ctypes.data)
+        return lost
+
+    @residual.setter
+    def residual(self, lost: Array) -> None:
+        lost = numpy.ascontiguousarray(lost, self.dtype)
+        if lost.size != self.values:
+            raise HcompError(
+                HcompError.INVALID_ARGUMENT,
+                f"a residual of {lost.size} values for a sum of {self.values}",
+            )
+        self._library.call("hcomp_set_residual", self.handle, lost.ctypes.data)
+
+    def set_draws(self, vector: int, step: int) -> None:
+        """Let the next call draw the random numbers of ``step`` of ``vector``, and so on.
+
+        A run that goes on from a checkpoint draws what it would have drawn. Equal on all ranks.
+        """
+        self._library.call("hcomp_set_draws", self.handle, vector, step)
+
     def close(self) -> None:
         """Free it. Collective over a communicator. The end of a ``with`` block does it; nothing else."""
         super().close()
