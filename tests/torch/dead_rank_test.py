@@ -1,8 +1,10 @@
-"""What the others hear when a rank dies, or does not come, within the time limit of the group.
+"""What the others hear when a rank dies, or does not come, within the time limit: of the back
+end, and of a hook of DistributedDataParallel.
 
 Ranks are plain processes: torchrun would end all of them.
 """
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -13,13 +15,31 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import hcomp.torch
 
 ranks = 3
 limit = 4  # seconds
 processes = multiprocessing.get_context("fork")
 
 
-def run(rank, file, leave, answers):
+def sums_of_the_back_end():
+    while True:
+        dist.all_reduce(torch.ones(10_000))
+        yield
+
+
+def sums_of_a_hook():
+    ddp = DistributedDataParallel(torch.nn.Linear(100, 100))
+    state = hcomp.torch.HookState(ddp, "thc:bits=4", timeout=limit)
+    ddp.register_comm_hook(state, hcomp.torch.hook)
+    while True:
+        ddp(torch.ones(1, 100)).sum().backward()
+        yield
+
+
+def run(rank, file, sums, leave, answers):
     dist.init_process_group(
         "cpu:hcomp",
         init_method=f"file://{file}",
@@ -29,9 +49,10 @@ def run(rank, file, leave, answers):
     )
     begin = time.monotonic()
     try:
-        while True:  # rank 1 may leave before the first is done on all
-            dist.all_reduce(torch.ones(10_000))
-            if rank == 1:
+        # rank 1 may leave before a sum is done on all; first DDP itself sums in full precision, too
+        for step, _ in enumerate(sums()):
+            begin = time.monotonic()
+            if rank == 1 and step == 3:
                 leave()
     except Exception as error:
         answers.put((rank, type(error).__name__, str(error), time.monotonic() - begin))
@@ -46,11 +67,13 @@ def stays_away():
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-for leave in (dies, stays_away):
+for sums, leave in itertools.product((sums_of_the_back_end, sums_of_a_hook), (dies, stays_away)):
     answers = processes.Queue()
     with tempfile.TemporaryDirectory() as directory:
         started = [
-            processes.Process(target=run, args=(rank, f"{directory}/store", leave, answers))
+            processes.Process(
+                target=run, args=(rank, f"{directory}/store", sums, leave, answers)
+            )
             for rank in range(ranks)
         ]
         for one in started:
@@ -59,7 +82,9 @@ for leave in (dies, stays_away):
             for _ in range(ranks - 1):
                 rank, kind, said, seconds = answers.get(timeout=60)
                 print(f"rank {rank}, where rank 1 {leave.__name__}: {kind}: {said}", file=sys.stderr)
-                assert rank != 1 and kind == "HcompError" and "rank 1" in said, (rank, kind, said)
+                # what a hook throws DDP throws as a RuntimeError with its words
+                is_ours = kind == "HcompError" or "HcompError: " in said
+                assert rank != 1 and is_ours and "rank 1" in said, (rank, kind, said)
                 assert seconds < limit + 5, seconds
             for rank in (0, 2):
                 started[rank].join(20)

@@ -21,8 +21,22 @@ import torch
 import torch.distributed as dist
 
 from ._backend import HcompBackend
+from ._hooks import HookState, hook
+from ._marsit import Marsit
+from ._shards import ShardState
+from ._state import HookReport, method_words
 
-__all__ = ["HcompBackend", "backend_of", "compress", "register"]
+__all__ = [
+    "HcompBackend",
+    "HookReport",
+    "HookState",
+    "Marsit",
+    "ShardState",
+    "backend_of",
+    "compress",
+    "hook",
+    "register",
+]
 
 
 def register() -> None:
@@ -59,9 +73,7 @@ def compress(
     """
     rule = None
     if method is not None:
-        codec, colon, keys = method.partition(":")
-        words = f"{codec} {keys.replace(',', ' ')}" if colon else method
-        rule = f"all: {words} min={min_bytes}"
+        rule = f"all: {method_words(method)} min={min_bytes}"
     backend_of(group).configure(rule)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from datetime import timedelta
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
-import torch
 from torch._C._distributed_c10d import Work
 from torch.futures import Future
 
-Operation = Callable[[], "list[torch.Tensor]"]
+#: Gives the tensors of a collective, or whatever the caller waits for
+Operation = Callable[[], Any]
 
 
 class HcompWork(Work):
-    """An operation that gives tensors, or raises, in the thread of a queue.
+    """An operation in the thread of a queue, with what it gives or raises.
 
     PyTorch 2.15 hides what it does not know of a Work in Python: is_completed() is always False for
     the caller of a collective, get_future().done() is right.
@@ -45,7 +45,7 @@ class HcompWork(Work):
     def get_future(self) -> Future:
         return self._future
 
-    def _run(self) -> list[torch.Tensor]:
+    def _run(self) -> Any:
         try:
             return self._operation()
         except BaseException as error:
@@ -67,6 +67,12 @@ class WorkQueue:
         work = HcompWork(operation)
         self._works.put(work)
         return work
+
+    def call(self, operation: Operation) -> Any:
+        """What it gives, after all that was given before."""
+        work = self.put(operation)
+        work.wait()
+        return work.get_future().value()
 
     def close(self) -> None:
         """After all that was given."""

@@ -1,0 +1,141 @@
+"""Gradients of FSDP2 in few bits: a reduce-scatter of hcomp's in place of PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional, Sequence, Union
+
+import numpy
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+from .. import Sum
+from ._state import HookReport, Stopwatch, SumState, require_host
+
+Tensor = torch.Tensor
+
+
+class ShardState(SumState):
+    """How the gradients of a model under fully_shard (FSDP2) are averaged, and what was lost.
+
+        model = fully_shard(model)
+        state = hcomp.torch.ShardState(model, "thc:bits=4")
+
+    From then on every module of the model that fully_shard was called on sums its gradients by
+    hcomp, in the thread of backward, as one vector, whose name is the module's; those with less than
+    ``min_values`` values for each rank, and those of which filling up the parts to whole blocks would
+    take a quarter more, by PyTorch. What was lost goes on in runs of as many ranks only. Arguments and
+    creation as of HookState.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        method: str = "thc:bits=4",
+        *,
+        group: Optional[dist.ProcessGroup] = None,
+        min_values: int = 4096,
+        warm_up: int = 0,
+        full_every: int = 0,
+        timeout: float = 30.0,
+        callback: Optional[Callable[[HookReport], None]] = None,
+    ) -> None:
+        modules = {
+            name or "model": module
+            for name, module in model.named_modules()
+            if hasattr(module, "set_custom_reduce_scatter")
+        }
+        if not modules:
+            raise TypeError("hcomp.torch: fully_shard was not called on the model or any part of it")
+        super().__init__(modules, method, group, warm_up, full_every, timeout, callback)
+        # Parts must be whole blocks of full steps, too.
+        with Sum(self._group, 0, numpy.float32, "identity") as exact:
+            self._part_unit = math.lcm(self._part_unit, exact.part_unit)
+        self._min_values = min_values
+        self._slots: dict[tuple[str, str], Tensor] = {}
+        self._left = set(modules)  #: whose gradients have not come in this step
+        for name, module in modules.items():
+            module.set_custom_reduce_scatter(_ReduceScatter(self, name))
+
+    def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
+        """Goes on from this rank's state; not with another number of ranks."""
+        one = state if isinstance(state, dict) else state[self._group.rank]
+        if one["ranks"] != self.size:
+            raise ValueError(
+                f"hcomp.torch: the state is of one of {one['ranks']} ranks, these are {self.size}; "
+                "what was lost of shards does not go on with another number of ranks"
+            )
+        super().load_state_dict(one)
+
+    def reduce_scatter(
+        self, name: str, output: Tensor, whole: Tensor, group: Any, operation: Any
+    ) -> None:
+        require_host(whole)
+        part = output.numel()
+        unit = self._part_unit
+        padded = -(-part // unit) * unit if unit else 0
+        is_ours = (
+            (operation == ReduceOp.AVG or operation == ReduceOp.SUM)
+            and part >= self._min_values
+            and 0 < padded <= 1.25 * part
+        )
+        step = self.steps
+
+        def ours() -> None:
+            with Stopwatch(self):
+                self._scatter(name, output, whole, padded, operation == ReduceOp.AVG, step)
+
+        if is_ours:
+            self._queue.call(ours)
+        else:
+            dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
+        self._now.values += whole.numel() if is_ours else 0
+        self._left.discard(name)
+        if not self._left:
+            self._left = set(self._names)
+            self.steps += 1
+            self._finish(self._now.busy, (self.size - 1) / self.size)
+
+    def _scatter(
+        self, name: str, output: Tensor, whole: Tensor, padded: int, mean: bool, step: int
+    ) -> None:
+        part = output.numel()
+        words = "identity" if self.is_full(step) else self._words
+        slots = self._slots_of(self._sum(name, self.size * padded, words), name, words, padded)
+        x = torch.zeros(self.size, padded)
+        x[slots, :part] = whole.view(self.size, part).to(torch.float32)
+        flat = x.view(-1)
+        owned: list[slice] = []
+
+        def compute(total: Sum) -> Any:
+            owned.append(total.owned)
+            return total.reduce_scatter(flat.numpy(), mean)
+
+        self._average(name, flat, step, compute)
+        output.copy_(flat[owned[0]][:part].view_as(output))
+
+    def _slots_of(self, total: Sum, name: str, words: str, padded: int) -> Tensor:
+        """Where the parts of ranks are."""
+        if (name, words) not in self._slots:
+            mine = torch.tensor([total.owned.start // padded])
+            slots = torch.empty(self.size, dtype=mine.dtype)
+            self._group.all_gather_at(mine.data_ptr(), mine.nbytes, slots.data_ptr())
+            self._slots[name, words] = slots
+        return self._slots[name, words]
+
+
+class _ReduceScatter:
+    """What FSDP2 calls."""
+
+    def __init__(self, state: ShardState, name: str) -> None:
+        self._state = state
+        self._name = name
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
+    ) -> None:
+        self._state.reduce_scatter(self._name, output_tensor, input_tensor, group, op)

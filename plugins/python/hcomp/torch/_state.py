@@ -1,0 +1,280 @@
+"""What hooks of gradients have in common: sums by name, what they lost, and figures."""
+
+from __future__ import annotations
+
+import time
+import warnings
+import zlib
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
+
+import numpy
+import torch
+import torch.distributed as dist
+
+from .. import Group, HcompError, Sum
+from ._queue import WorkQueue
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class HookReport:
+    """What the sums of a state did on this rank so far."""
+
+    steps: int  #: that were summed to their end
+    values: int  #: of the last step's gradients
+    bytes_sent: int  #: headers included
+    ratio: float  #: bytes that float32 gradients take in a ring, divided by bytes_sent
+    seconds: float  #: that sums took, of the thread that makes them
+    hidden: float  #: the share of them in which backward went on
+    error: float  #: no value of the last step's sums is off by more; 0 too where codecs have no bound
+    dominance: float  #: of the last step's, see Report
+    nonfinite: int  #: parameters whose gradients became NaN on all ranks, since one had NaN or infinity
+
+
+@dataclass
+class _Figures:
+    """What a report is made of; values, busy, error and dominance of one step."""
+
+    steps: int = 0
+    values: int = 0
+    bytes_sent: int = 0
+    float_bytes: float = 0.0
+    seconds: float = 0.0
+    busy: float = 0.0  #: seconds
+    exposed: float = 0.0  #: seconds in which nothing else went on
+    error: float = 0.0
+    dominance: float = 0.0
+    nonfinite: int = 0
+
+
+def method_words(method: str) -> str:
+    """A method as HCOMP_CONFIG has it: "thc:bits=4,feedback=no" is "thc bits=4 feedback=no"."""
+    codec, colon, keys = method.partition(":")
+    return f"{codec} {keys.replace(',', ' ')}" if colon else method
+
+
+def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
+    """Connections of hcomp between the ranks of a group of torch.distributed, which introduces them."""
+    size = dist.get_world_size(group)
+
+    def exchange(mine: bytes) -> list[bytes]:
+        together: list[Any] = [None] * size
+        dist.all_gather_object(together, mine, group)
+        return together
+
+    ranks = [] if group is None else dist.get_process_group_ranks(group)
+    id = zlib.crc32(repr(ranks).encode()) if ranks else 0
+    return Group(dist.get_rank(group), size, exchange, timeout, id)
+
+
+def residual_of(total: Sum) -> Optional[Tensor]:
+    """None: the method has no feedback."""
+    try:
+        return torch.from_numpy(total.residual)
+    except HcompError:
+        return None
+
+
+class SumState:
+    """Sums by name, made by a thread in the order in which they are asked for.
+
+    Arguments as of HookState.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        method: str,
+        group: Optional[dist.ProcessGroup],
+        warm_up: int,
+        full_every: int,
+        timeout: float,
+        callback: Optional[Callable[[HookReport], None]],
+    ) -> None:
+        if min(warm_up, full_every) < 0:
+            raise ValueError(f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more")
+        self.method = method
+        self.warm_up = warm_up
+        self.full_every = full_every
+        self.steps = 0  #: that were asked for
+        self._words = method_words(method)
+        self._names = set(names)
+        self._callback = callback
+        self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
+        self._sums: dict[tuple[str, str], Sum] = {}  #: by name and method
+        self._now = _Figures()
+        self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
+        self._group = connect(group, timeout)
+        self.size = self._group.size
+        # Of all orders of adding, the same for every value, wherever it is.
+        self._group.configure("all: identity algorithm=doubling min=0")
+        self._queue = WorkQueue("hcomp.torch")
+        # Wrong methods are refused now, on all ranks.
+        with Sum(self._group, 0, numpy.float32, self._words) as nothing:
+            self._part_unit = nothing.part_unit
+
+    # ---- What is kept --------------------------------------------------------------------------
+
+    def report(self) -> HookReport:
+        return self._done
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of this rank: the step, and what was lost, by name. After all sums that were asked for."""
+
+        def operation() -> dict[str, Any]:
+            lost = dict(self._lost)
+            for (name, words), total in self._sums.items():
+                if words == self._words and (found := residual_of(total)) is not None:
+                    lost[name] = found
+            return {"step": self.steps, "ranks": self.size, "lost": lost}
+
+        return self._queue.call(operation)
+
+    def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
+        """Goes on from this rank's state, or from a list of the states of all ranks of the run before.
+
+        The list is for another number of ranks than before: each rank then begins with the mean of
+        what all had lost, so that the mean over the ranks is what it was. What is of no name here
+        is left out, with a warning.
+        """
+        states = [state] if isinstance(state, dict) else list(state)
+        before = states[0]["ranks"]
+        if isinstance(state, dict):
+            if before != self.size:
+                raise ValueError(
+                    f"hcomp.torch: the state is of one of {before} ranks, these are {self.size}; give "
+                    f"a list of the states of all {before}"
+                )
+        elif len(states) != before:
+            raise ValueError(f"hcomp.torch: {len(states)} states of a run with {before} ranks")
+        elif before == self.size:
+            states = [states[self._group.rank]]
+        lost = {
+            name: torch.stack([one["lost"][name] for one in states]).mean(0)
+            for name in states[0]["lost"]
+        }
+        if unknown := sorted(set(lost) - self._names):
+            warnings.warn(
+                f"hcomp.torch: nothing is called {', '.join(unknown)} any more; what was lost of it "
+                "is left out",
+                stacklevel=2,
+            )
+
+        def operation() -> None:
+            self._close_sums()
+            self._lost = {name: one for name, one in lost.items() if name in self._names}
+            self.steps = states[0]["step"]
+
+        self._queue.call(operation)
+
+    def is_full(self, step: int) -> bool:
+        """Whether a step is summed in full precision."""
+        return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
+
+    def close(self) -> None:
+        """Ends the connections. Collective; after all sums that were asked for."""
+        self._queue.close()
+        self._close_sums()
+        self._group.close()
+
+    # ---- For the thread ------------------------------------------------------------------------
+
+    def _close_sums(self) -> None:
+        for total in self._sums.values():
+            total.close()
+        self._sums.clear()
+
+    def _sum(self, name: str, values: int, words: str) -> Sum:
+        if (name, words) not in self._sums:
+            total = Sum(self._group, values, numpy.float32, words)
+            if name in self._lost and residual_of(total) is not None:
+                lost = self._lost.pop(name)
+                if lost.numel() == values:
+                    total.residual = lost.numpy()
+                else:
+                    warnings.warn(
+                        f"hcomp.torch: {name} has {values} values, and had {lost.numel()}; what was "
+                        "lost of it is left out"
+                    )
+            self._sums[name, words] = total
+        return self._sums[name, words]
+
+    def _average(self, name: str, flat: Tensor, step: int, compute: Callable[[Sum], Any]) -> None:
+        """Sums `flat` by the state's method, or exactly with what was lost where the step is full.
+
+        compute: (sum), does it in place and gives the report
+        """
+        total = self._sum(name, flat.numel(), self._words)
+        lost = residual_of(total) if self.is_full(step) else None
+        if lost is not None:
+            flat += lost
+        used = self._sum(name, flat.numel(), "identity") if self.is_full(step) else total
+        self._call(used, name, flat, step, compute)
+        if lost is not None and flat.isfinite().all():
+            total.residual = numpy.zeros(flat.numel(), numpy.float32)
+
+    def _call(
+        self, total: Sum, name: str, flat: Tensor, step: int, compute: Callable[[Sum], Any]
+    ) -> None:
+        total.set_draws(zlib.crc32(name.encode()), step)
+        try:
+            self._add(compute(total))
+        except HcompError as error:
+            if error.code != HcompError.NONFINITE:
+                raise
+            flat.fill_(float("nan"))
+            self._now.nonfinite += 1
+
+    def _add(self, made: Any) -> None:
+        now = self._now
+        now.bytes_sent += made.bytes_sent
+        now.error = max(now.error, made.error)
+        now.dominance = max(now.dominance, made.dominance)
+
+    def _finish(self, exposed: float, ring: float) -> None:
+        """All sums of a step are done.
+
+        exposed:  seconds since the last of them was asked for
+        ring:     how often float32 values travel, per rank
+        """
+        now = self._now
+        now.steps += 1
+        now.float_bytes += 4 * now.values * ring
+        now.seconds += now.busy
+        now.exposed += min(exposed, now.busy)
+        self._done = HookReport(
+            now.steps,
+            now.values,
+            now.bytes_sent,
+            now.float_bytes / now.bytes_sent if now.bytes_sent else 1.0,
+            now.seconds,
+            max(0.0, 1 - now.exposed / now.seconds) if now.seconds else 0.0,
+            now.error,
+            now.dominance,
+            now.nonfinite,
+        )
+        now.values, now.busy, now.error, now.dominance = 0, 0.0, 0.0, 0.0
+        if self._callback:
+            self._callback(self._done)
+
+
+def require_host(x: Tensor) -> None:
+    if x.device.type != "cpu":
+        raise TypeError(
+            f"hcomp.torch: gradients are in the memory of {x.device}; hooks are for that of the host"
+        )
+
+
+class Stopwatch:
+    """Adds the seconds of a ``with`` block to those in which a state is busy."""
+
+    def __init__(self, state: SumState) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        self._begin = time.monotonic()
+
+    def __exit__(self, *_: Any) -> None:
+        self._state._now.busy += time.monotonic() - self._begin

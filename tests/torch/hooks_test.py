@@ -1,0 +1,454 @@
+"""Hooks of gradients on several ranks. Started by torchrun."""
+
+import copy
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import hcomp
+import hcomp.torch
+
+dist.init_process_group("cpu:gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+
+
+def alike(found, expected):
+    assert torch.equal(found, expected), (found, expected)
+
+
+def raises(kind, words, function):
+    try:
+        function()
+    except kind as error:
+        assert words in str(error), str(error)
+    else:
+        raise AssertionError(f"no error, '{words}' was expected")
+
+
+class Net(torch.nn.Module):
+    """Two large matrices, one that is not used in odd steps, and small parameters."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Linear(96, 128)
+        self.norm = torch.nn.LayerNorm(128)
+        self.second = torch.nn.Linear(128, 96)
+        self.aside = torch.nn.Linear(96, 96, bias=False)
+
+    def forward(self, x, both=True):
+        y = self.second(torch.tanh(self.norm(self.first(x))))
+        return y + self.aside(x) if both else y
+
+
+class Run:
+    """Training of a Net; bucket_cap_mb so small that every large matrix has a bucket of its own."""
+
+    def __init__(self, method, bucket_cap_mb=0.02, static_graph=False, unused=False, group=None, **keys):
+        self.model = Net()
+        self.unused = unused
+        self.ddp = DistributedDataParallel(
+            self.model,
+            process_group=group,
+            bucket_cap_mb=bucket_cap_mb,
+            static_graph=static_graph,
+            find_unused_parameters=unused,
+        )
+        self.state = None
+        if method:
+            self.state = hcomp.torch.HookState(self.ddp, method, group=group, **keys)
+            self.ddp.register_comm_hook(self.state, hcomp.torch.hook)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9)
+
+    def steps(self, first, last, accumulate=1):
+        losses = []
+        for step in range(first, last):
+            self.optimizer.zero_grad()
+            for part in range(accumulate):
+                g = torch.Generator().manual_seed(1000 * step + 10 * part + rank)
+                x = torch.randn(8, 96, generator=g)
+
+                def loss_of():
+                    y = self.ddp(x, not (self.unused and step % 2))
+                    return (y - x.flip(1)).square().mean()
+
+                if part + 1 < accumulate:
+                    with self.ddp.no_sync():
+                        loss_of().backward()
+                else:
+                    loss = loss_of()
+                    loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return torch.tensor(losses)
+
+    def saved(self):
+        return {
+            "model": {k: v.clone() for k, v in self.model.state_dict().items()},
+            "optimizer": self.optimizer.state_dict(),
+            "hook": self.state.state_dict(),
+        }
+
+    def load(self, saved):
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(copy.deepcopy(saved["optimizer"]))  # it works on what it gets
+        self.state.load_state_dict(saved["hook"])
+
+    def close(self):
+        if self.state:
+            self.state.close()
+
+
+def losses_of(*arguments, steps=6, accumulate=1, **keys):
+    run = Run(*arguments, **keys)
+    losses = run.steps(0, steps, accumulate)
+    run.close()
+    return losses
+
+
+def test_full_precision_has_the_losses_of_gloo():
+    for keys in ({}, {"static_graph": True}, {"unused": True}, {"accumulate": 3}):
+        for method in ("identity", "lossless"):
+            found, expected = losses_of(method, **keys), losses_of(None, **keys)
+            assert torch.allclose(found, expected, rtol=1e-4), (keys, found, expected)
+    if ranks == 2:  # of two summands there is one order only
+        alike(losses_of("identity"), losses_of(None))
+
+
+def test_few_bits_learn_and_all_ranks_agree():
+    for method, least in (("thc:bits=4", 3), ("sign", 8), ("bf16", 1.8), ("error_bounded:1e-4", 1)):
+        run = Run(method)
+        losses = run.steps(0, 30)
+        assert losses[-3:].mean() < 0.9 * losses[:3].mean(), (method, losses)
+        together = torch.nn.utils.parameters_to_vector(run.model.parameters()).detach()
+        same_on_all_ranks(together)
+        report = run.state.report()
+        assert report.steps == 30 and report.values == together.numel(), report
+        assert report.nonfinite == 0 and report.seconds > 0 and 0 <= report.hidden <= 1, report
+        if ranks > 1:
+            assert report.ratio > least and report.bytes_sent > 0, (method, report)
+        run.close()
+
+
+def test_what_is_excluded_or_small_is_exact():
+    gradients = {}
+    for method in (None, "sign"):
+        run = Run(method, exclude=("aside.*",))
+        run.steps(0, 1)
+        gradients[method] = {n: p.grad.clone() for n, p in run.model.named_parameters()}
+        run.close()
+    for name, exact in gradients[None].items():
+        same = torch.allclose(gradients["sign"][name], exact, rtol=1e-4, atol=1e-7)
+        assert same == (name not in ("first.weight", "second.weight")), name
+
+
+def test_a_restart_goes_on_bit_for_bit_whatever_the_buckets():
+    for method in ("thc:bits=4", "sign"):
+        run = Run(method)
+        whole = run.steps(0, 8)
+        run.close()
+        run = Run(method)
+        run.steps(0, 4)
+        saved = run.saved()
+        assert saved["hook"]["step"] == 4
+        assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
+        run.close()
+        for cap in (0.02, 25):  # all in one bucket, too
+            run = Run(method, bucket_cap_mb=cap)
+            run.load(saved)
+            alike(run.steps(4, 8), whole[4:])
+            run.close()
+        saved["hook"]["lost"] = {k: 0 * v for k, v in saved["hook"]["lost"].items()}
+        run = Run(method)
+        run.load(saved)
+        assert not torch.equal(run.steps(4, 8), whole[4:])
+        run.close()
+
+
+def test_full_steps_give_what_was_lost():
+    """After a full step nothing is left, and the sum of all means is the exact one."""
+    run = Run("sign", full_every=4)
+    run.steps(0, 3)
+    assert all(lost.any() for lost in run.state.state_dict()["lost"].values())
+    run.steps(3, 4)
+    assert not any(lost.any() for lost in run.state.state_dict()["lost"].values())
+    run.close()
+    run = Run("sign", warm_up=3)
+    exact = Run(None)
+    assert torch.allclose(run.steps(0, 4), exact.steps(0, 4), rtol=1e-4)
+    assert not torch.allclose(run.steps(4, 6), exact.steps(4, 6), rtol=1e-4)
+    run.close()
+
+
+def test_another_number_of_ranks():
+    """Two ranks go on with the state of all: the mean of what was lost stays."""
+    run = Run("sign")
+    run.steps(0, 3)
+    state = run.state.state_dict()
+    states = [None] * ranks
+    dist.all_gather_object(states, state)
+    run.close()
+    half = dist.new_group(list(range(max(1, ranks - 1))))
+    if rank < max(1, ranks - 1):
+        smaller = Run("sign", group=half)
+        if ranks > 1:
+            raises(ValueError, f"of one of {ranks} ranks, these are {ranks - 1}",
+                   lambda: smaller.state.load_state_dict(state))
+            raises(ValueError, f"1 states of a run with {ranks} ranks",
+                   lambda: smaller.state.load_state_dict([state]))
+        smaller.state.load_state_dict(states)
+        found = smaller.state.state_dict()
+        assert found["step"] == 3
+        for name, lost in found["lost"].items():
+            mean = torch.stack([one["lost"][name] for one in states]).mean(0)
+            alike(lost, mean)
+        smaller.steps(3, 5)
+        smaller.close()
+    dist.barrier()
+
+
+def test_sparse_gradients_are_exact():
+    class Words(torch.nn.Module):
+        def __init__(self, sparse):
+            super().__init__()
+            torch.manual_seed(0)
+            self.table = torch.nn.Embedding(5000, 8, sparse=sparse)
+            self.out = torch.nn.Linear(8, 1)
+
+        def forward(self, words):
+            return self.out(self.table(words).mean(1))
+
+    found = {}
+    for sparse in (False, True):
+        model = Words(sparse)
+        ddp = DistributedDataParallel(model)
+        state = None
+        if sparse:
+            state = hcomp.torch.HookState(ddp, "sign")
+            ddp.register_comm_hook(state, hcomp.torch.hook)
+        words = torch.randint(0, 5000, (16, 5), generator=torch.Generator().manual_seed(rank))
+        ddp(words).square().sum().backward()
+        found[sparse] = model.table.weight.grad
+        if sparse:
+            report = state.report()
+            dense_bytes = 4 * 40_000 * 2 * (ranks - 1) / ranks
+            assert ranks == 1 or 0 < report.bytes_sent < dense_bytes / 4, report
+            state.close()
+    assert found[True].is_sparse
+    assert torch.allclose(found[True].to_dense(), found[False], rtol=1e-5, atol=1e-8)
+
+
+def test_nan_of_one_rank_is_nan_on_all_and_forgotten_by_nobody():
+    run = Run("thc:bits=4")
+    run.steps(0, 2)
+    before = run.state.state_dict()["lost"]["first.weight"]
+    x = torch.ones(2, 96)
+    if rank == ranks - 1:
+        x[0, 0] = float("nan")
+    run.ddp(x).sum().backward()
+    assert run.model.first.weight.grad.isnan().all()
+    report = run.state.report()
+    assert report.nonfinite == 3, report
+    alike(run.state.state_dict()["lost"]["first.weight"], before)
+    run.close()
+
+
+def test_mixed_precision_and_halves():
+    losses = {}
+    for method in (None, "thc:bits=8"):
+        run = Run(method)
+        with torch.autocast("cpu", torch.bfloat16):
+            losses[method] = run.steps(0, 5)
+        run.close()
+    assert torch.allclose(losses[None], losses["thc:bits=8"], rtol=0.05), losses
+    model = Net().to(torch.bfloat16)
+    ddp = DistributedDataParallel(model)
+    state = hcomp.torch.HookState(ddp, "bf16", min_values=1)
+    ddp.register_comm_hook(state, hcomp.torch.hook)
+    ddp(torch.ones(2, 96, dtype=torch.bfloat16)).sum().backward()
+    assert model.first.weight.grad.dtype == torch.bfloat16
+    assert (model.second.bias.grad == 2).all(), model.second.bias.grad
+    state.close()
+
+
+def same_on_all_ranks(x):
+    others = [torch.empty_like(x) for _ in range(ranks)]
+    dist.all_gather(others, x)
+    for other in others:
+        alike(x, other)
+
+
+class Sharded:
+    """Training under fully_shard: a matrix of whole blocks for 2 and 3 ranks, and what is none."""
+
+    def __init__(self, method, **keys):
+        from torch.distributed.fsdp import fully_shard
+
+        torch.manual_seed(0)
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(256, 768, bias=False), torch.nn.Tanh(), torch.nn.Linear(768, 256)
+        )
+        mesh = dist.device_mesh.init_device_mesh("cpu", (ranks,))
+        fully_shard(self.model[0], mesh=mesh)
+        fully_shard(self.model, mesh=mesh)
+        self.state = hcomp.torch.ShardState(self.model, method, **keys) if method else None
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05)
+
+    def steps(self, first, last):
+        losses = []
+        for step in range(first, last):
+            x = torch.randn(8, 256, generator=torch.Generator().manual_seed(1000 * step + rank))
+            loss = (self.model(x) - x.flip(1)).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return torch.tensor(losses)
+
+
+def test_shards():
+    if ranks == 1:
+        return  # FSDP2 sends nothing then
+    exact = Sharded(None).steps(0, 20)
+    for method, least in (("identity", 0.9), ("bf16", 1.8), ("sign", 25), ("error_bounded:1e-5", 0.9)):
+        run = Sharded(method)
+        losses = run.steps(0, 20)
+        report = run.state.report()
+        assert report.steps == 20 and report.bytes_sent > 0, report
+        if method == "identity":
+            assert torch.allclose(losses, exact, rtol=1e-3), (losses, exact)
+        # parts of the second matrix and its bias are no whole blocks of signs
+        assert (report.values == 256 * 768) == (method == "sign"), (method, report)
+        assert losses[-3:].mean() < losses[:3].mean(), (method, losses)
+        assert report.ratio > least, (method, report)
+        run.state.close()
+
+
+def test_shards_go_on_bit_for_bit():
+    if ranks == 1:
+        return
+    run = Sharded("sign", full_every=5)
+    whole = run.steps(0, 8)
+    run.state.close()
+    run = Sharded("sign", full_every=5)
+    run.steps(0, 3)
+    saved = run.state.state_dict()
+    assert saved["lost"] and all(lost.any() for lost in saved["lost"].values()), saved
+    model = {k: v.clone() for k, v in run.model.state_dict().items()}
+    run.state.close()
+    run = Sharded("sign", full_every=5)
+    run.model.load_state_dict(model)
+    run.state.load_state_dict(saved)
+    alike(run.steps(3, 8), whole[3:])
+    run.state.close()
+    raises(ValueError, "does not go on with another number of ranks",
+           lambda: run.state.load_state_dict({**saved, "ranks": ranks + 1}))
+    raises(TypeError, "fully_shard was not called", lambda: hcomp.torch.ShardState(Net()))
+
+
+def trained_by_marsit(first, last, saved=None, **keys):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    together = hcomp.torch.Marsit(model.parameters(), optimizer, **keys)
+    if saved:
+        model.load_state_dict(saved[0])
+        together.load_state_dict(saved[1])
+    losses = []
+    for step in range(first, last):
+        x = torch.randn(8, 96, generator=torch.Generator().manual_seed(1000 * step + rank))
+        loss = (model(x) - x.flip(1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        together.step()
+        losses.append(loss.item())
+    state = ({k: v.clone() for k, v in model.state_dict().items()}, together.state_dict())
+    report = together.report()
+    together.close()
+    same_on_all_ranks(torch.nn.utils.parameters_to_vector(model.parameters()).detach())
+    return torch.tensor(losses), state, report
+
+
+def test_marsit():
+    losses, _, report = trained_by_marsit(0, 60, period=20, warm_up=2)
+    assert losses[-5:].mean() < 0.9 * losses[:5].mean(), losses
+    assert report.steps == 60, report
+    # 2 + 3 of 60 rounds in full, otherwise a bit of 32 and headers
+    assert ranks == 1 or 6 < report.ratio < 12, report
+    whole, _, _ = trained_by_marsit(0, 8, period=5)
+    _, saved, _ = trained_by_marsit(0, 3, period=5)
+    assert saved[1]["lost"]["update"].any()
+    rest, after, _ = trained_by_marsit(3, 10, saved, period=5)
+    alike(rest[:5], whole[3:])
+    assert not after[1]["lost"]["update"].any()  # the tenth round was a full one
+
+
+def test_marsit_loses_nothing():
+    """Models minus the mean of what is missing are those of exact means, as the paper has it."""
+    model = torch.nn.Linear(50, 40, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    together = hcomp.torch.Marsit(model.parameters(), torch.optim.SGD(model.parameters(), 1.0), period=0)
+    exact = torch.zeros(40, 50)
+    for step in range(5):
+        g = torch.randn(40, 50, generator=torch.Generator().manual_seed(10 * step + rank))
+        model.weight.grad = g.clone()
+        dist.all_reduce(g)
+        exact -= g / ranks
+        together.step()
+    missing = together.state_dict()["lost"]["update"].view(40, 50)
+    dist.all_reduce(missing)
+    # 5 additions of numbers below 16, each rounded to 2^-24 of it, twice
+    assert (model.weight.detach() - missing / ranks - exact).abs().max() < 10 * 16 * 2**-24
+    before = model.weight.detach().clone()
+    model.weight.grad = torch.full((40, 50), float("inf") if rank == 0 else 1.0)
+    raises(hcomp.HcompError, "NaN or infinity", together.step)
+    alike(model.weight.detach(), before)
+    together.close()
+
+
+def test_marsit_begins_with_equal_models():
+    model = torch.nn.Linear(3, 2)
+    torch.nn.init.constant_(model.weight, rank)
+    together = hcomp.torch.Marsit(model.parameters(), torch.optim.SGD(model.parameters(), 1.0))
+    together.broadcast(ranks - 1)
+    assert (model.weight == ranks - 1).all()
+    together.close()
+
+
+def test_a_callback_hears_of_every_step():
+    heard = []
+    run = Run("thc:bits=4", callback=heard.append)
+    run.steps(0, 3)
+    run.state.state_dict()  # waits for the thread
+    assert [report.steps for report in heard] == [1, 2, 3]
+    assert heard[0].bytes_sent < heard[1].bytes_sent or ranks == 1
+    run.close()
+
+
+def test_what_is_wrong_is_said():
+    net = Net()
+    raises(hcomp.HcompError, "no codec is called 'gzip'", lambda: hcomp.torch.HookState(net, "gzip"))
+    if ranks > 1:
+        raises(hcomp.HcompError, "ask for different sums",
+               lambda: hcomp.torch.HookState(net, "sign" if rank else "bf16"))
+    raises(ValueError, "warm_up is -1", lambda: hcomp.torch.HookState(net, warm_up=-1))
+    state = hcomp.torch.HookState(Net())
+    ddp = DistributedDataParallel(net)
+    ddp.register_comm_hook(state, hcomp.torch.hook)
+    raises(Exception, "is not of the module that the HookState was made for",
+           lambda: ddp(torch.ones(1, 96)).sum().backward())
+    state.close()
+
+
+tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
+chosen = os.environ.get("HCOMP_TEST_ONLY", "")
+for test in tests:
+    if chosen in test.__name__:
+        test()
+        print(f"rank {rank}: {test.__name__}", file=sys.stderr)
+dist.barrier()
+dist.destroy_process_group()
+if rank == 0:
+    print(f"{len(tests)} tests of hooks on {ranks} ranks")
