@@ -49,6 +49,22 @@ inline tree_place chain_place(int rank, int size) {
   return place;
 }
 
+/// Short messages go at once, longer ones pass on in segments.
+constexpr std::size_t most_at_once = 64 * 1024;
+constexpr std::size_t segment_of(std::size_t bytes) {
+  constexpr std::size_t least = 256 * 1024;
+  return bytes <= most_at_once ? bytes : std::max(least, (bytes + 63) / 64);
+}
+
+/// Parts of a buffer, one after the other, none of more than `segment` bytes.
+template <class Byte>
+std::vector<std::span<Byte>> segments_of(std::span<Byte> bytes, std::size_t segment) {
+  std::vector<std::span<Byte>> all;
+  for (std::size_t first = 0; first < bytes.size(); first += segment)
+    all.push_back(bytes.subspan(first, std::min(segment, bytes.size() - first)));
+  return all;
+}
+
 }  // namespace detail
 
 /// All ranks' bytes on every rank, in the order of the ranks.
@@ -56,7 +72,8 @@ inline tree_place chain_place(int rank, int size) {
 /// @param mine  as many bytes on every rank; they may be in their place in `all`
 /// @param all   size times as many
 /// @throws wire_error  the numbers of bytes differ
-/// Cost: one step; each rank sends its bytes size - 1 times.
+/// Cost: up to 64 KiB one step, in which each rank sends its bytes size - 1 times; longer ones go round a
+/// ring in segments, so that no link has more than one message at a time.
 template <Transport T>
 void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
                       std::span<std::byte> all) {
@@ -66,15 +83,29 @@ void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
   };
   if (!mine.empty() && place(rank).data() != mine.data())
     std::memcpy(place(rank).data(), mine.data(), mine.size());
-  std::vector<typename T::request> in, out;
+  if (size == 1) return;
+  bool const is_short = mine.size() <= detail::most_at_once;
+  std::size_t const segment = detail::segment_of(mine.size());
+  int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  struct message {
+    int of, from;
+    std::span<std::byte> bytes;
+    typename T::request request;
+  };
+  std::vector<message> in;
+  std::vector<typename T::request> out;
   for (int i = 1; i < size; ++i) {
-    int const from = (rank + size - i) % size;
-    in.push_back(transport.irecv(from, tag, place(from)));
+    int const of = (rank + size - i) % size, from = is_short ? of : previous;
+    for (auto const part : detail::segments_of(place(of), segment))
+      in.push_back({of, from, part, transport.irecv(from, tag, part)});
   }
-  for (int i = 1; i < size; ++i) out.push_back(transport.isend((rank + i) % size, tag, mine));
-  for (int i = 1; i < size; ++i)
-    detail::require_bytes(transport, (rank + size - i) % size,
-                          transport.wait(in[static_cast<std::size_t>(i - 1)]), mine.size());
+  for (int i = 1; i < (is_short ? size : 2); ++i)
+    for (auto const part : detail::segments_of(mine, segment))
+      out.push_back(transport.isend((rank + i) % size, tag, part));
+  for (auto& one : in) {
+    detail::require_bytes(transport, one.from, transport.wait(one.request), one.bytes.size());
+    if (!is_short && one.of != next) out.push_back(transport.isend(next, tag, one.bytes));
+  }
   for (auto& one : out) transport.wait(one);
 }
 
@@ -84,18 +115,12 @@ void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
 /// Cost: up to 64 KiB log2 size steps; longer ones pass a chain in segments.
 template <Transport T>
 void broadcast_bytes(T& transport, tag_t tag, std::span<std::byte> bytes, int root) {
-  constexpr std::size_t most_at_once = 64 * 1024, least_segment = 256 * 1024;
   int const size = transport.size(), from_root = (transport.rank() + size - root) % size;
-  bool const is_short = bytes.size() <= most_at_once;
-  auto const place =
-      is_short ? detail::binomial_place(from_root, size) : detail::chain_place(from_root, size);
+  auto const place = bytes.size() <= detail::most_at_once ? detail::binomial_place(from_root, size)
+                                                          : detail::chain_place(from_root, size);
   auto const peer = [&](int r) { return (r + root) % size; };
-  std::size_t const segment =
-      is_short ? bytes.size() : std::max(least_segment, (bytes.size() + 63) / 64);
   std::vector<typename T::request> in, out;
-  std::vector<std::span<std::byte>> segments;
-  for (std::size_t first = 0; first < bytes.size(); first += segment)
-    segments.push_back(bytes.subspan(first, std::min(segment, bytes.size() - first)));
+  auto const segments = detail::segments_of(bytes, detail::segment_of(bytes.size()));
   if (place.parent >= 0)
     for (auto const& one : segments) in.push_back(transport.irecv(peer(place.parent), tag, one));
   for (std::size_t i = 0; i < segments.size(); ++i) {

@@ -65,7 +65,8 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     return plans_.front();
   }
   int const threads = values > 0 ? how.threads : 1;  // a plan for nothing is only asked
-  planned one{type, values, how, segment_bytes, std::make_unique<host_executor>(threads), {}, {}};
+  planned one{type, values, how, segment_bytes, std::make_unique<host_executor>(threads),
+              {},   {},     {}};
   std::size_t together = one.bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += old->bytes();
@@ -135,9 +136,12 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   if (!x)
     return sums.reduce_scatter({static_cast<V*>(nullptr), values}, residual.get(),
                                next_call(result));
-  std::vector<V> filled(values);
+  // Kept from call to call: the first use of so much memory takes as long as a fast network.
+  plan.filled.resize(values * sizeof(V));
+  std::span const filled(reinterpret_cast<V*>(plan.filled.data()), values);
   for (int r = 0; r < ranks(); ++r) {
-    std::copy_n(x, count_of(r), filled.data() + plan.parts[static_cast<std::size_t>(r)]);
+    V* const to = filled.data() + plan.parts[static_cast<std::size_t>(r)];
+    std::fill(std::copy_n(x, count_of(r), to), to + part, V{});
     x += count_of(r);
   }
   auto const made = sums.reduce_scatter(filled, residual.get(), next_call(result));

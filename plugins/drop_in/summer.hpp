@@ -79,9 +79,10 @@ class summer {
     std::unique_ptr<host_executor> executor;
     std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>> sums;  ///< one
     std::vector<std::uint64_t> parts;  ///< where those of all ranks begin, once it was asked
+    std::vector<std::byte> filled;     ///< values of reduce_scatter
 
     template <class V> vector_sum<V>& of() const { return *std::get<sum_of<V>>(sums); }
-    std::size_t bytes() const { return values * size_of(type); }
+    std::size_t bytes() const { return values * size_of(type) + filled.size(); }
   };
 
   planned& plan_for(value_type type, std::size_t values, method const& how,
