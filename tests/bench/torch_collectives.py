@@ -1,0 +1,86 @@
+"""Collectives of the back end cpu:hcomp beside Gloo's, in turns in one run.
+
+    tests/bench/torch_collectives.sh --rate 1gbit --sizes 4096,1048576 --methods sign
+
+starts it. Times are medians over the repetitions of the slowest rank's; "link" is the time in which
+the bytes that a rank must send at least pass its link, "of link" its share of hcomp's time.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import hcomp.torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--sizes", default="4096,65536,1048576,16777216,67108864", help="bytes of a vector")
+parser.add_argument("--methods", default="fp16;thc:bits=4,feedback=no;sign:feedback=no",
+                    help="for the largest size, between ;")
+parser.add_argument("--repetitions", type=int, default=7)
+parser.add_argument("--mbit", type=float, default=0, help="rate of a link, Mbit/s; 0: not known")
+options = parser.parse_args()
+
+torch.set_num_threads(1)
+dist.init_process_group("cpu:hcomp")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+gloo = dist.new_group(backend="gloo")
+
+
+def medians(*calls):
+    """Milliseconds of calls that are made in turns."""
+    times = [[] for _ in calls]
+    for turn in range(options.repetitions + 1):
+        for call, mine in zip(calls, times):
+            dist.barrier(gloo)
+            begin = time.perf_counter()
+            call()
+            slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
+            dist.all_reduce(slowest, dist.ReduceOp.MAX, group=gloo)
+            if turn > 0:  # the first one makes plans and connections
+                mine.append(1e3 * slowest.item())
+    return [statistics.median(mine) for mine in times]
+
+
+def line(*columns):
+    if rank == 0:
+        print("{:>14}  {:>10}  {:<22}  {:>9}  {:>9}  {:>6}  {:>8}  {:>7}  {:>8}".format(*columns), flush=True)
+
+
+def row(what, values, method, times, share):
+    """share: of the vector's bytes that a rank must send at least"""
+    hcomps, gloos = times[0], times[1]
+    link = 4 * values * share * 8 / (options.mbit * 1e3) if options.mbit else 0
+    limit = (f"{link:.2f}", f"{link / hcomps:.2f}") if link else ("-", "-")
+    line(what, 4 * values, method, f"{hcomps:.2f}", f"{gloos:.2f}", f"{gloos / hcomps:.2f}", *limit,
+         f"{times[2]:.1e}" if len(times) > 2 else "-")
+
+
+line("collective", "bytes", "method", "hcomp ms", "Gloo ms", "ratio", "link ms", "of link", "error")
+part_share = (ranks - 1) / ranks
+sizes = [int(size) // 4 for size in options.sizes.split(",")]
+for values in sizes:
+    x = torch.ones(values)
+    part, whole = torch.empty(values // ranks), torch.ones(values // ranks * ranks)
+    for what, share, call in (
+        ("all_reduce", 2 * part_share, lambda group: dist.all_reduce(x, group=group)),
+        ("reduce_scatter", part_share, lambda group: dist.reduce_scatter_tensor(part, whole, group=group)),
+        ("all_gather", part_share, lambda group: dist.all_gather_into_tensor(whole, part, group=group)),
+    ):
+        row(what, values, "fp32", medians(lambda: call(None), lambda: call(gloo)), share)
+
+x = torch.randn(sizes[-1], generator=torch.Generator().manual_seed(rank))
+exact = x.clone()
+dist.all_reduce(exact, group=gloo)
+for method in filter(None, options.methods.split(";")):
+    hcomp.torch.compress(None, method)
+    y = x.clone()
+    dist.all_reduce(y)
+    error = ((y - exact).norm() / exact.norm()).item()
+    times = medians(lambda: dist.all_reduce(y.copy_(x)), lambda: dist.all_reduce(y.copy_(x), group=gloo))
+    row("all_reduce", x.numel(), method, [*times, error], 2 * part_share)
+dist.destroy_process_group()
+sys.stdout.flush()
