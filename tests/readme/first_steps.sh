@@ -176,7 +176,7 @@ case $step in
     prepare
     use_what_is_built
     use_mpi "$MPI4PY_MPI" mpirun
-    { block README.md python 'import hcomp' && echo 'assert abs(gradient.mean() - 1) < 0.1 and report.weight == 4, report'; } >your_program.py
+    { block README.md python 'import hcomp, numpy' && echo 'assert abs(gradient.mean() - 1) < 0.1 and report.weight == 4, report'; } >your_program.py
     commands=$(block README.md sh 'PYTHONPATH=')
     follow "${commands//\/usr\/bin\/python3/$MPI4PY_PYTHON}"
     ;;
@@ -188,7 +188,7 @@ case $step in
     prepare
     use_what_is_built
     use_mpi "$MPI4PY_MPI" mpirun
-    { block plugins/python/README.md python 'import hcomp' && echo 'assert "/home/" in hcomp.library_path(), hcomp.library_path()'; } >your_program.py
+    { block plugins/python/README.md python 'import hcomp, numpy' && echo 'assert "/home/" in hcomp.library_path(), hcomp.library_path()'; } >your_program.py
     script python3 "exec $MPI4PY_PYTHON \"\$@\""
     # Nothing is fetched: what builds a wheel is the system's.
     export PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
