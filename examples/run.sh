@@ -32,17 +32,8 @@ name=train
 data=()
 if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
   name=embedding
-  # The text it learns is only unpacked: installed, its package brings a server along.
-  text=usr/share/dictd/gcide.dict.dz
-  if [[ ! -e /$text ]]; then
-    if [[ ! -e $build/$text ]]; then
-      cd "$build"
-      quietly apt-get download dict-gcide
-      quietly dpkg-deb -x dict-gcide_*.deb .
-      cd "$OLDPWD"
-    fi
-    data=(--data "$build/$text")
-  fi
+  text=$(bash "$top/examples/support/gcide.sh" "$build")
+  data=(--data "$text")
 fi
 
 # The launcher of the MPI that the program was built with. The variables let Open MPI run as root in a
