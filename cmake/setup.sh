@@ -2,6 +2,7 @@
 # Installs what hcomp needs on Debian 12. Quick when nothing is missing.
 #
 #   cmake/setup.sh main      what examples/run.sh needs
+#   cmake/setup.sh torch     that and what examples/torch/run.sh needs
 #   cmake/setup.sh tests     that and what tests/run.sh needs
 set -euo pipefail
 
@@ -11,6 +12,9 @@ main=(
   libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzfp-dev  # the examples
   gnuplot-nox dataset-fashion-mnist             # what the main job draws and learns
 )
+torch=(
+  python3-venv                                  # PyTorch comes from PyPI
+)
 tests=(
   clang-14 libclang-rt-14-dev                   # the second compiler
   libmpich-dev mpich                            # the second MPI
@@ -18,15 +22,16 @@ tests=(
   iproute2 iperf3 iputils-ping                  # emulated networks, and what measures them
   libsimgrid-dev                                # simulated clusters
   gfortran python3-mpi4py python3-numpy         # the other languages
-  python3-venv python3-setuptools python3-wheel # the Python package
+  python3-setuptools python3-wheel              # the Python package
   doxygen help2man                              # the API reference, manual pages
 )
 
 case "${1-}" in
   main) wanted=("${main[@]}") ;;
-  tests) wanted=("${main[@]}" "${tests[@]}") ;;
+  torch) wanted=("${main[@]}" "${torch[@]}") ;;
+  tests) wanted=("${main[@]}" "${torch[@]}" "${tests[@]}") ;;
   *)
-    echo "usage: cmake/setup.sh main|tests (was called with '${1-}')" >&2
+    echo "usage: cmake/setup.sh main|torch|tests (was called with '${1-}')" >&2
     exit 2
     ;;
 esac
