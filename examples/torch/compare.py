@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Trains the GPT of gpt.py by several methods and from several seeds, and compares them.
+
+    python examples/torch/compare.py --methods identity thc:bits=4 --seeds 3 -- --steps 500
+
+What follows -- goes to gpt.py. Prints a table; the folder of --results gets the history of every
+run, what it said on standard error, and a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterable, Optional
+
+FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
+COLORS = "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933".split()
+Run = dict[str, Any]  # what gpt.py writes
+
+
+class Runner:
+    """Starts one run after the other. Ctrl-C ends the one that goes on, and none follows."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.interrupted = False
+        self._child: Optional[subprocess.Popen[bytes]] = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
+
+    def _interrupt(self, *_: Any) -> None:
+        if not self.interrupted and self._child:
+            self._child.send_signal(signal.SIGINT)
+        self.interrupted = True
+
+    def run(self, method: str, seed: int) -> Optional[Run]:
+        """What it wrote; None where it failed or was interrupted."""
+        name = f"{method.replace('/', '_')}-seed{seed}"
+        history, log = (self.args.results / f"{name}.{end}" for end in ("json", "log"))
+        print(f"\n{method}, seed {seed}", flush=True)
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node", str(self.args.ranks)]
+        command += [Path(__file__).with_name("gpt.py"), *self.args.arguments]
+        command += ["--method", method, "--seed", str(seed), "--json", history]
+        with log.open("w") as file:  # in another session, or Ctrl-C would reach torchrun twice
+            self._child = subprocess.Popen(command, stderr=file, start_new_session=True)
+            status, self._child = self._child.wait(), None
+        if self.interrupted:
+            return None
+        if status != 0:
+            said = log.read_text()
+            why = next((line for line in said.splitlines() if line.startswith("gpt.py: ")), said)
+            print(f"{why}\ncompare.py: {method}, seed {seed}, failed", file=sys.stderr)
+            return None
+        return json.loads(history.read_text())
+
+
+def mean(entries: Iterable[dict[str, float]], kind: str) -> float:
+    return statistics.mean(entry[kind] for entry in entries)
+
+
+def table(rows: dict[str, list[Run]]) -> str:
+    note: list[str] = []
+    loss = "validation_loss"
+    ends = {method: [run["history"][-1] for run in runs] for method, runs in rows.items()}
+    spread = {m: statistics.stdev(e[loss] for e in of) if of[1:] else 0 for m, of in ends.items()}
+    full = next((method for method in FULL if method in rows), None)
+    lines = ["| method | bytes per value and step | validation loss | seconds |", "|---" * 4 + "|"]
+    for method, of in ends.items():
+        sent = mean(of, "bytes") / of[0]["step"] / rows[method][0]["parameters"]
+        text = f"{mean(of, loss):.4f}" + f" ± {spread[method]:.4f}" * bool(of[1:])
+        off = abs(mean(of, loss) - mean(ends[full], loss)) if full else 0.0
+        if of[1:] and off > 2 * max(spread[method], spread.get(full, 0.0)):
+            text += " *"
+            note = ["", f"* off {full} by more than twice the larger standard deviation"]
+        lines.append(f"| {method} | {sent:.3f} | {text} | {mean(of, 'seconds'):.1f} |")
+    return "\n".join(lines + note)
+
+
+def picture(rows: dict[str, list[Run]], file: Path) -> None:
+    """Drawn by gnuplot, of the means over seeds."""
+
+    def quoted(text: object) -> str:
+        return "'" + str(text).replace("'", "''") + "'"
+
+    script: list[str] = []
+    for i, runs in enumerate(rows.values()):
+        script.append(f"$data{i} << EOD")
+        for entries in zip(*(run["history"] for run in runs)):
+            columns = (mean(entries, kind) for kind in ("bytes", "seconds", "validation_loss"))
+            script.append(" ".join(map(str, columns)))
+        script.append("EOD")
+    script += [
+        "set terminal svg size 1100,460 font 'Helvetica,15' background rgb 'white'",
+        f"set output {quoted(file)}",
+        "set multiplot layout 1,2",
+        "set grid back lc rgb '#e2e2e2' lw 1 lt 1",
+        "set border 3 lc rgb '#666666'; set tics nomirror",
+        "set ylabel 'validation loss, nats per byte'",
+    ]
+    by_bytes = "set xlabel 'bytes sent by one rank'; set logscale x; set format x '%.0s %cB'"
+    by_time = "set xlabel 'training time, s'; unset logscale x; set format x '%g'"
+    for x, axis in ((1, f"{by_bytes}; unset key"), (2, f"{by_time}; set key noenhanced")):
+        curves = (
+            f"$data{i} using {x}:3 with lines lw 2 lc rgb '{color}' title {quoted(method)}"
+            for i, (method, color) in enumerate(zip(rows, itertools.cycle(COLORS)))
+        )
+        script += [axis, f"plot {', '.join(curves)}"]
+    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
+
+
+def main() -> None:
+    as_is = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_is)
+    methods = ["identity", "bf16", "thc:bits=4", "sign", "powersgd:rank=4"]
+    parser.add_argument("--methods", nargs="+", default=methods, help=" ".join(methods))
+    parser.add_argument("--seeds", type=int, default=3, help="so many: 1, 2, ... (3)")
+    parser.add_argument("--ranks", type=int, default=4, help="processes on this machine (4)")
+    parser.add_argument("--results", type=Path, default="results/torch", help="results/torch")
+    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of gpt.py")
+    args = parser.parse_args()
+    if args.seeds < 1 or args.ranks < 2:
+        parser.error(f"--seeds is {args.seeds}, at least 1; --ranks is {args.ranks}, at least 2")
+    if not shutil.which("gnuplot"):
+        parser.error("gnuplot, which draws the picture, was not found; apt install gnuplot-nox")
+    args.results.mkdir(parents=True, exist_ok=True)
+
+    runner = Runner(args)
+    rows: dict[str, list[Run]] = {}
+    for method in dict.fromkeys(args.methods):
+        for seed in range(1, args.seeds + 1):
+            run = None if runner.interrupted else runner.run(method, seed)
+            if run is None:
+                break
+            rows.setdefault(method, []).append(run)
+    if rows:
+        picture(rows, args.results / "compare.svg")
+        print(f"\n{table(rows)}\n\nThe curves are in {args.results / 'compare.svg'}")
+    sys.exit(sum(map(len, rows.values())) < len(set(args.methods)) * args.seeds)
+
+
+if __name__ == "__main__":
+    main()
