@@ -56,24 +56,58 @@ constexpr std::size_t segment_of(std::size_t bytes) {
   return bytes <= most_at_once ? bytes : std::max(least, (bytes + 63) / 64);
 }
 
-/// Parts of a buffer, one after the other, none of more than `segment` bytes.
-template <class Byte>
-std::vector<std::span<Byte>> segments_of(std::span<Byte> bytes, std::size_t segment) {
-  std::vector<std::span<Byte>> all;
-  for (std::size_t first = 0; first < bytes.size(); first += segment)
-    all.push_back(bytes.subspan(first, std::min(segment, bytes.size() - first)));
+/// Parts of a buffer, one after the other, none of more than `most` elements.
+template <class V> std::vector<std::span<V>> segments_of(std::span<V> x, std::size_t most) {
+  std::vector<std::span<V>> all;
+  for (std::size_t first = 0; first < x.size(); first += most)
+    all.push_back(x.subspan(first, std::min(most, x.size() - first)));
   return all;
 }
 
 }  // namespace detail
+
+/// Every rank's bytes on all of them, passed on round a ring in segments, so that no link has more than
+/// one message at a time.
+///
+/// @param place  (rank), the bytes of that rank: there already on itself, room for them on the others
+/// @throws wire_error  the numbers of bytes differ
+/// Cost: size - 1 steps, each rank sends all bytes but those of the next one.
+template <Transport T, class Place>
+void gather_round_ring(T& transport, tag_t tag, Place const& place) {
+  int const rank = transport.rank(), size = transport.size();
+  if (size == 1) return;
+  int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  auto const segments = [&](int r) {
+    std::span<std::byte> const bytes = place(r);
+    return detail::segments_of(bytes, detail::segment_of(bytes.size()));
+  };
+  struct message {
+    std::span<std::byte> bytes;
+    bool passes_on;
+    typename T::request request;
+  };
+  std::vector<message> in;
+  std::vector<typename T::request> out;
+  for (int i = 1; i < size; ++i) {
+    int const of = (rank + size - i) % size;
+    for (auto const one : segments(of))
+      in.push_back({one, of != next, transport.irecv(previous, tag, one)});
+  }
+  for (auto const one : segments(rank)) out.push_back(transport.isend(next, tag, one));
+  for (auto& one : in) {
+    detail::require_bytes(transport, previous, transport.wait(one.request), one.bytes.size());
+    if (one.passes_on) out.push_back(transport.isend(next, tag, one.bytes));
+  }
+  for (auto& one : out) transport.wait(one);
+}
 
 /// All ranks' bytes on every rank, in the order of the ranks.
 ///
 /// @param mine  as many bytes on every rank; they may be in their place in `all`
 /// @param all   size times as many
 /// @throws wire_error  the numbers of bytes differ
-/// Cost: up to 64 KiB one step, in which each rank sends its bytes size - 1 times; longer ones go round a
-/// ring in segments, so that no link has more than one message at a time.
+/// Cost: up to 64 KiB one step, in which each rank sends its bytes size - 1 times; longer ones go round
+/// a ring.
 template <Transport T>
 void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
                       std::span<std::byte> all) {
@@ -83,29 +117,16 @@ void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
   };
   if (!mine.empty() && place(rank).data() != mine.data())
     std::memcpy(place(rank).data(), mine.data(), mine.size());
-  if (size == 1) return;
-  bool const is_short = mine.size() <= detail::most_at_once;
-  std::size_t const segment = detail::segment_of(mine.size());
-  int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
-  struct message {
-    int of, from;
-    std::span<std::byte> bytes;
-    typename T::request request;
-  };
-  std::vector<message> in;
-  std::vector<typename T::request> out;
+  if (mine.size() > detail::most_at_once) return gather_round_ring(transport, tag, place);
+  std::vector<typename T::request> in, out;
   for (int i = 1; i < size; ++i) {
-    int const of = (rank + size - i) % size, from = is_short ? of : previous;
-    for (auto const part : detail::segments_of(place(of), segment))
-      in.push_back({of, from, part, transport.irecv(from, tag, part)});
+    int const from = (rank + size - i) % size;
+    in.push_back(transport.irecv(from, tag, place(from)));
   }
-  for (int i = 1; i < (is_short ? size : 2); ++i)
-    for (auto const part : detail::segments_of(mine, segment))
-      out.push_back(transport.isend((rank + i) % size, tag, part));
-  for (auto& one : in) {
-    detail::require_bytes(transport, one.from, transport.wait(one.request), one.bytes.size());
-    if (!is_short && one.of != next) out.push_back(transport.isend(next, tag, one.bytes));
-  }
+  for (int i = 1; i < size; ++i) out.push_back(transport.isend((rank + i) % size, tag, mine));
+  for (int i = 1; i < size; ++i)
+    detail::require_bytes(transport, (rank + size - i) % size,
+                          transport.wait(in[static_cast<std::size_t>(i - 1)]), mine.size());
   for (auto& one : out) transport.wait(one);
 }
 

@@ -26,6 +26,7 @@
 
 #include "byte_collectives.hpp"
 #include "c_sum.hpp"
+#include "plain_sum.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 #include "summer.hpp"
@@ -117,20 +118,24 @@ std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange,
   return all;
 }
 
-std::optional<value_type> type_of(int type) {
+/// Of types that codecs know.
+std::optional<value_type> value_type_of(int type) {
   constexpr std::array types{value_type::float32, value_type::float64, value_type::float16,
                              value_type::bfloat16};
   if (type < 0 || static_cast<std::size_t>(type) >= types.size()) return std::nullopt;
   return types[static_cast<std::size_t>(type)];
 }
 
-/// Of vectors that no rule concerns. Short ones go in fewer steps.
-method full_precision(std::size_t bytes) {
-  constexpr std::size_t most_doubling = 32 * 1024;
-  method how;
-  how.codec = "identity";
-  if (bytes <= most_doubling) how.how.kind = hcomp::algorithm_kind::doubling;
-  return how;
+/// Calls `f` with a pointer to a value of a type that is added as it is.
+/// @return  false: it is another type
+template <class F> bool for_plain_type(int type, F const& f) {
+  switch (type) {
+    case HCOMP_FLOAT: f(static_cast<float*>(nullptr)); return true;
+    case HCOMP_DOUBLE: f(static_cast<double*>(nullptr)); return true;
+    case HCOMP_INT32: f(static_cast<std::int32_t*>(nullptr)); return true;
+    case HCOMP_INT64: f(static_cast<std::int64_t*>(nullptr)); return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -140,6 +145,8 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::summer sums;
   settings chosen;
+  /// Of reduce_scatter, kept: the first use of so much memory takes as long as a fast network.
+  std::vector<std::byte> scratch;
 
   explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
@@ -147,10 +154,17 @@ struct hcomp_group {
         sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
-  method how(value_type type, std::size_t values) const {
-    std::size_t const bytes = values * size_of(type);
-    auto const* const rule = chosen.find(type, bytes, sums.ranks());
-    return rule && rule->sum.codec != "none" ? rule->sum : full_precision(bytes);
+  /// What a rule says of such vectors; none: they are summed as they are.
+  std::optional<method> how(int type, std::size_t values) const {
+    auto const known = value_type_of(type);
+    if (!known) return std::nullopt;
+    std::size_t const bytes = values * size_of(*known);
+    auto const* const rule = chosen.find(*known, bytes, sums.ranks());
+    if (rule && rule->sum.codec != "none") return rule->sum;
+    if (*known != value_type::float16 && *known != value_type::bfloat16) return std::nullopt;
+    method halves;
+    halves.codec = "identity";
+    return halves;
   }
 };
 
@@ -175,9 +189,9 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
     throw std::invalid_argument(why);
   }
 }
-value_type require_type(hcomp_group& it, int type) {
-  if (auto const known = type_of(type)) return *known;
-  end(it, "type is " + std::to_string(type) + ", it can be 0 to 3, see hcomp_type");
+void require_type(hcomp_group& it, int type) {
+  if (type < HCOMP_FLOAT || type > HCOMP_INT64)
+    end(it, "type is " + std::to_string(type) + ", it can be 0 to 5, see hcomp_type");
 }
 
 /// What is wrong with a buffer, or nothing.
@@ -187,6 +201,28 @@ std::string complaint_of(void const* pointer, std::size_t size, char const* name
 
 hcomp::reduction result_of(int mean) {
   return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
+}
+
+/// Sums values as they are.
+/// @param what      the call, for messages
+/// @param complaint what is wrong with this rank's buffers, or nothing
+/// @param f         (pointer to a value of the type), does it
+template <class F>
+void sum_as_they_are(hcomp_group& it, std::string const& what, int type, std::size_t values,
+                     int mean, std::string complaint, hcomp_report* report, F const& f) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const sent = it.transport().bytes_sent();
+  if (mean && (type == HCOMP_INT32 || type == HCOMP_INT64)) complaint = "integers have no mean";
+  std::string const call = what + " of " + std::to_string(values) + " values of type " +
+                           std::to_string(type) + (mean ? ", the mean" : ", the sum");
+  hcomp::c_api::agree(it.transport(), "make different calls", complaint.empty() ? call : complaint,
+                      complaint);
+  for_plain_type(type, f);
+  if (!report) return;
+  *report = {};
+  report->bytes_sent = it.transport().bytes_sent() - sent;
+  report->weight = static_cast<std::uint64_t>(it.sums.ranks());
+  report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -217,7 +253,7 @@ int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* m
                       hcomp_sum** sum) {
   if (sum) *sum = nullptr;
   return run(__func__, group, [&](hcomp_group& it) {
-    auto known = type_of(type);
+    auto known = value_type_of(type);
     if (known && *known != value_type::float32 && *known != value_type::float64) known.reset();
     hcomp::c_api::make_sum(it.over, values, known, method_text, sum);
   });
@@ -241,28 +277,53 @@ int hcomp_group_set(hcomp_group* group, char const* text) {
 int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
                            hcomp_report* report) {
   return run(__func__, group, [&](hcomp_group& it) {
-    auto const of = require_type(it, type);
-    auto const made = it.sums.all_reduce(of, x, values, it.how(of, values), x,
-                                         hcomp::plan_options{}.segment_bytes, result_of(mean));
-    if (report) *report = hcomp::c_api::to_c(made);
+    require_type(it, type);
+    if (auto const how = it.how(type, values)) {
+      auto const made = it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
+                                           hcomp::plan_options{}.segment_bytes, result_of(mean));
+      if (report) *report = hcomp::c_api::to_c(made);
+      return;
+    }
+    sum_as_they_are(it, "all_reduce", type, values, mean, complaint_of(x, values, "x"), report,
+                    [&]<class V>(V*) {
+                      std::span const all(static_cast<V*>(x), values);
+                      hcomp::drop_in::all_reduce_values(it.transport(), 0, all,
+                                                        mean ? it.sums.ranks() : 1);
+                    });
   });
 }
 
 int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values, int type, int mean,
                                void* part, hcomp_report* report) {
   return run(__func__, group, [&](hcomp_group& it) {
-    auto const of = require_type(it, type);
+    require_type(it, type);
     auto const ranks = static_cast<std::size_t>(it.sums.ranks());
     constexpr std::size_t most = std::numeric_limits<int>::max();
     if (values > most)
       end(it,
           std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
+    auto complaint = complaint_of(part, values, "part");
+    auto const how = it.how(type, values * ranks);
+    if (!how) {
+      if (complaint.empty()) complaint = complaint_of(x, values, "x");
+      sum_as_they_are(
+          it, "reduce_scatter", type, values, mean, complaint, report, [&]<class V>(V*) {
+            it.scratch.resize(values * ranks * sizeof(V));
+            std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
+            std::copy_n(static_cast<V const*>(x), all.size(), all.data());
+            hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
+            auto const mine =
+                all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
+            hcomp::drop_in::divide(mine, mean ? it.sums.ranks() : 1);
+            std::copy_n(mine.data(), values, static_cast<V*>(part));
+          });
+      return;
+    }
     std::vector<int> const counts(ranks, static_cast<int>(values));
-    auto const complaint = complaint_of(part, values, "part");
     try {
       // With a complaint it takes part without values: the others come back and say so, too.
       auto const made = it.sums.reduce_scatter(
-          of, complaint.empty() ? x : nullptr, counts, part, it.how(of, values * ranks), x,
+          *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
           hcomp::plan_options{}.segment_bytes, result_of(mean));
       if (report) *report = hcomp::c_api::to_c(made);
     } catch (std::invalid_argument const&) {

@@ -22,8 +22,15 @@ extern "C" {
 /// Ranks that are connected. Used by one thread at a time, with its sums.
 typedef struct hcomp_group hcomp_group;
 
-/// Types of values.
-enum hcomp_type { HCOMP_FLOAT = 0, HCOMP_DOUBLE = 1, HCOMP_FLOAT16 = 2, HCOMP_BFLOAT16 = 3 };
+/// Types of values. Sums of integers wrap around.
+enum hcomp_type {
+  HCOMP_FLOAT = 0,
+  HCOMP_DOUBLE = 1,
+  HCOMP_FLOAT16 = 2,
+  HCOMP_BFLOAT16 = 3,
+  HCOMP_INT32 = 4,
+  HCOMP_INT64 = 5
+};
 
 /// The caller's all-gather, by any means: sockets, files, a key-value store, MPI.
 ///
@@ -56,10 +63,11 @@ HCOMP_API int hcomp_create_over(hcomp_group* group, size_t values, int type, cha
 /// How hcomp_group_all_reduce and hcomp_group_reduce_scatter sum. Collective; equal on all ranks.
 ///
 /// @param settings  rules as in HCOMP_CONFIG, such as "float: thc bits=4 min=1MiB". Vectors that no
-///                  rule concerns, and all halves, are summed in full precision. NULL: no rules
+///                  rule concerns, all halves and all integers are summed as they are. NULL: no rules
 HCOMP_API int hcomp_group_set(hcomp_group* group, char const* settings);
 
 /// Sums x over all ranks, in place, or takes the mean: the same bits on all of them. Collective.
+/// Integers have no mean.
 ///
 /// With feedback, what is lost is added to the next vector at the same address of the same size.
 /// @param report  or NULL

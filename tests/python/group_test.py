@@ -260,6 +260,9 @@ def wrong_on_one_rank(rank, size, directory):
             lambda: group.reduce_scatter_at(
                 x.ctypes.data, 0 if it else part.ctypes.data, part.size, "float64"
             ),
+            lambda: group.all_reduce_at(x.ctypes.data, x.size - it, "float64"),
+            lambda: group.all_reduce_at(x.ctypes.data, x.size, "float64", mean=it),
+            lambda: group.all_reduce_at(x.ctypes.data, x.size, "int64", mean=True),
         ):
             try:
                 call()
@@ -277,14 +280,18 @@ def test_what_is_wrong_on_one_rank_fails_on_all_and_loses_nothing():
     expected = [
         (unlike, "root is 7, the group has 3 ranks"),
         (unlike, "mine is a null pointer"),
-        (wrong, "on rank 1 x is a null pointer"),
-        (wrong, "part is a null pointer"),
+        (unlike, "x is a null pointer"),
+        (unlike, "part is a null pointer"),
+        (unlike, "rank 1: all_reduce of 998 values of type 1"),
+        (unlike, "rank 0: all_reduce of 999 values of type 1, the sum; rank 1: all_reduce of 999 values of "
+         "type 1, the mean"),
+        (wrong, "integers have no mean"),
     ]
     for rank, (told, is_unchanged, sum_after, end) in enumerate(on_ranks(wrong_on_one_rank)):
         assert [code for code, _ in told] == [code for code, _ in expected], told
         for (_, words), (_, part) in zip(told, expected):
             assert (part if rank == 1 else "") in words, words
-            assert "ank 1" in words or rank == 1, words
+            assert "ank 1" in words or rank == 1 or part == "integers have no mean", words
         assert is_unchanged and sum_after == ranks
         assert end - begin < 15
 
@@ -304,7 +311,7 @@ def test_a_type_that_cannot_be_is_told_to_all():
     for rank, (code, words, end) in enumerate(on_ranks(of_a_wrong_type)):
         error = hcomp.HcompError
         assert code == (error.INVALID_ARGUMENT if rank == 1 else error.DAMAGED), (code, words)
-        assert ("" if rank == 1 else "rank 1: ") + "type is 9, it can be 0 to 3" in words, words
+        assert ("" if rank == 1 else "rank 1: ") + "type is 9, it can be 0 to 5" in words, words
         assert end - begin < 15
 
 

@@ -64,7 +64,7 @@ def test_nonfinite_values_are_summed_as_they_are():
 
 
 def test_reduce_scatter():
-    for dtype in (*floats, torch.int64):
+    for dtype in (*floats, torch.int32, torch.int64):
         for values in sizes:
             whole, x, y = whole_numbers(values * ranks, dtype), *torch.empty(2, values, dtype=dtype)
             before = whole.clone()

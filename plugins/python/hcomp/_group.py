@@ -170,7 +170,14 @@ class Group(_library.Handle):
     # ---- On memory, for other packages such as hcomp.torch -------------------------------------
 
     #: Types of values, by name; bytes each
-    types = {"float32": (0, 4), "float64": (1, 8), "float16": (2, 2), "bfloat16": (3, 2)}
+    types = {
+        "float32": (0, 4),
+        "float64": (1, 8),
+        "float16": (2, 2),
+        "bfloat16": (3, 2),
+        "int32": (4, 4),
+        "int64": (5, 8),
+    }
 
     def all_reduce_at(self, x: int, values: int, type: str, mean: bool = False) -> CReport:
         """Sum the values at address ``x`` over all ranks, in place."""

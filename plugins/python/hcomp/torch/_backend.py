@@ -23,6 +23,8 @@ _types = {
     torch.float64: "float64",
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
+    torch.int32: "int32",
+    torch.int64: "int64",
 }
 
 
@@ -221,8 +223,8 @@ def _is_plain(x: Tensor) -> bool:
 
 
 def _is_ours(x: Tensor, operation: ReduceOp) -> bool:
-    is_sum = operation == ReduceOp.SUM or operation == ReduceOp.AVG
-    return is_sum and x.dtype in _types and _is_plain(x)
+    is_mean = operation == ReduceOp.AVG and x.is_floating_point()
+    return (is_mean or operation == ReduceOp.SUM) and x.dtype in _types and _is_plain(x)
 
 
 def _require_parts(name: str, whole: Tensor, part: Tensor, size: int) -> None:
