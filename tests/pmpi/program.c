@@ -343,6 +343,45 @@ static void descend(double wanted) {
   free(gradient);
 }
 
+/* Rounding of the same vectors by two groups of ranks, or over two communicators of one group: errors of
+ * n values that have nothing to do with each other correlate by 1 / sqrt(n); allowed is 6 times it. */
+static void round_apart(void) {
+  enum { n = 65536 };
+  int const rank = rank_in(MPI_COMM_WORLD), ranks = size_of(MPI_COMM_WORLD);
+  MPI_Comm row, copy;
+  MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &row);
+  MPI_Comm_dup(row, &copy);
+  float *x = malloc(sizeof(float) * n), *off = malloc(sizeof(float) * n * 2),
+        *all = malloc(sizeof(float) * n * 2 * (size_t)ranks);
+  for (int k = 0; k < 2; ++k) {
+    for (int i = 0; i < n; ++i)
+      x[i] = (float)(sin(i * 1.3 + i % 17) + cos(i * 0.7 * (1 + rank % 2)));
+    float* const mine = off + k * n;
+    MPI_Allreduce(x, mine, n, MPI_FLOAT, MPI_SUM, k ? copy : row);
+    for (int i = 0; i < n; ++i)
+      mine[i] -= (float)(2 * sin(i * 1.3 + i % 17) + cos(i * 0.7) + cos(i * 1.4));
+  }
+  PMPI_Allgather(off, 2 * n, MPI_FLOAT, all, 2 * n, MPI_FLOAT, MPI_COMM_WORLD);
+  /* the sums of row 0, and those of the next row and of the copy */
+  float const* const others[] = {all + (size_t)n * 4, all + n};
+  for (int k = 0; k < 2; ++k) {
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < n; ++i) {
+      ab += (double)all[i] * others[k][i];
+      aa += (double)all[i] * all[i];
+      bb += (double)others[k][i] * others[k][i];
+    }
+    double const correlation = ab / sqrt(aa * bb);
+    if (rank == 0) printf("errors correlate by %.4f\n", correlation);
+    if (!(aa > 0 && fabs(correlation) < 6 / sqrt(n))) ++failures;
+  }
+  free(x);
+  free(off);
+  free(all);
+  MPI_Comm_free(&copy);
+  MPI_Comm_free(&row);
+}
+
 static long resident_kb(void) {
   long pages = 0;
   FILE* file = fopen("/proc/self/statm", "r");
@@ -437,12 +476,13 @@ int main(int argc, char** argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   else
     MPI_Init(&argc, &argv);
-  whole_numbers =
-      strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0 || strcmp(mode, "alive") == 0 ||
-      strcmp(mode, "cancel") == 0;
+  whole_numbers = strcmp(mode, "whole") == 0 || strcmp(mode, "many") == 0 ||
+                  strcmp(mode, "alive") == 0 || strcmp(mode, "cancel") == 0;
   if (strcmp(mode, "within") == 0) tolerance = number;
   if (strcmp(mode, "converge") == 0) {
     descend(number);
+  } else if (strcmp(mode, "apart") == 0) {
+    round_apart();
   } else if (strcmp(mode, "bound") == 0) {
     keep_bound(number);
   } else if (strcmp(mode, "many") == 0) {
