@@ -16,6 +16,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -26,6 +27,54 @@
 #include "settings.hpp"
 
 namespace hcomp::drop_in {
+
+namespace detail {
+
+/// What one rank's values say about what a sign is worth.
+struct sizes {
+  double sum = 0;      ///< of all magnitudes
+  double typical = 0;  ///< the geometric mean of those that are not zero, within a factor of 2
+};
+
+/// For run_at. In 16 sums side by side at any level, so that the bits are the same.
+template <class V, class Lost> struct sizes_work {
+  std::span<V const> x;
+  Lost const& lost;
+
+  template <int> [[gnu::always_inline]] sizes run() const {
+    constexpr int lanes = 16;
+    double sums[lanes] = {};
+    std::int64_t exponents[lanes] = {}, counts[lanes] = {};
+    auto const add = [&](std::size_t i, int lane) __attribute__((always_inline)) {
+      double const value = std::fabs(static_cast<double>(x[i]) + lost(i));
+      auto const exponent = static_cast<std::int64_t>(same_bits<std::uint64_t>(value) >> 52) - 1023;
+      std::int64_t const counts_it = value != 0;
+      sums[lane] += value;
+      exponents[lane] += exponent & -counts_it;
+      counts[lane] += counts_it;
+    };
+    std::size_t const whole = x.size() / lanes * lanes;
+    for (std::size_t i = 0; i < whole; i += lanes)
+      for (int lane = 0; lane < lanes; ++lane) add(i + static_cast<std::size_t>(lane), lane);
+    for (std::size_t i = whole; i < x.size(); ++i) add(i, static_cast<int>(i - whole));
+    for (int lane = 1; lane < lanes; ++lane) {
+      sums[0] += sums[lane];
+      exponents[0] += exponents[lane];
+      counts[0] += counts[lane];
+    }
+    sizes found;
+    found.sum = sums[0];
+    if (counts[0] > 0) found.typical = std::ldexp(1.0, static_cast<int>(exponents[0] / counts[0]));
+    return found;
+  }
+};
+
+/// @param lost  (i), what is added to value i
+template <class V, class Lost> sizes sizes_of(std::span<V const> x, Lost const& lost) {
+  return run_at(best_simd_level(), sizes_work<V, Lost>{x, lost});
+}
+
+}  // namespace detail
 
 /// A plan of whatever codec, which adapts to what is summed.
 template <class V> class vector_sum {
@@ -75,38 +124,21 @@ template <class V> class vector_sum {
     return options;
   }
 
-  /// What one rank's values say about what a sign is worth.
-  struct sizes {
-    double sum = 0;      ///< of all magnitudes
-    double typical = 0;  ///< the geometric mean of those that are not zero, within a factor of 2
-
-    void add(double value, std::int64_t& exponents, std::size_t& count) {
-      sum += std::fabs(value);
-      if (value == 0) return;
-      exponents += static_cast<std::int64_t>(same_bits<std::uint64_t>(value) >> 52 & 0x7ff) - 1023;
-      ++count;
-    }
-  };
-
   /// Of what is about to be encoded, over all ranks: what a sign is worth.
   /// @throws nonfinite_error  2^40 times what is typical of any rank: the few values that make it
   ///                          so would spoil all others, and their residuals; on all ranks alike
   /// Source: S. P. Karimireddy et al., ICML 2019, algorithm 2.
   void set_magnitude(std::span<V const> x, error_feedback<V> const* residual) {
     if (!has_magnitude()) return;
-    sizes mine;
-    std::int64_t exponents = 0;
-    std::size_t count = 0;
-    for (std::size_t i = 0; x.data() && i < x.size(); ++i)
-      mine.add(static_cast<double>(x[i]) +
-                   (residual ? static_cast<double>(residual->residual()[i]) : 0.0),
-               exponents, count);
-    if (count > 0)
-      mine.typical =
-          std::ldexp(1.0, static_cast<int>(exponents / static_cast<std::int64_t>(count)));
+    detail::sizes mine;
+    if (x.data() && residual)
+      mine = detail::sizes_of(
+          x, [lost = residual->residual()](std::size_t i) { return static_cast<double>(lost[i]); });
+    else if (x.data())
+      mine = detail::sizes_of(x, [](std::size_t) { return 0.0; });
     all_gather_records(*transport_, plan_options{}.tag, mine, sizes_);
     double total = 0, typical = 0;
-    for (sizes const& one : sizes_) {
+    for (detail::sizes const& one : sizes_) {
       total += one.sum;
       typical = std::max(typical, one.typical);
     }
@@ -123,7 +155,7 @@ template <class V> class vector_sum {
   codec_facts const& codec_;
   any_plan<V> plan_;
   any_transport* transport_;
-  std::vector<sizes> sizes_;
+  std::vector<detail::sizes> sizes_;
 };
 
 }  // namespace hcomp::drop_in

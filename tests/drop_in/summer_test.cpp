@@ -5,12 +5,14 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <drop_in/summer.hpp>
+#include <drop_in/vector_sum.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -355,4 +357,23 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
       CHECK(told == 2 * ranks);
       CHECK(after == x);
     }
+}
+
+TEST_CASE_TEMPLATE("summer: what a sign is worth counts every value, and zeros for the mean only",
+                   V, float, double, float16, bfloat16) {
+  for (std::size_t const n : {0u, 1u, 15u, 16u, 17u, 32u, 100u}) {  // 16 side by side
+    CAPTURE(n);
+    std::vector<V> x(n);
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      float const value = i % 3 == 0 ? 0.0f : i % 2 == 0 ? -4.0f : 4.0f;
+      x[i] = static_cast<V>(value);
+      sum += std::fabs(value + 0.5);
+    }
+    auto const none = drop_in::detail::sizes_of(std::span<V const>(x), [](auto) { return 0.0; });
+    CHECK(none.sum == 4.0 * static_cast<double>(n - (n + 2) / 3));
+    CHECK(none.typical == (n > 1 ? 4 : 0));
+    auto const lost = drop_in::detail::sizes_of(std::span<V const>(x), [](auto) { return 0.5; });
+    CHECK(lost.sum == sum);
+  }
 }
