@@ -91,10 +91,12 @@ class transport {
   ~transport() {
     if (failed_) return;
     try {
-      if (operations_.empty())
+      if (operations_.empty()) {
         say_goodbye(peers_, heard_, deadline(options_.timeout));
-      else
+      } else {
+        operations_.cancel_receives(peers_.worker());  // their buffers may be gone
         agree_on(peers_, heard_, rank_, answer_time);
+      }
       close();
     } catch (...) {  // out of memory: what is left goes with the worker
     }
