@@ -48,10 +48,10 @@ template <class V, class Lost> struct sizes_work {
     auto const add = [&](std::size_t i, int lane) __attribute__((always_inline)) {
       double const value = std::fabs(static_cast<double>(x[i]) + lost(i));
       auto const exponent = static_cast<std::int64_t>(same_bits<std::uint64_t>(value) >> 52) - 1023;
-      std::int64_t const counts_it = value != 0;
+      std::int64_t const is_counted = value != 0;
       sums[lane] += value;
-      exponents[lane] += exponent & -counts_it;
-      counts[lane] += counts_it;
+      exponents[lane] += exponent & -is_counted;
+      counts[lane] += is_counted;
     };
     std::size_t const whole = x.size() / lanes * lanes;
     for (std::size_t i = 0; i < whole; i += lanes)

@@ -375,5 +375,10 @@ TEST_CASE_TEMPLATE("summer: what a sign is worth counts every value, and zeros f
     CHECK(none.typical == (n > 1 ? 4 : 0));
     auto const lost = drop_in::detail::sizes_of(std::span<V const>(x), [](auto) { return 0.5; });
     CHECK(lost.sum == sum);
+    auto const nothing = [](auto) { return 1.0 / 3; };
+    drop_in::detail::sizes_work<V, decltype(nothing)> const work{x, nothing};
+    auto const expected = run_at(simd_level::baseline, work);
+    for (auto const level : {simd_level::avx2, simd_level::avx512})
+      if (level <= best_simd_level()) CHECK(run_at(level, work).sum == expected.sum);
   }
 }

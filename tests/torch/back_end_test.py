@@ -1,10 +1,8 @@
 """The back end of torch.distributed on several ranks, beside Gloo. Started by torchrun."""
 
-import os
-import sys
-
 import torch
 import torch.distributed as dist
+from on_ranks import alike, raises, run_tests
 from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group("cpu:hcomp")  # by its entry point: nothing of hcomp is imported here
@@ -22,10 +20,6 @@ def whole_numbers(values, dtype, of=None):
     """0 to 6 times the rank's number from 1 on; divisible by 3. All sums are exact in all types."""
     number = (rank if of is None else of) + 1
     return (torch.arange(values) % 7 * number * 3 % 64).to(dtype)
-
-
-def alike(found, expected):
-    assert found.dtype == expected.dtype and torch.equal(found, expected), (found, expected)
 
 
 def test_all_reduce():
@@ -158,15 +152,6 @@ def test_subgroups():
             dist.destroy_process_group(group)
 
 
-def raises(words, function):
-    try:
-        function()
-    except Exception as error:
-        assert words in str(error), str(error)
-    else:
-        raise AssertionError(f"no error, '{words}' was expected")
-
-
 def test_compress():
     if ranks == 1:
         return  # rules are for two ranks and more
@@ -287,13 +272,4 @@ def test_fsdp_has_the_losses_of_gloo():
     alike_within_rounding(trained(sharded, None), trained(sharded, gloo))
 
 
-tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
-chosen = os.environ.get("HCOMP_TEST_ONLY", "")
-for test in tests:
-    if chosen in test.__name__:
-        test()
-        print(f"rank {rank}: {test.__name__}", file=sys.stderr)
-dist.barrier()
-dist.destroy_process_group()
-if rank == 0:
-    print(f"{len(tests)} tests of the back end on {ranks} ranks")
+run_tests(globals(), "the back end")

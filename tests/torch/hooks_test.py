@@ -1,11 +1,10 @@
 """Hooks of gradients on several ranks. Started by torchrun."""
 
 import copy
-import os
-import sys
 
 import torch
 import torch.distributed as dist
+from on_ranks import alike, raises, run_tests
 from torch.nn.parallel import DistributedDataParallel
 
 import hcomp
@@ -13,19 +12,6 @@ import hcomp.torch
 
 dist.init_process_group("cpu:gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-
-
-def alike(found, expected):
-    assert torch.equal(found, expected), (found, expected)
-
-
-def raises(kind, words, function):
-    try:
-        function()
-    except kind as error:
-        assert words in str(error), str(error)
-    else:
-        raise AssertionError(f"no error, '{words}' was expected")
 
 
 class Net(torch.nn.Module):
@@ -195,10 +181,16 @@ def test_another_number_of_ranks():
     if rank < max(1, ranks - 1):
         smaller = Run("sign", group=half)
         if ranks > 1:
-            raises(ValueError, f"of one of {ranks} ranks, these are {ranks - 1}",
-                   lambda: smaller.state.load_state_dict(state))
-            raises(ValueError, f"1 states of a run with {ranks} ranks",
-                   lambda: smaller.state.load_state_dict([state]))
+            raises(
+                f"of one of {ranks} ranks, these are {ranks - 1}",
+                lambda: smaller.state.load_state_dict(state),
+                ValueError,
+            )
+            raises(
+                f"1 states of a run with {ranks} ranks",
+                lambda: smaller.state.load_state_dict([state]),
+                ValueError,
+            )
         smaller.state.load_state_dict(states)
         found = smaller.state.state_dict()
         assert found["step"] == 3
@@ -208,6 +200,13 @@ def test_another_number_of_ranks():
         smaller.steps(3, 5)
         smaller.close()
     dist.barrier()
+
+
+def test_what_is_no_state_is_refused():
+    run = Run("sign")
+    raises("0 states", lambda: run.state.load_state_dict([]), ValueError)
+    raises("1 states, of [['step']]", lambda: run.state.load_state_dict({"step": 1}), ValueError)
+    run.close()
 
 
 def test_sparse_gradients_are_exact():
@@ -344,9 +343,12 @@ def test_shards_go_on_bit_for_bit():
     run.state.load_state_dict(saved)
     alike(run.steps(3, 8), whole[3:])
     run.state.close()
-    raises(ValueError, "does not go on with another number of ranks",
-           lambda: run.state.load_state_dict({**saved, "ranks": ranks + 1}))
-    raises(TypeError, "fully_shard was not called", lambda: hcomp.torch.ShardState(Net()))
+    raises(
+        "does not go on with another number of ranks",
+        lambda: run.state.load_state_dict({**saved, "ranks": ranks + 1}),
+        ValueError,
+    )
+    raises("fully_shard was not called", lambda: hcomp.torch.ShardState(Net()), TypeError)
 
 
 def trained_by_marsit(first, last, saved=None, **keys):
@@ -403,7 +405,7 @@ def test_marsit_loses_nothing():
     assert (model.weight.detach() - missing / ranks - exact).abs().max() < 10 * 16 * 2**-24
     before = model.weight.detach().clone()
     model.weight.grad = torch.full((40, 50), float("inf") if rank == 0 else 1.0)
-    raises(hcomp.HcompError, "NaN or infinity", together.step)
+    raises("NaN or infinity", together.step, hcomp.HcompError)
     alike(model.weight.detach(), before)
     together.close()
 
@@ -429,26 +431,26 @@ def test_a_callback_hears_of_every_step():
 
 def test_what_is_wrong_is_said():
     net = Net()
-    raises(hcomp.HcompError, "no codec is called 'gzip'", lambda: hcomp.torch.HookState(net, "gzip"))
+    raises(
+        "no codec is called 'gzip'",
+        lambda: hcomp.torch.HookState(net, "gzip"),
+        hcomp.HcompError,
+    )
     if ranks > 1:
-        raises(hcomp.HcompError, "ask for different sums",
-               lambda: hcomp.torch.HookState(net, "sign" if rank else "bf16"))
-    raises(ValueError, "warm_up is -1", lambda: hcomp.torch.HookState(net, warm_up=-1))
+        raises(
+            "ask for different sums",
+            lambda: hcomp.torch.HookState(net, "sign" if rank else "bf16"),
+            hcomp.HcompError,
+        )
+    raises("warm_up is -1", lambda: hcomp.torch.HookState(net, warm_up=-1), ValueError)
     state = hcomp.torch.HookState(Net())
     ddp = DistributedDataParallel(net)
     ddp.register_comm_hook(state, hcomp.torch.hook)
-    raises(Exception, "is not of the module that the HookState was made for",
-           lambda: ddp(torch.ones(1, 96)).sum().backward())
+    raises(
+        "is not of the module that the HookState was made for",
+        lambda: ddp(torch.ones(1, 96)).sum().backward(),
+    )
     state.close()
 
 
-tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
-chosen = os.environ.get("HCOMP_TEST_ONLY", "")
-for test in tests:
-    if chosen in test.__name__:
-        test()
-        print(f"rank {rank}: {test.__name__}", file=sys.stderr)
-dist.barrier()
-dist.destroy_process_group()
-if rank == 0:
-    print(f"{len(tests)} tests of hooks on {ranks} ranks")
+run_tests(globals(), "hooks")

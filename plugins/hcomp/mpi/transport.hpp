@@ -51,13 +51,14 @@ struct private_tags {
 ///
 /// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
 /// link was cut: most libraries abort the job, some wait for ever. Where that matters use
-/// hcomp::ucx::transport. A peer that lives and never sends what this rank waits for, as one does
-/// that calls a plan with another tag, is waited for until set_time_limit. What one rank cannot go on with (revoke, or a message longer than its
-/// receive) ends on all ranks: each throws the same error as soon as it waits for a message (but not
-/// with waiting::block, which hears nothing), receives are taken back, and what was sent is received
-/// and forgotten. Of messages longer than their receives that is true only where the MPI survives
-/// them: MPICH 4.0 aborts the job, Open MPI 4.1 can write behind the receive. Used by one thread at a
-/// time.
+/// hcomp::ucx::transport. A peer that lives and never sends what this rank waits for, such as one that
+/// calls a plan with another tag, is waited for until set_time_limit.
+///
+/// What one rank cannot go on with (revoke, or a message longer than its receive) ends on all ranks:
+/// each throws the same error as soon as it waits for a message (but not with waiting::block, which
+/// hears nothing), receives are taken back, and what was sent is received and forgotten. Of messages
+/// longer than their receives that is true only where the MPI survives them: MPICH 4.0 aborts the job,
+/// Open MPI 4.1 can write behind the receive. Used by one thread at a time.
 class transport {
  public:
   /// A send or receive under way. Waited for exactly once.

@@ -9,7 +9,7 @@ from typing import Callable, Iterable, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from ._state import HookReport, Stopwatch, SumState, require_host
+from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
 
@@ -77,7 +77,7 @@ class HookState(SumState):
             self.steps += 1
 
         def operation() -> Tensor:
-            with Stopwatch(self):
+            with self._busy():
                 result = self._averaged(buffer, pieces, step)
             if is_last:
                 self._finish(time.monotonic() - called, 2 * (self.size - 1) / self.size)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from ._state import HookReport, Stopwatch, SumState
+from ._state import HookReport, SumState
 
 _name = "update"  #: of the one vector that is summed
 
@@ -65,7 +65,7 @@ class Marsit(SumState):
         words = "identity" if self.is_full(self.steps) else self._words
 
         def operation() -> None:
-            with Stopwatch(self):
+            with self._busy():
                 total = self._sum(_name, common.numel(), words)
                 total.set_draws(0, self.steps)
                 self._add(total.all_reduce(common.numpy(), mean=True))

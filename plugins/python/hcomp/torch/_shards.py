@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from .. import Sum
-from ._state import HookReport, Stopwatch, SumState, require_host
+from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
 
@@ -60,13 +60,13 @@ class ShardState(SumState):
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Goes on from this rank's state; not with another number of ranks."""
-        one = state if isinstance(state, dict) else state[self._group.rank]
-        if one["ranks"] != self.size:
-            raise ValueError(
-                f"hcomp.torch: the state is of one of {one['ranks']} ranks, these are {self.size}; "
-                "what was lost of shards does not go on with another number of ranks"
-            )
-        super().load_state_dict(one)
+        for one in [state] if isinstance(state, dict) else state:
+            if one.get("ranks", self.size) != self.size:
+                raise ValueError(
+                    f"hcomp.torch: the state is of one of {one['ranks']} ranks, these are {self.size}; "
+                    "what was lost of shards does not go on with another number of ranks"
+                )
+        super().load_state_dict(state)
 
     def reduce_scatter(
         self, name: str, output: Tensor, whole: Tensor, group: Any, operation: Any
@@ -83,7 +83,7 @@ class ShardState(SumState):
         step = self.steps
 
         def ours() -> None:
-            with Stopwatch(self):
+            with self._busy():
                 self._scatter(name, output, whole, padded, operation == ReduceOp.AVG, step)
 
         if is_ours:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy
 import torch
@@ -140,6 +141,11 @@ class SumState:
         is left out, with a warning.
         """
         states = [state] if isinstance(state, dict) else list(state)
+        if not states or any({"step", "ranks", "lost"} - set(one) for one in states):
+            raise ValueError(
+                f"hcomp.torch: {len(states)} states, of {[sorted(one) for one in states]}; every state "
+                "is what state_dict() gave, of step, ranks and lost"
+            )
         before = states[0]["ranks"]
         if isinstance(state, dict):
             if before != self.size:
@@ -227,6 +233,14 @@ class SumState:
             flat.fill_(float("nan"))
             self._now.nonfinite += 1
 
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._now.busy += time.monotonic() - begin
+
     def _add(self, made: Any) -> None:
         now = self._now
         now.bytes_sent += made.bytes_sent
@@ -265,16 +279,3 @@ def require_host(x: Tensor) -> None:
         raise TypeError(
             f"hcomp.torch: gradients are in the memory of {x.device}; hooks are for that of the host"
         )
-
-
-class Stopwatch:
-    """Adds the seconds of a ``with`` block to those in which a state is busy."""
-
-    def __init__(self, state: SumState) -> None:
-        self._state = state
-
-    def __enter__(self) -> None:
-        self._begin = time.monotonic()
-
-    def __exit__(self, *_: Any) -> None:
-        self._state._now.busy += time.monotonic() - self._begin
