@@ -4,7 +4,8 @@
     python examples/torch/compare.py --methods identity thc:bits=4 --seeds 3 -- --steps 500
 
 What follows -- goes to gpt.py. Prints a table; the folder of --results gets the history of every
-run, what it said on standard error, and a picture.
+run, what it said on standard error, and a picture. With --go-on, runs that are there to their end
+are not made again: after a break, or for one more method.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Iterable, Optional
+
+import gpt
 
 FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
 COLORS = "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933".split()
@@ -45,21 +48,33 @@ class Runner:
         name = f"{method.replace('/', '_')}-seed{seed}"
         history, log = (self.args.results / f"{name}.{end}" for end in ("json", "log"))
         print(f"\n{method}, seed {seed}", flush=True)
+        arguments = [*self.args.arguments, "--method", method, "--seed", str(seed)]
+        if self.args.go_on and (before := self._finished(history, arguments)):
+            print(f"is in {history}")
+            return before
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += ["--nproc-per-node", str(self.args.ranks)]
-        command += [Path(__file__).with_name("gpt.py"), *self.args.arguments]
-        command += ["--method", method, "--seed", str(seed), "--json", history]
+        command += [Path(__file__).with_name("gpt.py"), *arguments, "--json", history]
         with log.open("w") as file:  # in another session, or Ctrl-C would reach torchrun twice
             self._child = subprocess.Popen(command, stderr=file, start_new_session=True)
             status, self._child = self._child.wait(), None
         if self.interrupted:
             return None
         if status != 0:
-            said = log.read_text()
-            why = next((line for line in said.splitlines() if line.startswith("gpt.py: ")), said)
-            print(f"{why}\ncompare.py: {method}, seed {seed}, failed", file=sys.stderr)
+            said = log.read_text().splitlines()
+            why = [line for line in said if line.startswith("gpt.py: ")][:1] or said[:20]
+            why.append(f"compare.py: {method}, seed {seed}, failed; all that it said is in {log}")
+            print("\n".join(why), file=sys.stderr)
             return None
         return json.loads(history.read_text())
+
+    def _finished(self, history: Path, arguments: list[str]) -> Optional[Run]:
+        if not history.exists():
+            return None
+        run = json.loads(history.read_text())
+        asked = gpt.options(arguments)
+        is_same = run["settings"] == gpt.settings_of(asked, self.args.ranks)
+        return run if is_same and run["history"][-1]["step"] == asked.steps else None
 
 
 def mean(entries: Iterable[dict[str, float]], kind: str) -> float:
@@ -124,10 +139,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="so many: 1, 2, ... (3)")
     parser.add_argument("--ranks", type=int, default=4, help="processes on this machine (4)")
     parser.add_argument("--results", type=Path, default="results/torch", help="results/torch")
+    parser.add_argument("--go-on", action="store_true", help="take runs of --results as they are")
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of gpt.py")
     args = parser.parse_args()
     if args.seeds < 1 or args.ranks < 2:
         parser.error(f"--seeds is {args.seeds}, at least 1; --ranks is {args.ranks}, at least 2")
+    try:
+        gpt.options(args.arguments)
+    except ValueError as error:
+        parser.error(f"behind --: {error}")
     if not shutil.which("gnuplot"):
         parser.error("gnuplot, which draws the picture, was not found; apt install gnuplot-nox")
     args.results.mkdir(parents=True, exist_ok=True)

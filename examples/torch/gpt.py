@@ -4,8 +4,9 @@
     torchrun --standalone --nproc-per-node 4 examples/torch/gpt.py --method thc:bits=4
 
 The method averages the gradients: a codec of hcomp ("identity" is full precision), "gloo" for
-DistributedDataParallel without a hook, or "powersgd:rank=R" for PyTorch's own hook. Runs of equal
-arguments give equal losses, bit by bit, with breaks (--resume) and without.
+DistributedDataParallel without a hook, or "powersgd:rank=R" for PyTorch's own hook; "marsit"
+averages steps of the optimizer instead. Runs of equal arguments give equal losses, bit by bit, with
+breaks (--resume) and without.
 """
 
 from __future__ import annotations
@@ -32,24 +33,42 @@ from torch.nn.parallel import DistributedDataParallel
 T = TypeVar("T")
 
 
-class Gradients:
-    """How gradients are averaged, and how many bytes that takes."""
+class Averaging:
+    """How ranks make the same step, and how many bytes that takes.
 
-    def __init__(self, method: str, ddp: DistributedDataParallel, warm_up: int) -> None:
-        self.values = sum(p.numel() for p in ddp.parameters())
+    The first `warm_up` steps are in full precision whatever the method.
+    """
+
+    def __init__(
+        self, method: str, model: nn.Module, optimizer: torch.optim.Optimizer, warm_up: int
+    ) -> None:
+        self.model = model  #: to call
+        self.step = optimizer.step  #: to do after backward
+        self.values = sum(p.numel() for p in model.parameters())
         self.steps = 0
         self.hcomp: Any = None
         self.powersgd: Optional[PowerSGDState] = None
-        if method.startswith("powersgd"):
-            rank = method.removeprefix("powersgd:rank=")
-            if not rank.isdigit() or int(rank) == 0:
-                raise ValueError(f"--method is '{method}'; PowerSGD is powersgd:rank=R, R above 0")
-            self.powersgd = PowerSGDState(None, int(rank), start_powerSGD_iter=max(2, warm_up))
+        name, _, words = method.partition(":")
+        if name == "marsit":
+            import hcomp.torch
+
+            period = number_in(method, words, "period", 100)
+            self.hcomp = hcomp.torch.Marsit(
+                model.parameters(), optimizer, period=period, warm_up=warm_up
+            )
+            self.step = self.hcomp.step
+            return
+        # PowerSGD's sums of several buckets are in another order on every rank, which ends Gloo.
+        bucket_cap_mb = 4 if name != "powersgd" else 1 << 10
+        ddp = self.model = DistributedDataParallel(model, bucket_cap_mb=bucket_cap_mb)
+        if name == "powersgd":
+            rank = number_in(method, words, "rank", None)
+            self.powersgd = PowerSGDState(None, rank, start_powerSGD_iter=max(2, warm_up))
             ddp.register_comm_hook(self.powersgd, powerSGD_hook)
         elif method != "gloo":
             import hcomp.torch
 
-            self.hcomp = hcomp.torch.HookState(ddp.module, method)
+            self.hcomp = hcomp.torch.HookState(ddp.module, method, warm_up=warm_up)
             ddp.register_comm_hook(self.hcomp, hcomp.torch.hook)
 
     def bytes_sent(self) -> int:
@@ -64,6 +83,16 @@ class Gradients:
         return 4 * values * 2 * (ranks - 1) // ranks
 
 
+def number_in(method: str, words: str, key: str, usual: Optional[int]) -> int:
+    """Of "rank=4"; usual: where there are no words, or None."""
+    number = words.removeprefix(f"{key}=")
+    if usual is not None and not words:
+        return usual
+    if number == words or not number.isdigit() or int(number) == 0:
+        raise ValueError(f"--method is '{method}'; behind its name is {key}=N, N above 0")
+    return int(number)
+
+
 @dataclass
 class Progress:
     step: int = 0  #: steps that are done
@@ -76,22 +105,19 @@ class Progress:
 class Training:
     """A model and all that its training goes on from."""
 
-    #: What a resumed run has in common with the one before.
-    SETTINGS = "method steps batch layers width heads context seed rate data".split()
-
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.settings = {name: str(getattr(args, name)) for name in self.SETTINGS}
-        self.settings["ranks"] = str(self.ranks)
+        self.settings = settings_of(args, self.ranks)
         self.text = on_all_ranks(lambda: Text.read(args.data, args.context))
         self.validation = self.text.validation(args.validation, self.rank, self.ranks)
         torch.manual_seed(args.seed)
         self.model = GPT(args.layers, args.width, args.heads, args.context)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.95))
         self.warm_up = max(1, args.steps // 20)
-        self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=4)
-        self.gradients = on_all_ranks(lambda: Gradients(args.method, self.ddp, self.warm_up))
+        self.averaging = on_all_ranks(
+            lambda: Averaging(args.method, self.model, self.optimizer, self.warm_up)
+        )
         self.progress = Progress()
         if args.checkpoint:
             self.file = args.checkpoint.with_name(f"{args.checkpoint.name}.rank{self.rank}")
@@ -112,7 +138,7 @@ class Training:
             dist.all_reduce(told)
             now.step += 1
             now.loss += told[0].item() / self.ranks
-            now.bytes = self.bytes_before + self.gradients.bytes_sent()
+            now.bytes = self.bytes_before + self.averaging.bytes_sent()
             now.seconds += time.perf_counter() - begin
             if told[1] > 0:
                 until = now.step
@@ -123,8 +149,8 @@ class Training:
                 self.save()
             if now.step == until and not is_noted:
                 self.note()  # not in the checkpoint: a run without the break does not have it
-        if self.gradients.hcomp:
-            self.gradients.hcomp.close()
+        if self.averaging.hcomp:
+            self.averaging.hcomp.close()
 
     def step(self) -> float:
         """Learn from one batch; gives this rank's loss."""
@@ -134,11 +160,11 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = args.rate * share
         self.optimizer.zero_grad()
-        loss = self.ddp(self.text.batch(args.batch, args.seed, step, self.rank))
+        loss = self.averaging.model(self.text.batch(args.batch, args.seed, step, self.rank))
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.gradients.steps += 1
+        self.averaging.step()
+        self.averaging.steps += 1
         return loss.item()
 
     def note(self) -> None:
@@ -165,14 +191,14 @@ class Training:
             flush=True,
         )
         if self.args.json:
-            of_hook = asdict(self.gradients.hcomp.report()) if self.gradients.hcomp else None
-            shown = {"settings": self.settings, "parameters": self.gradients.values}
+            of_hook = asdict(self.averaging.hcomp.report()) if self.averaging.hcomp else None
+            shown = {"settings": self.settings, "parameters": self.averaging.values}
             words = json.dumps({**shown, "hook": of_hook, "history": now.history}, indent=1)
             write(self.args.json, lambda file: file.write_text(words))
 
     def save(self) -> None:
         """This rank's checkpoint; what its gradients lost is its own."""
-        hcomp = self.gradients.hcomp
+        hcomp = self.averaging.hcomp
         state = {
             "settings": self.settings,
             "model": self.model.state_dict(),
@@ -189,8 +215,8 @@ class Training:
             require(before == value, f"--resume: {name} was {before} in {self.file}, now {value}")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        if self.gradients.hcomp:
-            self.gradients.hcomp.load_state_dict(state["gradients"])
+        if self.averaging.hcomp:
+            self.averaging.hcomp.load_state_dict(state["gradients"])
         self.progress = Progress(**state["progress"])
 
 
@@ -224,6 +250,12 @@ def on_all_ranks(make: Callable[[], T]) -> T:
         dist.barrier()
         sys.exit(2)
     return result  # type: ignore[return-value]
+
+
+def settings_of(args: argparse.Namespace, ranks: int) -> dict[str, str]:
+    """What a resumed run has in common with the one before."""
+    names = "method steps batch layers width heads context seed rate data".split()
+    return {name: str(getattr(args, name)) for name in names} | {"ranks": str(ranks)}
 
 
 class Parser(argparse.ArgumentParser):
@@ -289,7 +321,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     training = Training(on_all_ranks(lambda: options(sys.argv[1:])))
     if training.rank == 0:
-        print(f"{training.gradients.values} parameters on {training.ranks} ranks", flush=True)
+        print(f"{training.averaging.values} parameters on {training.ranks} ranks", flush=True)
     training.run(interrupted)
     dist.destroy_process_group()
 
