@@ -4,6 +4,7 @@
 #   cmake/setup.sh main      what examples/run.sh needs
 #   cmake/setup.sh torch     that and what examples/torch/run.sh needs
 #   cmake/setup.sh tests     that and what tests/run.sh needs
+#   cmake/setup.sh all       that and what tests/run.sh --torch needs
 set -euo pipefail
 
 main=(
@@ -25,13 +26,17 @@ tests=(
   python3-setuptools python3-wheel              # the Python package
   doxygen help2man                              # the API reference, manual pages
 )
+all=(
+  python3-torch                                 # Debian's older PyTorch
+)
 
 case "${1-}" in
   main) wanted=("${main[@]}") ;;
   torch) wanted=("${main[@]}" "${torch[@]}") ;;
   tests) wanted=("${main[@]}" "${torch[@]}" "${tests[@]}") ;;
+  all) wanted=("${main[@]}" "${torch[@]}" "${tests[@]}" "${all[@]}") ;;
   *)
-    echo "usage: cmake/setup.sh main|torch|tests (was called with '${1-}')" >&2
+    echo "usage: cmake/setup.sh main|torch|tests|all (was called with '${1-}')" >&2
     exit 2
     ;;
 esac

@@ -8,7 +8,8 @@
 #           sanitizer
 # --full    what is released: the g++ build compiles examples and benchmarks as people do, with -O3 and for
 #           all GPU architectures; without it with -O1 and for one
-# --torch   fetches PyTorch into build/torch, once, so that its tests are not skipped (tests/torch/setup.sh)
+# --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh), so
+#           that their tests are not skipped; they are where it cannot be fetched
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
 # fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
@@ -39,8 +40,12 @@ while (($# > 0)); do
   shift
 done
 
-bash cmake/setup.sh tests
-if $torch; then bash tests/torch/setup.sh; fi
+if $torch; then
+  bash cmake/setup.sh all
+  bash tests/torch/setup.sh || echo "tests/run.sh: there is no PyTorch from PyPI; its tests are skipped" >&2
+else
+  bash cmake/setup.sh tests
+fi
 # shellcheck source=support/interruptible.sh
 source tests/support/interruptible.sh
 

@@ -16,6 +16,11 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 from setuptools.dist import Distribution
 
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # of setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
 here = Path(__file__).resolve().parent
 root = here / "hcomp-source" if (here / "hcomp-source").exists() else here.parents[1]
 libraries = {
@@ -101,10 +106,19 @@ class with_libraries(Distribution):
         return True  # a wheel of this machine's kind
 
 
+class wheel_of_any_python(bdist_wheel):
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
 header = root / "include" / "hcomp" / "core" / "version.hpp"
 numbers = re.findall(r"#define HCOMP_VERSION_[A-Z]+ ([0-9]+)", header.read_text())
 setup(
     version=".".join(numbers),
     distclass=with_libraries,
-    cmdclass={"build_py": build_with_libraries, "sdist": sdist_with_source},
+    cmdclass={
+        "build_py": build_with_libraries,
+        "sdist": sdist_with_source,
+        "bdist_wheel": wheel_of_any_python,
+    },
 )

@@ -1,4 +1,4 @@
-"""pip install into a new virtual environment, from what is built; then the tests of groups there.
+"""A wheel, and its installation into a new virtual environment, from what is built; then the tests of groups there.
 
 pip_test.py <source> <build>; exit status 77: skipped, because pip cannot work here
 """
@@ -59,7 +59,10 @@ with tempfile.TemporaryDirectory() as name:
     python = Path(name) / "environment" / "bin" / "python"
     # Nothing is fetched: what builds a wheel is the system's.
     offline = ("--no-index", "--no-build-isolation", "--no-deps")
-    run(python, "-m", "pip", "install", *offline, package, HCOMP_BUILD=str(build))
+    run(python, "-m", "pip", "wheel", *offline, "-w", "wheels", package, HCOMP_BUILD=str(build))
+    (made,) = Path("wheels").iterdir()
+    assert "-py3-none-linux_" in made.name, made
+    run(python, "-m", "pip", "install", *offline, made)
 
     said = run(python, "-c", "import hcomp; print(hcomp.library_path('ucx'))")
     assert said.strip().startswith(name), said

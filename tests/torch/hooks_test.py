@@ -10,8 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 import hcomp
 import hcomp.torch
 
-dist.init_process_group("cpu:gloo")
+dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
+is_old = torch.__version__ < "2"  # as Debian's: no FSDP2, no bfloat16 in DDP
 
 
 class Net(torch.nn.Module):
@@ -256,6 +257,8 @@ def test_nan_of_one_rank_is_nan_on_all_and_forgotten_by_nobody():
 
 
 def test_mixed_precision_and_halves():
+    if is_old:
+        return
     losses = {}
     for method in (None, "thc:bits=8"):
         run = Run(method)
@@ -309,8 +312,8 @@ class Sharded:
 
 
 def test_shards():
-    if ranks == 1:
-        return  # FSDP2 sends nothing then
+    if ranks == 1 or is_old:
+        return  # on one rank FSDP2 sends nothing
     exact = Sharded(None).steps(0, 20)
     for method, least in (("identity", 0.9), ("bf16", 1.8), ("sign", 25), ("error_bounded:1e-5", 0.9)):
         run = Sharded(method)
@@ -327,7 +330,7 @@ def test_shards():
 
 
 def test_shards_go_on_bit_for_bit():
-    if ranks == 1:
+    if ranks == 1 or is_old:
         return
     run = Sharded("sign", full_every=5)
     whole = run.steps(0, 8)

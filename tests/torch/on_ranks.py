@@ -1,7 +1,13 @@
-"""Running the tests of a module that torchrun started on every rank."""
+"""Running the tests of a module that was started on every rank.
+
+By torchrun, or where that is as broken as Debian 12's: python on_ranks.py RANKS MODULE.py
+"""
 
 import os
+import socket
+import subprocess
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -33,3 +39,24 @@ def run_tests(names, what):
     dist.destroy_process_group()
     if rank == 0:
         print(f"{len(tests)} tests of {what} on {ranks} ranks")
+
+
+def start(ranks, module):
+    """Ends with the first rank that fails. Gives the exit status."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    told = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = []
+    for rank in range(ranks):
+        environment = {**os.environ, **{key: str(value) for key, value in told.items()}}
+        command = [sys.executable, module]
+        processes.append(subprocess.Popen(command, env={**environment, "RANK": str(rank)}))
+    while None in (ended := [process.poll() for process in processes]) and not any(ended):
+        time.sleep(0.1)
+    for process in processes:
+        process.kill()
+    return max(map(abs, filter(None, ended)), default=0)
+
+
+if __name__ == "__main__":
+    sys.exit(start(int(sys.argv[1]), sys.argv[2]))

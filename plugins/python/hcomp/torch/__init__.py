@@ -10,7 +10,8 @@ barrier are hcomp's, in full precision; the rest is an inner Gloo group's. Gradi
 or HCOMP_CONFIG, with the rules of the drop-in library. What is lost of a tensor in one sum is added
 to the next tensor of the same size at the same address, as buckets of DistributedDataParallel are.
 
-Where hcomp was not installed by pip, ``import hcomp.torch`` makes the back end known.
+Hooks for gradients, HookState, work with PyTorch from 1.13 on, the back end with 2.15. Where hcomp
+was not installed by pip, ``import hcomp.torch`` makes the back end known.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from typing import Optional
 import torch
 import torch.distributed as dist
 
-from ._backend import HcompBackend
 from ._hooks import HookState, hook
 from ._marsit import Marsit
 from ._shards import ShardState
 from ._state import HookReport, method_words
+
+#: PyTorch 1 has hooks, and no back ends but its own
+_has_back_ends = hasattr(torch._C._distributed_c10d, "Backend")
+if _has_back_ends:
+    from ._backend import HcompBackend
 
 __all__ = [
     "HcompBackend",
@@ -41,7 +46,7 @@ __all__ = [
 
 def register() -> None:
     """Make the back end known to torch.distributed, which calls it by an entry point."""
-    if not hasattr(dist.Backend, "HCOMP"):
+    if _has_back_ends and not hasattr(dist.Backend, "HCOMP"):
         dist.Backend.register_backend(
             "hcomp", HcompBackend.create, extended_api=True, devices=["cpu"]
         )
@@ -49,6 +54,11 @@ def register() -> None:
 
 def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
     """The back end of a group, or of all ranks."""
+    if not _has_back_ends:
+        raise RuntimeError(
+            f"hcomp.torch: PyTorch {torch.__version__} has no back ends but its own; hcomp has hooks "
+            "for it: hcomp.torch.HookState"
+        )
     group = group or dist.group.WORLD
     if group is None:
         raise RuntimeError("hcomp.torch: torch.distributed.init_process_group was not called")

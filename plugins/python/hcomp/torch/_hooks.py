@@ -130,13 +130,8 @@ class HookState(SumState):
         total = self._sum(name, flat.numel(), "lossless")
         self._call(total, name, flat, step, lambda it: it.all_reduce(flat.numpy(), mean=True))
         rows = dense.reshape(dense.shape[0], -1).any(1).nonzero().reshape(-1)
-        return torch.sparse_coo_tensor(
-            rows.unsqueeze(0),
-            dense[rows].to(gradient.dtype),
-            gradient.shape,
-            is_coalesced=True,
-            check_invariants=False,
-        )
+        values = dense[rows].to(gradient.dtype)
+        return torch.sparse_coo_tensor(rows.unsqueeze(0), values, gradient.shape).coalesce()
 
 
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:

@@ -52,7 +52,7 @@ class Marsit(SumState):
     def broadcast(self, root: int = 0) -> None:
         """Gives all ranks the parameters of one. Collective."""
         flat = self._flat()
-        self._queue.call(lambda: self._group.broadcast_at(flat.data_ptr(), flat.nbytes, root))
+        self._queue.call(lambda: self._group.broadcast_at(flat.data_ptr(), flat.numpy().nbytes, root))
         vector_to_parameters(flat, self.parameters)
 
     @torch.no_grad()
