@@ -3,7 +3,7 @@
 #
 # A quote is a fenced block behind a line `<!-- from <file> -->`; its lines must stand in the file in one
 # run. Links to files and to headings of pages must lead somewhere, and scripts that are named must exist.
-# README.md has at most 250 lines.
+# README.md has at most 250 lines. No page has a heading twice, as pages have whose parts stand there twice.
 cmake_minimum_required(VERSION 3.25)
 
 set(most_lines 250)
@@ -73,6 +73,15 @@ endforeach()
 foreach(page IN LISTS pages)
   read_text(text "${ROOT}/${page}")
   get_filename_component(folder "${ROOT}/${page}" DIRECTORY)
+
+  file(STRINGS "${ROOT}/${page}" headings REGEX "^##+ ")
+  set(before "")
+  foreach(heading IN LISTS headings)
+    if(heading IN_LIST before)
+      message(SEND_ERROR "${page} has a heading twice: ${heading}")
+    endif()
+    list(APPEND before "${heading}")
+  endforeach()
 
   string(REGEX MATCHALL "<close>\\([^) \n]+\\)" found "${text}")
   foreach(link IN LISTS found)
