@@ -20,7 +20,6 @@ struct method {
   double momentum;          ///< of each rank's own gradient, before anything is sent
   double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
   bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
-  bool sparsified = false;  ///< sends a share of the values, with :share
 };
 
 inline constexpr std::array methods{
@@ -41,8 +40,8 @@ inline constexpr std::array methods{
            0.9, 0},
     method{"fixed", "all values in the same fixed point", "lossless:fixed=32,packed=no,sketched=no",
            0.02, 0.9, 0},
-    method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", "lossless",
-           0.02, 0.9, 0, false, true},
+    method{"top_k", "the largest 1 % of values, or :share=SHARE, with error feedback", "top_k",
+           0.02, 0.9, 0},
     method{"inceptionn", "INCEPTIONN: 2 to 34 bits per value; :E, 10: off by 2^-E of the largest",
            "inceptionn:nearest=yes", 0.02, 0.9, 0},
     method{"error_bounded", "sums of integers; :BOUND, 1e-5: no update is off by more than that",

@@ -535,10 +535,10 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
   CHECK(train::trial_from("thc:late=0.1:lost=0.01").name() == "thc, 10 % late, 1 % lost");
   CHECK(train::trial_from("uniform_thc:lost=0.07").name() == "uniform_thc, 7 % lost");
   CHECK(train::trial_from("thc:late=0").name() == "thc, aggregated");
-  CHECK(train::trial_from("top_k").name() == "top_k, 1 %");
-  CHECK(train::trial_from("top_k:share=0.05").name() == "top_k, 5 %");
+  CHECK(train::trial_from("top_k").name() == "top_k");
+  CHECK(train::trial_from("top_k:share=0.05").name() == "top_k, share=0.05");
   CHECK_THROWS_WITH(train::trial_from("thc:share=0.1"),
-                    "thc:share=0.1: thc sends all values; shares are for: top_k");
+                    "thc:share=0.1: it has no key 'share'; it has: bits, granularity, truncation, transform");
   CHECK_FALSE(train::trial_from("marsit").by_aggregators);
   CHECK_THROWS_WITH(train::trial_from("thc:late=1.5"), "'1.5' is no share from 0 to below 1");
   for (auto const* share : {"1", "-0.1", "nan", "", "0.1x"}) {

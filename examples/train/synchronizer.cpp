@@ -53,27 +53,6 @@ class mean_by_name : public synchronizer {
   std::optional<hcomp::error_feedback<float>> feedback_;
 };
 
-/// The mean over the ranks of each one's largest values; others are sent when they have added up.
-class top_k_mean : public synchronizer {
- public:
-  top_k_mean(trial const& what, std::size_t values, std::uint64_t seed,
-             hcomp::plan_options const& how, paced_transport& transport,
-             hcomp::host_executor& executor)
-      : keep_largest_(values, hcomp::top_share{what.share}),
-        mean_(what, values, seed, how, transport, executor) {}
-
-  hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
-    keep_largest_(update);
-    auto const figures = mean_(update, step, schedule);
-    keep_largest_.commit();
-    return figures;
-  }
-
- private:
-  hcomp::sparsifier keep_largest_;
-  mean_by_name mean_;
-};
-
 }  // namespace
 
 std::string algorithm_of(trial const& what, options const& o) {
@@ -103,7 +82,6 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
                              : by_aggregators(hcomp::uniform_thc<float>(settings));
   }
   hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
-  if (how.sparsified) return make_unique<top_k_mean>(what, values, seed, plan, transport, executor);
   if (what.settings)
     return make_unique<mean_by_name>(what, values, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);

@@ -100,7 +100,7 @@ trial trial_from(std::string const& text) {
     end = text.find(':', first);
     auto const part = text.substr(first, end == std::string::npos ? end : end - first);
     auto const what = part.substr(0, part.find('='));
-    if (what != "late" && what != "lost" && what != "share") {
+    if (what != "late" && what != "lost") {
       if (made.how->codec.empty())
         throw std::invalid_argument(
             fmt::format("{}: '{}' is no setting of {}, which has none", text, part, name));
@@ -108,14 +108,6 @@ trial trial_from(std::string const& text) {
       continue;
     }
     double const share = share_from(part.substr(std::min(what.size() + 1, part.size())));
-    if (what == "share") {
-      if (!made.how->sparsified)
-        throw std::invalid_argument(
-            fmt::format("{}: {} sends all values; shares are for: {}", text, name,
-                        names_of([](method const& m) { return m.sparsified; })));
-      made.share = share;
-      continue;
-    }
     if (!made.how->aggregated)
       throw std::invalid_argument(fmt::format("{}: {} has no aggregator; these have: {}", text,
                                               name, names_of_aggregated()));
@@ -135,7 +127,6 @@ trial trial_from(std::string const& text) {
 
 std::string trial::name() const {
   std::string text(how->name);
-  if (how->sparsified) text += fmt::format(", {:g} %", 100 * share);
   if (settings) {
     auto const usual = usual_codec(*how);
     auto const& keys = usual.row->keys;

@@ -18,16 +18,15 @@ struct mishaps {
 
 struct trial {
   method const* how;
-  std::optional<mishaps> by_aggregators = {};  ///< none: ranks sum among themselves
-  double share = 0.01;                         ///< of the values that a sparsified method sends
+  std::optional<mishaps> by_aggregators = {};          ///< none: ranks sum among themselves
   std::optional<hcomp::codec_settings> settings = {};  ///< of the method's codec, if it has one
 
-  /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, 1 %", "inceptionn, E=10"
+  /// For tables and pictures, such as "thc, 10 % late, 1 % lost", "top_k, share=0.05", "inceptionn, E=10"
   /// or "error_bounded, bound=1e-05".
   std::string name() const;
 };
 
-/// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE, :share=SHARE and
+/// From a name of --codec: that of a method, after which :late=SHARE, :lost=SHARE and
 /// settings of its codec may follow, as in "thc:bits=2,transform=1024:late=0.1".
 /// @throws std::invalid_argument  no such method, or it does not have what follows, or no such
 ///                                value

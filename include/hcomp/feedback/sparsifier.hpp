@@ -2,14 +2,12 @@
 /// @file
 /// Sparsification with error feedback: the largest values now, all others later.
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
+#include <hcomp/feedback/detail/value_selection.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -53,27 +51,7 @@ class sparsifier {
  public:
   /// @throws std::invalid_argument  more values than there are, no share, no positive magnitude
   sparsifier(std::size_t values, sparsity const& kept)
-      : residual_(values), pending_(values), counts_(1u << digits.front().bits) {
-    if (auto const* k = std::get_if<top_k>(&kept)) {
-      if (k->values > values)
-        throw std::invalid_argument(detail::error_text(
-            {"sparsifier: the largest ", k->values, " values of ", values, " cannot be kept"}));
-      k_ = k->values;
-    } else if (auto const* share = std::get_if<top_share>(&kept)) {
-      if (!(share->share >= 0 && share->share <= 1))
-        throw std::invalid_argument(
-            detail::error_text({"sparsifier: ", share->share, " is no share from 0 to 1"}));
-      auto const exact = share->share * static_cast<double>(values);
-      k_ = std::min(values, static_cast<std::size_t>(std::llround(exact)));
-      if (k_ == 0 && exact > 0) k_ = 1;
-    } else {
-      float const magnitude = std::get<threshold>(kept).magnitude;
-      if (!(magnitude > 0 && is_finite(magnitude)))
-        throw std::invalid_argument(detail::error_text(
-            {"sparsifier: a threshold of ", magnitude, "; it has to be finite and above 0"}));
-      limit_ = magnitude_bits(magnitude);
-    }
-  }
+      : residual_(values), pending_(values), select_(selection(values, kept)) {}
 
   std::size_t values() const { return residual_.size(); }
   std::span<float const> residual() const { return residual_; }
@@ -85,16 +63,9 @@ class sparsifier {
       throw std::invalid_argument(
           detail::error_text({"sparsifier: ", x.size(), " values, it is for ", values()}));
     for (std::size_t i = 0; i < x.size(); ++i) pending_[i] = x[i] + residual_[i];
-    auto const border = limit_ > 0 ? cut{limit_, x.size()} : find_cut();
-    std::size_t kept = 0, ties = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      auto const size = magnitude_bits(pending_[i]);
-      bool const keep = size > border.magnitude || (size == border.magnitude && ties < border.ties);
-      ties += keep && size == border.magnitude;
-      kept += keep;
-      x[i] = keep ? pending_[i] : 0.0f;
-      if (keep) pending_[i] = 0;
-    }
+    std::size_t const kept = select_(pending_, x);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (x[i] != 0) pending_[i] = 0;
     is_pending_ = true;
     return kept;
   }
@@ -120,51 +91,29 @@ class sparsifier {
 
  private:
   static constexpr std::uint16_t kind = 3;
-  static constexpr std::uint32_t infinity = 0x7f800000;
-
-  /// Larger for larger magnitudes, NaN above infinity.
-  static std::uint32_t magnitude_bits(float x) { return same_bits<std::uint32_t>(x) & 0x7fffffffu; }
-
-  /// Kept are larger magnitudes, and the first `ties` of this one.
-  struct cut {
-    std::uint32_t magnitude;
-    std::size_t ties;
-  };
-
-  /// The digits of a magnitude: exponent and three bits, then the rest in two.
-  struct digit {
-    int shift, bits;
-  };
-  static constexpr std::array<digit, 3> digits{{{20, 11}, {10, 10}, {0, 10}}};
-
-  /// Where the k largest end: digit by digit, the one that values before it do not fill k with.
-  cut find_cut() {
-    std::uint32_t prefix = 0;
-    std::size_t wanted = k_;
-    for (auto const& d : digits) {
-      std::fill(counts_.begin(), counts_.end(), std::size_t{0});
-      std::uint32_t const mask = (1u << d.bits) - 1;
-      for (float const value : pending_) {
-        auto const size = magnitude_bits(value);
-        if (std::uint64_t{size ^ prefix} >> (d.shift + d.bits) == 0)
-          ++counts_[size >> d.shift & mask];
-      }
-      if (d.shift == digits.front().shift) {
-        std::size_t nonfinite = 0;
-        for (std::uint32_t i = infinity >> d.shift; i <= mask; ++i) nonfinite += counts_[i];
-        if (wanted <= nonfinite) return {infinity, values()};
-      }
-      std::uint32_t found = mask;
-      while (counts_[found] < wanted) wanted -= counts_[found--];
-      prefix |= found << d.shift;
+  static detail::value_selection selection(std::size_t values, sparsity const& kept) {
+    if (auto const* least = std::get_if<threshold>(&kept)) {
+      if (!(least->magnitude > 0 && is_finite(least->magnitude)))
+        throw std::invalid_argument(
+            detail::error_text({"sparsifier: a threshold of ", least->magnitude,
+                                "; it has to be finite and above 0"}));
+      return detail::value_selection::of_magnitude(least->magnitude);
     }
-    return {prefix, wanted};
+    if (auto const* k = std::get_if<top_k>(&kept)) {
+      if (k->values > values)
+        throw std::invalid_argument(detail::error_text(
+            {"sparsifier: the largest ", k->values, " values of ", values, " cannot be kept"}));
+      return detail::value_selection::of_largest(k->values);
+    }
+    double const share = std::get<top_share>(kept).share;
+    if (!(share >= 0 && share <= 1))
+      throw std::invalid_argument(
+          detail::error_text({"sparsifier: ", share, " is no share from 0 to 1"}));
+    return detail::value_selection::of_share(share, values);
   }
 
   std::vector<float> residual_, pending_;
-  std::vector<std::size_t> counts_;
-  std::size_t k_ = 0;
-  std::uint32_t limit_ = 0;  ///< least magnitude that is kept; 0: k_ decides
+  detail::value_selection select_;
   bool is_pending_ = false;
 };
 

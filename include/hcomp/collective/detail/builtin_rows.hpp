@@ -13,16 +13,21 @@
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/detail/top_k_plan.hpp>
 #include <hcomp/collective/row_of.hpp>
 #include <hcomp/collective/sparse_plan.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -130,6 +135,22 @@ template <class V> codec_row<V> lossless_row() {
       });
 }
 
+/// Algorithms are those of codec lossless.
+inline codec_row<float> top_k_row(std::vector<algorithm_kind> algorithms) {
+  using enum codec_key::kind;
+  return {{.name = "top_k",
+           .about = "every rank's largest values, exactly, and where they are; for training",
+           .keys = {{"share", real, 1e-9, 1, 0.01, "of the values"}},
+           .algorithms = std::move(algorithms),
+           .promise = sum_promise::on_average,
+           .wants_feedback = true,
+           .carries_nonfinite = true},
+          [](codec_settings const&) {},
+          [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
+            return std::make_unique<some_plan<top_k_plan>>(asked, asked.settings["share"]);
+          }};
+}
+
 /// Codecs that only round, to 16 bits at worst.
 template <class V> std::vector<codec_row<V>> rounding_rows() {
   std::vector<codec_row<V>> rows;
@@ -191,6 +212,7 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
   if constexpr (std::is_same_v<V, float>) {
     rows.push_back(lossless_row<V>());
+    rows.push_back(top_k_row(rows.back().algorithms));
     rows.push_back(inceptionn_row<V>());
     rows.push_back(error_bounded_row<V>());
   }

@@ -118,6 +118,18 @@ call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
           sizeof(accumulator_t<V>)};
 }
 
+/// What is wrong with the memory that is passed to a plan of so many values.
+inline complaint complaint_about(call_arguments const& given, std::size_t values) {
+  if (given.values != values) return complaint::size;
+  if (!given.is_reachable) return given.x ? complaint::memory : complaint::null;
+  if (given.feedback_values != values) return complaint::feedback_size;
+  if (reinterpret_cast<std::uintptr_t>(given.x) % given.alignment != 0) return complaint::alignment;
+  if (given.feedback && overlap(given.x, values * given.value_bytes, given.feedback,
+                                values * given.feedback_value_bytes))
+    return complaint::overlap;
+  return complaint::none;
+}
+
 /// Describes a call of this rank and what is wrong with its own arguments.
 /// @param values  of the plan
 /// @param key     of the call
@@ -146,18 +158,9 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   mine.group = key.group;
   mine.weight = call.weight;
 
-  if (given.values != values)
-    mine.refused = complaint::size;
-  else if (!given.is_reachable)
-    mine.refused = given.x ? complaint::memory : complaint::null;
-  else if (given.feedback_values != values)
-    mine.refused = complaint::feedback_size;
-  else if (reinterpret_cast<std::uintptr_t>(given.x) % given.alignment != 0)
-    mine.refused = complaint::alignment;
-  else if (given.feedback && overlap(given.x, values * given.value_bytes, given.feedback,
-                                     values * given.feedback_value_bytes))
-    mine.refused = complaint::overlap;
-  else if (call.weight == 0 || (what == operation::all_gather && call.weight != 1))
+  mine.refused = complaint_about(given, values);
+  if (mine.refused == complaint::none &&
+      (call.weight == 0 || (what == operation::all_gather && call.weight != 1)))
     mine.refused = complaint::weight;
   return mine;
 }
