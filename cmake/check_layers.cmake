@@ -10,6 +10,7 @@ set(layer_op         core codec op)
 set(layer_feedback   core codec op exec feedback)
 set(layer_collective core codec op exec feedback transport collective)
 set(layer_gpu        core codec op exec feedback gpu)
+set(layer_host       core codec op exec feedback transport collective host)
 set(layer_ucx        core transport ucx)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
 # The umbrellas themselves.

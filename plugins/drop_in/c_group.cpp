@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <limits>
@@ -21,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -126,16 +129,23 @@ std::optional<value_type> value_type_of(int type) {
   return types[static_cast<std::size_t>(type)];
 }
 
-/// Calls `f` with a pointer to a value of a type that is added as it is; halves are not.
+/// Calls `f` with a pointer to a value of a type that is added as it is; halves are in memory only.
 template <class F> void for_plain_type(int type, F const& f) {
   switch (type) {
     case HCOMP_FLOAT: return f(static_cast<float*>(nullptr));
     case HCOMP_DOUBLE: return f(static_cast<double*>(nullptr));
     case HCOMP_INT32: return f(static_cast<std::int32_t*>(nullptr));
     case HCOMP_INT64: return f(static_cast<std::int64_t*>(nullptr));
+    case HCOMP_FLOAT16: return f(static_cast<hcomp::float16*>(nullptr));
+    case HCOMP_BFLOAT16: return f(static_cast<hcomp::bfloat16*>(nullptr));
     default: throw std::logic_error("type " + std::to_string(type) + " is not added as it is");
   }
 }
+
+/// Halves would be rounded on every hop.
+template <class V>
+constexpr bool is_added_on_the_way =
+    !std::is_same_v<V, hcomp::float16> && !std::is_same_v<V, hcomp::bfloat16>;
 
 }  // namespace
 
@@ -144,13 +154,17 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::summer sums;
   settings chosen;
+  /// Where all ranks are on one host: what is not compressed passes through memory.
+  std::optional<hcomp::host::sums> inside;
   /// Of reduce_scatter, kept: the first use of so much memory takes as long as a fast network.
   std::vector<std::byte> scratch;
 
-  explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
+  /// @param timeout  of one wait for others
+  hcomp_group(std::shared_ptr<ucx_connection> connected, std::chrono::milliseconds timeout)
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
-        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals) {}
+        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals),
+        inside(hcomp::host::sums::make(over->transport(), 0, timeout)) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
@@ -160,7 +174,8 @@ struct hcomp_group {
     std::size_t const bytes = values * size_of(*known);
     auto const* const rule = chosen.find(*known, bytes, sums.ranks());
     if (rule && rule->sum.codec != "none") return rule->sum;
-    if (*known != value_type::float16 && *known != value_type::bfloat16) return std::nullopt;
+    bool const is_half = *known == value_type::float16 || *known == value_type::bfloat16;
+    if (!is_half || inside) return std::nullopt;
     method halves;
     halves.codec = "identity";
     return halves;
@@ -183,7 +198,9 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
 /// @throws std::invalid_argument  here; a wire_error there
 [[noreturn]] void end(hcomp_group& it, std::string const& why) {
   try {
-    hcomp::detail::revoke(it.transport(), "rank " + std::to_string(it.sums.rank()) + ": " + why);
+    auto const words = "rank " + std::to_string(it.sums.rank()) + ": " + why;
+    if (it.inside) it.inside->revoke(words);
+    hcomp::detail::revoke(it.transport(), words);
   } catch (hcomp::wire_error const&) {
     throw std::invalid_argument(why);
   }
@@ -202,21 +219,38 @@ hcomp::reduction result_of(int mean) {
   return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
 }
 
+/// Compares what all ranks call, where they may be waiting for each other in memory.
+/// @param call  with all that has to be equal
+void meet(hcomp_group& it, std::string const& call) {
+  if (it.inside) hcomp::c_api::agree(*it.inside, "make different calls", call, "");
+}
+/// Compares calls, whatever moves the bytes.
+/// @param error  what is wrong with this rank's, or nothing
+void agree(hcomp_group& it, char const* what, std::string const& call, std::string const& error) {
+  auto const& said = error.empty() ? call : error;
+  if (it.inside)
+    hcomp::c_api::agree(*it.inside, what, said, error);
+  else
+    hcomp::c_api::agree(it.transport(), what, said, error);
+}
+
+std::string name_of(std::string const& what, std::size_t values, int type, int mean) {
+  return what + " of " + std::to_string(values) + " values of type " + std::to_string(type) +
+         (mean ? ", the mean" : ", the sum");
+}
+
 /// Sums values as they are.
-/// @param what      the call, for messages
+/// @param call      for messages
 /// @param complaint what is wrong with this rank's buffers, or nothing
 /// @param f         (pointer to a value of the type), does it
 template <class F>
-void sum_as_they_are(hcomp_group& it, std::string const& what, int type, std::size_t values,
-                     int mean, std::string complaint, hcomp_report* report, F const& f) {
+void sum_as_they_are(hcomp_group& it, std::string const& call, int type, int mean,
+                     std::string complaint, hcomp_report* report, F const& f) {
   auto const begin = std::chrono::steady_clock::now();
   auto const sent = it.transport().bytes_sent();
   if (mean && (type == HCOMP_INT32 || type == HCOMP_INT64))
     complaint = "type is " + std::to_string(type) + ", and integers have no mean";
-  std::string const call = what + " of " + std::to_string(values) + " values of type " +
-                           std::to_string(type) + (mean ? ", the mean" : ", the sum");
-  hcomp::c_api::agree(it.transport(), "make different calls", complaint.empty() ? call : complaint,
-                      complaint);
+  agree(it, "make different calls", call, complaint);
   for_plain_type(type, f);
   if (!report) return;
   *report = {};
@@ -241,7 +275,7 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
         [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
         hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms), .group = id});
     auto const entered = over->enter();
-    place = std::make_unique<hcomp_group>(over).release();
+    place = std::make_unique<hcomp_group>(over, std::chrono::milliseconds(timeout_ms)).release();
   });
 }
 
@@ -255,6 +289,7 @@ int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* m
   return run(__func__, group, [&](hcomp_group& it) {
     auto known = value_type_of(type);
     if (known && *known != value_type::float32 && *known != value_type::float64) known.reset();
+    meet(it, "create");
     hcomp::c_api::make_sum(it.over, values, known, method_text, sum);
   });
 }
@@ -269,6 +304,7 @@ int hcomp_group_set(hcomp_group* group, char const* text) {
     } catch (std::invalid_argument const& wrong) {
       said = error = hcomp::c_api::without("HCOMP_CONFIG: ", wrong.what());
     }
+    meet(it, "set");
     hcomp::c_api::agree(it.transport(), "have different settings", said, error);
     it.chosen = wanted;
   });
@@ -278,18 +314,21 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
                            hcomp_report* report) {
   return run(__func__, group, [&](hcomp_group& it) {
     require_type(it, type);
+    auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
+      meet(it, call);
       auto const made = it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
                                            hcomp::plan_options{}.segment_bytes, result_of(mean));
       if (report) *report = hcomp::c_api::to_c(made);
       return;
     }
-    sum_as_they_are(it, "all_reduce", type, values, mean, complaint_of(x, values, "x"), report,
-                    [&]<class V>(V*) {
-                      std::span const all(static_cast<V*>(x), values);
-                      hcomp::drop_in::all_reduce_values(it.transport(), 0, all,
-                                                        mean ? it.sums.ranks() : 1);
-                    });
+    sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), report, [&]<class V>(V*) {
+      std::span const all(static_cast<V*>(x), values);
+      int const divisor = mean ? it.sums.ranks() : 1;
+      if (it.inside) return it.inside->all_reduce(all, divisor);
+      if constexpr (is_added_on_the_way<V>)
+        hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+    });
   });
 }
 
@@ -302,23 +341,30 @@ int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values,
     if (values > most)
       end(it,
           std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
+    auto const call = name_of("reduce_scatter", values, type, mean);
     auto complaint = complaint_of(part, values, "part");
     auto const how = it.how(type, values * ranks);
     if (!how) {
       if (complaint.empty()) complaint = complaint_of(x, values, "x");
-      sum_as_they_are(
-          it, "reduce_scatter", type, values, mean, complaint, report, [&]<class V>(V*) {
-            it.scratch.resize(values * ranks * sizeof(V));
-            std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
-            std::copy_n(static_cast<V const*>(x), all.size(), all.data());
-            hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
-            auto const mine =
-                all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
-            hcomp::drop_in::divide(mine, mean ? it.sums.ranks() : 1);
-            std::copy_n(mine.data(), values, static_cast<V*>(part));
-          });
+      sum_as_they_are(it, call, type, mean, complaint, report, [&]<class V>(V*) {
+        int const divisor = mean ? it.sums.ranks() : 1;
+        if (it.inside)
+          return it.inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks),
+                                           values, std::span(static_cast<V*>(part), values),
+                                           divisor);
+        if constexpr (is_added_on_the_way<V>) {
+          it.scratch.resize(values * ranks * sizeof(V));
+          std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
+          std::copy_n(static_cast<V const*>(x), all.size(), all.data());
+          hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
+          auto const mine = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
+          hcomp::drop_in::divide(mine, divisor);
+          std::copy_n(mine.data(), values, static_cast<V*>(part));
+        }
+      });
       return;
     }
+    meet(it, call);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
       // With a complaint it takes part without values: the others come back and say so, too.
@@ -338,11 +384,11 @@ int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, v
     auto const ranks = static_cast<std::size_t>(it.sums.ranks());
     std::string error = complaint_of(mine, bytes, "mine");
     if (error.empty()) error = complaint_of(all, bytes, "all");
-    hcomp::c_api::agree(it.transport(), "gather different things",
-                        error.empty() ? std::to_string(bytes) + " bytes" : error, error);
-    hcomp::drop_in::all_gather_bytes(it.transport(), 0,
-                                     {static_cast<std::byte const*>(mine), bytes},
-                                     {static_cast<std::byte*>(all), ranks * bytes});
+    agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
+    std::span const own(static_cast<std::byte const*>(mine), bytes);
+    std::span const together(static_cast<std::byte*>(all), ranks * bytes);
+    if (it.inside) return it.inside->all_gather(own, together);
+    hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
   });
 }
 
@@ -353,11 +399,11 @@ int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
       error = "root is " + std::to_string(root) + ", the group has " +
               std::to_string(it.sums.ranks()) + " ranks (0 to " +
               std::to_string(it.sums.ranks() - 1) + ")";
-    hcomp::c_api::agree(
-        it.transport(), "broadcast different things",
-        error.empty() ? std::to_string(bytes) + " bytes of rank " + std::to_string(root) : error,
-        error);
-    hcomp::drop_in::broadcast_bytes(it.transport(), 0, {static_cast<std::byte*>(x), bytes}, root);
+    agree(it, "broadcast different things",
+          std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
+    std::span const all(static_cast<std::byte*>(x), bytes);
+    if (it.inside) return it.inside->broadcast(all, root);
+    hcomp::drop_in::broadcast_bytes(it.transport(), 0, all, root);
   });
 }
 

@@ -89,7 +89,27 @@ struct request {
 struct text_record {
   std::uint64_t print;
   char text[248];
+
+  text_record() = default;
+  explicit text_record(std::string const& said)
+      : print(hcomp::fingerprint(hcomp::serial_group{},
+                                 reinterpret_cast<std::byte const*>(said.data()), said.size())),
+        text{} {
+    said.copy(text, sizeof text - 1);
+  }
 };
+
+/// See c_api::agree.
+void require_agreement(std::vector<text_record> const& all, char const* what,
+                       std::string const& error) {
+  auto const other = std::ranges::find_if(
+      all, [&](text_record const& one) { return one.print != all.front().print; });
+  if (other != all.end())
+    throw hcomp::disagreement_error(std::string("ranks ") + what + "; rank 0: " + all.front().text +
+                                    "; rank " + std::to_string(other - all.begin()) + ": " +
+                                    other->text);
+  if (!error.empty()) throw std::invalid_argument(error);
+}
 
 // ---- What there is
 
@@ -238,18 +258,17 @@ hcomp_report to_c(report const& made) {
 
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error) {
-  text_record record{
-      fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(text.data()), text.size()),
-      {}};
-  text.copy(record.text, sizeof record.text - 1);
   std::vector<text_record> all;
-  all_gather_records(transport, 0, record, all);
-  auto const other = std::ranges::find_if(
-      all, [&](text_record const& one) { return one.print != all.front().print; });
-  if (other != all.end())
-    throw disagreement_error(std::string("ranks ") + what + "; rank 0: " + all.front().text +
-                             "; rank " + std::to_string(other - all.begin()) + ": " + other->text);
-  if (!error.empty()) throw std::invalid_argument(error);
+  all_gather_records(transport, 0, text_record(text), all);
+  require_agreement(all, what, error);
+}
+
+void agree(host::sums& inside, char const* what, std::string const& text,
+           std::string const& error) {
+  text_record const mine(text);
+  std::vector<text_record> all(static_cast<std::size_t>(inside.size()));
+  inside.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  require_agreement(all, what, error);
 }
 
 void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optional<value_type> type,

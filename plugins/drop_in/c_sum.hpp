@@ -9,10 +9,11 @@
 #include <exception>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
-#include <new>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -99,5 +100,7 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values,
 /// @throws std::invalid_argument  with `error`
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error);
+/// The same through memory.
+void agree(host::sums& inside, char const* what, std::string const& text, std::string const& error);
 
 }  // namespace hcomp::c_api

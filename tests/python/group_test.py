@@ -127,6 +127,32 @@ def test_a_dead_rank_is_named_in_time():
             assert seconds < 10, seconds
 
 
+def exact_with_a_dead_rank(rank, size, directory):
+    """Ranks wait for each other in memory that they share, and for a rank that only sleeps."""
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        x = np.ones(1_000_000, np.float32)
+        begin = time.monotonic()
+        for attempt in range(2):
+            try:
+                while True:
+                    group.all_reduce_at(x.ctypes.data, x.size, "float32", True)
+                    assert (x == 1).all()
+                    if rank == 1:
+                        os.kill(os.getpid(), signal.SIGKILL)
+            except hcomp.HcompError as error:
+                assert error.code == hcomp.HcompError.TRANSPORT, error
+                said, seconds = str(error), time.monotonic() - begin
+    return said, seconds
+
+
+def test_a_dead_rank_is_named_in_time_by_exact_sums_too():
+    for answer in on_ranks(exact_with_a_dead_rank, survivors=2):
+        if answer:
+            said, seconds = answer
+            assert "rank 1 failed: its process has ended" in said, said
+            assert seconds < 10, seconds
+
+
 def that_misses_a_rank(rank, size, directory):
     if rank == 0:
         return None

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import hcomp.torch
 
 ranks = 3
-limit = 4  # seconds
+limit = 10  # seconds; starting a rank on a busy machine takes some, too
 processes = multiprocessing.get_context("fork")
 
 

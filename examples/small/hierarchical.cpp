@@ -1,0 +1,38 @@
+// Sums gradients of ranks on several hosts: exactly inside each host, through memory that its ranks
+// share, and in 4 bits a value between hosts.
+//   mpirun -n 4 ./hierarchical
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <vector>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  {
+    hcomp::mpi::transport transport(MPI_COMM_WORLD);
+    // This example runs on one host, and makes believe that it is two.
+    std::vector<std::uint64_t> hosts;
+    for (int r = 0; r < transport.size(); ++r) hosts.push_back(r < transport.size() / 2 ? 1 : 2);
+    std::vector<float> gradient(1'000'000, static_cast<float>(transport.rank()));
+
+    hcomp::host_executor executor;
+    hcomp::host::hierarchical_plan<float> plan("thc:bits=4", gradient.size(), transport, executor,
+                                               {.host_of = hosts});  // {}: found out
+    hcomp::error_feedback<float> feedback(plan.share().count);
+    auto const report =
+        plan.all_reduce(gradient, feedback, {.seed = 42, .result = hcomp::reduction::mean});
+
+    bool const same = hcomp::digest(gradient, transport).same();
+    if (transport.rank() == 0)
+      std::printf(
+          "%d hosts, %.1f kB sent by this rank for %zu values, a mean of %.2f, the same "
+          "bits everywhere: %s\n",
+          plan.ranks().hosts, 1e-3 * static_cast<double>(report.bytes_sent), plan.share().count,
+          static_cast<double>(gradient[0]), same ? "yes" : "no");
+  }
+  MPI_Finalize();
+}

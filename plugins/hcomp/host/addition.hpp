@@ -1,0 +1,78 @@
+#pragma once
+/// @file
+/// Adding values of all ranks, side by side.
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/simd.hpp>
+#include <type_traits>
+
+namespace hcomp::host {
+
+/// Halves are added in float; integers wrap around.
+template <class V> [[gnu::always_inline]] inline auto summand(V value) {
+  if constexpr (std::is_integral_v<V>)
+    return static_cast<std::make_unsigned_t<V>>(value);
+  else
+    return static_cast<accumulator_t<V>>(value);
+}
+
+/// out = (the values of rank 0 + those of rank 1 + ...) / divisor, in this order. For run_at.
+template <class V, class Source> struct addition {
+  int ranks;  ///< at least 2
+  std::size_t count;
+  int divisor;
+  V* out;                ///< may be a source
+  Source const& source;  ///< (rank), where its values begin
+
+  template <int> [[gnu::always_inline]] void run() const {
+    using number = decltype(summand(V{}));
+    constexpr std::size_t most = 1024;  // stay in the first cache
+    number sum[most];
+    for (std::size_t first = 0; first < count; first += most) {
+      std::size_t const n = std::min(most, count - first);
+      V const* const a = source(0) + first;
+      V const* const b = source(1) + first;
+      V* const to = out + first;
+      if (ranks == 2) {
+        finish(
+            n, to, [&](std::size_t i) __attribute__((always_inline)) {
+              return static_cast<number>(summand(a[i]) + summand(b[i]));
+            });
+        continue;
+      }
+      for (std::size_t i = 0; i < n; ++i)
+        sum[i] = static_cast<number>(summand(a[i]) + summand(b[i]));
+      for (int r = 2; r + 1 < ranks; ++r) {
+        V const* const x = source(r) + first;
+        for (std::size_t i = 0; i < n; ++i) sum[i] = static_cast<number>(sum[i] + summand(x[i]));
+      }
+      V const* const last = source(ranks - 1) + first;
+      finish(
+          n, to, [&](std::size_t i) __attribute__((always_inline)) {
+            return static_cast<number>(sum[i] + summand(last[i]));
+          });
+    }
+  }
+
+ private:
+  template <class Sum>
+  [[gnu::always_inline]] void finish(std::size_t n, V* to, Sum const& sum) const {
+    using number = decltype(summand(V{}));
+    if (divisor == 1) {
+      for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<V>(sum(i));
+    } else {
+      auto const by = static_cast<number>(divisor);
+      for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<V>(sum(i) / by);
+    }
+  }
+};
+
+/// @param source  (rank), where its values begin
+template <class V, class Source>
+void add(int ranks, std::size_t count, int divisor, V* out, Source const& source) {
+  run_at(best_simd_level(), addition<V, Source>{ranks, count, divisor, out, source});
+}
+
+}  // namespace hcomp::host

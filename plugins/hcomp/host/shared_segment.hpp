@@ -1,0 +1,132 @@
+#pragma once
+/// @file
+/// Memory that the ranks of one host share. Linux.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/host/place.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::host {
+
+/// Memory of all ranks of a transport, who are on one host. It has no name in any file system: nobody
+/// else can open it, and it is gone with the last of them, however they end.
+class shared_segment {
+ public:
+  /// Zeros, so many bytes. None on all ranks alike where they are not all in one place, see
+  /// place_of_this_process, or there is no such memory. Collective.
+  template <Transport T>
+  static std::optional<shared_segment> make(T& transport, tag_t tag, std::size_t bytes) {
+    introduction mine{place_of_this_process(), ::getpid(), -1};
+    file made;
+    if (transport.rank() == 0) {
+      made = file(::memfd_create("hcomp", MFD_CLOEXEC));
+      if (made.number < 0 || ::ftruncate(made.number, static_cast<off_t>(bytes)) != 0)
+        mine.file = -1;
+      else
+        mine.file = made.number;
+    }
+    std::vector<introduction> all;
+    all_gather_records(transport, tag, mine, all);
+    bool together = all.front().file >= 0;
+    for (auto const& one : all) together &= one.place == all.front().place;
+    if (!together) return std::nullopt;  // on all ranks alike
+
+    if (transport.rank() != 0) made = file(opened(all.front()));
+    shared_segment segment(std::move(made), bytes, transport.rank(), all);
+    std::uint64_t has_failed = !segment.is_usable();
+    unite_records(transport, tag, has_failed, [](auto& a, auto b) { a |= b; });
+    if (has_failed) return std::nullopt;
+    return segment;
+  }
+
+  shared_segment(shared_segment&& other) noexcept
+      : file_(std::move(other.file_)),
+        bytes_(std::exchange(other.bytes_, {})),
+        rank_(other.rank_),
+        processes_(std::move(other.processes_)) {}
+  shared_segment& operator=(shared_segment&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(rank_, other.rank_);
+    std::swap(processes_, other.processes_);
+    return *this;
+  }
+  ~shared_segment() {
+    if (bytes_.data()) ::munmap(bytes_.data(), bytes_.size());
+  }
+
+  /// The same memory on all ranks, at other addresses.
+  std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Whether the process of a rank lives, and has the segment: the kernel knows.
+  bool lives(int rank) const {
+    auto const process = processes_[static_cast<std::size_t>(rank)];
+    if (process == processes_[static_cast<std::size_t>(rank_)]) return true;
+    auto lock = lock_of(rank);
+    return ::fcntl(file_.number, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  }
+
+ private:
+  struct introduction {
+    std::uint64_t place = 0;
+    std::int64_t process = 0;
+    std::int64_t file = -1;
+  };
+  struct file {
+    int number = -1;
+
+    file() = default;
+    explicit file(int opened) : number(opened) {}
+    file(file&& other) noexcept : number(std::exchange(other.number, -1)) {}
+    file& operator=(file&& other) noexcept {
+      std::swap(number, other.number);
+      return *this;
+    }
+    ~file() {
+      if (number >= 0) ::close(number);
+    }
+  };
+
+  shared_segment(file opened, std::size_t bytes, int rank, std::vector<introduction> const& all)
+      : file_(std::move(opened)), rank_(rank) {
+    for (auto const& one : all) processes_.push_back(one.process);
+    // Held as long as the process lives, whatever it forks: others see by it that it does.
+    auto lock = lock_of(rank);
+    if (file_.number < 0 || ::fcntl(file_.number, F_SETLK, &lock) != 0) return;
+    void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number, 0);
+    if (place != MAP_FAILED) bytes_ = {static_cast<std::byte*>(place), bytes};
+  }
+  bool is_usable() const { return bytes_.data() != nullptr; }
+
+  static int opened(introduction const& owner) {
+    auto const path =
+        "/proc/" + std::to_string(owner.process) + "/fd/" + std::to_string(owner.file);
+    return ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  }
+  static struct ::flock lock_of(int rank) {
+    struct ::flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = rank;
+    lock.l_len = 1;
+    return lock;
+  }
+
+  file file_;
+  std::span<std::byte> bytes_;
+  int rank_;
+  std::vector<std::int64_t> processes_;
+};
+
+}  // namespace hcomp::host

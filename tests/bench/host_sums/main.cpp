@@ -1,0 +1,125 @@
+/// @file
+/// Exact all-reduces of ranks on one host, through shared memory, and by the MPI library; or of ranks on
+/// several hosts, hierarchical, and by a ring of all ranks. To be started by mpirun.
+
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/host/sums.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// The median over so many turns of the slowest rank's milliseconds, of each, by turns.
+std::vector<double> medians(std::vector<std::function<void()>> const& calls, int turns) {
+  std::vector<std::vector<double>> all(calls.size());
+  for (int turn = 0; turn < turns; ++turn)
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      auto const begin = std::chrono::steady_clock::now();
+      calls[i]();
+      double ms =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+              .count();
+      MPI_Allreduce(MPI_IN_PLACE, &ms, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+      all[i].push_back(ms);
+    }
+  std::vector<double> found;
+  for (auto& times : all) {
+    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+    found.push_back(times[times.size() / 2]);
+  }
+  return found;
+}
+
+void measure(int turns, std::size_t most_bytes) {
+  hcomp::mpi::transport transport(MPI_COMM_WORLD);
+  auto sums = hcomp::host::sums::make(transport, 0, std::chrono::seconds(30));
+  if (!sums) throw std::runtime_error("the ranks share no memory");
+  std::vector<float> x(most_bytes / sizeof(float), 1.0f), y(x.size(), 1.0f);
+  if (transport.rank() == 0)
+    std::printf("%d ranks, float, medians of %d turns\n%10s %12s %12s %8s\n", transport.size(),
+                turns, "bytes", "hcomp, ms", "MPI, ms", "MPI / hcomp");
+  for (std::size_t bytes = 64; bytes <= most_bytes; bytes *= 4) {
+    auto const n = bytes / sizeof(float);
+    bool const is_short = bytes < 1 << 20;
+    auto const times = medians({[&] { sums->all_reduce(std::span(x).first(n), transport.size()); },
+                                [&] {
+                                  MPI_Allreduce(MPI_IN_PLACE, y.data(), static_cast<int>(n),
+                                                MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                                  std::fill_n(y.data(), is_short ? n : 0, 1.0f);
+                                }},
+                               is_short ? 20 * turns : turns);
+    std::ranges::fill(y, 1.0f);
+    if (transport.rank() == 0)
+      std::printf("%10zu %12.4f %12.4f %8.2f\n", bytes, times[0], times[1], times[1] / times[0]);
+  }
+}
+
+void measure_between(int turns, std::size_t bytes, std::string const& codec) {
+  hcomp::mpi::transport transport(MPI_COMM_WORLD);
+  hcomp::host_executor executor;
+  std::size_t const n = bytes / sizeof(float);
+  std::vector<float> x(n, 1.0f);
+  hcomp::host::hierarchical_plan<float> by_hosts(codec, n, transport, executor);
+  auto flat = hcomp::make_plan<float>(codec, n, transport, executor);
+  double sent[2] = {};
+  hcomp::call_options const mean{.result = hcomp::reduction::mean};
+  auto const times =
+      medians({[&] { sent[0] = static_cast<double>(by_hosts.all_reduce(x, mean).bytes_sent); },
+               [&] { sent[1] = static_cast<double>(flat.all_reduce(x, mean).bytes_sent); }},
+              turns);
+  MPI_Allreduce(MPI_IN_PLACE, sent, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  if (transport.rank() != 0) return;
+  int const hosts = by_hosts.ranks().hosts;
+  for (double& one : sent) one /= 1e6 * hosts;
+  std::printf("%-12s %10.1f %10.1f %8.2f %12.2f %12.2f %12.2f\n", codec.c_str(), times[0], times[1],
+              times[1] / times[0], sent[0], sent[1],
+              2e-6 * (hosts - 1) / hosts * static_cast<double>(bytes));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Exact all-reduces of ranks on one host, through shared memory and by MPI.");
+  int turns = 11;
+  std::size_t most_bytes = std::size_t{64} << 20;
+  app.add_option("--turns", turns, "of every size; twenty times as many below 1 MiB")
+      ->capture_default_str();
+  app.add_option("--bytes", most_bytes, "of the longest vector")->capture_default_str();
+  std::vector<std::string> codecs;
+  app.add_option("--codecs", codecs,
+                 "between hosts: hierarchical sums beside the ring of all ranks");
+  CLI11_PARSE(app, argc, argv);
+  MPI_Init(&argc, &argv);
+  try {
+    if (codecs.empty()) measure(turns, most_bytes);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!codecs.empty() && rank == 0)
+      std::printf(
+          "vectors of %zu bytes, medians of %d turns; ms, and MB sent by a host: hierarchical, "
+          "ring, "
+          "and what float takes between hosts\n",
+          most_bytes, turns);
+    for (auto const& codec : codecs) measure_between(turns, most_bytes, codec);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "bench_host_sums: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+}

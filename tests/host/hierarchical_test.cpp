@@ -1,0 +1,168 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+using host::hierarchical_plan;
+
+namespace {
+
+constexpr std::size_t many = 5000;
+using hosts = std::vector<std::uint64_t>;
+
+std::vector<std::vector<float>> inputs(std::size_t ranks, std::size_t values = many) {
+  std::vector<std::vector<float>> x;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    x.push_back(uniform_values(values, 4, static_cast<int>(rank)));
+  return x;
+}
+double exact_mean(std::vector<std::vector<float>> const& x, std::size_t i) {
+  double sum = 0;
+  for (auto const& one : x) sum += static_cast<double>(one[i]);
+  return sum / static_cast<double>(x.size());
+}
+
+/// As many ranks on every host, fewer on some, one rank on each, and one host.
+std::vector<hosts> const clusters{{0, 0, 1, 1, 2, 2}, {7, 8, 7, 8}, {1, 1, 1, 5, 5},
+                                  {1, 2, 3},          {4, 4, 4},    {9}};
+
+}  // namespace
+
+TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
+  hosts const where{7, 8, 7, 8, 7};
+  auto const of = [&](int rank) { return host::hierarchy::from(where, rank); };
+  CHECK(of(0).hosts == 2);
+  CHECK(of(0).carriers == 2);
+  CHECK(of(0).inside == std::vector{0, 2, 4});
+  CHECK(of(3).inside == std::vector{1, 3});
+  CHECK(of(2).between == std::vector{2, 3});
+  CHECK(of(3).between == std::vector{2, 3});
+  CHECK(of(4).between.empty());
+}
+
+TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
+  for (auto const& where : clusters)
+    for (std::string const codec : {"identity", "lossless", "error_bounded:1e-3", "fp16"})
+      for (auto const result : {reduction::sum, reduction::mean}) {
+        CAPTURE(codec);
+        CAPTURE(where.size());
+        auto const ranks = where.size();
+        for (std::size_t const values : {many, std::size_t{1}, std::size_t{130}}) {
+          auto const x = inputs(ranks, values);
+          auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+            host_executor executor;
+            hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
+            auto const report = sum.all_reduce(mine, {.result = result});
+            CHECK(report.weight == ranks);
+          });
+          double const times = result == reduction::sum ? static_cast<double>(ranks) : 1;
+          // Sums of up to 6 values below 1 are below 8. Every addition rounds by 2^-24 of that, and
+          // fp16 by 2^-11, once per host and its own encoding.
+          double const bound = codec == "fp16"       ? 4 * 8 * 0x1p-11
+                               : codec == "identity" ? 8 * 8 * 0x1p-24
+                                                     : 1e-3 + 8 * 8 * 0x1p-24;
+          for (std::size_t i = 0; i < values; ++i)
+            REQUIRE(std::fabs(static_cast<double>(found[0][i]) - times * exact_mean(x, i)) <=
+                    bound);
+          for (auto const& one : found) REQUIRE(first_difference(one, found[0]) == nowhere);
+        }
+      }
+}
+
+TEST_CASE("hierarchical: what was lost of a share comes later") {
+  hosts const where{0, 0, 1, 1, 2};
+  auto const x = inputs(where.size());
+  constexpr int steps = 20;
+  std::vector<std::vector<float>> totals(where.size(), std::vector<float>(many));
+  std::vector<std::vector<float>> lost(where.size(), std::vector<float>(many));
+  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const r = static_cast<std::size_t>(transport.rank());
+    host_executor executor;
+    hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.host_of = where});
+    error_feedback<float> feedback(sum.share().count);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      auto y = mine;
+      sum.all_reduce(y, feedback, {.step = step, .result = reduction::mean});
+      for (std::size_t i = 0; i < many; ++i) totals[r][i] += y[i];
+    }
+    for (std::size_t i = 0; i < sum.share().count; ++i)
+      lost[r][sum.share().first + i] = feedback.residual()[i];
+  });
+  for (auto const& one : totals) CHECK(first_difference(one, totals[0]) == nowhere);
+  double error = 0, exact = 0;
+  for (std::size_t i = 0; i < many; ++i) {
+    double const wanted = steps * exact_mean(x, i);
+    double missing = 0;
+    for (auto const& one : lost) missing += static_cast<double>(one[i]) / 3;
+    error += std::pow(static_cast<double>(totals[0][i]) + missing - wanted, 2);
+    exact += std::pow(wanted, 2);
+  }
+  // In sums over steps only what is lost last is missing, but for what the sum itself rounds: levels of
+  // 4 bits are coarse, and so is the answer of each step.
+  CHECK(std::sqrt(error / exact) < 0.02);
+}
+
+TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothing") {
+  hosts const where{0, 0, 1, 1};
+  struct fault {
+    std::string what, error, elsewhere, words;
+  };
+  for (fault const& wrong :
+       {fault{"size", "invalid_argument", "invalid_argument", "4999 values"},
+        fault{"infinity", "nonfinite_error", "nonfinite_error", "NaN or infinity"},
+        fault{"weight", "invalid_argument", "invalid_argument", "weight 2"},
+        fault{"feedback", "invalid_argument", "invalid_argument", "feedback"}}) {
+    CAPTURE(wrong.what);
+    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+      host_executor executor;
+      bool const is_wrong = transport.rank() == 1;
+      auto x = uniform_values(many, 4, transport.rank());
+      hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.host_of = where});
+      error_feedback<float> feedback(sum.share().count +
+                                     (is_wrong && wrong.what == "feedback" ? 1 : 0));
+      auto other = x;
+      error_feedback<float> before(sum.share().count);
+      sum.all_reduce(other, before, {.step = 0});
+      if (feedback.values() == before.values()) feedback.set_residual(before.residual());
+      std::vector<float> const lost(feedback.residual().begin(), feedback.residual().end());
+      call_options call{.step = 1};
+      if (is_wrong && wrong.what == "infinity") x[0] = std::numeric_limits<float>::infinity();
+      if (is_wrong && wrong.what == "weight") call.weight = 2;
+      auto const unchanged = x;
+      try {
+        std::span const some =
+            std::span(x).first(is_wrong && wrong.what == "size" ? many - 1 : many);
+        sum.all_reduce(some, feedback, call);
+      } catch (...) {
+        CHECK(first_difference(x, unchanged) == nowhere);
+        CHECK(std::ranges::equal(feedback.residual(), lost));
+        throw;
+      }
+    });
+    CAPTURE(to_text(outcomes));
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      CHECK(outcomes[rank].what == (rank < 2 ? wrong.error : wrong.elsewhere));
+    CHECK(outcomes[0].text.find(wrong.words) != std::string::npos);
+    CHECK(outcomes[0] == outcomes[1]);
+  }
+  CHECK(all_ended_alike(outcomes_on(4,
+                                    [&](loopback& transport) {
+                                      host_executor executor;
+                                      hierarchical_plan<float> const sum(
+                                          transport.rank() == 2 ? "fp16" : "bf16", many, transport,
+                                          executor, {.host_of = where});
+                                    }),
+                        "disagreement_error"));
+}
