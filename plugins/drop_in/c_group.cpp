@@ -29,6 +29,7 @@
 
 #include "byte_collectives.hpp"
 #include "c_sum.hpp"
+#include "host_ranks.hpp"
 #include "plain_sum.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
@@ -147,6 +148,9 @@ template <class V>
 constexpr bool is_added_on_the_way =
     !std::is_same_v<V, hcomp::float16> && !std::is_same_v<V, hcomp::bfloat16>;
 
+/// Below it is faster to send everything to everybody.
+constexpr std::size_t least_by_hosts = 16 * 1024;
+
 }  // namespace
 
 struct hcomp_group {
@@ -154,8 +158,7 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::summer sums;
   settings chosen;
-  /// Where all ranks are on one host: what is not compressed passes through memory.
-  std::optional<hcomp::host::sums> inside;
+  std::optional<hcomp::drop_in::host_ranks> by_hosts;
   /// Of reduce_scatter, kept: the first use of so much memory takes as long as a fast network.
   std::vector<std::byte> scratch;
 
@@ -164,18 +167,23 @@ struct hcomp_group {
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
         sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals),
-        inside(hcomp::host::sums::make(over->transport(), 0, timeout)) {}
+        by_hosts(hcomp::drop_in::host_ranks::make(over->transport(), 0, timeout)) {}
+
+  /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
+  hcomp::host::sums* inside() {
+    return by_hosts && by_hosts->are_all() ? &by_hosts->inside() : nullptr;
+  }
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
-  std::optional<method> how(int type, std::size_t values) const {
+  std::optional<method> how(int type, std::size_t values) {
     auto const known = value_type_of(type);
     if (!known) return std::nullopt;
     std::size_t const bytes = values * size_of(*known);
     auto const* const rule = chosen.find(*known, bytes, sums.ranks());
     if (rule && rule->sum.codec != "none") return rule->sum;
     bool const is_half = *known == value_type::float16 || *known == value_type::bfloat16;
-    if (!is_half || inside) return std::nullopt;
+    if (!is_half || inside()) return std::nullopt;
     method halves;
     halves.codec = "identity";
     return halves;
@@ -199,7 +207,7 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
 [[noreturn]] void end(hcomp_group& it, std::string const& why) {
   try {
     auto const words = "rank " + std::to_string(it.sums.rank()) + ": " + why;
-    if (it.inside) it.inside->revoke(words);
+    if (auto* const inside = it.inside()) inside->revoke(words);
     hcomp::detail::revoke(it.transport(), words);
   } catch (hcomp::wire_error const&) {
     throw std::invalid_argument(why);
@@ -222,14 +230,15 @@ hcomp::reduction result_of(int mean) {
 /// Compares what all ranks call, where they may be waiting for each other in memory.
 /// @param call  with all that has to be equal
 void meet(hcomp_group& it, std::string const& call) {
-  if (it.inside) hcomp::c_api::agree(*it.inside, "make different calls", call, "");
+  if (auto* const inside = it.inside())
+    hcomp::c_api::agree(*inside, "make different calls", call, "");
 }
 /// Compares calls, whatever moves the bytes.
 /// @param error  what is wrong with this rank's, or nothing
 void agree(hcomp_group& it, char const* what, std::string const& call, std::string const& error) {
   auto const& said = error.empty() ? call : error;
-  if (it.inside)
-    hcomp::c_api::agree(*it.inside, what, said, error);
+  if (auto* const inside = it.inside())
+    hcomp::c_api::agree(*inside, what, said, error);
   else
     hcomp::c_api::agree(it.transport(), what, said, error);
 }
@@ -325,9 +334,13 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
     sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), report, [&]<class V>(V*) {
       std::span const all(static_cast<V*>(x), values);
       int const divisor = mean ? it.sums.ranks() : 1;
-      if (it.inside) return it.inside->all_reduce(all, divisor);
-      if constexpr (is_added_on_the_way<V>)
-        hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+      if (auto* const inside = it.inside()) return inside->all_reduce(all, divisor);
+      if constexpr (is_added_on_the_way<V>) {
+        if (it.by_hosts && all.size_bytes() >= least_by_hosts)
+          it.by_hosts->all_reduce(0, all, divisor);
+        else
+          hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+      }
     });
   });
 }
@@ -348,10 +361,9 @@ int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values,
       if (complaint.empty()) complaint = complaint_of(x, values, "x");
       sum_as_they_are(it, call, type, mean, complaint, report, [&]<class V>(V*) {
         int const divisor = mean ? it.sums.ranks() : 1;
-        if (it.inside)
-          return it.inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks),
-                                           values, std::span(static_cast<V*>(part), values),
-                                           divisor);
+        if (auto* const inside = it.inside())
+          return inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks), values,
+                                        std::span(static_cast<V*>(part), values), divisor);
         if constexpr (is_added_on_the_way<V>) {
           it.scratch.resize(values * ranks * sizeof(V));
           std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
@@ -387,7 +399,7 @@ int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, v
     agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
     std::span const own(static_cast<std::byte const*>(mine), bytes);
     std::span const together(static_cast<std::byte*>(all), ranks * bytes);
-    if (it.inside) return it.inside->all_gather(own, together);
+    if (auto* const inside = it.inside()) return inside->all_gather(own, together);
     hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
   });
 }
@@ -402,7 +414,7 @@ int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
     agree(it, "broadcast different things",
           std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
     std::span const all(static_cast<std::byte*>(x), bytes);
-    if (it.inside) return it.inside->broadcast(all, root);
+    if (auto* const inside = it.inside()) return inside->broadcast(all, root);
     hcomp::drop_in::broadcast_bytes(it.transport(), 0, all, root);
   });
 }

@@ -3,7 +3,6 @@
 /// Sums of ranks on several hosts: exact inside each, by a codec between them. Linux.
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +42,12 @@ struct hierarchy {
       between;       ///< ranks that carry the same share as this one, one of each host; or none
   int carriers = 1;  ///< of every host: as many as the host with fewest ranks has
   int hosts = 1;
+
+  /// Values of a vector that each carrier has, the last ones fewer or none: whole words of codes.
+  std::size_t share_of_carrier(std::size_t values) const {
+    auto const all = static_cast<std::size_t>(carriers);
+    return ((values + all - 1) / all + 63) / 64 * 64;
+  }
 
   /// @param host_of  of every rank, any numbers
   static hierarchy from(std::span<std::uint64_t const> host_of, int rank) {
@@ -119,8 +124,7 @@ template <class V> class hierarchical_plan {
       throw disagreement_error(
           "hierarchical_plan: ranks ask for different numbers of values or codecs");
     ranks_ = hierarchy::from(host_of, all_->rank());
-    auto const carriers = static_cast<std::size_t>(ranks_.carriers);
-    each_ = ((values + carriers - 1) / carriers + 63) / 64 * 64;  // whole words of codes
+    each_ = ranks_.share_of_carrier(values);
     auto const number = static_cast<std::size_t>(std::ranges::find(ranks_.inside, all_->rank()) -
                                                  ranks_.inside.begin());
     share_.first = std::min(values, number * each_);
@@ -128,7 +132,7 @@ template <class V> class hierarchical_plan {
     if (ranks_.between.empty()) share_ = {values, 0};
 
     some_ranks own(*all_, ranks_.inside);
-    inside_ = sums::make(own, tag, options.timeout);
+    inside_ = sums::make(own, tag, options.timeout, ranks_.inside);
     std::uint64_t has_failed = !inside_;
     unite_records(*all_, tag, has_failed, [](auto& a, auto b) { a |= b; });
     if (has_failed) throw std::runtime_error("hierarchical_plan: ranks of a host share no memory");

@@ -3,7 +3,6 @@
 /// Exact sums of ranks on one host, through memory that they share. Linux.
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -15,13 +14,12 @@
 #include <hcomp/host/progress.hpp>
 #include <hcomp/host/shared_segment.hpp>
 #include <hcomp/transport/transport.hpp>
-#include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace hcomp::host {
 
@@ -38,12 +36,16 @@ class sums {
  public:
   /// None on all ranks alike, as shared_segment::make. Collective.
   /// @param timeout  of one wait; 0: for ever
+  /// @param names    of the ranks in errors; none: their numbers
   template <Transport T>
-  static std::optional<sums> make(T& transport, tag_t tag, std::chrono::milliseconds timeout) {
+  static std::optional<sums> make(T& transport, tag_t tag, std::chrono::milliseconds timeout,
+                                  std::vector<int> names = {}) {
     layout const where(transport.size());
     auto segment = shared_segment::make(transport, tag, where.bytes());
     if (!segment) return std::nullopt;
-    return sums(std::move(*segment), where, transport.rank(), timeout);
+    if (names.empty())
+      for (int r = 0; r < transport.size(); ++r) names.push_back(r);
+    return sums(std::move(*segment), where, transport.rank(), timeout, std::move(names));
   }
 
   int rank() const { return rank_; }
@@ -193,8 +195,13 @@ class sums {
   /// Where all ranks add everything, which saves a wait.
   static constexpr std::size_t most_for_all = 8192;
 
-  sums(shared_segment segment, layout where, int rank, std::chrono::milliseconds timeout)
-      : segment_(std::move(segment)), layout_(where), rank_(rank), timeout_(timeout) {}
+  sums(shared_segment segment, layout where, int rank, std::chrono::milliseconds timeout,
+       std::vector<int> names)
+      : segment_(std::move(segment)),
+        layout_(where),
+        rank_(rank),
+        timeout_(timeout),
+        names_(std::move(names)) {}
 
   ending& how_it_ended() const { return *reinterpret_cast<ending*>(segment_.bytes().data()); }
   counts& of(int rank) const {
@@ -289,9 +296,10 @@ class sums {
     });
   }
   [[noreturn]] void give_up(int rank, std::string const& why) {
-    std::string const text = detail::error_text({"rank ", rank, " failed: ", why});
-    end(rank, text);
-    throw transport_error(rank, text);
+    int const name = names_[static_cast<std::size_t>(rank)];
+    std::string const text = detail::error_text({"rank ", name, " failed: ", why});
+    end(name, text);
+    throw transport_error(name, text);
   }
   /// The first text is that of all ranks.
   void end(std::int32_t whom, std::string const& text) {
@@ -322,6 +330,7 @@ class sums {
   layout layout_;
   int rank_;
   std::chrono::milliseconds timeout_;
+  std::vector<int> names_;
   std::uint32_t round_ = 0;
 };
 
