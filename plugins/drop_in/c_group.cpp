@@ -148,9 +148,6 @@ template <class V>
 constexpr bool is_added_on_the_way =
     !std::is_same_v<V, hcomp::float16> && !std::is_same_v<V, hcomp::bfloat16>;
 
-/// Below it is faster to send everything to everybody.
-constexpr std::size_t least_by_hosts = 16 * 1024;
-
 }  // namespace
 
 struct hcomp_group {
@@ -336,7 +333,7 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
       int const divisor = mean ? it.sums.ranks() : 1;
       if (auto* const inside = it.inside()) return inside->all_reduce(all, divisor);
       if constexpr (is_added_on_the_way<V>) {
-        if (it.by_hosts && all.size_bytes() >= least_by_hosts)
+        if (it.by_hosts)
           it.by_hosts->all_reduce(0, all, divisor);
         else
           hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);

@@ -78,9 +78,10 @@ TEST_CASE("settings: what is not said is as documented") {
     auto const text = "float: " + codec + (codec == "error_bounded" ? " bound=1" : "");
     auto const one = only_rule(text);
     CHECK(one.sum.codec == codec);
-    CHECK(one.sum.feedback == (codec.starts_with("sign") || codec.ends_with("thc")));
-    CHECK(one.sum.how.kind ==
-          (codec == "lossless" ? algorithm_kind::direct : algorithm_kind::ring));
+    CHECK(one.sum.feedback ==
+          (codec.starts_with("sign") || codec.ends_with("thc") || codec == "top_k"));
+    CHECK(one.sum.how.kind == (codec == "lossless" || codec == "top_k" ? algorithm_kind::direct
+                                                                       : algorithm_kind::ring));
     CHECK(one.min_bytes == (codec == "none" ? 0 : 65536));
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
@@ -89,7 +90,7 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.sum.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
   }
-  CHECK(codec_names().size() == 11);
+  CHECK(codec_names().size() == 12);
   CHECK(about_codec("gzip").empty());
 }
 
@@ -217,10 +218,11 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
             if (error_of(text) == "none") texts.push_back(text);
           }
   // Counted by hand: (float, all) none 3 of 6 common; identity, fp16, bf16, lossless 6 ways; sign 7
-  // ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; inceptionn 5 ways * 3 keys;
-  // error_bounded 5 ways * 3 keys; each with 6 common. double has not the last two, nor lossless.
+  // ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
+  // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; each with 6 common. double has not the
+  // last three, nor lossless.
   constexpr std::size_t both = 3 + 6 * (3 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5),
-                        float_only = 6 * (6 + 5 * 3 + 5 * 3);
+                        float_only = 6 * (6 + 6 * 3 + 5 * 3 + 5 * 3);
   CHECK(texts.size() == 12 + 3 * both + 2 * float_only);
 
   std::vector<std::pair<std::string, settings>> seen;
@@ -257,14 +259,14 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
   refusal const refusals[] = {
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, inceptionn, "
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, top_k, inceptionn, "
        "error_bounded"},
       {"half: thc",
        "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
        "all"},
       {"float:",
        "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, inceptionn, "
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, top_k, inceptionn, "
        "error_bounded"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "

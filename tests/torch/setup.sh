@@ -12,7 +12,7 @@ fi
 echo "setup: fetching PyTorch into build/torch"
 mkdir -p build
 /usr/bin/python3 -m venv build/torch
-timeout 1200 "$python" -m pip install --quiet --disable-pip-version-check 'torch>=2.15' numpy </dev/null || {
+timeout 900 "$python" -m pip install --quiet --disable-pip-version-check 'torch>=2.15' numpy </dev/null || {
   rm -rf build/torch
   exit 1
 }
