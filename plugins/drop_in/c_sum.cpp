@@ -222,10 +222,30 @@ int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   });
 }
 
-/// @param one  a sum_of, const or not
-auto& require_residual(auto& one) {
-  if (!one.residual) throw std::invalid_argument("the method has no feedback, so nothing is kept");
-  return *one.residual;
+/// Calls f(the residual of the sum, where the caller's begins).
+/// @param sum  const or not
+template <class F> void with_residual(auto* sum, vector const& residual, F const& f) {
+  auto& it = require(sum, "sum");
+  if (auto const complaint = residual.complaint(it); !complaint.empty())
+    throw std::invalid_argument("it was called" + complaint);
+  auto* const first = &require(static_cast<std::byte*>(residual.x), "residual");
+  std::visit(
+      [&](auto& one) {
+        if (!one.residual)
+          throw std::invalid_argument("the method has no feedback, so nothing is kept");
+        f(*one.residual, first);
+      },
+      it.of);
+}
+void get_residual(hcomp_sum const* sum, vector const& residual) {
+  with_residual(sum, residual, []<class V>(hcomp::error_feedback<V> const& kept, void* to) {
+    std::ranges::copy(kept.residual(), static_cast<V*>(to));
+  });
+}
+void set_residual(hcomp_sum* sum, vector const& residual) {
+  with_residual(sum, residual, []<class V>(hcomp::error_feedback<V>& kept, void const* from) {
+    kept.set_residual({static_cast<V const*>(from), kept.values()});
+  });
 }
 
 }  // namespace
@@ -333,23 +353,17 @@ int hcomp_values(hcomp_sum const* sum, size_t* values) {
 }
 
 int hcomp_get_residual(hcomp_sum const* sum, void* residual) {
-  return guarded(__func__, [&] {
-    std::visit(
-        [&]<class V>(sum_of<V> const& one) {
-          std::ranges::copy(require_residual(one).residual(),
-                            &require(static_cast<V*>(residual), "residual"));
-        },
-        require(sum, "sum").of);
-  });
+  return guarded(__func__, [&] { get_residual(sum, {residual}); });
 }
 int hcomp_set_residual(hcomp_sum* sum, void const* residual) {
+  return guarded(__func__, [&] { set_residual(sum, {const_cast<void*>(residual)}); });
+}
+int hcomp_get_residual_sized(hcomp_sum const* sum, void* residual, size_t values, int value_bytes) {
+  return guarded(__func__, [&] { get_residual(sum, {residual, values, value_bytes}); });
+}
+int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values, int value_bytes) {
   return guarded(__func__, [&] {
-    std::visit(
-        [&]<class V>(sum_of<V>& one) {
-          auto& into = require_residual(one);
-          into.set_residual({&require(static_cast<V const*>(residual), "residual"), into.values()});
-        },
-        require(sum, "sum").of);
+    set_residual(sum, {const_cast<void*>(residual), values, value_bytes});
   });
 }
 int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {

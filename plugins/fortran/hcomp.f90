@@ -24,6 +24,7 @@ module hcomp
   public :: hcomp_create, hcomp_free
   public :: hcomp_all_reduce, hcomp_reduce_scatter, hcomp_all_gather
   public :: hcomp_owned, hcomp_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
+  public :: hcomp_get_residual, hcomp_set_residual, hcomp_set_draws
 
   integer, parameter, public :: HCOMP_OK = 0
   integer, parameter, public :: HCOMP_INVALID_ARGUMENT = 1
@@ -70,6 +71,17 @@ module hcomp
   interface hcomp_all_gather
     module procedure all_gather_single, all_gather_double
   end interface hcomp_all_gather
+
+  !> What this rank's encoding has lost and the next call adds, for a checkpoint: an array of the size
+  !> and kind of x.
+  interface hcomp_get_residual
+    module procedure get_residual_single, get_residual_double
+  end interface hcomp_get_residual
+
+  !> Puts another in its place.
+  interface hcomp_set_residual
+    module procedure set_residual_single, set_residual_double
+  end interface hcomp_set_residual
 
   interface
     function c_create(comm, values, value_bytes, method, sum) bind(C, name="hcomp_create_f")
@@ -124,6 +136,28 @@ module hcomp
       integer(c_int), value :: mean
       integer(c_int) :: c_set_mean
     end function c_set_mean
+    function c_get_residual(sum, residual, values, value_bytes) &
+        bind(C, name="hcomp_get_residual_sized")
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: sum, residual
+      integer(c_size_t), value :: values
+      integer(c_int), value :: value_bytes
+      integer(c_int) :: c_get_residual
+    end function c_get_residual
+    function c_set_residual(sum, residual, values, value_bytes) &
+        bind(C, name="hcomp_set_residual_sized")
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: sum, residual
+      integer(c_size_t), value :: values
+      integer(c_int), value :: value_bytes
+      integer(c_int) :: c_set_residual
+    end function c_set_residual
+    function c_set_draws(sum, vector, step) bind(C, name="hcomp_set_draws")
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: sum
+      integer(c_int64_t), value :: vector, step
+      integer(c_int) :: c_set_draws
+    end function c_set_draws
     function c_comm_set(comm, settings) bind(C, name="hcomp_comm_set_f")
       import :: c_char, c_int
       integer(c_int), value :: comm
@@ -262,6 +296,52 @@ contains
 
     call finish(c_set_mean(sum%handle, merge(1_c_int, 0_c_int, mean)), code)
   end subroutine hcomp_set_mean
+
+  subroutine get_residual_single(sum, residual, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_float), intent(inout), contiguous, target :: residual(..)
+    integer, intent(out), optional :: code
+
+    call finish(c_get_residual( &
+      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
+  end subroutine get_residual_single
+
+  subroutine get_residual_double(sum, residual, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_double), intent(inout), contiguous, target :: residual(..)
+    integer, intent(out), optional :: code
+
+    call finish(c_get_residual( &
+      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
+  end subroutine get_residual_double
+
+  subroutine set_residual_single(sum, residual, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_float), intent(in), contiguous, target :: residual(..)
+    integer, intent(out), optional :: code
+
+    call finish(c_set_residual( &
+      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
+  end subroutine set_residual_single
+
+  subroutine set_residual_double(sum, residual, code)
+    type(hcomp_sum), intent(in) :: sum
+    real(c_double), intent(in), contiguous, target :: residual(..)
+    integer, intent(out), optional :: code
+
+    call finish(c_set_residual( &
+      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
+  end subroutine set_residual_double
+
+  !> The next call draws the random numbers of step `step` of vector `vector`, the one after it those
+  !> of the next step, as a run that goes on from a checkpoint has to. To be set alike on all ranks.
+  subroutine hcomp_set_draws(sum, vector, step, code)
+    type(hcomp_sum), intent(in) :: sum
+    integer(c_int64_t), intent(in) :: vector, step
+    integer, intent(out), optional :: code
+
+    call finish(c_set_draws(sum%handle, vector, step), code)
+  end subroutine hcomp_set_draws
 
   !> Settings for MPI's own sums on this communicator, where libhcomp_pmpi.so is preloaded. Without
   !> `settings`: those of the program again. Collective.

@@ -100,6 +100,10 @@ HCOMP_API int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values,
                                          hcomp_report* report);
 HCOMP_API int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
                                      hcomp_report* report);
+HCOMP_API int hcomp_get_residual_sized(hcomp_sum const* sum, void* residual, size_t values,
+                                       int value_bytes);
+HCOMP_API int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values,
+                                       int value_bytes);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ program fortran_test
   call sums_are_exact()
   call parts_make_the_whole()
   call a_bound_is_kept()
+  call a_restart_goes_on()
   call errors_have_words()
   call MPI_Allreduce(failures, all_failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
   call MPI_Finalize()
@@ -103,6 +104,34 @@ contains
     call check(ranks == 1 .or. worst > 0, "nothing was lost: is it compressed at all?")
     call hcomp_free(sum)
   end subroutine a_bound_is_kept
+
+  !> With the residual and the draws of a checkpoint the third sum is that of a run without a break.
+  subroutine a_restart_goes_on()
+    type(hcomp_sum) :: sum
+    real(real32) :: x(n), whole(n, 3), kept(50, n / 50)
+    real(real64) :: of_doubles(n)
+    integer :: i, step, code
+
+    call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "thc bits=4")
+    call hcomp_set_draws(sum, 7_int64, 0_int64)
+    do step = 1, 3
+      whole(:, step) = [(sin(real(i * (rank + 1), real32)), i=1, n)]
+      call hcomp_all_reduce(sum, whole(:, step))
+      if (step == 2) call hcomp_get_residual(sum, kept)
+    end do
+    call check(any(kept /= 0), "nothing was lost")
+    call hcomp_get_residual(sum, of_doubles, code)
+    call check(code == HCOMP_INVALID_ARGUMENT .and. &
+      index(hcomp_last_error(), "2500 values of 8 bytes") > 0, "a residual of doubles is not refused")
+    call hcomp_free(sum)
+    call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "thc bits=4")
+    call hcomp_set_residual(sum, kept)
+    call hcomp_set_draws(sum, 7_int64, 2_int64)
+    x = [(sin(real(i * (rank + 1), real32)), i=1, n)]
+    call hcomp_all_reduce(sum, x)
+    call check(all(x == whole(:, 3)), "a run that goes on has other bits")
+    call hcomp_free(sum)
+  end subroutine a_restart_goes_on
 
   subroutine errors_have_words()
     type(hcomp_sum) :: sum
