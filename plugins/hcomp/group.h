@@ -45,6 +45,10 @@ typedef int (*hcomp_exchange)(void* context, void const* mine, size_t bytes, voi
 
 /// Connects ranks 0 to size - 1. Collective; `exchange` is called twice, and not afterwards.
 ///
+/// Ranks of one user on one host, in one container and network namespace, share memory, in which sums in
+/// full precision are made; it has no name and is gone with the last of them. Where there is none, all
+/// goes by UCX.
+///
 /// @param timeout_ms  how long connecting, one message, and the end may take; 0: for ever
 /// @param id          which ranks of a job these are, by any number: sums of groups with different
 ///                    ones draw different random numbers. Equal on all ranks; 0 for all of a job
@@ -71,7 +75,7 @@ HCOMP_API int hcomp_group_set(hcomp_group* group, char const* settings);
 ///
 /// With feedback, what is lost is added to the next vector at the same address of the same size.
 /// Messages have no checksums but those of the network.
-/// @param report  or NULL
+/// @param report  or NULL; bytes_sent counts messages, not what passes through memory
 HCOMP_API int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
                                      hcomp_report* report);
 /// The same, but rank r gets only the sum of the r-th of `size` equal parts of x.
