@@ -21,8 +21,6 @@ import sys
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
-import gpt
-
 FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
 COLORS = "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933".split()
 Run = dict[str, Any]  # what gpt.py writes
@@ -72,9 +70,17 @@ class Runner:
         if not history.exists():
             return None
         run = json.loads(history.read_text())
-        asked = gpt.options(arguments)
-        is_same = run["settings"] == gpt.settings_of(asked, self.args.ranks)
-        return run if is_same and run["history"][-1]["step"] == asked.steps else None
+        settings, steps = asked_of_gpt(arguments, self.args.ranks)
+        is_same = run["settings"] == settings
+        return run if is_same and run["history"][-1]["step"] == steps else None
+
+
+def asked_of_gpt(arguments: list[str], ranks: int) -> tuple[dict[str, str], int]:
+    """The settings of a run, and its steps. ValueError: such arguments there are not."""
+    import gpt  # and with it PyTorch, which --help does without
+
+    asked = gpt.options(arguments)
+    return gpt.settings_of(asked, ranks), asked.steps
 
 
 def mean(entries: Iterable[dict[str, float]], kind: str) -> float:
@@ -145,7 +151,7 @@ def main() -> None:
     if args.seeds < 1 or args.ranks < 2:
         parser.error(f"--seeds is {args.seeds}, at least 1; --ranks is {args.ranks}, at least 2")
     try:
-        gpt.options(args.arguments)
+        asked_of_gpt(args.arguments, args.ranks)
     except ValueError as error:
         parser.error(f"behind --: {error}")
     if not shutil.which("gnuplot"):
