@@ -164,7 +164,7 @@ TEST_CASE("host sums: every rank hears who says nothing, or why all is over") {
   for (bool const revokes : {false, true}) {
     std::atomic<int> done = 0;
     auto const outcomes = outcomes_on(3, [&](loopback& transport) {
-      auto sums = connected(transport, 300ms);
+      auto sums = connected(transport, 3s);
       std::vector<float> x(1000, 1.0f);
       sums.all_reduce(std::span(x));
       if (transport.rank() == 2) {
@@ -182,7 +182,7 @@ TEST_CASE("host sums: every rank hears who says nothing, or why all is over") {
     for (std::size_t rank = 0; rank < (revokes ? 3 : 2); ++rank) {
       CHECK(outcomes[rank].what == (revokes ? "wire_error" : "transport_error"));
       CHECK(outcomes[rank].text ==
-            (revokes ? "rank 2 has seen enough" : "rank 2 failed: it said nothing for 300 ms"));
+            (revokes ? "rank 2 has seen enough" : "rank 2 failed: it said nothing for 3000 ms"));
       if (!revokes) CHECK(outcomes[rank].peer == 2);
     }
   }
