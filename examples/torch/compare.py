@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any, Iterable, Optional
 
 FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
-COLORS = "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933".split()
+COLORS = (
+    "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933 #B0B0B0 #8A5A2B #F0C419"
+).split()
 Run = dict[str, Any]  # what gpt.py writes
 
 
@@ -119,16 +121,16 @@ def picture(rows: dict[str, list[Run]], file: Path) -> None:
             script.append(" ".join(map(str, columns)))
         script.append("EOD")
     script += [
-        "set terminal svg size 1100,460 font 'Helvetica,15' background rgb 'white'",
+        "set terminal svg size 1300,460 font 'Helvetica,15' background rgb 'white'",
         f"set output {quoted(file)}",
-        "set multiplot layout 1,2",
+        "set multiplot layout 1,2 margins 0.07,0.77,0.14,0.96 spacing 0.08",
         "set grid back lc rgb '#e2e2e2' lw 1 lt 1",
         "set border 3 lc rgb '#666666'; set tics nomirror",
         "set ylabel 'validation loss, nats per byte'",
     ]
     by_bytes = "set xlabel 'bytes sent by one rank'; set logscale x; set format x '%.0s %cB'"
     by_time = "set xlabel 'training time, s'; unset logscale x; set format x '%g'"
-    for x, axis in ((1, f"{by_bytes}; unset key"), (2, f"{by_time}; set key noenhanced")):
+    for x, axis in ((1, f"{by_bytes}; unset key"), (2, f"{by_time}; set key noenhanced at screen 0.99,0.96")):
         curves = (
             f"$data{i} using {x}:3 with lines lw 2 lc rgb '{color}' title {quoted(method)}"
             for i, (method, color) in enumerate(zip(rows, itertools.cycle(COLORS)))
