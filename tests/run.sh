@@ -8,8 +8,8 @@
 #           sanitizer
 # --full    what is released: the g++ build compiles examples and benchmarks as people do, with -O3 and for
 #           all GPU architectures; without it with -O1 and for one
-# --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh), so
-#           that their tests are not skipped; they are where it cannot be fetched
+# --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh).
+#           Without it, and where PyPI cannot be reached, their tests are skipped
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
 # fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with

@@ -37,7 +37,7 @@ std::string_view to_text(sum_promise promise) {
     case sum_promise::exact: return "exact";
     case sum_promise::rounded: return "rounded";
     case sum_promise::bounded: return "within the bound";
-    case sum_promise::on_average: return "right on average";
+    case sum_promise::on_average: return "right over many sums";
   }
   return "?";
 }
