@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/host/addition.hpp>
+#include <hcomp/host/host_ranks.hpp>
 #include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
@@ -29,7 +31,7 @@
 
 #include "byte_collectives.hpp"
 #include "c_sum.hpp"
-#include "host_ranks.hpp"
+#include "host_sum.hpp"
 #include "plain_sum.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
@@ -60,6 +62,22 @@ class ucx_connection final : public hcomp::c_api::connection {
   }
   hcomp::any_transport& transport() override { return any_; }
   hcomp::ucx::transport& ucx() { return ucx_; }
+  /// Finds out who is on one host. Collective; once, within a call.
+  /// @param timeout  of one wait there
+  void find_hosts(std::chrono::milliseconds timeout) {
+    hosts_ = hcomp::host::host_ranks::make(any_, 0, timeout);
+    if (hosts_ && hosts_->ranks().hosts == any_.size()) hosts_.reset();
+  }
+  /// Null: every rank is on a host of its own, as far as memory goes.
+  hcomp::host::host_ranks* hosts() { return hosts_ ? &*hosts_ : nullptr; }
+  /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
+  hcomp::host::sums* inside() {
+    return hosts_ && hosts_->ranks().hosts == 1 ? &hosts_->inside() : nullptr;
+  }
+  void meet(std::string const& call) override {
+    if (auto* const memory = inside())
+      hcomp::c_api::agree(*memory, "make different calls", call, "");
+  }
   std::unique_lock<std::mutex> enter() override {
     std::unique_lock lock(mutex_);
     was_called_ = true;
@@ -85,6 +103,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   hcomp::ucx::transport ucx_;
   hcomp::any_transport any_;
   std::mutex mutex_;  ///< of ucx_ and what follows
+  std::optional<hcomp::host::host_ranks> hosts_;
   std::condition_variable wake_;
   bool was_called_ = false;
   bool ending_ = false;
@@ -155,32 +174,24 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::summer sums;
   settings chosen;
-  std::optional<hcomp::drop_in::host_ranks> by_hosts;
   /// Of reduce_scatter, kept: the first use of so much memory takes as long as a fast network.
   std::vector<std::byte> scratch;
 
-  /// @param timeout  of one wait for others
-  hcomp_group(std::shared_ptr<ucx_connection> connected, std::chrono::milliseconds timeout)
+  explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
-        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals),
-        by_hosts(hcomp::drop_in::host_ranks::make(over->transport(), 0, timeout)) {}
-
-  /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
-  hcomp::host::sums* inside() {
-    return by_hosts && by_hosts->are_all() ? &by_hosts->inside() : nullptr;
-  }
+        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
-  std::optional<method> how(int type, std::size_t values) {
+  std::optional<method> how(int type, std::size_t values) const {
     auto const known = value_type_of(type);
     if (!known) return std::nullopt;
     std::size_t const bytes = values * size_of(*known);
     auto const* const rule = chosen.find(*known, bytes, sums.ranks());
     if (rule && rule->sum.codec != "none") return rule->sum;
     bool const is_half = *known == value_type::float16 || *known == value_type::bfloat16;
-    if (!is_half || inside()) return std::nullopt;
+    if (!is_half || over->inside()) return std::nullopt;
     method halves;
     halves.codec = "identity";
     return halves;
@@ -204,7 +215,7 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
 [[noreturn]] void end(hcomp_group& it, std::string const& why) {
   try {
     auto const words = "rank " + std::to_string(it.sums.rank()) + ": " + why;
-    if (auto* const inside = it.inside()) inside->revoke(words);
+    if (auto* const inside = it.over->inside()) inside->revoke(words);
     hcomp::detail::revoke(it.transport(), words);
   } catch (hcomp::wire_error const&) {
     throw std::invalid_argument(why);
@@ -224,17 +235,11 @@ hcomp::reduction result_of(int mean) {
   return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
 }
 
-/// Compares what all ranks call, where they may be waiting for each other in memory.
-/// @param call  with all that has to be equal
-void meet(hcomp_group& it, std::string const& call) {
-  if (auto* const inside = it.inside())
-    hcomp::c_api::agree(*inside, "make different calls", call, "");
-}
 /// Compares calls, whatever moves the bytes.
 /// @param error  what is wrong with this rank's, or nothing
 void agree(hcomp_group& it, char const* what, std::string const& call, std::string const& error) {
   auto const& said = error.empty() ? call : error;
-  if (auto* const inside = it.inside())
+  if (auto* const inside = it.over->inside())
     hcomp::c_api::agree(*inside, what, said, error);
   else
     hcomp::c_api::agree(it.transport(), what, said, error);
@@ -281,7 +286,8 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
         [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
         hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms), .group = id});
     auto const entered = over->enter();
-    place = std::make_unique<hcomp_group>(over, std::chrono::milliseconds(timeout_ms)).release();
+    over->find_hosts(std::chrono::milliseconds(timeout_ms));
+    place = std::make_unique<hcomp_group>(over).release();
   });
 }
 
@@ -295,7 +301,7 @@ int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* m
   return run(__func__, group, [&](hcomp_group& it) {
     auto known = value_type_of(type);
     if (known && *known != value_type::float32 && *known != value_type::float64) known.reset();
-    meet(it, "create");
+    it.over->meet("create");
     hcomp::c_api::make_sum(it.over, values, known, method_text, sum);
   });
 }
@@ -310,7 +316,7 @@ int hcomp_group_set(hcomp_group* group, char const* text) {
     } catch (std::invalid_argument const& wrong) {
       said = error = hcomp::c_api::without("HCOMP_CONFIG: ", wrong.what());
     }
-    meet(it, "set");
+    it.over->meet("set");
     hcomp::c_api::agree(it.transport(), "have different settings", said, error);
     it.chosen = wanted;
   });
@@ -322,7 +328,7 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
     require_type(it, type);
     auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
-      meet(it, call);
+      it.over->meet(call);
       auto const made = it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
                                            hcomp::plan_options{}.segment_bytes, result_of(mean));
       if (report) *report = hcomp::c_api::to_c(made);
@@ -331,10 +337,10 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
     sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), report, [&]<class V>(V*) {
       std::span const all(static_cast<V*>(x), values);
       int const divisor = mean ? it.sums.ranks() : 1;
-      if (auto* const inside = it.inside()) return inside->all_reduce(all, divisor);
+      if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
       if constexpr (is_added_on_the_way<V>) {
-        if (it.by_hosts)
-          it.by_hosts->all_reduce(0, all, divisor);
+        if (auto* const hosts = it.over->hosts())
+          hcomp::drop_in::all_reduce_by_hosts(*hosts, 0, all, divisor);
         else
           hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
       }
@@ -358,7 +364,7 @@ int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values,
       if (complaint.empty()) complaint = complaint_of(x, values, "x");
       sum_as_they_are(it, call, type, mean, complaint, report, [&]<class V>(V*) {
         int const divisor = mean ? it.sums.ranks() : 1;
-        if (auto* const inside = it.inside())
+        if (auto* const inside = it.over->inside())
           return inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks), values,
                                         std::span(static_cast<V*>(part), values), divisor);
         if constexpr (is_added_on_the_way<V>) {
@@ -367,13 +373,13 @@ int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values,
           std::copy_n(static_cast<V const*>(x), all.size(), all.data());
           hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
           auto const mine = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
-          hcomp::drop_in::divide(mine, divisor);
+          hcomp::host::divide(mine, divisor);
           std::copy_n(mine.data(), values, static_cast<V*>(part));
         }
       });
       return;
     }
-    meet(it, call);
+    it.over->meet(call);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
       // With a complaint it takes part without values: the others come back and say so, too.
@@ -396,7 +402,7 @@ int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, v
     agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
     std::span const own(static_cast<std::byte const*>(mine), bytes);
     std::span const together(static_cast<std::byte*>(all), ranks * bytes);
-    if (auto* const inside = it.inside()) return inside->all_gather(own, together);
+    if (auto* const inside = it.over->inside()) return inside->all_gather(own, together);
     hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
   });
 }
@@ -411,7 +417,7 @@ int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
     agree(it, "broadcast different things",
           std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
     std::span const all(static_cast<std::byte*>(x), bytes);
-    if (auto* const inside = it.inside()) return inside->broadcast(all, root);
+    if (auto* const inside = it.over->inside()) return inside->broadcast(all, root);
     hcomp::drop_in::broadcast_bytes(it.transport(), 0, all, root);
   });
 }

@@ -8,6 +8,7 @@
 #include <hcomp/core/version.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/host/sums.hpp>
 #include <limits>
 #include <new>
 #include <span>
@@ -190,6 +191,7 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
     auto call = it.next;
     call.step = it.step++;
     try {
+      it.over->meet(function);
       auto const made = std::visit(
           [&]<class V>(sum_of<V>& one) {
             // With a wrong x a rank takes part all the same: the others come back and say so, too.

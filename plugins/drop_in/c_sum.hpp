@@ -9,7 +9,6 @@
 #include <exception>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <mutex>
@@ -21,6 +20,10 @@
 
 #include "handle_number.hpp"
 #include "settings.hpp"
+
+namespace hcomp::host {
+class sums;
+}
 
 namespace hcomp::c_api {
 
@@ -37,6 +40,9 @@ struct connection {
   /// Begins a call; nothing else uses the transport while the caller holds what it gives.
   /// @throws not_running
   virtual std::unique_lock<std::mutex> enter() = 0;
+  /// Compares what all ranks call, where some may wait otherwise than by the transport. Within a call.
+  /// @throws disagreement_error  on all ranks alike
+  virtual void meet(std::string const& /*call*/) {}
 };
 
 /// MPI or the drop-in library is not there.

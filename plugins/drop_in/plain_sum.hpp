@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <hcomp/host/addition.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "byte_collectives.hpp"
@@ -18,13 +18,8 @@ namespace detail {
 
 /// to += values; integers wrap around.
 template <class V> void add_to(std::span<V> to, V const* values) {
-  if constexpr (std::is_integral_v<V>) {
-    using wrapping = std::make_unsigned_t<V>;
-    for (std::size_t i = 0; i < to.size(); ++i)
-      to[i] = static_cast<V>(static_cast<wrapping>(to[i]) + static_cast<wrapping>(values[i]));
-  } else {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i];
-  }
+  host::add(2, to.size(), 1, to.data(),
+            [&](int summand) -> V const* { return summand == 0 ? to.data() : values; });
 }
 
 /// The r-th of about equal parts of x.
@@ -91,12 +86,6 @@ void reduce_scatter_values(T& transport, tag_t tag, std::span<V> x) {
   for (auto& one : out) transport.wait(one);
 }
 
-/// Divides by a whole number; 1 changes nothing.
-template <class V> void divide(std::span<V> x, int divisor) {
-  if (divisor == 1) return;
-  for (V& value : x) value /= static_cast<V>(divisor);
-}
-
 /// Sums x over all ranks, in place, and divides the sum: the same bits on all ranks. The same numbers
 /// of values on all of them.
 ///
@@ -112,10 +101,10 @@ void all_reduce_values(T& transport, tag_t tag, std::span<V> x, int divisor = 1)
     std::copy_n(all.data(), x.size(), x.data());
     for (int r = 1; r < size; ++r)
       detail::add_to(x, all.data() + x.size() * static_cast<std::size_t>(r));
-    return divide(x, divisor);
+    return host::divide(x, divisor);
   }
   reduce_scatter_values(transport, tag, x);
-  divide(detail::part_of(x, transport.rank(), size), divisor);
+  host::divide(detail::part_of(x, transport.rank(), size), divisor);
   gather_round_ring(transport, tag,
                     [&](int r) { return std::as_writable_bytes(detail::part_of(x, r, size)); });
 }

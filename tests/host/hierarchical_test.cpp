@@ -157,12 +157,27 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
     CHECK(outcomes[0].text.find(wrong.words) != std::string::npos);
     CHECK(outcomes[0] == outcomes[1]);
   }
-  CHECK(all_ended_alike(outcomes_on(4,
-                                    [&](loopback& transport) {
-                                      host_executor executor;
-                                      hierarchical_plan<float> const sum(
-                                          transport.rank() == 2 ? "fp16" : "bf16", many, transport,
-                                          executor, {.host_of = where});
-                                    }),
-                        "disagreement_error"));
+}
+
+TEST_CASE("hierarchical: what cannot be made is refused by all ranks, who carry something or not") {
+  auto const made = [](hosts const& where, auto const& codec_of) {
+    return outcomes_on(5, [&](loopback& transport) {
+      host_executor executor;
+      hierarchical_plan<float> const sum(codec_of(transport.rank()), many, transport, executor,
+                                         {.host_of = where});
+    });
+  };
+  hosts const where{0, 0, 0, 1, 1};  // rank 2 has no peer
+  auto const differ = made(where, [](int rank) { return rank == 2 ? "fp16" : "bf16"; });
+  CAPTURE(to_text(differ));
+  CHECK(all_ended_alike(differ, "disagreement_error"));
+  for (std::string const codec : {"gzip", "thc:bits=99", "error_bounded"}) {
+    auto const outcomes = made(where, [&](int) { return codec; });
+    CAPTURE(to_text(outcomes));
+    CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  }
+  auto const too_few = made({0, 1}, [](int) { return "fp16"; });
+  CAPTURE(to_text(too_few));
+  CHECK(all_ended_alike(too_few, "invalid_argument"));
+  CHECK(too_few[0].text.find("hosts of 2 ranks, there are 5") != std::string::npos);
 }

@@ -100,57 +100,69 @@ def test_no_mpi_is_loaded():
     assert "mpi4py" not in sys.modules
 
 
-def with_a_dead_rank(rank, size, directory):
-    with hcomp.Group.from_directory(directory, rank, size, timeout=5) as group:
+def with_a_dead_rank(rank, size, directory, timeout, is_exact):
+    """is_exact: ranks wait for each other in memory that they share"""
+    with hcomp.Group.from_directory(directory, rank, size, timeout=timeout) as group:
         with hcomp.Sum(group, values, np.float32, "identity") as total:
             begin = time.monotonic()
+            x = np.ones(1_000_000, np.float32)
+
+            def call():
+                if is_exact:
+                    group.all_reduce_at(x.ctypes.data, x.size, "float32", True)
+                else:
+                    total.all_reduce(drawn(rank))
+
             try:
                 while True:  # rank 1 may die before the first is done on all
-                    total.all_reduce(drawn(rank))
-                    if rank == 1:
-                        os.kill(os.getpid(), signal.SIGKILL)
-            except hcomp.HcompError as error:
-                assert error.code == hcomp.HcompError.TRANSPORT
-                said, seconds = str(error), time.monotonic() - begin
-            try:
-                total.all_reduce(drawn(rank))
-            except hcomp.HcompError as error:
-                assert "can only be freed" in str(error), error
-    return said, seconds
-
-
-def test_a_dead_rank_is_named_in_time():
-    for answer in on_ranks(with_a_dead_rank, survivors=2):
-        if answer:
-            said, seconds = answer
-            assert "rank 1 failed" in said, said
-            assert seconds < 10, seconds
-
-
-def exact_with_a_dead_rank(rank, size, directory):
-    """Ranks wait for each other in memory that they share, and for a rank that only sleeps."""
-    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
-        x = np.ones(1_000_000, np.float32)
-        begin = time.monotonic()
-        for attempt in range(2):
-            try:
-                while True:
-                    group.all_reduce_at(x.ctypes.data, x.size, "float32", True)
-                    assert (x == 1).all()
+                    call()
                     if rank == 1:
                         os.kill(os.getpid(), signal.SIGKILL)
             except hcomp.HcompError as error:
                 assert error.code == hcomp.HcompError.TRANSPORT, error
                 said, seconds = str(error), time.monotonic() - begin
-    return said, seconds
+            try:
+                call()
+                again = "no error"
+            except hcomp.HcompError as error:
+                again = str(error)
+    return said, seconds, again
 
 
-def test_a_dead_rank_is_named_in_time_by_exact_sums_too():
-    for answer in on_ranks(exact_with_a_dead_rank, survivors=2):
-        if answer:
-            said, seconds = answer
-            assert "rank 1 failed: its process has ended" in said, said
-            assert seconds < 10, seconds
+def test_a_dead_rank_is_named_in_time():
+    # the second is named long before its time is up
+    for timeout, is_exact, words, later in (
+        (5, False, "rank 1 failed", "can only be freed"),
+        (20, True, "rank 1 failed", "rank 1 failed"),
+    ):
+        for answer in on_ranks(with_a_dead_rank, timeout, is_exact, survivors=2):
+            if answer:
+                said, seconds, again = answer
+                assert words in said and later in again, answer
+                assert seconds < 10, seconds
+
+
+def that_calls_something_else(rank, size, directory):
+    said = []
+    x = np.ones(10, np.float32)
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+            begin = time.monotonic()
+            try:
+                if rank == 1:
+                    total.all_reduce(x)
+                else:
+                    group.all_reduce_at(x.ctypes.data, x.size, "float32", False)
+            except hcomp.HcompError as error:
+                said = [error.code, str(error), time.monotonic() - begin]
+    return said
+
+
+def test_a_sum_where_others_call_the_group_is_told_to_all_at_once():
+    for code, said, seconds in on_ranks(that_calls_something_else):
+        assert code == hcomp.HcompError.DISAGREEMENT, said
+        assert "rank 0: all_reduce of 10 values" in said and "rank 1: hcomp_all_reduce" in said, said
+        assert seconds < 5, seconds
 
 
 def that_misses_a_rank(rank, size, directory):

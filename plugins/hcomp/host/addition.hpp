@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/simd.hpp>
+#include <span>
 #include <type_traits>
 
 namespace hcomp::host {
@@ -22,7 +23,7 @@ template <class V> [[gnu::always_inline]] inline auto summand(V value) {
 template <class V, class Source> struct addition {
   int ranks;  ///< at least 2
   std::size_t count;
-  int divisor;
+  double divisor;        ///< 1 for integers
   V* out;                ///< may be a source
   Source const& source;  ///< (rank), where its values begin
 
@@ -71,8 +72,15 @@ template <class V, class Source> struct addition {
 
 /// @param source  (rank), where its values begin
 template <class V, class Source>
-void add(int ranks, std::size_t count, int divisor, V* out, Source const& source) {
+void add(int ranks, std::size_t count, double divisor, V* out, Source const& source) {
   run_at(best_simd_level(), addition<V, Source>{ranks, count, divisor, out, source});
+}
+
+/// x / divisor; 1 changes nothing.
+template <class V> void divide(std::span<V> x, double divisor) {
+  if (divisor == 1) return;
+  using number = decltype(summand(V{}));
+  for (V& value : x) value = static_cast<V>(summand(value) / static_cast<number>(divisor));
 }
 
 }  // namespace hcomp::host

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
 #include <string>
 
 namespace hcomp::host {
@@ -17,17 +18,18 @@ namespace hcomp::host {
 /// Equal for processes of one user on one host, in one container and network namespace; another one for
 /// others, and for every process where it cannot be told.
 inline std::uint64_t place_of_this_process() {
-  std::string text;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
-  bool is_known = !text.empty();
-  for (char const* const space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
-    struct ::stat found = {};
-    is_known &= ::stat(space, &found) == 0;
-    text += " " + std::to_string(found.st_ino);
-  }
-  text += " " + std::to_string(::geteuid());
-  if (!is_known) text += " " + std::to_string(::getpid());
-  return fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(text.data()), text.size());
+  std::string boot;  // of the machine, this time
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct ::stat processes = {}, network = {};
+  bool const is_known = !boot.empty() && ::stat("/proc/self/ns/pid", &processes) == 0 &&
+                        ::stat("/proc/self/ns/net", &network) == 0;
+  auto const bytes = reinterpret_cast<std::byte const*>(boot.data());
+  std::uint64_t place = fingerprint(serial_group{}, bytes, boot.size());
+  for (std::uint64_t const one :
+       {std::uint64_t{processes.st_ino}, std::uint64_t{network.st_ino}, std::uint64_t{::geteuid()},
+        is_known ? 0 : static_cast<std::uint64_t>(::getpid())})
+    place = mix(place ^ one);
+  return place;
 }
 
 }  // namespace hcomp::host

@@ -27,7 +27,8 @@ class progress {
       ::syscall(SYS_futex, &count_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
-  /// Returns when the count is at least so high, whatever times it went round.
+  /// Returns when the count is at least so high. Counts begin anew at 0 after 2^32 - 1: one is the
+  /// higher of two where it is ahead by less than half of all.
   /// @param look  called from time to time while it waits; may throw
   template <class Look> void wait_for(std::uint32_t count, Look const& look) {
     // Others may need this core to get there: it is left to them before long.

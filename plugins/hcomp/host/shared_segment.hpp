@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -104,14 +105,17 @@ class shared_segment {
     // Held as long as the process lives, whatever it forks: others see by it that it does.
     auto lock = lock_of(rank);
     if (file_.number < 0 || ::fcntl(file_.number, F_SETLK, &lock) != 0) return;
+    // of another size it is another version's, or not the one that was meant
+    struct ::stat found = {};
+    if (::fstat(file_.number, &found) != 0 || found.st_size != static_cast<off_t>(bytes)) return;
     void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number, 0);
     if (place != MAP_FAILED) bytes_ = {static_cast<std::byte*>(place), bytes};
   }
   bool is_usable() const { return bytes_.data() != nullptr; }
 
   static int opened(introduction const& owner) {
-    auto const path =
-        "/proc/" + std::to_string(owner.process) + "/fd/" + std::to_string(owner.file);
+    std::string path = "/proc/";
+    path.append(std::to_string(owner.process)).append("/fd/").append(std::to_string(owner.file));
     return ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   }
   static struct ::flock lock_of(int rank) {

@@ -99,8 +99,11 @@ int main(int argc, char** argv) {
   int turns = 11;
   std::size_t most_bytes = std::size_t{64} << 20;
   app.add_option("--turns", turns, "of every size; twenty times as many below 1 MiB")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--bytes", most_bytes, "of the longest vector")->capture_default_str();
+  app.add_option("--bytes", most_bytes, "of the longest vector, the shortest has 64")
+      ->check(CLI::Range(std::size_t{64}, std::size_t{4} << 30))
+      ->capture_default_str();
   std::vector<std::string> codecs;
   app.add_option("--codecs", codecs,
                  "between hosts: hierarchical sums beside the ring of all ranks");

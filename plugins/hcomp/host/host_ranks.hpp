@@ -1,0 +1,125 @@
+#pragma once
+/// @file
+/// Ranks of several hosts: those of each share memory. Linux.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/host/place.hpp>
+#include <hcomp/host/some_ranks.hpp>
+#include <hcomp/host/sums.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace hcomp::host {
+
+/// Which ranks are on one host, and who of them carries what to the others.
+struct hierarchy {
+  std::vector<int> inside;  ///< ranks of this host, in order
+  std::vector<int>
+      between;       ///< ranks that carry the same share as this one, one of each host; or none
+  int number = 0;    ///< of this rank in its host
+  int carriers = 1;  ///< of every host: as many as the smallest has ranks, and its first ones
+  int hosts = 1;
+
+  bool is_carrier() const { return number < carriers; }
+  /// Values of a vector that each carrier has, the last ones fewer or none: whole words of codes.
+  std::size_t share_of_each(std::size_t values) const {
+    auto const all = static_cast<std::size_t>(carriers);
+    return ((values + all - 1) / all + 63) / 64 * 64;
+  }
+  /// This rank's; none, where it carries nothing.
+  value_range share(std::size_t values) const {
+    if (!is_carrier()) return {values, 0};
+    std::size_t const each = share_of_each(values);
+    std::size_t const first = std::min(values, static_cast<std::size_t>(number) * each);
+    return {first, std::min(values - first, each)};
+  }
+
+  /// @param host_of  of every rank, any numbers
+  static hierarchy from(std::span<std::uint64_t const> host_of, int rank) {
+    std::vector<std::uint64_t> names;
+    std::vector<std::vector<int>> members;
+    for (std::size_t r = 0; r < host_of.size(); ++r) {
+      auto const known = std::ranges::find(names, host_of[r]);
+      auto const host = static_cast<std::size_t>(known - names.begin());
+      if (known == names.end()) {
+        names.push_back(host_of[r]);
+        members.emplace_back();
+      }
+      members[host].push_back(static_cast<int>(r));
+    }
+    hierarchy found;
+    found.hosts = static_cast<int>(members.size());
+    found.carriers = static_cast<int>(
+        std::ranges::min_element(members, {}, [](auto const& one) { return one.size(); })->size());
+    for (auto const& one : members)
+      if (std::ranges::find(one, rank) != one.end()) found.inside = one;
+    found.number = static_cast<int>(std::ranges::find(found.inside, rank) - found.inside.begin());
+    if (found.is_carrier())
+      for (auto const& one : members)
+        found.between.push_back(one[static_cast<std::size_t>(found.number)]);
+    return found;
+  }
+};
+
+/// The ranks of this host, and this one's peers on others. Refers to the transport of all ranks.
+class host_ranks {
+ public:
+  /// None on all ranks alike where some of a host share no memory. Collective.
+  /// @param timeout  of one wait inside a host; 0: for ever
+  /// @param host_of  of every rank, any numbers; none: those of one place are on one host
+  static std::optional<host_ranks> make(any_transport& all, tag_t tag,
+                                        std::chrono::milliseconds timeout,
+                                        std::vector<std::uint64_t> host_of = {}) {
+    if (host_of.empty()) all_gather_records(all, tag, place_of_this_process(), host_of);
+    auto ranks = hierarchy::from(host_of, all.rank());
+    some_ranks own(all, ranks.inside);
+    auto inside = sums::make(own, tag, timeout, ranks.inside);
+    std::uint64_t has_failed = !inside;
+    unite_records(all, tag, has_failed, [](auto& a, auto b) { a |= b; });
+    if (has_failed) return std::nullopt;
+    return host_ranks(all, std::move(ranks), std::move(*inside));
+  }
+
+  hierarchy const& ranks() const { return ranks_; }
+  /// Of this host, under the numbers of ranks().inside.
+  sums& inside() { return inside_; }
+  /// This rank and those of other hosts that carry the same share; null where it carries none.
+  some_ranks* between() { return between_ ? &*between_ : nullptr; }
+
+  /// What f() gives. Of a transport_error hear all ranks that wait for this one, in memory and by
+  /// messages; the transport must not be used again.
+  template <class F> auto telling_others(F const& f) {
+    try {
+      return f();
+    } catch (transport_error const& error) {
+      inside_.fail(error.peer(), error.what());
+      try {
+        all_->revoke(error.what());
+      } catch (wire_error const&) {  // what it throws here, too
+      }
+      throw;
+    }
+  }
+
+ private:
+  host_ranks(any_transport& all, hierarchy ranks, sums inside)
+      : all_(&all), ranks_(std::move(ranks)), inside_(std::move(inside)) {
+    if (ranks_.is_carrier()) between_.emplace(all, ranks_.between);
+  }
+
+  any_transport* all_;
+  hierarchy ranks_;
+  sums inside_;
+  std::optional<some_ranks> between_;
+};
+
+}  // namespace hcomp::host
