@@ -66,13 +66,18 @@ class ucx_connection final : public hcomp::c_api::connection {
   /// @param timeout  of one wait there
   void find_hosts(std::chrono::milliseconds timeout) {
     hosts_ = hcomp::host::host_ranks::make(any_, 0, timeout);
-    if (hosts_ && hosts_->ranks().hosts == any_.size()) hosts_.reset();
   }
+  hcomp::host::host_ranks& hosts() override { return hosts_ ? *hosts_ : connection::hosts(); }
+  /// As find_hosts found them; null: it could not.
+  hcomp::host::host_ranks* known_hosts() { return hosts_ ? &*hosts_ : nullptr; }
   /// Null: every rank is on a host of its own, as far as memory goes.
-  hcomp::host::host_ranks* hosts() { return hosts_ ? &*hosts_ : nullptr; }
+  hcomp::host::host_ranks* shared_hosts() {
+    return hosts_ && hosts_->ranks().hosts < any_.size() ? &*hosts_ : nullptr;
+  }
   /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
   hcomp::host::sums* inside() {
-    return hosts_ && hosts_->ranks().hosts == 1 ? &hosts_->inside() : nullptr;
+    auto* const shared = shared_hosts();
+    return shared && shared->ranks().hosts == 1 ? &shared->inside() : nullptr;
   }
   void meet(std::string const& call) override {
     if (auto* const memory = inside())
@@ -180,7 +185,8 @@ struct hcomp_group {
   explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
-        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals) {}
+        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals,
+             over->known_hosts()) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
@@ -339,7 +345,7 @@ int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type,
       int const divisor = mean ? it.sums.ranks() : 1;
       if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
       if constexpr (is_added_on_the_way<V>) {
-        if (auto* const hosts = it.over->hosts())
+        if (auto* const hosts = it.over->shared_hosts())
           hcomp::drop_in::all_reduce_by_hosts(*hosts, 0, all, divisor);
         else
           hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);

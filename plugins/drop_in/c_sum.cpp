@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/host/host_ranks.hpp>
 #include <hcomp/host/sums.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <limits>
 #include <new>
 #include <span>
@@ -16,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "host_sum.hpp"
 #include "vector_sum.hpp"
 
 namespace {
@@ -115,23 +119,22 @@ void require_agreement(std::vector<text_record> const& all, char const* what,
 // ---- What there is
 
 template <class V> struct sum_of {
-  std::unique_ptr<hcomp::drop_in::vector_sum<V>> plan;
+  std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
 
-  sum_of(method const& how, std::size_t values, hcomp::any_transport& transport,
-         hcomp::host_executor& executor)
-      : plan(std::make_unique<hcomp::drop_in::vector_sum<V>>(how, values, transport, executor)) {
-    if (how.feedback) residual.emplace(values);
+  sum_of(method const& how, std::size_t values, connection& over, hcomp::host_executor& executor)
+      : plan(std::make_unique<hcomp::any_plan<V>>(hcomp::drop_in::make_vector_sum<V>(
+            how, values, over.transport(), executor, [&]() -> auto& { return over.hosts(); }))) {
+    if (how.feedback) residual.emplace(plan->encoded().count);
   }
 };
 
 using any_sum = std::variant<sum_of<float>, sum_of<double>>;
 
-any_sum make_sum(request const& asked, std::size_t values, hcomp::any_transport& transport,
+any_sum make_sum(request const& asked, std::size_t values, connection& over,
                  hcomp::host_executor& executor) {
-  if (asked.type == value_type::float32)
-    return sum_of<float>(asked.how, values, transport, executor);
-  return sum_of<double>(asked.how, values, transport, executor);
+  if (asked.type == value_type::float32) return sum_of<float>(asked.how, values, over, executor);
+  return sum_of<double>(asked.how, values, over, executor);
 }
 
 }  // namespace
@@ -151,7 +154,7 @@ struct hcomp_sum {
       : over(std::move(connected)),
         executor(asked.how.threads),
         values(count),
-        of(make_sum(asked, count, over->transport(), executor)) {
+        of(make_sum(asked, count, *over, executor)) {
     next.tensor = number;
   }
 };
@@ -210,12 +213,14 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
 
 int all_reduce(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   return run("hcomp_all_reduce", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->all_reduce(values, one.residual ? &*one.residual : nullptr, call);
+    return one.residual ? one.plan->all_reduce(values, *one.residual, call)
+                        : one.plan->all_reduce(values, call);
   });
 }
 int reduce_scatter(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   return run("hcomp_reduce_scatter", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->reduce_scatter(values, one.residual ? &*one.residual : nullptr, call);
+    return one.residual ? one.plan->reduce_scatter(values, *one.residual, call)
+                        : one.plan->reduce_scatter(values, call);
   });
 }
 int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
@@ -224,7 +229,7 @@ int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
   });
 }
 
-/// Calls f(the residual of the sum, where the caller's begins).
+/// Calls f(the residual of the sum, where the caller's begins, its values, those of them that are kept).
 /// @param sum  const or not
 template <class F> void with_residual(auto* sum, vector const& residual, F const& f) {
   auto& it = require(sum, "sum");
@@ -235,19 +240,25 @@ template <class F> void with_residual(auto* sum, vector const& residual, F const
       [&](auto& one) {
         if (!one.residual)
           throw std::invalid_argument("the method has no feedback, so nothing is kept");
-        f(*one.residual, first);
+        f(*one.residual, first, it.values, one.plan->encoded());
       },
       it.of);
 }
 void get_residual(hcomp_sum const* sum, vector const& residual) {
-  with_residual(sum, residual, []<class V>(hcomp::error_feedback<V> const& kept, void* to) {
-    std::ranges::copy(kept.residual(), static_cast<V*>(to));
-  });
+  with_residual(sum, residual,
+                []<class V>(hcomp::error_feedback<V> const& kept, void* to, std::size_t values,
+                            hcomp::value_range where) {
+                  auto* const first = static_cast<V*>(to);
+                  std::fill_n(first, values, V{});
+                  std::ranges::copy(kept.residual(), first + where.first);
+                });
 }
 void set_residual(hcomp_sum* sum, vector const& residual) {
-  with_residual(sum, residual, []<class V>(hcomp::error_feedback<V>& kept, void const* from) {
-    kept.set_residual({static_cast<V const*>(from), kept.values()});
-  });
+  with_residual(sum, residual,
+                []<class V>(hcomp::error_feedback<V>& kept, void const* from, std::size_t,
+                            hcomp::value_range where) {
+                  kept.set_residual({static_cast<V const*>(from) + where.first, where.count});
+                });
 }
 
 }  // namespace
@@ -265,6 +276,11 @@ int failed(int code, std::string_view where, std::string const& note,
     last_error.clear();
   }
   return code;
+}
+
+host::host_ranks& connection::hosts() {
+  if (!hosts_) hosts_ = std::make_unique<host::host_ranks>(drop_in::find_hosts(transport()));
+  return *hosts_;
 }
 
 std::string without(std::string_view prefix, std::string text) {

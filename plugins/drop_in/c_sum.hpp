@@ -9,6 +9,8 @@
 #include <exception>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <mutex>
@@ -21,10 +23,6 @@
 #include "handle_number.hpp"
 #include "settings.hpp"
 
-namespace hcomp::host {
-class sums;
-}
-
 namespace hcomp::c_api {
 
 /// What moves the bytes of a sum, and of others, maybe.
@@ -35,6 +33,8 @@ struct connection {
   virtual ~connection() = default;
 
   virtual any_transport& transport() = 0;
+  /// Who is on one host. Collective when it is asked first.
+  virtual host::host_ranks& hosts();
   /// For a new sum. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
   /// Begins a call; nothing else uses the transport while the caller holds what it gives.
@@ -43,6 +43,9 @@ struct connection {
   /// Compares what all ranks call, where some may wait otherwise than by the transport. Within a call.
   /// @throws disagreement_error  on all ranks alike
   virtual void meet(std::string const& /*call*/) {}
+
+ private:
+  std::unique_ptr<host::host_ranks> hosts_;
 };
 
 /// MPI or the drop-in library is not there.

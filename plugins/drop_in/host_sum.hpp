@@ -2,14 +2,28 @@
 /// @file
 /// Sums of values as they are, of ranks of which several are on one host.
 
+#include <chrono>
 #include <cstddef>
 #include <hcomp/host/host_ranks.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
+#include <stdexcept>
+#include <utility>
 
 #include "plain_sum.hpp"
 
 namespace hcomp::drop_in {
+
+/// Who is on one host. Collective. Waits there for ever, but a rank that ends is an error.
+/// @throws std::invalid_argument  ranks of one host share no memory; on all ranks alike
+inline host::host_ranks find_hosts(any_transport& transport) {
+  auto found = host::host_ranks::make(transport, 0, std::chrono::milliseconds(0));
+  if (!found)
+    throw std::invalid_argument(
+        "algorithm 'hierarchical': ranks of one host share no memory (memfd_create, /proc)");
+  return std::move(*found);
+}
 
 /// all_reduce_values of all ranks. A value crosses a host's link as often as if the host had one rank.
 template <class V>

@@ -73,7 +73,7 @@ struct key_facts {
 constexpr std::array rule_keys{
     key_facts{"feedback", "yes|no", "feedback", "what was lost is added next time; default yes"},
     key_facts{"algorithm", "NAME", "all but none",
-              "ring, torus, torus:RxC, direct, doubling, owner, aggregator"},
+              "ring, torus[:RxC], direct, doubling, owner, hierarchical[:NAME]"},
     key_facts{"turns", "N", "all but none", "tensors that share one buffer in turns; default 1"},
     key_facts{"threads", "N", "all but none", "that encode and decode, per rank; default 1"},
     key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},
@@ -128,6 +128,7 @@ std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
 // ---- Reading
 
 constexpr std::string_view spaces = " \t\r\n";
+constexpr std::string_view hierarchical = "hierarchical";
 
 std::string_view trimmed(std::string_view text) {
   auto const first = text.find_first_not_of(spaces);
@@ -192,17 +193,20 @@ struct assignment {
       refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
     return count * factor;
   }
-  algorithm way(choice_of_codec const& codec) const {
-    algorithm how;
+  void set_way(choice_of_codec const& codec, method& sum) const {
+    auto name = value;
+    sum.by_hosts = name.starts_with(hierarchical);
+    if (sum.by_hosts) name.remove_prefix(hierarchical.size());
+    if (sum.by_hosts && name.empty()) return;
+    if (sum.by_hosts && name.starts_with(':')) name.remove_prefix(1);
     try {
-      how = algorithm::from(value);
+      sum.how = algorithm::from(name);
     } catch (std::invalid_argument const& what) {
-      refuse(what.what());
+      refuse(std::string(what.what()) + "; and hierarchical, hierarchical:NAME");
     }
     auto const ways = codec.ways();
-    if (std::ranges::find(ways, how.kind) == ways.end())
+    if (std::ranges::find(ways, sum.how.kind) == ways.end())
       refuse("codec '" + std::string(codec.name) + "' goes by " + ways_of(codec));
-    return how;
   }
 };
 
@@ -223,7 +227,7 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
   if (key == "feedback") to.sum.feedback = one.yes();
-  if (key == "algorithm") to.sum.how = one.way(codec);
+  if (key == "algorithm") one.set_way(codec, to.sum);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
   if (key == "threads") to.sum.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();
@@ -375,7 +379,11 @@ std::string method::text() const {
     text.append(" ").append(key);
   }
   if (known && known->wants_feedback()) add("feedback", yes_no(feedback));
-  if (known && known->row && how != algorithm{.kind = known->row->algorithms.front()})
+  bool const is_usual =
+      !known || !known->row || how == algorithm{.kind = known->row->algorithms.front()};
+  if (by_hosts)
+    add("algorithm", std::string(hierarchical).append(is_usual ? "" : ":" + how.name()));
+  else if (!is_usual)
     add("algorithm", how.name());
   if (turns != 1) add("turns", std::to_string(turns));
   if (threads != 1) add("threads", std::to_string(threads));

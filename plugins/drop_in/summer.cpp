@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <hcomp/collective/options.hpp>
 #include <iterator>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "host_sum.hpp"
+
 namespace hcomp::drop_in {
 
 summer::summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-               residual_store& residuals, std::size_t most_planned_bytes)
+               residual_store& residuals, host::host_ranks* hosts, std::size_t most_planned_bytes)
     : transport_(std::move(transport)),
+      hosts_(hosts),
       number_(number),
       residuals_(&residuals),
       most_planned_bytes_(most_planned_bytes),
@@ -73,18 +77,26 @@ summer::planned& summer::plan_for(value_type type, std::size_t values, method co
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   for_type(type, [&]<class V>(V*) {
-    std::get<sum_of<V>>(one.sums) =
-        std::make_unique<vector_sum<V>>(how, values, transport_, *one.executor, segment_bytes);
+    std::get<sum_of<V>>(one.sums) = std::make_unique<any_plan<V>>(make_vector_sum<V>(
+        how, values, transport_, *one.executor, [&]() -> auto& { return hosts(); }, segment_bytes));
   });
   plans_.push_front(std::move(one));
   return plans_.front();
 }
 
+host::host_ranks& summer::hosts() {
+  if (!hosts_) {
+    own_hosts_ = find_hosts(transport_);
+    hosts_ = &*own_hosts_;
+  }
+  return *hosts_;
+}
+
 template <class V>
 std::shared_ptr<error_feedback<V>> summer::residual_of(planned const& plan, void const* buffer) {
   if (!plan.how.feedback) return nullptr;
-  return residuals_->take<V>({number_, buffer, plan.values, sizeof(V),
-                              turn_of(buffer, plan.values, sizeof(V), plan.how.turns)});
+  auto const turn = turn_of(buffer, plan.values, sizeof(V), plan.how.turns);
+  return residuals_->take<V>({number_, buffer, plan.of<V>().encoded().count, sizeof(V), turn});
 }
 
 call_options summer::next_call(reduction result) {
@@ -97,7 +109,10 @@ call_options summer::next_call(reduction result) {
 
 template <class V> report summer::sum(planned& plan, V* x, void const* buffer, reduction result) {
   auto const residual = residual_of<V>(plan, buffer);
-  return plan.of<V>().all_reduce({x, plan.values}, residual.get(), next_call(result));
+  auto const call = next_call(result);
+  std::span const all(x, plan.values);
+  auto& sums = plan.of<V>();
+  return residual ? sums.all_reduce(all, *residual, call) : sums.all_reduce(all, call);
 }
 
 template <class V>
@@ -111,7 +126,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   // Of a plan for nothing, which takes no memory.
   auto const& for_nothing = plan_for(type_of<V>, 0, how, segment_bytes).template of<V>();
   std::size_t const unit = how.how.kind == algorithm_kind::doubling ? 0 : for_nothing.part_unit();
-  bool const needs_all = for_nothing.has_magnitude();
+  bool const needs_all = codec_rows<V>().at(how.codec).has_magnitude();  // of all others
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
   bool const in_parts = unit > 0 && values < 2 * all && (!needs_all || values == all);
@@ -133,9 +148,11 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},
                        plan.parts);
   auto const residual = residual_of<V>(plan, buffer);
-  if (!x)
-    return sums.reduce_scatter({static_cast<V*>(nullptr), values}, residual.get(),
-                               next_call(result));
+  auto const scattered = [&](std::span<V> of) {
+    auto const call = next_call(result);
+    return residual ? sums.reduce_scatter(of, *residual, call) : sums.reduce_scatter(of, call);
+  };
+  if (!x) return scattered({static_cast<V*>(nullptr), values});
   // Kept from call to call: the first use of so much memory takes as long as a fast network.
   plan.filled.resize(values * sizeof(V));
   std::span const filled(reinterpret_cast<V*>(plan.filled.data()), values);
@@ -144,7 +161,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     std::fill(std::copy_n(x, count_of(r), to), to + part, V{});
     x += count_of(r);
   }
-  auto const made = sums.reduce_scatter(filled, residual.get(), next_call(result));
+  auto const made = scattered(filled);
   std::copy_n(filled.data() + sums.owned().first, count_of(rank()), mine);
   return made;
 }

@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -31,9 +34,11 @@ class summer {
   /// @param number              of this communicator, for the store; never used again for another
   /// @param handle              as of next_handle_number, the same on all ranks
   /// @param residuals           must outlive this
+  /// @param hosts               of the transport, and outlives this; null: found when they are needed
   /// @param most_planned_bytes  of vectors whose plans are kept
   summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-         residual_store& residuals, std::size_t most_planned_bytes = std::size_t{256} << 20);
+         residual_store& residuals, host::host_ranks* hosts = nullptr,
+         std::size_t most_planned_bytes = std::size_t{256} << 20);
   ~summer();
   summer(summer const&) = delete;
   summer& operator=(summer const&) = delete;
@@ -69,7 +74,7 @@ class summer {
   std::size_t plans() const { return plans_.size(); }
 
  private:
-  template <class V> using sum_of = std::unique_ptr<vector_sum<V>>;
+  template <class V> using sum_of = std::unique_ptr<any_plan<V>>;
 
   struct planned {
     value_type type;
@@ -81,13 +86,14 @@ class summer {
     std::vector<std::uint64_t> parts;  ///< where those of all ranks begin, once it was asked
     std::vector<std::byte> filled;     ///< values of reduce_scatter
 
-    template <class V> vector_sum<V>& of() const { return *std::get<sum_of<V>>(sums); }
+    template <class V> any_plan<V>& of() const { return *std::get<sum_of<V>>(sums); }
     std::size_t bytes() const { return values * size_of(type) + filled.size(); }
   };
 
   planned& plan_for(value_type type, std::size_t values, method const& how,
                     std::size_t segment_bytes);
   template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
+  host::host_ranks& hosts();
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
                  void const* buffer, std::size_t segment_bytes, reduction result);
@@ -98,6 +104,8 @@ class summer {
                         int turns);
 
   any_transport transport_;
+  std::optional<host::host_ranks> own_hosts_;
+  host::host_ranks* hosts_;
   std::uint64_t number_;
   residual_store* residuals_;
   std::size_t most_planned_bytes_;

@@ -19,9 +19,16 @@
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/host/some_ranks.hpp>
+#include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/transport.hpp>
 #include <limits>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "settings.hpp"
@@ -76,43 +83,54 @@ template <class V, class Lost> sizes sizes_of(std::span<V const> x, Lost const& 
 
 }  // namespace detail
 
-/// A plan of whatever codec, which adapts to what is summed.
+/// A plan of whatever codec, which adapts to what is summed. For any_plan.
 template <class V> class vector_sum {
  public:
+  using value_type = V;
+
   /// @param segment_bytes  of messages, see plan_options
   /// @throws std::invalid_argument  there is no such codec for these values, or it does not go with
   ///                                the algorithm or so many ranks; on all ranks alike
-  vector_sum(method const& how, std::size_t values, any_transport& transport,
-             host_executor& executor, std::size_t segment_bytes = plan_options{}.segment_bytes)
+  template <Transport T>
+  vector_sum(method const& how, std::size_t values, T& transport, host_executor& executor,
+             std::size_t segment_bytes = plan_options{}.segment_bytes)
       : codec_(codec_rows<V>().at(how.codec)),
-        plan_(make_plan<V>(how.row_text(), values, transport, executor,
-                           options(codec_, how, segment_bytes))),
-        transport_(&transport) {}
+        transport_(transport),
+        plan_(make_plan<V>(how.row_text(), values, *transport_, executor,
+                           options(codec_, how, segment_bytes))) {}
 
   /// Sums x over all ranks, in place. Errors as for plan::all_reduce; NaN and infinity are
   /// nonfinite_error with codecs that cannot carry them, and so are, with codecs of signs, values
   /// that would make a sign worth 2^40 times most values.
-  /// @param residual  what this rank's encoding lost before, if the method says feedback; or none
-  report all_reduce(std::span<V> x, error_feedback<V>* residual, call_options const& call) {
-    set_magnitude(x, residual);
-    return residual ? plan_.all_reduce(x, *residual, call) : plan_.all_reduce(x, call);
+  report all_reduce(std::span<V> x, call_options const& call) {
+    adapt_to(x, nullptr);
+    return plan_.all_reduce(x, call);
+  }
+  /// @param residual  what this rank's encoding lost before
+  report all_reduce(std::span<V> x, error_feedback<V>& residual, call_options const& call) {
+    adapt_to(x, &residual);
+    return plan_.all_reduce(x, residual, call);
   }
   /// The same, but leaves each rank only its `owned()` part of the sum in x.
   /// @throws std::invalid_argument  the method has no such thing: algorithm owner
-  report reduce_scatter(std::span<V> x, error_feedback<V>* residual, call_options const& call) {
-    set_magnitude(x, residual);
-    return residual ? plan_.reduce_scatter(x, *residual, call) : plan_.reduce_scatter(x, call);
+  report reduce_scatter(std::span<V> x, call_options const& call) {
+    adapt_to(x, nullptr);
+    return plan_.reduce_scatter(x, call);
+  }
+  report reduce_scatter(std::span<V> x, error_feedback<V>& residual, call_options const& call) {
+    adapt_to(x, &residual);
+    return plan_.reduce_scatter(x, residual, call);
   }
   /// Gives every rank all ranks' `owned()` parts of x. Errors as for reduce_scatter.
   report all_gather(std::span<V> x, call_options const& call) {
-    set_magnitude(x, nullptr);
+    adapt_to(x, nullptr);
     return plan_.all_gather(x, call);
   }
+  std::size_t values() const { return plan_.values(); }
   value_range owned() const { return plan_.owned(); }
   /// See plan::part_unit.
   std::size_t part_unit() const { return plan_.part_unit(); }
-  /// What a value becomes depends on all others of the vector.
-  bool has_magnitude() const { return codec_.has_magnitude(); }
+  std::string about_last_call() const { return plan_.about_last_call(); }
 
  private:
   static plan_options options(codec_facts const& codec, method const& how,
@@ -124,12 +142,12 @@ template <class V> class vector_sum {
     return options;
   }
 
-  /// Of what is about to be encoded, over all ranks: what a sign is worth.
+  /// Sets what a sign is worth, by what is about to be encoded on all ranks.
   /// @throws nonfinite_error  2^40 times what is typical of any rank: the few values that make it
   ///                          so would spoil all others, and their residuals; on all ranks alike
   /// Source: S. P. Karimireddy et al., ICML 2019, algorithm 2.
-  void set_magnitude(std::span<V const> x, error_feedback<V> const* residual) {
-    if (!has_magnitude()) return;
+  void adapt_to(std::span<V const> x, error_feedback<V> const* residual) {
+    if (!codec_.has_magnitude()) return;
     detail::sizes mine;
     if (x.data() && residual)
       mine = detail::sizes_of(
@@ -153,9 +171,30 @@ template <class V> class vector_sum {
   }
 
   codec_facts const& codec_;
+  hcomp::detail::kept_transport transport_;
   any_plan<V> plan_;
-  any_transport* transport_;
   std::vector<detail::sizes> sizes_;
 };
+
+/// A vector_sum, of all ranks or of those that carry a share between hosts, as the method says.
+/// @param hosts  (), gives the host::host_ranks of the transport, which outlive the plan; called on all
+///               ranks where the method is hierarchical
+/// @throws as vector_sum
+template <class V, class Hosts>
+any_plan<V> make_vector_sum(method const& how, std::size_t values, any_transport& transport,
+                            host_executor& executor, Hosts const& hosts,
+                            std::size_t segment_bytes = plan_options{}.segment_bytes) {
+  hcomp::detail::kept_transport over(transport);
+  std::unique_ptr<hcomp::detail::plan_body<V>> body;
+  if (how.by_hosts)
+    body = std::make_unique<hcomp::detail::some_plan<host::hierarchical_plan<V, vector_sum<V>>>>(
+        hosts(), values, [&](std::size_t count, host::some_ranks& between) {
+          return std::make_unique<vector_sum<V>>(how, count, between, executor, segment_bytes);
+        });
+  else
+    body = std::make_unique<hcomp::detail::some_plan<vector_sum<V>>>(how, values, transport,
+                                                                     executor, segment_bytes);
+  return {how.row_text(), std::move(over), std::move(body)};
+}
 
 }  // namespace hcomp::drop_in

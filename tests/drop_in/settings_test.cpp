@@ -244,6 +244,15 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
 
 TEST_CASE("settings: a method's text names what differs from its codec's own") {
   CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
+  for (std::string const text :
+       {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
+        "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical"}) {
+    auto const sum = only_rule("float: " + text).sum;
+    CHECK(sum.by_hosts);
+    CHECK(sum.text() == text);
+  }
+  CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==
+        "fp16 algorithm=hierarchical");
   CHECK(only_rule("float: sign feedback=no algorithm=owner").sum.text() ==
         "sign feedback=no algorithm=owner");
   CHECK(only_rule("float: lossless").sum.text() == "lossless");

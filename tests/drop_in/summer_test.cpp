@@ -1,13 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <drop_in/summer.hpp>
 #include <drop_in/vector_sum.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
@@ -108,7 +111,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
         "identity algorithm=torus", "identity algorithm=aggregator", "lossless algorithm=ring",
         "error_bounded 1e-3 algorithm=aggregator", "fp16", "lossless", "error_bounded 1e-3",
         "inceptionn E=12", "thc bits=8", "thc bits=8 feedback=no", "sign", "sign feedback=no",
-        "sign algorithm=owner"})
+        "sign algorithm=owner", "identity algorithm=hierarchical"})
     for (auto const& counts : cuts) {
       CAPTURE(text);
       CAPTURE(counts[0]);
@@ -163,10 +166,59 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       std::uint64_t scattered = 0, whole = 0;
       for (std::size_t r = 0; r < ranks; ++r) scattered += sent[r], whole += sent_by_all[r];
       bool const never = text.find("doubling") != text.npos || text.find("owner") != text.npos ||
-                         text.find("aggregator") != text.npos;
+                         text.find("aggregator") != text.npos ||
+                         text.find("hierarchical") != text.npos;
       if (counts[0] == 32768 && !never && text.find("ring") == text.npos)
         CHECK(scattered <= 0.52 * static_cast<double>(whole));
       if (counts[0] == 90000 && !never) CHECK(scattered == whole);
+    }
+}
+
+TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and signs, too") {
+  for (auto const& where : std::vector<std::vector<std::uint64_t>>{{7, 8, 7}, {1, 2, 3}, {4, 4, 4}})
+    for (std::string const text :
+         {"fp16 algorithm=hierarchical", "lossless algorithm=hierarchical:ring",
+          "thc bits=8 algorithm=hierarchical", "sign algorithm=hierarchical:direct",
+          "sign algorithm=hierarchical:owner"}) {
+      CAPTURE(text);
+      CAPTURE(where[1]);
+      std::vector<int> const counts{30001, 29999, 30011};
+      auto const x = vectors(90011);
+      std::vector<float> exact(x[0].size());
+      for (auto const& one : x)
+        for (std::size_t i = 0; i < one.size(); ++i) exact[i] += one[i];
+      auto const totals = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        any_transport any(transport);
+        auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
+        residual_store residuals(std::size_t{64} << 20);
+        summer all(any_transport(transport), 0, 0, residuals, &*hosts);
+        std::vector<float> total(mine.size()), part(30011);
+        constexpr int calls = 8;
+        for (int call = 0; call < calls; ++call) {
+          auto one = mine;
+          sum(all, one, text, mine.data());
+          for (std::size_t i = 0; i < one.size(); ++i) total[i] += one[i] / calls;
+        }
+        if (!text.starts_with("sign")) {
+          all.reduce_scatter(value_type::float32, mine.data(), counts, part.data(), how(text),
+                             part.data());
+          auto const count = static_cast<std::size_t>(counts[static_cast<std::size_t>(all.rank())]);
+          std::size_t const first = all.rank() == 0 ? 0 : all.rank() == 1 ? 30001 : 60000;
+          double largest = 0;
+          for (std::size_t i = 0; i < count; ++i)
+            largest = std::max(largest, std::fabs(static_cast<double>(part[i]) - exact[first + i]));
+          CHECK(largest < 0.5);  // a value in a wrong place would be off by up to 3
+        }
+        mine = total;
+      });
+      CHECK(totals[0] == totals[1]);
+      CHECK(totals[0] == totals[2]);
+      // Rounding to nearest halves of up to 3 three times; 8 bits of 1 in 5 values; means of 8 signs
+      // with feedback, whose error falls with the calls and is all of it after one (see below).
+      double const off =
+          distance(totals[0], exact) / distance(exact, std::vector<float>(exact.size()));
+      CHECK(off < (text.starts_with("sign") ? 0.9 : text.starts_with("thc") ? 0.02 : 2e-3));
+      if (where[0] == where[1]) CHECK(off < 1e-6);  // nothing is encoded
     }
 }
 
@@ -301,7 +353,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
 TEST_CASE("summer: plans are kept within a limit, those used last, and at least one") {
   on_ranks(std::vector<std::vector<float>>(1), [&](loopback& transport, std::vector<float>&) {
     residual_store residuals(1 << 20);
-    summer all(any_transport(transport), 0, 0, residuals, 4 * sizeof(float) * 1000);
+    summer all(any_transport(transport), 0, 0, residuals, nullptr, 4 * sizeof(float) * 1000);
     auto const check = [&](std::size_t values, std::size_t plans) {
       std::vector<float> y(values, 1.0f);
       sum(all, y, "identity", y.data());

@@ -9,7 +9,11 @@
 #include <hcomp/host/hierarchical.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <numeric>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,6 +85,74 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
       }
 }
 
+TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all_reduce") {
+  for (auto const& where : clusters)
+    for (std::string const codec : {"identity", "lossless", "fp16"})
+      for (std::size_t const values : {many, std::size_t{1}, std::size_t{40000}}) {
+        CAPTURE(codec);
+        CAPTURE(where.size());
+        CAPTURE(values);
+        auto const x = inputs(where.size(), values);
+        std::vector<int> owners(values, 0);
+        std::mutex one_at_a_time;
+        auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+          host_executor executor;
+          hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
+          auto const part = sum.owned();
+          {
+            std::lock_guard const lock(one_at_a_time);
+            for (std::size_t i = 0; i < part.count; ++i) ++owners[part.first + i];
+          }
+          auto whole = mine;
+          sum.all_reduce(whole);
+          sum.reduce_scatter(mine);
+          std::span const own = std::span(mine).subspan(part.first, part.count);
+          // A sum is encoded once more for the all-gather, which changes no value of these codecs.
+          CHECK(std::ranges::equal(own, std::span(whole).subspan(part.first, part.count)));
+          std::vector<float> gathered(values, std::numeric_limits<float>::quiet_NaN());
+          std::ranges::copy(own, gathered.begin() + static_cast<std::ptrdiff_t>(part.first));
+          sum.all_gather(gathered);
+          CHECK(first_difference(gathered, whole) == nowhere);
+        });
+        CHECK(owners == std::vector<int>(values, 1));
+      }
+}
+
+TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
+  for (auto const& where : clusters) {
+    auto const ranks = where.size();
+    on_ranks(inputs(ranks, 1), [&](loopback& transport, std::vector<float>&) {
+      host_executor executor;
+      auto const plan_of = [&](std::size_t values) {
+        return std::make_unique<hierarchical_plan<float>>(
+            "fp16", values, transport, executor, host::hierarchical_options{.host_of = where});
+      };
+      auto const unit = plan_of(0)->part_unit();
+      CHECK((unit == 0) == (where == hosts{1, 1, 1, 5, 5}));
+      for (std::size_t const times : {1, 3})
+        if (unit > 0) CHECK(plan_of(times * unit * ranks)->owned().count == times * unit);
+    });
+  }
+}
+
+TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
+  auto const x = inputs(3);
+  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    host_executor executor;
+    hierarchical_plan<float> sum("thc:bits=2", many, transport,
+                                 executor);  // it finds out where it is
+    CHECK(sum.ranks().hosts == 1);
+    error_feedback<float> feedback(sum.share().count), other(sum.share().count + 1);
+    auto const before = mine;
+    CHECK_THROWS_WITH_AS(sum.all_reduce(mine, other), doctest::Contains("has a feedback of"),
+                         std::invalid_argument);
+    CHECK(first_difference(mine, before) == nowhere);
+    sum.all_reduce(mine, feedback);
+    CHECK(sum.all_reduce(std::span(std::vector<float>(many).data(), many)).bytes_sent == 0);
+  });
+  for (std::size_t i = 0; i < many; ++i) REQUIRE(found[0][i] == x[0][i] + x[1][i] + x[2][i]);
+}
+
 TEST_CASE("hierarchical: what was lost of a share comes later") {
   hosts const where{0, 0, 1, 1, 2};
   auto const x = inputs(where.size());
@@ -112,6 +184,24 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
   // In sums over steps only what is lost last is missing, but for what the sum itself rounds: levels of
   // 4 bits are coarse, and so is the answer of each step.
   CHECK(std::sqrt(error / exact) < 0.02);
+}
+
+TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
+  auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+    host_executor executor;
+    hierarchical_plan<float> sum("fp16", many, transport, executor, {.host_of = {0, 0, 1, 1}});
+    auto x = uniform_values(many, 4, transport.rank());
+    auto const unchanged = x;
+    try {
+      transport.rank() == 1 ? sum.reduce_scatter(x) : sum.all_reduce(x);
+    } catch (...) {
+      CHECK(first_difference(x, unchanged) == nowhere);
+      throw;
+    }
+  });
+  CAPTURE(to_text(outcomes));
+  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(outcomes[rank].what == "disagreement_error");
+  for (std::size_t rank = 2; rank < 4; ++rank) CHECK(outcomes[rank].what != "returned");
 }
 
 TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothing") {

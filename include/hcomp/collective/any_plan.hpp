@@ -12,6 +12,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -36,6 +37,7 @@ template <class V> class plan_body {
   virtual std::size_t values() const = 0;
   virtual value_range owned() const = 0;
   virtual std::size_t part_unit() const = 0;
+  virtual value_range encoded() const = 0;
   virtual report all_reduce(std::span<V> x, call_options const& call) = 0;
   virtual report all_reduce(std::span<V> x, error_feedback<V>& feedback,
                             call_options const& call) = 0;
@@ -60,6 +62,10 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   std::size_t values() const override { return plan_.values(); }
   value_range owned() const override { return plan_.owned(); }
   std::size_t part_unit() const override { return plan_.part_unit(); }
+  value_range encoded() const override {
+    if constexpr (requires { plan_.encoded(); }) return plan_.encoded();
+    return {0, plan_.values()};
+  }
   report all_reduce(std::span<V> x, call_options const& call) override {
     return plan_.all_reduce(x, call);
   }
@@ -69,7 +75,10 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   }
   report all_reduce(std::span<V> x, global_compensation<V>& feedback,
                     call_options const& call) override {
-    return plan_.all_reduce(x, feedback, call);
+    if constexpr (requires { plan_.all_reduce(x, feedback, call); })
+      return plan_.all_reduce(x, feedback, call);
+    else
+      throw std::invalid_argument("all_reduce: a plan of this kind takes no global_compensation");
   }
   report reduce_scatter(std::span<V> x, call_options const& call) override {
     return plan_.reduce_scatter(x, call);
@@ -84,10 +93,16 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   void set_magnitude([[maybe_unused]] double magnitude) override {
     if constexpr (requires { plan_.set_codec(with_magnitude(plan_.codec(), magnitude)); })
       plan_.set_codec(with_magnitude(plan_.codec(), magnitude));
+    else if constexpr (requires { plan_.set_magnitude(magnitude); })
+      plan_.set_magnitude(magnitude);
   }
   std::string about_last_call() const override {
-    if constexpr (requires { plan_.choice().text(); }) return plan_.choice().text();
-    return {};
+    if constexpr (requires { plan_.choice().text(); })
+      return plan_.choice().text();
+    else if constexpr (requires { plan_.about_last_call(); })
+      return plan_.about_last_call();
+    else
+      return {};
   }
 
  private:
@@ -115,6 +130,9 @@ template <class V> class any_plan {
   value_range owned() const { return body_->owned(); }
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do.
   std::size_t part_unit() const { return body_->part_unit(); }
+  /// The values that this rank encodes in sums, and of which an error_feedback keeps what was lost:
+  /// all, but where ranks of a host share them out among themselves.
+  value_range encoded() const { return body_->encoded(); }
   /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
   /// not mind. Equal on all ranks.
   /// @throws std::invalid_argument  not finite

@@ -9,6 +9,8 @@
 #include <exception>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/codec_rows.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -19,10 +21,12 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/host/host_ranks.hpp>
+#include <hcomp/host/some_ranks.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -43,10 +47,10 @@ struct hierarchical_options {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 
-/// all_reduce of vectors of one size over ranks on several hosts. Those of one host add in full
-/// precision through shared memory, each of them then sums its share with its peers of other hosts by
-/// a codec, and all read the result: a value crosses a host's link as often as if the host had one
-/// rank, and all ranks of it encode.
+/// Sums of vectors of one size over ranks on several hosts. Those of one host add in full precision
+/// through shared memory, each of them then sums its share with its peers of other hosts by a codec, and
+/// all read the result: a value crosses a host's link as often as if the host had one rank, and all ranks
+/// of it encode. Where there is one host, nothing is encoded.
 ///
 ///     hcomp::host::hierarchical_plan<float> sum("thc:bits=4", gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient, {.result = hcomp::reduction::mean});
@@ -55,7 +59,8 @@ struct hierarchical_options {
 /// as a memory_error. Transport and executor are used, not owned, and must outlive this. Collective, the
 /// constructor too.
 /// Memory: that of sums, of a plan for the share, and the share.
-template <class V> class hierarchical_plan {
+/// @tparam Between  plans of shares between hosts: any_plan, or what looks like one
+template <class V, class Between = any_plan<V>> class hierarchical_plan {
  public:
   using value_type = V;
 
@@ -66,23 +71,31 @@ template <class V> class hierarchical_plan {
   template <Transport T>
   hierarchical_plan(std::string_view codec, std::size_t values, T& transport,
                     host_executor& executor, hierarchical_options options = {})
-      : values_(values), all_(transport) {
+      : values_(values), own_transport_(std::in_place, transport) {
+    auto& all = **own_transport_;
     auto const tag = options.between ? options.between->tag : plan_options{}.tag;
-    require_same(codec, options.host_of, tag);
+    require_same(all, codec, values, options.host_of, tag);
+    codec_from(codec_rows<V>(), codec);
     if (auto const given = options.host_of.size();
-        given > 0 && given != static_cast<std::size_t>(all_->size()))
+        given > 0 && given != static_cast<std::size_t>(all.size()))
       throw std::invalid_argument(detail::error_text(
-          {"hierarchical_plan: hosts of ", given, " ranks, there are ", all_->size()}));
-    hosts_ = host_ranks::make(*all_, tag, options.timeout, std::move(options.host_of));
-    if (!hosts_) throw std::runtime_error("hierarchical_plan: ranks of a host share no memory");
-    sum_.resize(share().count);
-    // Not all ranks make a plan, but all have to know that it cannot be made.
-    together(outcome_of([&] {
-      if (auto* const between = hosts_->between())
-        plan_ = std::make_unique<any_plan<V>>(
-            options.between ? make_plan<V>(codec, sum_.size(), *between, executor, *options.between)
-                            : make_plan<V>(codec, sum_.size(), *between, executor));
-    })).raise();
+          {"hierarchical_plan: hosts of ", given, " ranks, there are ", all.size()}));
+    own_hosts_ = host_ranks::make(all, tag, options.timeout, std::move(options.host_of));
+    if (!own_hosts_) throw std::runtime_error("hierarchical_plan: ranks of a host share no memory");
+    hosts_ = &*own_hosts_;
+    make_plans([&](std::size_t count, some_ranks& between) {
+      return std::make_unique<Between>(
+          options.between ? make_plan<V>(codec, count, between, executor, *options.between)
+                          : make_plan<V>(codec, count, between, executor));
+    });
+  }
+  /// Over hosts that are known already, which must outlive this.
+  /// @param make  (values of a share, ranks that carry it), gives a std::unique_ptr<Between>
+  /// @throws what make throws on any rank of this host
+  template <class Make>
+  hierarchical_plan(host_ranks& hosts, std::size_t values, Make const& make)
+      : values_(values), hosts_(&hosts) {
+    make_plans(make);
   }
   hierarchical_plan(hierarchical_plan const&) = delete;
   hierarchical_plan& operator=(hierarchical_plan const&) = delete;
@@ -91,20 +104,61 @@ template <class V> class hierarchical_plan {
   hierarchy const& ranks() const { return hosts_->ranks(); }
   /// The values that this rank sums with other hosts; none, where another host has fewer ranks.
   value_range share() const { return ranks().share(values_); }
+  /// Those of which an error_feedback keeps what was lost.
+  value_range encoded() const { return share(); }
+  /// The values this rank holds after `reduce_scatter` and gives in `all_gather`: of its share.
+  value_range owned() const {
+    auto const mine = share();
+    if (!plan_) return mine;
+    auto const [first, count] = plan_->owned();
+    return {mine.first + first, count};
+  }
+  /// See plan::part_unit. 0 too where hosts have different numbers of ranks.
+  std::size_t part_unit() const {
+    constexpr std::size_t word = 64;  // shares begin with one
+    if (!ranks().all_carry()) return 0;
+    return plan_ ? std::lcm(plan_->part_unit(), word) : word;
+  }
   /// See any_plan::set_magnitude.
-  void set_magnitude(double magnitude) {
+  void set_magnitude(double magnitude) requires requires(Between& between) {
+    between.set_magnitude(magnitude);
+  }
+  {
     if (plan_) plan_->set_magnitude(magnitude);
   }
+  /// See any_plan::about_last_call.
+  std::string about_last_call() const { return plan_ ? plan_->about_last_call() : std::string(); }
 
   report all_reduce(std::span<V> x, call_options const& call = {}) {
-    return sum(
-        x, call, [&](std::span<V> share) { return plan_->all_reduce(share, call); }, [] {});
+    return sum(operation::all_reduce, x, call,
+               [&](std::span<V> share) { return plan_->all_reduce(share, call); });
   }
   /// @param feedback  of share().count values
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
     return sum(
-        x, call, [&](std::span<V> share) { return plan_->all_reduce(share, feedback, call); },
-        [&] { feedback.commit(); });  // the residual before is where the pending one was
+        operation::all_reduce, x, call,
+        [&](std::span<V> share) { return plan_->all_reduce(share, feedback, call); }, &feedback);
+  }
+  report reduce_scatter(std::span<V> x, call_options const& call = {}) {
+    return sum(operation::reduce_scatter, x, call,
+               [&](std::span<V> share) { return plan_->reduce_scatter(share, call); });
+  }
+  report reduce_scatter(std::span<V> x, error_feedback<V>& feedback,
+                        call_options const& call = {}) {
+    return sum(
+        operation::reduce_scatter, x, call,
+        [&](std::span<V> share) { return plan_->reduce_scatter(share, feedback, call); },
+        &feedback);
+  }
+  report all_gather(std::span<V> x, call_options const& call = {}) {
+    return steps(
+        operation::all_gather, x, call, nullptr,
+        [&] {
+          auto const mine = owned();
+          std::copy_n(x.data() + mine.first, mine.count,
+                      sum_.data() + (mine.first - share().first));
+        },
+        [&](std::span<V> share) { return plan_->all_gather(share, call); }, [&] { spread(x); });
   }
 
  private:
@@ -141,18 +195,44 @@ template <class V> class hierarchical_plan {
     }
   };
 
+  enum class operation : std::uint64_t { all_reduce, reduce_scatter, all_gather };
+
+  /// @param between   (share), by the plan
+  /// @param feedback  that it uses, or null
+  template <class F>
+  report sum(operation what, std::span<V> x, call_options const& call, F const& between,
+             error_feedback<V>* feedback = nullptr) {
+    return steps(
+        what, x, call, feedback,
+        [&] {  // the plan divides by the hosts
+          hosts_->inside().reduce_scatter(std::span<V const>(x), ranks().share_of_each(values_),
+                                          std::span(sum_),
+                                          call.result == reduction::mean ? ranks_of_a_host() : 1);
+        },
+        between,
+        [&] {
+          if (what == operation::all_reduce) return spread(x);
+          auto const mine = owned();
+          std::copy_n(sum_.data() + (mine.first - share().first), mine.count,
+                      x.data() + mine.first);
+        });
+  }
+  /// Gives all ranks of this host all shares.
+  void spread(std::span<V> x) {
+    std::ranges::copy(sum_, x.data() + share().first);
+    hosts_->inside().all_gather(x, ranks().share_of_each(values_));
+  }
+  /// @param gather   (), fills sum_
   /// @param between  (share), by the plan
-  /// @param undo     (), what between has changed beside the share
-  template <class Between, class Undo>
-  report sum(std::span<V> x, call_options const& call, Between const& between, Undo const& undo) {
+  /// @param scatter  (), of what has become of sum_
+  template <class Gather, class F, class Scatter>
+  report steps(operation what, std::span<V> x, call_options const& call,
+               error_feedback<V>* feedback, Gather const& gather, F const& between,
+               Scatter const& scatter) {
     return hosts_->telling_others([&] {
-      outcome const before = together(complaint(x, call), fingerprint_of(call));
+      outcome const before = together(complaint(x, feedback, call), fingerprint_of(what, call));
       bool const is_fine = before.kind == error_kind::none;
-      std::size_t const each = ranks().share_of_each(values_);
-      auto& inside = hosts_->inside();
-      if (is_fine)  // the plan divides by the hosts
-        inside.reduce_scatter(std::span<V const>(x), each, std::span(sum_),
-                              call.result == reduction::mean ? ranks_of_a_host() : 1);
+      if (is_fine) gather();
       report figures;
       outcome mine;
       if (plan_)
@@ -160,12 +240,12 @@ template <class V> class hierarchical_plan {
         mine = outcome_of([&] { figures = between(is_fine ? std::span(sum_) : no_values()); });
       outcome const after = together(mine);
       bool const has_failed = after.kind != error_kind::none;
-      if (has_failed && plan_ && mine.kind == error_kind::none) undo();
+      // The residual before is where the pending one was.
+      if (has_failed && plan_ && feedback && mine.kind == error_kind::none) feedback->commit();
       before.raise();
       after.raise();
-      std::copy(sum_.begin(), sum_.end(), x.data() + share().first);
-      inside.all_gather(x, each);
-      figures.weight = static_cast<std::uint64_t>(all_->size());
+      scatter();
+      figures.weight = static_cast<std::uint64_t>(hosts_->all().size());
       return figures;
     });
   }
@@ -173,39 +253,49 @@ template <class V> class hierarchical_plan {
   std::span<V> no_values() const {
     return {static_cast<V*>(nullptr), std::max<std::size_t>(sum_.size(), 1)};
   }
-  double ranks_of_a_host() const { return static_cast<double>(all_->size()) / ranks().hosts; }
+  double ranks_of_a_host() const {
+    return static_cast<double>(hosts_->all().size()) / ranks().hosts;
+  }
   /// What is wrong with this rank's arguments.
-  outcome complaint(std::span<V const> x, call_options const& call) const {
+  outcome complaint(std::span<V const> x, error_feedback<V> const* feedback,
+                    call_options const& call) const {
     using detail::error_text;
     constexpr auto who = "hierarchical_plan: rank ";
+    int const rank = hosts_->all().rank();
     if (x.size() != values_)
-      return {error_kind::argument, error_text({who, all_->rank(), " has ", x.size(),
-                                                " values in x, the plan ", values_})};
+      return {error_kind::argument,
+              error_text({who, rank, " has ", x.size(), " values in x, the plan ", values_})};
     if (!x.data() && values_ > 0)
-      return {error_kind::memory, error_text({who, all_->rank(), " has a null pointer for x"})};
+      return {error_kind::memory, error_text({who, rank, " has a null pointer for x"})};
     if (call.weight != 1)
       return {error_kind::argument,
-              error_text({who, all_->rank(), " has weight ", call.weight, ", it can be 1"})};
+              error_text({who, rank, " has weight ", call.weight, ", it can be 1"})};
+    if (feedback && !plan_ && feedback->values() != share().count)  // otherwise the plan says so
+      return {error_kind::argument,
+              error_text({who, rank, " has a feedback of ", feedback->values(),
+                          " values, its share has ", share().count})};
     return {};
   }
   /// Of what has to be equal on all ranks.
-  static std::uint64_t fingerprint_of(call_options const& call) {
+  static std::uint64_t fingerprint_of(operation what, call_options const& call) {
     std::uint64_t print = static_cast<std::uint64_t>(call.result);
-    for (std::uint64_t const one : {call.seed, call.step.value_or(0), call.tensor})
+    for (std::uint64_t const one :
+         {static_cast<std::uint64_t>(what), call.seed, call.step.value_or(0), call.tensor})
       print = mix(print ^ one);
     return print;
   }
   /// @throws disagreement_error  ranks ask for different plans
-  void require_same(std::string_view codec, std::span<std::uint64_t const> host_of, tag_t tag) {
+  static void require_same(any_transport& ranks, std::string_view codec, std::size_t values,
+                           std::span<std::uint64_t const> host_of, tag_t tag) {
     struct request {
       std::uint64_t print, values;
     };
-    request mine{mix(values_), values_};
+    request mine{mix(values), values};
     for (char const letter : codec)
       mine.print = mix(mine.print ^ static_cast<std::uint64_t>(letter));
     for (std::uint64_t const host : host_of) mine.print = mix(mine.print ^ host);
     std::vector<request> all;
-    all_gather_records(*all_, tag, mine, all);
+    all_gather_records(ranks, tag, mine, all);
     auto const other = std::ranges::find_if(
         all, [&](request const& one) { return one.print != all.front().print; });
     if (other != all.end())
@@ -213,6 +303,14 @@ template <class V> class hierarchical_plan {
           {"hierarchical_plan: ranks ask for different sums: rank 0 for one of ",
            all.front().values, " values, rank ", other - all.begin(), " for one of ", other->values,
            "; the codec and the list of hosts have to be the same, too"}));
+  }
+  /// Not all ranks make a plan, but all have to know that it cannot be made.
+  template <class Make> void make_plans(Make const& make) {
+    sum_.resize(share().count);
+    together(outcome_of([&] {
+      auto* const between = hosts_->between();
+      if (between && ranks().hosts > 1) plan_ = make(sum_.size(), *between);
+    })).raise();
   }
   /// The first of this host's that went wrong.
   /// @param call  the same on all of them, or that is wrong
@@ -226,7 +324,7 @@ template <class V> class hierarchical_plan {
     for (outcome const& one : all)
       if (one.call != all.front().call)
         return {error_kind::disagreement,
-                "hierarchical_plan: ranks of a host pass different call options"};
+                "hierarchical_plan: ranks of a host make different calls"};
     return {};
   }
   /// A transport_error goes through: others hear of the rank by themselves.
@@ -252,9 +350,10 @@ template <class V> class hierarchical_plan {
   }
 
   std::size_t values_;
-  detail::kept_transport all_;
-  std::optional<host_ranks> hosts_;
-  std::unique_ptr<any_plan<V>> plan_;
+  std::optional<detail::kept_transport> own_transport_;
+  std::optional<host_ranks> own_hosts_;
+  host_ranks* hosts_ = nullptr;
+  std::unique_ptr<Between> plan_;
   std::vector<V> sum_;  ///< of the share
 };
 

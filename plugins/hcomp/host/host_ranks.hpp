@@ -28,8 +28,11 @@ struct hierarchy {
   int number = 0;    ///< of this rank in its host
   int carriers = 1;  ///< of every host: as many as the smallest has ranks, and its first ones
   int hosts = 1;
+  int ranks = 1;  ///< of all hosts
 
   bool is_carrier() const { return number < carriers; }
+  /// True: all hosts have as many ranks.
+  bool all_carry() const { return carriers * hosts == ranks; }
   /// Values of a vector that each carrier has, the last ones fewer or none: whole words of codes.
   std::size_t share_of_each(std::size_t values) const {
     auto const all = static_cast<std::size_t>(carriers);
@@ -57,6 +60,7 @@ struct hierarchy {
       members[host].push_back(static_cast<int>(r));
     }
     hierarchy found;
+    found.ranks = static_cast<int>(host_of.size());
     found.hosts = static_cast<int>(members.size());
     found.carriers = static_cast<int>(
         std::ranges::min_element(members, {}, [](auto const& one) { return one.size(); })->size());
@@ -89,6 +93,7 @@ class host_ranks {
     return host_ranks(all, std::move(ranks), std::move(*inside));
   }
 
+  any_transport& all() { return *all_; }
   hierarchy const& ranks() const { return ranks_; }
   /// Of this host, under the numbers of ranks().inside.
   sums& inside() { return inside_; }
