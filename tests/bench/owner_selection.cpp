@@ -1,5 +1,6 @@
-// Owner selection on 2, 4 and 8 ranks of equal weight, one thread: drawing the owners of all bits,
-// drawing them and packing one rank's bits, drawing them and putting all ranks' bits in place.
+// Owner selection on 2 to 1024 ranks of equal weight, one thread: drawing the owners of all bits, by
+// masks or lots, drawing them and packing one rank's bits, drawing them and putting all ranks' bits in
+// place.
 // For comparison: the time of reading as many fp32 values. Figures to look at; nothing is asked.
 //
 //   bench_owner_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
@@ -28,7 +29,8 @@ struct setup {
   std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
   std::vector<kernels::owner::node> tree = kernels::owner::tree_of(weights);
   std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());
-  std::vector<std::byte> messages = std::vector<std::byte>(layout.bytes() + 64);
+  std::vector<std::byte> messages =
+      std::vector<std::byte>(layout.bytes() + layout.blocks() * ranks + 64);
   std::vector<std::uint32_t> counts = std::vector<std::uint32_t>(layout.blocks() * ranks);
   std::vector<std::size_t> starts = std::vector<std::size_t>(layout.blocks() * ranks);
 
@@ -39,10 +41,12 @@ struct setup {
     std::size_t at = 0;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       starts[i] = at;
-      at += counts[i] / 8;  // a bit less than there is: room for rounding is not the question here
+      at += (counts[i] + 7) / 8;
     }
   }
-  kernels::owners owners() const { return {tree.data(), ranks, key}; }
+  kernels::owners owners() const {
+    return {tree.data(), kernels::owner::lots_of({}, ranks), ranks, key};
+  }
   kernels::pack_owned_bits packing() { return {layout, owners(), 0, code.data(), counts.data()}; }
   kernels::unpack_owned_bits unpacking() {
     return {layout,
@@ -68,15 +72,25 @@ void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
       for (std::size_t b = first / block; b < (first + n) / block; ++b) f(b);
     };
   };
-  bench::add({name("masks"), level, 0, for_blocks([s](std::size_t b) {
-                kernels::owner::for_tiles(Group{}, s->tree, s->ranks,
-                                          hcomp::sign<>::words_of(block), b * (block / 64), key,
-                                          [](int, int, auto const& mask_of) {
-                                            benchmark::DoNotOptimize(mask_of(0));
-                                            benchmark::ClobberMemory();
-                                          });
-              }),
-              reference});
+  if (s->owners().draws_lots())
+    bench::add({name("draw"), level, 0, for_blocks([s](std::size_t b) {
+                  s->owners().for_drawn_words(Group{}, b * (block / 64), static_cast<int>(block),
+                                              [](int, int, std::uint16_t const* drawn) {
+                                                benchmark::DoNotOptimize(drawn);
+                                                benchmark::ClobberMemory();
+                                              });
+                }),
+                reference});
+  else
+    bench::add({name("draw"), level, 0, for_blocks([s](std::size_t b) {
+                  kernels::owner::for_tiles(Group{}, s->tree, s->ranks,
+                                            hcomp::sign<>::words_of(block), b * (block / 64), key,
+                                            [](int, int, auto const& mask_of) {
+                                              benchmark::DoNotOptimize(mask_of(0));
+                                              benchmark::ClobberMemory();
+                                            });
+                }),
+                reference});
   bench::add({name("pack"), level, 0, for_blocks([s](std::size_t b) { s->packing()(Group{}, b); }),
               reference});
   bench::add({name("unpack"), level, 0,
@@ -88,7 +102,7 @@ void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
 int main(int argc, char** argv) {
   static std::vector<float> const x(values, 1.0f);
   auto const read = bench::fastest_read(x.data(), nullptr, values);
-  for (std::size_t const ranks : {2, 4, 8}) {
+  for (std::size_t const ranks : {2, 4, 8, 16, 64, 256, 1024}) {
     auto const s = std::make_shared<setup>(ranks);
     add<hcomp::simd_group>("simd", s, x.data(), read);
     add<hcomp::serial_group>("scalar", s, x.data(), read);

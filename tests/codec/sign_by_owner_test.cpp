@@ -19,6 +19,12 @@ namespace {
 using lanes_type = std::vector<std::uint64_t>;
 using weights_type = std::vector<std::uint32_t>;
 
+weights_type rising(std::uint32_t ranks) {
+  weights_type weights;
+  for (std::uint32_t r = 0; r < ranks; ++r) weights.push_back(r * r + 1);
+  return weights;
+}
+
 std::vector<float> values_of(std::uint32_t rank, std::size_t n) {
   return data::uniform(n, -1, 1, {.seed = 900 + rank});
 }
@@ -84,8 +90,9 @@ TEST_CASE("sign_by_owner: OR over the ranks is what sign gives along the balance
 TEST_CASE("sign_by_owner: every bit has one owner, with probability weight / total weight") {
   constexpr std::size_t n = 100000;
   std::vector<float> const positive(n, 1.0f);
-  for (weights_type const& weights : {weights_type(1, 9), weights_type(3, 1), weights_type{4, 1, 7},
-                                      weights_type(100, 1), weights_type{1, 1000000}}) {
+  for (weights_type const& weights :
+       {weights_type(1, 9), weights_type(3, 1), weights_type{4, 1, 7}, weights_type(100, 1),
+        weights_type{1, 1000000}, weights_type(11, 5), rising(40), weights_type(1024, 1)}) {
     CAPTURE(weights.size());
     double whole = 0;
     for (std::uint32_t const weight : weights) whole += weight;
@@ -106,6 +113,27 @@ TEST_CASE("sign_by_owner: every bit has one owner, with probability weight / tot
     }
     CHECK(total == n);
   }
+}
+
+TEST_CASE("sign_by_owner: the cells of lots give every rank its weight / total weight") {
+  for (weights_type const& weights :
+       {weights_type{1, 2}, weights_type{1, 1000000}, rising(11), rising(40), rising(1000),
+        weights_type{4000000000u, 1, 1, 1}, weights_type{1, 1, 1, 4000000000u}}) {
+    auto const cells = hcomp::detail::owner::cells_of(weights);
+    REQUIRE(cells.size() == weights.size());
+    std::vector<double> probability(weights.size());
+    auto const ranks = static_cast<double>(weights.size());
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      double const kept = (cells[c].other == c ? 1 : cells[c].kept * 0x1p-32) / ranks;
+      probability[c] += kept;
+      probability[cells[c].other] += 1 / ranks - kept;
+    }
+    double whole = 0;
+    for (std::uint32_t const weight : weights) whole += weight;
+    for (std::size_t r = 0; r < weights.size(); ++r)
+      CHECK(std::fabs(probability[r] - weights[r] / whole) <= ranks * 0x1p-32);
+  }
+  CHECK(hcomp::detail::owner::cells_of(weights_type(100, 7)).empty());
 }
 
 TEST_CASE("sign_by_owner: decoding gives plus or minus the magnitude, for every n") {

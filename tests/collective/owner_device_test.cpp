@@ -80,7 +80,7 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
 }  // namespace
 
 TEST_CASE("owner on devices: the bits and the bytes of hosts") {
-  for (int const ranks : {1, 3, 4})
+  for (int const ranks : {1, 3, 4, 12})  // of the last a lot for each value
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
       for (bool const flag : {false, true}) {
         CAPTURE(ranks);
@@ -187,8 +187,9 @@ TEST_CASE("owner: workers in warps keep and put back the bits that one worker do
     for (std::size_t r = 0; r < ranks; ++r)
       weights.push_back(1 + static_cast<std::uint32_t>(r % 3));
     auto const tree = detail::owner::tree_of(weights);
+    auto const cells = detail::owner::cells_of(weights);
     auto const layout = layout_of(sign<>{}, n);
-    detail::owners const owners{tree.data(), ranks, 77};
+    detail::owners const owners{tree.data(), detail::owner::lots_of(cells, ranks), ranks, 77};
     std::vector<std::byte> code(layout.bytes());
     for (std::size_t i = 0; i < code.size(); ++i) code[i] = static_cast<std::byte>(mix(i));
     std::size_t const rank = ranks / 2, b = 1;

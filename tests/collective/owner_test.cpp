@@ -5,6 +5,7 @@
 #include <collective/oracle.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <hcomp/codec/sign/by_owner.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -93,15 +94,15 @@ TEST_CASE("owner: the same for double, float16 and bfloat16 values") {
 }
 
 TEST_CASE("owner: sign_by_owner, ORed by hand, gives the same signs") {
-  for (int const ranks : {1, 3, 8}) {
+  for (int const ranks : {1, 3, 8, 10, 11, -13, 24}) {  // below 0: of equal weights
     CAPTURE(ranks);
-    auto const x = signs<float>(70001, ranks, 5);
+    auto const x = signs<float>(70001, std::abs(ranks), 5);
     selected_run run{.reports = {}, .call = {.seed = 6, .result = reduction::mean}};
-    for (int rank = 0; rank < ranks; ++rank)
-      run.weights.push_back(static_cast<std::uint32_t>(rank + 1));
+    for (int rank = 0; rank < std::abs(ranks); ++rank)
+      run.weights.push_back(ranks < 0 ? 1 : static_cast<std::uint32_t>(rank + 1));
     sign_by_owner<> codec{0, run.weights, 0.5f};
     std::vector<std::uint64_t> all(codec.lanes(70001)), mine(all.size());
-    for (codec.rank = 0; codec.rank < static_cast<std::uint32_t>(ranks); ++codec.rank) {
+    for (codec.rank = 0; codec.rank < run.weights.size(); ++codec.rank) {
       codec.encode_lanes(x[codec.rank], mine, philox_key(run.call.key()));
       for (std::size_t i = 0; i < all.size(); ++i) all[i] |= mine[i];
     }

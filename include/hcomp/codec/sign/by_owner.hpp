@@ -2,10 +2,13 @@
 /// @file
 /// Marsit's one-bit sum as a bitwise OR: for any MPI library, and for switches that reduce.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sign/detail/owner_lots.hpp>
 #include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -19,8 +22,8 @@ namespace hcomp {
 /// Every rank keeps only the sign bits that the shared draws give to it; OR over all ranks is then
 /// one rank's sign per value, drawn with probability weight / total weight.
 ///
-/// The same distribution as codec `sign`, and the same bits as `sign` merged along the balanced
-/// tree of ranks; but the reduction is exact in any order, without headers and without a user op:
+/// The same distribution as codec `sign`, with up to 10 ranks the
+/// same bits as `sign` merged along the balanced tree of ranks. But the reduction is exact in any order, without headers and without a user op:
 /// `MPI_Allreduce(MPI_IN_PLACE, lanes, n, MPI_UINT64_T, MPI_BOR, comm)`.
 /// NaN counts as negative. Size: 1 bit per value, rounded up to 64.
 /// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
@@ -45,13 +48,14 @@ template <class T = float> struct sign_by_owner {
     if (rank >= weights.size())
       throw std::invalid_argument(
           detail::error_text({name, ": rank ", rank, " of ", weights.size(), " ranks"}));
-    auto const tree = detail::owner::tree_of(weights);
     auto* const bits = reinterpret_cast<std::byte*>(out.data());
     for (std::size_t first = 0; first < x.size(); first += sign<T>::block_values) {
       int const n =
           static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
       detail::sign::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
     }
+    if (weights.size() > detail::owner::most_by_masks) return keep_by_lots(out, key);
+    auto const tree = detail::owner::tree_of(weights);
     for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
       int const count = static_cast<int>(std::min<std::size_t>(1 << 20, out.size() - first));
       detail::owner::for_tiles(simd_group{}, tree, weights.size(), count, first, key,
@@ -78,6 +82,22 @@ template <class T = float> struct sign_by_owner {
   }
 
  private:
+  void keep_by_lots(std::span<lane_type> out, std::uint64_t key) const {
+    auto const cells = detail::owner::cells_of(weights);
+    auto const lots = detail::owner::lots_of(cells, weights.size());
+    constexpr std::size_t most = 64;
+    std::array<std::uint16_t, most * 64> drawn;
+    for (std::size_t first = 0; first < out.size(); first += most) {
+      std::size_t const count = std::min(most, out.size() - first);
+      detail::owner::draw_owners(simd_group{}, lots, first, static_cast<int>(count), key,
+                                 drawn.data());
+      for (std::size_t w = 0; w < count; ++w) {
+        std::uint64_t mine = 0;
+        for (std::size_t i = 0; i < 64; ++i) mine |= std::uint64_t{drawn[w * 64 + i] == rank} << i;
+        out[first + w] &= mine;
+      }
+    }
+  }
   static void require_lanes(std::size_t values, std::size_t given) {
     if (given != lanes(values))
       throw std::invalid_argument(detail::error_text(

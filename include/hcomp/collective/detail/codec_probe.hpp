@@ -148,13 +148,15 @@ struct codec_probe {
     auto const size = static_cast<std::size_t>(ranks);
     auto const header = load<block_header>(code);
     auto const tree = owner::tree_of(std::vector<std::uint32_t>(size, 1));
+    auto const lots = owner::lots_of({}, size);
     std::vector<std::uint32_t> counts(layout.blocks() * size);
-    cost.pack = per_value(timed([&] {
-                  executor.for_each_block(
-                      layout.blocks(),
-                      pack_owned_bits{layout, {tree.data(), size, 0}, 0, code, counts.data()});
-                })) /
-                ranks;
+    cost.pack =
+        per_value(timed([&] {
+          executor.for_each_block(
+              layout.blocks(),
+              pack_owned_bits{layout, {tree.data(), lots, size, 0}, 0, code, counts.data()});
+        })) /
+        ranks;
     std::vector<std::size_t> starts(counts.size());
     std::size_t end = 0;
     for (std::size_t r = 0; r < size; ++r)
@@ -166,7 +168,7 @@ struct codec_probe {
     cost.unpack = per_value(timed([&] {
                     executor.for_each_block(layout.blocks(),
                                             unpack_owned_bits{layout,
-                                                              {tree.data(), size, header.key},
+                                                              {tree.data(), lots, size, header.key},
                                                               header,
                                                               messages.data(),
                                                               starts.data(),

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
+#include <hcomp/codec/sign/detail/owner_lots.hpp>
 #include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/codec/sign/detail/packed_bits.hpp>
 #include <hcomp/core/bits.hpp>
@@ -23,11 +24,13 @@ namespace hcomp::detail {
 
 /// Who may own a bit.
 struct owners {
-  owner::node const* tree;  ///< owner::tree_of of all ranks
+  owner::node const* tree;  ///< owner::tree_of of all ranks; of many null
+  owner::lots lots;         ///< of all ranks, which draw them where there is no tree
   std::size_t ranks;
   std::uint64_t key;
 
   std::span<owner::node const> nodes() const { return {tree, ranks - 1}; }
+  HCOMP_HD bool draws_lots() const { return ranks > owner::most_by_masks; }
 
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   /// Number of a block's first word in the whole vector: the place its draws belong to.
@@ -35,6 +38,18 @@ struct owners {
     return b * (layout.block_values / 64);
   }
 
+  /// f(first word, count, owners of their values), for tiles of a block of n values.
+  template <class Group, class F>
+  void for_drawn_words(Group group, std::uint64_t first_word, int n, F const& f) const {
+    constexpr int most = 64;
+    std::array<std::uint16_t, most * 64> drawn;
+    for (int word = 0; word < words_of(n); word += most) {
+      int const count = words_of(n) - word < most ? words_of(n) - word : most;
+      owner::draw_owners(group, lots, first_word + static_cast<unsigned>(word), count, key,
+                         drawn.data());
+      f(word, count, drawn.data());
+    }
+  }
   /// f(word, ranks' masks) as owner::for_ranks_of_word, for the words of a block with n values that
   /// this worker has in its turn; all workers come equally often, some with no bits at the end.
   /// Padding has no owner.
@@ -44,12 +59,20 @@ struct owners {
     for (int word = group.worker(); word - group.worker() < words_of(n); word += Group::workers) {
       int const values = n - word * 64;
       std::uint64_t const all = ~std::uint64_t{0};
+      std::uint64_t const wanted = values >= 64 ? all : values > 0 ? all >> (64 - values) : 0;
+      std::uint64_t const place = first_word + static_cast<unsigned>(word);
       begin();
-      owner::for_ranks_of_word(tree, ranks,
-                               values >= 64 ? all
-                               : values > 0 ? all >> (64 - values)
-                                            : 0,
-                               first_word + static_cast<unsigned>(word), key, f);
+      if (draws_lots()) {
+        std::uint16_t drawn[64];
+        owner::draw_owners_of_word(lots, place, key, drawn);
+        for (std::size_t r = 0; r < ranks; ++r) {
+          std::uint64_t mask = 0;
+          for (int i = 0; i < 64; ++i) mask |= std::uint64_t{drawn[i] == r} << i;
+          f(r, mask & wanted);
+        }
+      } else {
+        owner::for_ranks_of_word(tree, ranks, wanted, place, key, f);
+      }
       end(word);
     }
   }
@@ -74,11 +97,38 @@ struct pack_owned_bits {
     std::byte* const bits = code + layout.offset(b) + block_header_bytes;
     if constexpr (HasWarps<Group>)
       by_lanes(group, b, n, bits);
+    else if (whose.draws_lots())
+      by_lots(group, b, n, bits);
     else
       by_tiles(group, b, n, bits);
   }
 
  private:
+  template <class Group> void by_lots(Group group, std::size_t b, int n, std::byte* bits) const {
+    std::uint32_t* const count_of = counts + b * whose.ranks;
+    std::fill_n(count_of, whose.ranks, 0u);
+    sign::bit_writer out{bits};
+    auto const me = static_cast<std::uint16_t>(rank);
+    whose.for_drawn_words(group, owners::first_word(layout, b), n,
+                          [&](int first, int count, std::uint16_t const* drawn) {
+                            std::array<std::uint64_t, 64> mine{};
+                            for (int w = 0; w < count; ++w) {
+                              int const values = std::min(64, n - (first + w) * 64);
+                              std::uint64_t mask = 0;
+                              for (int i = 0; i < values; ++i) {
+                                ++count_of[drawn[w * 64 + i]];
+                                if (drawn[w * 64 + i] == me)
+                                  mask |= std::uint64_t{1} << i;  // seldom
+                              }
+                              mine[static_cast<std::size_t>(w)] = mask;
+                            }
+                            sign::gather_bits(bits + first * 8,
+                                              reinterpret_cast<std::byte const*>(mine.data()),
+                                              count, out);
+                          });
+    out.flush();
+  }
+
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
     std::uint32_t* const count_of = counts + b * whose.ranks;
     std::fill_n(count_of, whose.ranks, 0u);
@@ -224,11 +274,31 @@ struct unpack_owned_bits {
     }
     if constexpr (HasWarps<Group>)
       by_lanes(group, b, n, block + block_header_bytes);
+    else if (whose.draws_lots())
+      by_lots(group, b, n, block + block_header_bytes);
     else
       by_tiles(group, b, n, block + block_header_bytes);
   }
 
  private:
+  template <class Group> void by_lots(Group group, std::size_t b, int n, std::byte* bits) const {
+    std::array<std::uint64_t, owner::max_ranks> next;  // bit in `messages`
+    for (std::size_t r = 0; r < whose.ranks; ++r) next[r] = starts[b * whose.ranks + r] * 8;
+    whose.for_drawn_words(group, owners::first_word(layout, b), n,
+                          [&](int first, int count, std::uint16_t const* drawn) {
+                            for (int w = 0; w < count; ++w) {
+                              int const values = std::min(64, n - (first + w) * 64);
+                              std::uint64_t merged = 0;
+                              for (int i = 0; i < values; ++i) {
+                                std::uint64_t const at = next[drawn[w * 64 + i]]++;
+                                auto const byte = static_cast<std::uint64_t>(messages[at / 8]);
+                                merged |= (byte >> at % 8 & 1) << i;
+                              }
+                              store(bits, static_cast<std::size_t>(first + w), merged);
+                            }
+                          });
+  }
+
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
     int const words = owners::words_of(n);
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);

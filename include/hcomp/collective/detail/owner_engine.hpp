@@ -38,12 +38,14 @@ static_assert(facts_of(algorithm_kind::owner).most_ranks == owner::max_ranks);
 /// The merged bit of a value is the bit of one rank drawn at random; with a shared seed every rank
 /// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
 /// d (P - 1) / P bits instead of the ring's 2 d (P - 1) / P, and nothing is merged. The result has
-/// the distribution of any merge tree of codec `sign`, and the bits of its balanced tree.
+/// the distribution of any merge tree of codec `sign`; with up to 10 ranks also the bits of its balanced
+/// tree.
 /// The vector is cut into slices of blocks of about options.segment_bytes; while the messages of
 /// one travel, the next is selected, and then those that have arrived are put back.
 /// Where x is on a device, the host waits twice for each slice: for the lengths of its messages,
 /// and for their headers.
-/// Cost: P - 1 exact Bernoulli masks per word, twice, on every rank.
+/// Cost on every rank: up to 10 ranks P - 1 exact Bernoulli masks per word, twice; from then on a lot and
+/// a place for each value, twice, whatever P is.
 template <Executor E> class owner_engine final : public sum_engine<value_work> {
  public:
   /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
@@ -56,7 +58,8 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
         code_(layout_.bytes()),
         messages_(slices() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
                   ranks_ * layout_.blocks()),
-        tree_(ranks_ - 1),
+        tree_(draws_lots() ? 0 : ranks_ - 1),
+        cells_(draws_lots() ? ranks_ : 0),
         counts_(layout_.blocks() * ranks_),
         starts_(layout_.blocks() * ranks_),
         places_(slices() * ranks_),
@@ -135,17 +138,28 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     owner::require_ranks("plan: algorithm owner", ranks);
     return ranks;
   }
-  detail::owners owners() const { return {tree_.for_work(), ranks_, session_.key()}; }
+  detail::owners owners() const {
+    owner::lots const lots{has_cells_ ? cells_.for_work() : nullptr,
+                           static_cast<std::uint32_t>(ranks_)};
+    return {draws_lots() ? nullptr : tree_.for_work(), lots, ranks_, session_.key()};
+  }
+  bool draws_lots() const { return ranks_ > owner::most_by_masks; }
 
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
-    if (slices() > 0 && tree_weights_ != weights_) {  // without work nobody waits for the copy
+    if (slices() == 0 || weights_ == drawn_by_) return;  // without work nobody waits for the copy
+    if (draws_lots()) {
+      auto const cells = owner::cells_of(weights_);
+      std::copy(cells.begin(), cells.end(), cells_.for_host());
+      cells_.send(*executor_, cells.size());
+      has_cells_ = !cells.empty();
+    } else {
       auto const tree = owner::tree_of(weights_);
       std::copy(tree.begin(), tree.end(), tree_.for_host());
       tree_.send(*executor_, tree.size());
-      tree_weights_ = weights_;
     }
+    drawn_by_ = weights_;
   }
 
   /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
@@ -266,12 +280,14 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   std::size_t slice_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  mirror<owner::node, E> tree_;
+  mirror<owner::node, E> tree_;         ///< of few ranks
+  mirror<owner::alias_cell, E> cells_;  ///< of many, see lots
   mirror<std::uint32_t, E> counts_;
   mirror<std::size_t, E> starts_;
   mirror<owner_message, E> places_;
   mirror<inspected_message, E> inspected_;
-  std::vector<std::uint32_t> weights_, tree_weights_;
+  bool has_cells_ = false;
+  std::vector<std::uint32_t> weights_, drawn_by_;
   std::vector<any_transport::request> sends_, receives_;
 };
 
