@@ -74,6 +74,13 @@ class ucx_connection final : public hcomp::c_api::connection {
   hcomp::host::host_ranks* shared_hosts() {
     return hosts_ && hosts_->ranks().hosts < any_.size() ? &*hosts_ : nullptr;
   }
+  /// Those that share memory, where ranks are numbered host by host, and a rank's part is so long that the
+  /// links count, not the steps. Or null.
+  hcomp::host::host_ranks* blocks_of_hosts(std::size_t part_bytes) {
+    constexpr std::size_t least = 64 * 1024;
+    auto* const shared = shared_hosts();
+    return shared && shared->ranks().is_by_blocks && part_bytes > least ? shared : nullptr;
+  }
   /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
   hcomp::host::sums* inside() {
     auto* const shared = shared_hosts();
@@ -374,6 +381,14 @@ int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values,
           return inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks), values,
                                         std::span(static_cast<V*>(part), values), divisor);
         if constexpr (is_added_on_the_way<V>) {
+          if (auto* const hosts = it.over->blocks_of_hosts(values * sizeof(V))) {
+            auto const count = static_cast<std::size_t>(hosts->ranks().hosts) * values;
+            it.scratch.resize(count * sizeof(V));
+            return hcomp::drop_in::reduce_scatter_by_hosts(
+                *hosts, 0, std::span(static_cast<V const*>(x), values * ranks),
+                std::span(reinterpret_cast<V*>(it.scratch.data()), count),
+                std::span(static_cast<V*>(part), values), divisor);
+          }
           it.scratch.resize(values * ranks * sizeof(V));
           std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
           std::copy_n(static_cast<V const*>(x), all.size(), all.data());
@@ -409,6 +424,8 @@ int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, v
     std::span const own(static_cast<std::byte const*>(mine), bytes);
     std::span const together(static_cast<std::byte*>(all), ranks * bytes);
     if (auto* const inside = it.over->inside()) return inside->all_gather(own, together);
+    if (auto* const hosts = it.over->blocks_of_hosts(bytes))
+      return hcomp::drop_in::all_gather_by_hosts(*hosts, 0, own, together);
     hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
   });
 }

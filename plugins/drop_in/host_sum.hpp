@@ -2,6 +2,7 @@
 /// @file
 /// Sums of values as they are, of ranks of which several are on one host.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <hcomp/host/host_ranks.hpp>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "byte_collectives.hpp"
 #include "plain_sum.hpp"
 
 namespace hcomp::drop_in {
@@ -37,6 +39,52 @@ void all_reduce_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<V> x, int
     inside.reduce_scatter(std::span<V const>(x), each, share);
     if (auto* const between = hosts.between()) all_reduce_values(*between, tag, share, divisor);
     inside.all_gather(x, each);
+  });
+}
+
+namespace detail {
+
+/// Values of the ranks of host h, one part behind the other, in those of all ranks; see is_by_blocks.
+template <class V> std::span<V> part_of_host(host::host_ranks& hosts, std::span<V> all, int h) {
+  std::size_t const values = all.size() / static_cast<std::size_t>(hosts.ranks().hosts);
+  return all.subspan(static_cast<std::size_t>(h) * values, values);
+}
+
+}  // namespace detail
+
+/// Gives rank r the sum over all ranks of part r of x, in blocks of hosts. A value crosses a host's link as
+/// often as if the host had one rank.
+/// @param x        a part for each rank, of part.size() values
+/// @param scratch  room for part.size() values for each host
+template <class V>
+void reduce_scatter_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<V const> x,
+                             std::span<V> scratch, std::span<V> part, int divisor) {
+  int const count = hosts.ranks().hosts;
+  auto const sum_of_host = [&](int h) { return detail::part_of_host(hosts, scratch, h); };
+  hosts.telling_others([&] {
+    for (int h = 0; h < count; ++h)
+      hosts.inside().reduce_scatter(detail::part_of_host(hosts, x, h), part.size(), sum_of_host(h));
+    reduce_scatter_values(*hosts.between(), tag, scratch);
+    auto const mine = sum_of_host(hosts.between()->rank());
+    host::divide(mine, divisor);
+    std::copy(mine.begin(), mine.end(), part.begin());
+  });
+}
+
+/// All ranks' bytes on every rank, in the order of the ranks, in blocks of hosts; as all_gather_bytes.
+inline void all_gather_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<std::byte const> mine,
+                                std::span<std::byte> all) {
+  auto const place = [&](int h) {
+    return detail::part_of_host(hosts, all, h)
+        .subspan(static_cast<std::size_t>(hosts.ranks().number) * mine.size(), mine.size());
+  };
+  hosts.telling_others([&] {
+    auto& between = *hosts.between();
+    auto const own = place(between.rank());
+    if (own.data() != mine.data()) std::ranges::copy(mine, own.begin());
+    gather_round_ring(between, tag, place);
+    for (int h = 0; h < between.size(); ++h)
+      hosts.inside().all_gather(detail::part_of_host(hosts, all, h), mine.size());
   });
 }
 

@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <drop_in/host_sum.hpp>
 #include <drop_in/plain_sum.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <mutex>
 #include <span>
@@ -116,4 +120,32 @@ TEST_CASE("plain sum: vectors of different sizes are an error on all ranks") {
     failed += end.what == "wire_error" || end.what == "transport_error";
   });
   CHECK(failed == 3);
+}
+
+TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of hosts, and all of them gathered", V,
+                   float, std::int64_t) {
+  for (auto const& where : std::vector<std::vector<std::uint64_t>>{
+           {0, 0, 1, 1}, {5, 5, 5, 3, 3, 3}, {0, 0, 1, 1, 2, 2}, {1, 2}, {4, 4}})
+    for (std::size_t const count :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{100'003}}) {
+      auto const ranks = static_cast<int>(where.size());
+      CAPTURE(ranks);
+      CAPTURE(count);
+      std::vector<std::vector<V>> all;
+      for (int r = 0; r < ranks; ++r) all.push_back(drawn<V>(r, count * where.size()));
+      auto const sum = exact_sum(all);
+      auto const found = on_ranks(all, [&](loopback& transport, std::vector<V>& x) {
+        any_transport any(transport);
+        auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
+        REQUIRE(hosts->ranks().is_by_blocks);
+        std::vector<V> scratch(count * static_cast<std::size_t>(hosts->ranks().hosts)), part(count);
+        drop_in::reduce_scatter_by_hosts(*hosts, 3, std::span<V const>(x), std::span(scratch),
+                                         std::span(part), 1);
+        std::vector<V> together(x.size());
+        drop_in::all_gather_by_hosts(*hosts, 3, std::as_bytes(std::span(part)),
+                                     std::as_writable_bytes(std::span(together)));
+        x = together;
+      });
+      for (auto const& one : found) REQUIRE(one == sum);
+    }
 }

@@ -1,4 +1,4 @@
-"""A rank of groups_of_hosts_test.sh: groups_of_hosts.py sums|death RANK RANKS DIRECTORY"""
+"""A rank of groups_of_hosts_test.sh: groups_of_hosts.py sums|codecs|blocks|death RANK RANKS DIRECTORY"""
 
 import os
 import signal
@@ -35,6 +35,62 @@ def sums(group):
     assert (x == (ranks - 1) / 2).all()
 
 
+def codecs(group):
+    """Those between hosts: 300,000 values are two shares, and their sums are the same on all ranks."""
+    n = 300_000
+    x = np.random.default_rng(rank).uniform(-1, 1, n).astype(np.float32)
+    all_x = np.stack([np.random.default_rng(r).uniform(-1, 1, n).astype(np.float32) for r in range(ranks)])
+    exact = all_x.sum(axis=0, dtype=np.float64)
+    for method, most, bits in (
+        ("error_bounded 1e-3 algorithm=hierarchical", 1.0001e-3, None),
+        # sums of 5 values are below 8: two hosts' halves and their sum are rounded by half a unit each
+        ("fp16 algorithm=hierarchical:direct", 3 * 8 * 2**-11, 16),
+        ("thc bits=8 algorithm=hierarchical", 1, None),
+    ):
+        with hcomp.Sum(group, n, np.float32, method) as total:
+            y = x.copy()
+            report = total.all_reduce(y)
+            assert np.abs(y - exact).max() <= most, (method, np.abs(y - exact).max())
+            if bits:  # of half the values, half of them twice
+                sent = n / 2 * bits / 8 if rank < 4 else 0
+                assert abs(report.bytes_sent - sent) < 4096, (rank, report.bytes_sent, sent)
+            everywhere = np.empty((ranks, n), np.float32)
+            group.all_gather_at(y.ctypes.data, y.nbytes, everywhere.ctypes.data)
+            assert (everywhere == y).all(), method
+            if method.startswith("thc"):  # only the carriers of this share have lost something of it
+                share = 150_016  # whole words
+                lost = total.residual
+                mine = slice(0, share) if rank < 2 else slice(share, n) if rank < 4 else slice(0, 0)
+                assert np.count_nonzero(lost) == np.count_nonzero(lost[mine])
+                assert (np.count_nonzero(lost) > 0) == (rank < 4)
+                total.residual = lost * 2
+                assert (total.residual == lost * 2).all()
+            z = x.copy()
+            total.reduce_scatter(z)
+            everywhere = np.empty((ranks, n), np.float32)
+            padded = np.full(n, np.nan, np.float32)
+            padded[total.owned] = z[total.owned]
+            group.all_gather_at(padded.ctypes.data, padded.nbytes, everywhere.ctypes.data)
+            parts = ~np.isnan(everywhere)
+            assert (parts.sum(axis=0) == 1).all(), method  # every value has one owner
+            assert np.abs(np.nansum(everywhere, axis=0) - exact).max() <= most, method
+
+
+def blocks(group):
+    """Ranks 0 and 1 are on one host, 2 and 3 on another: a host's link carries what one rank's would."""
+    n = 100_000
+    x = (np.arange(ranks * n) % 17 * (rank + 1)).astype(np.float32)
+    exact = (np.arange(ranks * n) % 17 * (ranks * (ranks + 1) // 2)).astype(np.float32)
+    part = np.empty(n, np.float32)
+    report = group.reduce_scatter_at(x.ctypes.data, part.ctypes.data, n, "float32")
+    assert np.array_equal(part, exact[rank * n : (rank + 1) * n]), rank
+    # one part to the rank's peer on the other host; round all ranks it would be three
+    assert abs(report.bytes_sent - part.nbytes) < 4096, report.bytes_sent
+    everywhere = np.empty(ranks * n, np.float32)
+    group.all_gather_at(part.ctypes.data, part.nbytes, everywhere.ctypes.data)
+    assert np.array_equal(everywhere, exact), rank
+
+
 def death(group):
     """On both hosts all ranks hear of it, at once, and not only when their time is up."""
     x = np.ones(300_000, np.float32)
@@ -60,6 +116,6 @@ if what == "death" and rank == 3:
         sys.exit(0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else 1)
 try:
     with hcomp.Group.from_directory(directory, rank, ranks, timeout=20) as group:
-        {"sums": sums, "death": death}[what](group)
+        {"sums": sums, "codecs": codecs, "blocks": blocks, "death": death}[what](group)
 except hcomp.HcompError as error:  # of the goodbyes, without rank 3
     assert what == "death", error

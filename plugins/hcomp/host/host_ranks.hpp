@@ -23,12 +23,14 @@ namespace hcomp::host {
 /// Which ranks are on one host, and who of them carries what to the others.
 struct hierarchy {
   std::vector<int> inside;  ///< ranks of this host, in order
-  std::vector<int>
-      between;       ///< ranks that carry the same share as this one, one of each host; or none
+  /// Ranks that carry the same share as this one, one of each host; or none.
+  std::vector<int> between;
   int number = 0;    ///< of this rank in its host
   int carriers = 1;  ///< of every host: as many as the smallest has ranks, and its first ones
   int hosts = 1;
   int ranks = 1;  ///< of all hosts
+  /// Hosts have equally many ranks each, with numbers that follow each other.
+  bool is_by_blocks = true;
 
   bool is_carrier() const { return number < carriers; }
   /// True: all hosts have as many ranks.
@@ -67,6 +69,9 @@ struct hierarchy {
     for (auto const& one : members)
       if (std::ranges::find(one, rank) != one.end()) found.inside = one;
     found.number = static_cast<int>(std::ranges::find(found.inside, rank) - found.inside.begin());
+    auto const each = host_of.size() / members.size();
+    for (std::size_t r = 0; r < host_of.size(); ++r)
+      found.is_by_blocks &= found.all_carry() && host_of[r] == names[r / each];
     if (found.is_carrier())
       for (auto const& one : members)
         found.between.push_back(one[static_cast<std::size_t>(found.number)]);
