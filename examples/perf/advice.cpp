@@ -47,6 +47,7 @@ double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
                   hcomp::allowed_ways const& ways, std::size_t value_bytes) {
   auto const pays = [&](double rate) {
     costs.link.seconds_per_byte = 8 / rate;
+    if (costs.hosts) costs.hosts->between.seconds_per_byte = costs.hosts->ranks * 8 / rate;
     return hcomp::choose(costs, ranks, values, ways).front().seconds() <
            library(costs, ranks, values, value_bytes);
   };

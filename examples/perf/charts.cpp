@@ -174,6 +174,7 @@ looks::mark looks::mark_of(std::string_view algorithm) {
   if (algorithm == "direct") return {9, "▲"};
   if (algorithm == "doubling") return {11, "▼"};
   if (algorithm == "owner") return {13, "◆"};
+  if (algorithm.starts_with("hierarchical")) return {15, "⬟"};
   if (algorithm == "MPI") return {2, "×"};
   return {6, "○"};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
+#include <hcomp/host/hierarchical.hpp>
 #include <hcomp/model.hpp>
 #include <string_view>
 #include <type_traits>
@@ -50,7 +51,8 @@ template <class T> class plan_contender final : public contender<T> {
                      static_cast<double>(it.values)),
         says_bits_(codec.row->promise == hcomp::sum_promise::bounded &&
                    how.kind != hcomp::algorithm_kind::aggregator && transport.size() > 1),
-        plan_(hcomp::make_plan<T>(codec.text(), it.values, transport, executor_, {.how = how})) {
+        plan_(hcomp::host::make_plan<T>(codec.text(), it.values, transport, executor_,
+                                        {.how = how})) {
     if (codec.row->has_magnitude() && codec.row->is_called(name.codec))
       plan_.set_magnitude(it.typical);
     this->name = std::move(name);
@@ -108,11 +110,16 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
     list.push_back(std::make_unique<plan_contender<T>>(way{name, how.name(), transport_name}, codec,
                                                        it, transport, how));
     if (!codec.row->measure) continue;
-    auto const& link = it.by.costs.link(transport_name, transport);
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
-    if (cost.algorithms.contains(how.kind))
-      list.back()->predicted_seconds =
-          hcomp::predicted_seconds(how, transport.size(), it.values, cost, link);
+    if (!cost.algorithms.contains(how.kind)) continue;
+    if (how.by_hosts) {
+      if (auto const& hosts = it.by.costs.hosts<T>(transport_name, transport))
+        list.back()->predicted_seconds =
+            hcomp::predict_by_hosts(how, transport.size(), it.values, cost, *hosts).seconds();
+    } else {
+      list.back()->predicted_seconds = hcomp::predicted_seconds(
+          how, transport.size(), it.values, cost, it.by.costs.link(transport_name, transport));
+    }
   }
 }
 
@@ -133,6 +140,8 @@ template <class T> hcomp::cost_table cost_table_of(job const& it, std::string co
   auto& transport = it.by.at(over);
   hcomp::cost_table table;
   table.link = it.by.costs.link(over, transport);
+  if (std::ranges::any_of(it.o.algorithms, &hcomp::algorithm::by_hosts))
+    table.hosts = it.by.costs.hosts<T>(over, transport);
   for (auto const& name : codecs_to_choose_from<T>(it.o))
     table.codecs.push_back(
         {name, it.by.costs.codec(hcomp::codec_from(codecs<T>(), name), it.values, transport)});

@@ -148,7 +148,8 @@ options parse(int argc, char const* const* argv) {
   auto* const algorithm = how->add_option(
       "--algorithm", algorithms,
       "ring, torus, torus:RxC, direct, doubling, owner (of sign), or aggregator: rank 0 "
-      "sums and answers; --advise is about all of them if none is said");
+      "sums and answers; hierarchical, hierarchical:direct, ...: exact inside hosts, by that "
+      "between them; --advise is about all of them if none is said");
   algorithm->delimiter(',')->take_all()->check(example::algorithm_name());
   how->add_option("--transport", o.transports,
                   "What moves hcomp's bytes: mpi, ucx, or op (MPI_Allreduce with hcomp's MPI_Op)")
@@ -202,7 +203,11 @@ options parse(int argc, char const* const* argv) {
   example::parse(app, argc, argv);
   o.algorithms.clear();
   for (auto const& name : algorithms) o.algorithms.push_back(hcomp::algorithm::from(name));
-  if (o.advise && algorithm->empty()) o.algorithms = hcomp::all_algorithms();
+  if (o.advise && algorithm->empty()) {
+    o.algorithms = hcomp::all_algorithms();
+    for (auto const* const name : {"hierarchical", "hierarchical:direct"})
+      o.algorithms.push_back(hcomp::algorithm::from(name));
+  }
   auto const refuse = [](std::string const& why) { throw example::usage{why + "\n", 1}; };
   for (auto const& [option, figure] : {std::pair{"--rate", o.rate}, {"--latency", o.latency}})
     if (figure && !(*figure > 0 && std::isfinite(*figure)))

@@ -27,7 +27,7 @@ std::string or_dash(std::optional<double> const& value, Format const& format) {
 
 /// At most 120 letters: what does not fit is in JSON, CSV and the page.
 constexpr char const* columns =
-    "{:>8} {:<28} {:<3} {:>9} {:>9} {:>7} {:>8} {:>8} {:>7} {:>5} {:>5} {:>7}\n";
+    "{:>8} {:<32} {:<3} {:>9} {:>9} {:>7} {:>8} {:>8} {:>7} {:>5} {:>5} {:>7}\n";
 
 }  // namespace
 

@@ -8,8 +8,10 @@
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/host/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,11 +30,19 @@ class measured_costs {
     auto const [at, is_new] = links_.try_emplace(transport_name);
     if (is_new) {
       at->second = hcomp::measure_link(transport);
-      if (options_->rate) at->second.seconds_per_byte = 8 / *options_->rate * 1514 / 1448;
-      if (options_->latency) {
-        at->second.seconds_per_message = *options_->latency;
-        at->second.seconds_of_rendezvous = 2 * *options_->latency;  // there and back
-      }
+      say_link(at->second, 1);
+    }
+    return at->second;
+  }
+  /// For hierarchical sums; none where they cannot be made, or not on all ranks alike. A rate that is said
+  /// is that of a host, whose ranks share it.
+  template <class T>
+  std::optional<hcomp::host_cost> const& hosts(std::string const& transport_name,
+                                               hcomp::any_transport& transport) {
+    auto const [at, is_new] = hosts_.try_emplace(transport_name);
+    if (is_new) {
+      at->second = hcomp::host::measure_hosts<T>(transport, {.values = std::size_t{1} << 20});
+      if (at->second) say_link(at->second->between, at->second->ranks);
     }
     return at->second;
   }
@@ -56,8 +66,18 @@ class measured_costs {
   }
 
  private:
+  /// Puts what the command line says of a link in the place of what was measured.
+  void say_link(hcomp::link_cost& link, int sharers) const {
+    if (options_->rate) link.seconds_per_byte = sharers * 8 / *options_->rate * 1514 / 1448;
+    if (options_->latency) {
+      link.seconds_per_message = *options_->latency;
+      link.seconds_of_rendezvous = 2 * *options_->latency;  // there and back
+    }
+  }
+
   options const* options_;
   std::map<std::string, hcomp::link_cost> links_;
+  std::map<std::string, std::optional<hcomp::host_cost>> hosts_;
   std::map<std::pair<std::string, std::size_t>, hcomp::codec_cost> codecs_;
 };
 

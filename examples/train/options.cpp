@@ -259,6 +259,8 @@ options parse(int argc, char const* const* argv) {
   add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
               lost ? std::optional(share_from(*lost)) : std::nullopt);
   if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
+  if (o.algorithm && o.algorithm->by_hosts)
+    throw CLI::ValidationError("--algorithm", "train's sums are not hierarchical");
   if (o.device == "cuda") require_what_devices_can(o);
   if (o.ranks > 0) require_what_threads_can(o);
   require_sparse_updates(o);

@@ -128,7 +128,6 @@ std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
 // ---- Reading
 
 constexpr std::string_view spaces = " \t\r\n";
-constexpr std::string_view hierarchical = "hierarchical";
 
 std::string_view trimmed(std::string_view text) {
   auto const first = text.find_first_not_of(spaces);
@@ -193,20 +192,17 @@ struct assignment {
       refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
     return count * factor;
   }
-  void set_way(choice_of_codec const& codec, method& sum) const {
-    auto name = value;
-    sum.by_hosts = name.starts_with(hierarchical);
-    if (sum.by_hosts) name.remove_prefix(hierarchical.size());
-    if (sum.by_hosts && name.empty()) return;
-    if (sum.by_hosts && name.starts_with(':')) name.remove_prefix(1);
+  algorithm way(choice_of_codec const& codec) const {
+    algorithm how;
     try {
-      sum.how = algorithm::from(name);
+      how = algorithm::from(value);
     } catch (std::invalid_argument const& what) {
-      refuse(std::string(what.what()) + "; and hierarchical, hierarchical:NAME");
+      refuse(what.what());
     }
     auto const ways = codec.ways();
-    if (std::ranges::find(ways, sum.how.kind) == ways.end())
+    if (std::ranges::find(ways, how.kind) == ways.end())
       refuse("codec '" + std::string(codec.name) + "' goes by " + ways_of(codec));
+    return how;
   }
 };
 
@@ -227,7 +223,7 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
   if (key == "feedback") to.sum.feedback = one.yes();
-  if (key == "algorithm") one.set_way(codec, to.sum);
+  if (key == "algorithm") to.sum.how = one.way(codec);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
   if (key == "threads") to.sum.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();
@@ -379,11 +375,7 @@ std::string method::text() const {
     text.append(" ").append(key);
   }
   if (known && known->wants_feedback()) add("feedback", yes_no(feedback));
-  bool const is_usual =
-      !known || !known->row || how == algorithm{.kind = known->row->algorithms.front()};
-  if (by_hosts)
-    add("algorithm", std::string(hierarchical).append(is_usual ? "" : ":" + how.name()));
-  else if (!is_usual)
+  if (known && known->row && how != algorithm{.kind = known->row->algorithms.front()})
     add("algorithm", how.name());
   if (turns != 1) add("turns", std::to_string(turns));
   if (threads != 1) add("threads", std::to_string(threads));

@@ -25,7 +25,6 @@ struct method {
   std::string codec = "none";  ///< one of codec_names()
   std::string keys = {};       ///< of the codec, the first of them always: "bits=4,transform=64"
   algorithm how = {};          ///< the codec's own unless asked otherwise
-  bool by_hosts = false;       ///< ranks of a host sum exactly, `how` is between hosts
   bool feedback = false;       ///< what a rank's encoding lost is added to its next vector
   int turns = 1;               ///< tensors that share one buffer, one after the other
   int threads = 1;             ///< that encode and decode, per rank

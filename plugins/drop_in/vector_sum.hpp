@@ -136,7 +136,7 @@ template <class V> class vector_sum {
   static plan_options options(codec_facts const& codec, method const& how,
                               std::size_t segment_bytes) {
     plan_options options;
-    options.how = how.how;
+    options.how = how.how.between_hosts();
     options.segment_bytes = segment_bytes;
     if (codec.carries_nonfinite) options.nonfinite = nonfinite_policy::ignore;
     return options;
@@ -186,7 +186,7 @@ any_plan<V> make_vector_sum(method const& how, std::size_t values, any_transport
                             std::size_t segment_bytes = plan_options{}.segment_bytes) {
   hcomp::detail::kept_transport over(transport);
   std::unique_ptr<hcomp::detail::plan_body<V>> body;
-  if (how.by_hosts)
+  if (how.how.by_hosts)
     body = std::make_unique<hcomp::detail::some_plan<host::hierarchical_plan<V, vector_sum<V>>>>(
         hosts(), values, [&](std::size_t count, host::some_ranks& between) {
           return std::make_unique<vector_sum<V>>(how, count, between, executor, segment_bytes);

@@ -71,7 +71,8 @@ HCOMP_API int hcomp_set_mean(hcomp_sum* sum, int mean);
 HCOMP_API int hcomp_values(hcomp_sum const* sum, size_t* values);
 
 /// What this rank's encoding has lost and the next call adds, for a checkpoint: `values` values of the
-/// sum's type. HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own.
+/// sum's type; by algorithm hierarchical of the rank's share alone, the others are 0.
+/// HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own.
 HCOMP_API int hcomp_get_residual(hcomp_sum const* sum, void* residual);
 /// Puts another in its place.
 HCOMP_API int hcomp_set_residual(hcomp_sum* sum, void const* residual);

@@ -8,8 +8,9 @@ using hcomp::algorithm;
 using hcomp::algorithm_kind;
 
 TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
-  for (std::string const text : {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct",
-                                 "doubling", "owner", "aggregator"}) {
+  for (std::string const text :
+       {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "doubling", "owner",
+        "aggregator", "hierarchical", "hierarchical:direct", "hierarchical:torus:2x4"}) {
     CAPTURE(text);
     CHECK(algorithm::from(text).name() == text);
     CHECK(algorithm::from(algorithm::from(text).name()) == algorithm::from(text));
@@ -27,10 +28,23 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
         algorithm::from(text),
         ("no algorithm is called '" + text +
          "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, doubling, owner, "
-         "aggregator")
+         "aggregator, hierarchical, hierarchical:NAME (another one between hosts)")
             .c_str(),
         std::invalid_argument);
   }
+}
+
+TEST_CASE("algorithm: hierarchical is another one between hosts, by ring unless it says so") {
+  CHECK(algorithm::from("hierarchical") == algorithm{.by_hosts = true});
+  CHECK(algorithm::from("hierarchical:ring").name() == "hierarchical");
+  CHECK(algorithm::from("hierarchical:torus:2x4").between_hosts() == algorithm::from("torus:2x4"));
+  for (std::string const text : {"hierarchical:", "hierarchical:hierarchical", "hierarchical:rings",
+                                 "hierarchicals", "hierarchical:torus:2x"})
+    CHECK_THROWS_AS(algorithm::from(text), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      hcomp::make_schedule(algorithm::from("hierarchical"), 0, 4),
+      "make_schedule: algorithm 'hierarchical' has a schedule for hosts, not for ranks",
+      std::invalid_argument);
 }
 
 TEST_CASE("algorithm: a torus without a shape becomes as square as the ranks allow") {

@@ -63,8 +63,7 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
   CHECK(quickest({}).starts_with("identity by direct: 80"));
   allowed_ways const neighbours{{"identity"}, {algorithm::from("ring"), algorithm::from("torus")}};
   CHECK(quickest(neighbours).starts_with("identity by torus:8x8: 340"));
-  // owner selection draws a mask per rank and value: with 512 ranks that is more than the link
-  // saves
+  // where selecting takes as long for every rank, with 512 of them that is more than the link saves
   allowed_ways const signs{{"sign"}, all_algorithms()};
   auto const crowd = choose(some_costs(gbit(10), 512), 512, 1 << 24, signs).front();
   CHECK(crowd.how.name() == "direct");
@@ -82,6 +81,37 @@ TEST_CASE("choose: ways come in the order of their times, each with its predicti
     CHECK((ways[i].how.kind != algorithm_kind::owner || ways[i].codec == "sign"));
     CHECK((ways[i].how.kind != algorithm_kind::torus || ways[i].how.name() == "torus:3x4"));
   }
+}
+
+TEST_CASE(
+    "choose: hierarchical ways where it is known what hosts cost, for hosts that share a link") {
+  auto costs = some_costs(gbit(1), 12);
+  allowed_ways const ways{{"identity"},
+                          {algorithm::from("ring"), algorithm::from("hierarchical"),
+                           algorithm::from("hierarchical:torus")}};
+  CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
+
+  host_cost hosts{.ranks = 3, .between = costs.link, .inside = 1e-9, .call = 2e-5};
+  hosts.between.seconds_per_byte *= 3;
+  costs.hosts = hosts;
+  auto const found = choose(costs, 12, 1 << 20, ways);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].how.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
+  CHECK(found[1].how.name() == "hierarchical");
+  // A host sends 2 (4 - 1) / 4 of its values over its link, the ring 2 (12 - 1) / 12 over those of all
+  // ranks, which here are as quick. Agreement and pieces of a segment come on top, within a tenth.
+  double const bytes = 4.0 * (1 << 20) * costs.link.seconds_per_byte;
+  CHECK(found[0].seconds() == doctest::Approx(1.5 * bytes + 1e-9 * (1 << 20)).epsilon(0.1));
+  CHECK(found[0].expected.inside == doctest::Approx(2e-5 + 1e-9 * (1 << 20)));
+
+  CHECK(choose(costs, 13, 1 << 20, ways).size() == 1);  // not hosts of three
+  costs.hosts->ranks = 1;
+  CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
+  auto const on_one_host = predict_by_hosts({}, 3, 1000, costs.of("identity"), hosts);
+  CHECK(on_one_host.seconds() == doctest::Approx(2e-5 + 1e-6));  // nothing is encoded
+  CHECK_THROWS_WITH_AS(predict_by_hosts({}, 4, 1, costs.of("identity"), hosts),
+                       "predict_by_hosts: hosts of 3 ranks, there are 4 ranks",
+                       std::invalid_argument);
 }
 
 TEST_CASE("choose: of equally quick ways that which is allowed first") {

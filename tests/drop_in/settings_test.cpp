@@ -246,9 +246,10 @@ TEST_CASE("settings: a method's text names what differs from its codec's own") {
   CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
-        "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical"}) {
+        "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical",
+        "lossless algorithm=hierarchical:direct"}) {
     auto const sum = only_rule("float: " + text).sum;
-    CHECK(sum.by_hosts);
+    CHECK(sum.how.by_hosts);
     CHECK(sum.text() == text);
   }
   CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==

@@ -4,9 +4,15 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/host/hierarchical.hpp>
+#include <hcomp/host/measure.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
 #include <memory>
@@ -54,6 +60,10 @@ TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
   CHECK(of(2).between == std::vector{2, 3});
   CHECK(of(3).between == std::vector{2, 3});
   CHECK(of(4).between.empty());
+  CHECK(!of(0).is_by_blocks);
+  CHECK(!host::hierarchy::from(hosts{7, 8, 7, 8}, 0).is_by_blocks);
+  CHECK(!host::hierarchy::from(hosts{7, 7, 7, 8}, 0).is_by_blocks);
+  CHECK(host::hierarchy::from(hosts{7, 7, 3, 3}, 2).is_by_blocks);
 }
 
 TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
@@ -184,6 +194,53 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
   // In sums over steps only what is lost last is missing, but for what the sum itself rounds: levels of
   // 4 bits are coarse, and so is the answer of each step.
   CHECK(std::sqrt(error / exact) < 0.02);
+}
+
+TEST_CASE("hierarchical: host::make_plan takes it among algorithms, a plan of ranks refuses it") {
+  hosts const where{0, 0, 1, 1};
+  auto const x = inputs(4);
+  for (std::string const name : {"ring", "hierarchical", "hierarchical:direct"}) {
+    CAPTURE(name);
+    auto const how = algorithm::from(name);
+    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      host_executor executor;
+      auto sum = host::make_plan<float>("error_bounded:1e-3", many, transport, executor,
+                                        {.how = how}, where);
+      CHECK(sum.codec() == "error_bounded:bound=0.001");
+      CHECK(sum.encoded().count == (how.by_hosts ? (transport.rank() % 2 ? 2440 : 2560) : many));
+      sum.all_reduce(mine, {.result = reduction::mean});
+      global_compensation<float> compensation(many);
+      if (how.by_hosts) CHECK_THROWS_AS(sum.all_reduce(mine, compensation), std::invalid_argument);
+    });
+    for (std::size_t i = 0; i < many; ++i)
+      REQUIRE(std::fabs(static_cast<double>(found[0][i]) - exact_mean(x, i)) <= 1e-3);
+  }
+  auto const outcomes = outcomes_on(2, [&](loopback& transport) {
+    host_executor executor;
+    make_plan<float>("fp16", many, transport, executor, {.how = {.by_hosts = true}});
+  });
+  CHECK(all_ended_alike(outcomes, "invalid_argument"));
+  CHECK(outcomes[0].text ==
+        "plan: algorithm 'hierarchical' needs to know hosts; hcomp::host::make_plan does");
+}
+
+TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
+  std::mutex one_at_a_time;
+  std::vector<host_cost> all;
+  on_ranks(inputs(3, 1), [&](loopback& transport, std::vector<float>&) {
+    any_transport any(transport);
+    auto const cost = host::measure_hosts<float>(any, {.values = 4096, .link_seconds = 0.01});
+    REQUIRE(cost);
+    std::lock_guard const lock(one_at_a_time);
+    all.push_back(*cost);
+  });
+  for (auto const& one : all) {
+    CHECK(one.ranks == 3);  // all on this host
+    CHECK(one.call > 0);
+    CHECK(one.inside >= 0);
+    CHECK(one.call == all[0].call);
+    CHECK(one.inside == all[0].inside);
+  }
 }
 
 TEST_CASE("hierarchical: ranks of a host that make different calls are told") {

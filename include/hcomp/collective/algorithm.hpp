@@ -30,14 +30,24 @@ struct algorithm {
   algorithm_kind kind = algorithm_kind::ring;
   int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
   int columns = 0;  ///< torus only
+  /// Ranks of one host sum exactly, and each exchanges a share with other hosts in this way. For
+  /// hcomp::host::make_plan, which knows hosts.
+  bool by_hosts = false;
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
-  /// "ring", "torus", "torus:RxC", "direct", "owner", "doubling" or "aggregator".
+  /// "ring", "torus", "torus:RxC", "direct", "owner", "doubling" or "aggregator"; or "hierarchical"
+  /// with one of these between hosts, such as "hierarchical:direct". Alone it is with ring.
   /// @throws std::invalid_argument  anything else
   static algorithm from(std::string_view text);
   std::string name() const;
 
+  /// What hosts do among each other.
+  algorithm between_hosts() const {
+    auto how = *this;
+    how.by_hosts = false;
+    return how;
+  }
   /// False: ranks ship what was drawn from them, and nothing is merged.
   bool merges() const;
   /// Ranks that share the blocks out among them: all, but where nothing is merged each works on
@@ -136,11 +146,26 @@ class algorithm_set {
   std::uint32_t bits_ = 0;
 };
 
+namespace detail {
+
+inline constexpr std::string_view hierarchical_name = "hierarchical";
+
+}  // namespace detail
+
 [[gnu::cold]] inline algorithm algorithm::from(std::string_view text) {
+  if (text == detail::hierarchical_name) return {.by_hosts = true};
+  if (std::string_view rest = text; rest.starts_with(detail::hierarchical_name)) {
+    rest.remove_prefix(detail::hierarchical_name.size());
+    if (rest.starts_with(":") && !rest.substr(1).starts_with(detail::hierarchical_name)) {
+      auto how = from(rest.substr(1));
+      how.by_hosts = true;
+      return how;
+    }
+  }
   for (auto const& row : detail::algorithm_rows)
-    if (text == row.name) return {row.kind, 0, 0};
+    if (text == row.name) return {.kind = row.kind};
   if (text.starts_with("torus:")) {
-    algorithm torus{algorithm_kind::torus, 0, 0};
+    algorithm torus{.kind = algorithm_kind::torus};
     char const* const end = text.data() + text.size();
     auto const rows = std::from_chars(text.data() + 6, end, torus.rows);
     if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
@@ -154,6 +179,7 @@ class algorithm_set {
     names += (names.empty() ? "" : ", ") + std::string(row.name);
     if (row.kind == algorithm_kind::torus) names += ", torus:RxC (such as torus:2x4)";
   }
+  names += ", hierarchical, hierarchical:NAME (another one between hosts)";
   throw std::invalid_argument(detail::error_text(
       {"no algorithm is called '", detail::printable(text), "'; hcomp has: ", names}));
 }
@@ -161,7 +187,9 @@ class algorithm_set {
 [[gnu::cold]] inline std::string algorithm::name() const {
   std::string text(detail::facts_of(kind).name);
   if (rows != 0) text += ":" + std::to_string(rows) + "x" + std::to_string(columns);
-  return text;
+  if (!by_hosts) return text;
+  std::string const all(detail::hierarchical_name);
+  return kind == algorithm_kind::ring ? all : all + ":" + text;
 }
 
 inline bool algorithm::merges() const { return detail::facts_of(kind).of_rank != nullptr; }
@@ -185,6 +213,9 @@ inline bool algorithm::shares_the_sum() const { return detail::facts_of(kind).sh
 /// @throws std::invalid_argument  a torus that does not have `ranks` places, or an algorithm that
 ///                                merges nothing
 [[gnu::cold]] inline schedule make_schedule(algorithm const& how, int rank, int ranks) {
+  if (how.by_hosts)
+    throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
+                                "' has a schedule for hosts, not for ranks");
   auto const shape = how.fitted(ranks);
   auto const& row = detail::facts_of(how.kind);
   if (row.of_rank) return row.of_rank(shape, rank, ranks);

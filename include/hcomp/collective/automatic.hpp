@@ -152,6 +152,7 @@ template <class V> class automatic_plan {
     costs_ = options.costs ? *options.costs
                            : measure_costs(codecs, options.allowed.codecs, executor, transport,
                                            measuring, total_weight);
+    costs_.hosts.reset();  // the plans of the rows know no hosts
     if (!options.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
     choices_ = choose(costs_, transport.size(), values, options.allowed, options.plan);

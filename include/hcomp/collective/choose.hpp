@@ -56,7 +56,8 @@ inline std::string to_text(choice const& one) {
 }
 
 /// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
-/// ones that which is allowed first. Algorithms are left out with codecs that they do not go with.
+/// ones that which is allowed first. Algorithms are left out with codecs that they do not go with, and
+/// hierarchical ones where costs.hosts does not say what they cost on so many ranks, or hosts have one.
 /// @param costs    of all codecs that are allowed, such as measure_costs gives
 /// @param options  as for predict
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
@@ -68,10 +69,17 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
-      if (!cost.algorithms.contains(how.kind) || ranks > detail::facts_of(how.kind).most_ranks)
-        continue;
-      ways.push_back(
-          {codec, how.fitted(ranks), predict(how, ranks, values, cost, costs.link, options)});
+      if (!cost.algorithms.contains(how.kind)) continue;
+      int sharers = ranks;  // hosts, or ranks
+      if (how.by_hosts) {
+        if (!costs.hosts || costs.hosts->ranks < 2 || ranks % costs.hosts->ranks != 0) continue;
+        sharers = ranks / costs.hosts->ranks;
+      }
+      if (sharers > detail::facts_of(how.kind).most_ranks) continue;
+      ways.push_back({codec, how.fitted(sharers),
+                      how.by_hosts
+                          ? predict_by_hosts(how, ranks, values, cost, *costs.hosts, options)
+                          : predict(how, ranks, values, cost, costs.link, options)});
     }
   }
   if (ways.empty()) {

@@ -32,8 +32,9 @@ struct prediction {
   double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
   double all_gather = 0;      ///< with algorithm `owner` what is left of it, and putting back
   double decode = 0;          ///< 0 if all_gather does it
+  double inside = 0;          ///< adding inside hosts, where the algorithm is hierarchical
 
-  double seconds() const { return agree + encode + reduce_scatter + all_gather + decode; }
+  double seconds() const { return agree + encode + reduce_scatter + all_gather + decode + inside; }
 };
 
 namespace detail {
@@ -212,6 +213,26 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
   }
   clock.gather(decodes);
   p.all_gather = clock.now() - p.reduce_scatter;
+  return p;
+}
+
+/// The same of a hierarchical sum: what `ranks` / hosts.ranks hosts need for a share of the values, after
+/// and before what happens inside them; on one host that alone, since nothing is encoded there.
+/// @param how  between hosts; a torus is one of hosts
+/// @throws std::invalid_argument  hosts.ranks does not divide the ranks, or as predict
+inline prediction predict_by_hosts(algorithm const& how, int ranks, std::size_t values,
+                                   codec_cost const& codec, host_cost const& hosts,
+                                   plan_options const& options = {}) {
+  detail::require_ranks("predict_by_hosts", ranks);
+  if (hosts.ranks < 1 || ranks % hosts.ranks != 0)
+    throw std::invalid_argument(detail::error_text(
+        {"predict_by_hosts: hosts of ", hosts.ranks, " ranks, there are ", ranks, " ranks"}));
+  prediction p;
+  auto const each = static_cast<std::size_t>(hosts.ranks);
+  if (ranks > hosts.ranks)
+    p = predict(how.between_hosts(), ranks / hosts.ranks, (values + each - 1) / each, codec,
+                hosts.between, options);
+  p.inside = hosts.call + static_cast<double>(values) * hosts.inside;
   return p;
 }
 

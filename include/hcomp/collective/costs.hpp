@@ -14,6 +14,7 @@
 #include <hcomp/collective/detail/codec_algorithms.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,13 +39,13 @@ struct link_cost {
 
 /// What a codec costs on one rank, and the size of its code.
 struct codec_cost {
-  double encode = 0;      ///< seconds per value of the vector
-  double merge = 0;       ///< seconds per value received and merged
-  double decode = 0;      ///< seconds per value of the vector
-  double call = 0;        ///< seconds that each use of the executor takes besides
-  double measure = 0;     ///< Calibrated: seconds per value to find what ranks agree on
-  double pack = 0;        ///< algorithm `owner`: seconds per value and rank to select
-  double unpack = 0;      ///< and to put back
+  double encode = 0;   ///< seconds per value of the vector
+  double merge = 0;    ///< seconds per value received and merged
+  double decode = 0;   ///< seconds per value of the vector
+  double call = 0;     ///< seconds that each use of the executor takes besides
+  double measure = 0;  ///< Calibrated: seconds per value to find what ranks agree on
+  double pack = 0;    ///< algorithm `owner`: seconds per value and rank to select, of so many ranks
+  double unpack = 0;  ///< and to put back
   double narrow_one = 0;  ///< Narrowable: seconds per value of one rank
   double narrow = 0;      ///< and per value of a sum
   double widen_one = 0;   ///< and back
@@ -53,10 +54,10 @@ struct codec_cost {
   int one_bits = 0;   ///< of one rank's value on its way
   int sum_step = 0;   ///< a sum of n ranks has bit_width(n * sum_step) bits there
   algorithm_set algorithms = algorithm_set::merging();  ///< that it can be summed by
-  std::size_t block_values = 1;      ///< of a full block
-  std::size_t block_bytes = 4;       ///< of a full block, its header included
-  std::size_t header_bytes = 0;      ///< of these
-  std::size_t block_unit = 1;        ///< as in block_size
+  std::size_t block_values = 1;                         ///< of a full block
+  std::size_t block_bytes = 4;                          ///< of a full block, its header included
+  std::size_t header_bytes = 0;                         ///< of these
+  std::size_t block_unit = 1;                           ///< as in block_size
   std::size_t statistics_bytes = 0;  ///< Calibrated: of a full block, which the ranks agree on
   std::size_t value_bytes = 4;       ///< of the vector
 
@@ -115,6 +116,14 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   return cost;
 }
 
+/// What hierarchical sums cost besides, on hosts that have equally many ranks each.
+struct host_cost {
+  int ranks = 1;           ///< of a host
+  link_cost between = {};  ///< of every rank to its peer on another host, all at the same time
+  double inside = 0;  ///< seconds per value of the vector: adding in a host, and giving all the sum
+  double call = 0;    ///< seconds that it takes besides
+};
+
 /// The costs of one link and of some codecs, on which a choice is made.
 struct cost_table {
   struct row {
@@ -123,6 +132,7 @@ struct cost_table {
   };
   link_cost link = {};
   std::vector<row> codecs = {};
+  std::optional<host_cost> hosts = {};  ///< none: nobody knows, and no sum is hierarchical
 
   /// @throws std::invalid_argument  no costs of that codec; the text lists those that there are
   codec_cost const& of(std::string_view codec) const {

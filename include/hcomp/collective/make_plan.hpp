@@ -43,8 +43,8 @@ template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor) {
   auto const named = codec_from(codec_rows<V>(), codec);
-  return make_plan<V>(codec, values, transport, executor,
-                      plan_options{.how = {named.row->algorithms.front()}});
+  return hcomp::make_plan<V>(codec, values, transport, executor,
+                             plan_options{.how = {named.row->algorithms.front()}});
 }
 
 }  // namespace hcomp

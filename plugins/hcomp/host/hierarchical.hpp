@@ -85,8 +85,8 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     hosts_ = &*own_hosts_;
     make_plans([&](std::size_t count, some_ranks& between) {
       return std::make_unique<Between>(
-          options.between ? make_plan<V>(codec, count, between, executor, *options.between)
-                          : make_plan<V>(codec, count, between, executor));
+          options.between ? hcomp::make_plan<V>(codec, count, between, executor, *options.between)
+                          : hcomp::make_plan<V>(codec, count, between, executor));
     });
   }
   /// Over hosts that are known already, which must outlive this.
@@ -202,12 +202,17 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   template <class F>
   report sum(operation what, std::span<V> x, call_options const& call, F const& between,
              error_feedback<V>* feedback = nullptr) {
+    auto& inside = hosts_->inside();
+    // The plan divides by the hosts.
+    double const divisor = call.result == reduction::mean ? ranks_of_a_host() : 1;
+    if (what == operation::all_reduce && ranks().hosts == 1)
+      return steps(
+          what, x, call, feedback, [] {}, between, [&] { inside.all_reduce(x, divisor); });
     return steps(
         what, x, call, feedback,
-        [&] {  // the plan divides by the hosts
-          hosts_->inside().reduce_scatter(std::span<V const>(x), ranks().share_of_each(values_),
-                                          std::span(sum_),
-                                          call.result == reduction::mean ? ranks_of_a_host() : 1);
+        [&] {
+          inside.reduce_scatter(std::span<V const>(x), ranks().share_of_each(values_),
+                                std::span(sum_), divisor);
         },
         between,
         [&] {
@@ -230,21 +235,30 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
                error_feedback<V>* feedback, Gather const& gather, F const& between,
                Scatter const& scatter) {
     return hosts_->telling_others([&] {
+      double adding = 0, waiting = 0;
+      detail::stopwatch watch;
       outcome const before = together(complaint(x, feedback, call), fingerprint_of(what, call));
       bool const is_fine = before.kind == error_kind::none;
+      watch.add_to(waiting);
       if (is_fine) gather();
+      watch.add_to(adding);
       report figures;
       outcome mine;
       if (plan_)
         // Without values it takes part all the same, so that other hosts hear of it.
         mine = outcome_of([&] { figures = between(is_fine ? std::span(sum_) : no_values()); });
+      watch.skip();  // the plan has told
       outcome const after = together(mine);
+      watch.add_to(waiting);
       bool const has_failed = after.kind != error_kind::none;
       // The residual before is where the pending one was.
       if (has_failed && plan_ && feedback && mine.kind == error_kind::none) feedback->commit();
       before.raise();
       after.raise();
       scatter();
+      watch.add_to(adding);
+      figures.seconds_merge += adding;
+      figures.seconds_communicate += waiting;
       figures.weight = static_cast<std::uint64_t>(hosts_->all().size());
       return figures;
     });
@@ -356,5 +370,27 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   std::unique_ptr<Between> plan_;
   std::vector<V> sum_;  ///< of the share
 };
+
+/// A plan by the names of its codec and its algorithm, as hcomp::make_plan makes it, also where the
+/// algorithm is hierarchical: then as hierarchical_plan, which must not outlive transport and executor.
+///
+///     auto sum = hcomp::host::make_plan<float>("thc:bits=4", gradient.size(), transport, executor,
+///                                              {.how = hcomp::algorithm::from("hierarchical")});
+///
+/// @param host_of  see hierarchical_options; other algorithms do not look at it
+/// @throws as hierarchical_plan and hcomp::make_plan
+template <class V, Transport T>
+any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
+                      host_executor& executor, plan_options options,
+                      std::vector<std::uint64_t> host_of = {}) {
+  if (!options.how.by_hosts)
+    return hcomp::make_plan<V>(codec, values, transport, executor, options);
+  options.how = options.how.between_hosts();
+  detail::kept_transport over(transport);
+  auto body = std::make_unique<detail::some_plan<hierarchical_plan<V>>>(
+      codec, values, *over, executor,
+      hierarchical_options{.between = options, .host_of = std::move(host_of)});
+  return {codec_from(codec_rows<V>(), codec).text(), std::move(over), std::move(body)};
+}
 
 }  // namespace hcomp::host

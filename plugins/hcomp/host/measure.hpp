@@ -1,0 +1,68 @@
+#pragma once
+/// @file
+/// What hierarchical sums cost on the hosts at hand, measured while all ranks work. Linux.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/codec_probe.hpp>
+#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace hcomp::host {
+
+/// For cost_table::hosts: the links between hosts, which ranks of a host share, as measure_link measures
+/// them, and sums inside hosts, the median of some. Collective; every rank gets the same figures, those
+/// of the slowest rank.
+/// None on all ranks alike where hosts have different numbers of ranks, or ranks of one share no memory.
+/// @tparam V       of the values
+/// @param options  of which codec_seconds does not matter
+template <class V>
+std::optional<host_cost> measure_hosts(any_transport& transport,
+                                       measure_options const& options = {}) {
+  auto hosts = host_ranks::make(transport, options.tag, std::chrono::seconds(30));
+  if (!hosts || !hosts->ranks().all_carry()) return std::nullopt;
+  host_cost cost;
+  cost.ranks = static_cast<int>(hosts->ranks().inside.size());
+  cost.between = measure_link(*hosts->between(), options.link_seconds, options.tag);
+
+  auto const seconds_of = [&](std::size_t values) {
+    constexpr int turns = 7;
+    std::vector<V> x(values);
+    std::size_t const each = hosts->ranks().share_of_each(values);
+    auto const [first, count] = hosts->ranks().share(values);
+    std::vector<double> times;
+    for (int turn = 0; turn < turns; ++turn) {
+      hcomp::detail::stopwatch watch;
+      hosts->inside().reduce_scatter(std::span<V const>(x), each,
+                                     std::span(x).subspan(first, count));
+      hosts->inside().all_gather(std::span(x), each);
+      watch.add_to(times.emplace_back());
+    }
+    return hcomp::detail::median(times);
+  };
+  cost.call = seconds_of(1);
+  if (options.values > 0)
+    cost.inside =
+        std::max(0.0, seconds_of(options.values) - cost.call) / static_cast<double>(options.values);
+
+  unite_records(transport, options.tag, cost, [](host_cost& a, host_cost const& b) {
+    a.inside = std::max(a.inside, b.inside);
+    a.call = std::max(a.call, b.call);
+    for (auto const figure :
+         {&link_cost::seconds_per_message, &link_cost::seconds_per_byte,
+          &link_cost::seconds_between_messages, &link_cost::seconds_of_rendezvous})
+      a.between.*figure = std::max(a.between.*figure, b.between.*figure);
+    a.between.eager_bytes = std::max(a.between.eager_bytes, b.between.eager_bytes);
+  });
+  return cost;
+}
+
+}  // namespace hcomp::host
