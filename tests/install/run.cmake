@@ -17,8 +17,9 @@ endfunction()
 # Configures the consumer with the given arguments, builds and runs it.
 function(build_consumer)
   file(REMOVE_RECURSE ${build})
+  # That hcomp is found and linked does not depend on how well it is compiled.
   run(${CMAKE_COMMAND} -S ${consumer} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DCOMPONENT=${COMPONENT} ${ARGN})
+    -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_CXX_COMPILER=${COMPILER} -DCOMPONENT=${COMPONENT} ${ARGN})
   run(${CMAKE_COMMAND} --build ${build})
   run(${build}/consumer)
   if(NOT output MATCHES "hcomp ${VERSION}")
@@ -32,8 +33,7 @@ if(WAY STREQUAL "prefix")
 elseif(WAY STREQUAL "find_package")
   build_consumer(-DCMAKE_PREFIX_PATH=${prefix} -DWAY=${WAY} -DVERSION=${VERSION})
 elseif(WAY STREQUAL "add_subdirectory")
-  # That hcomp is found and linked does not depend on how well it is compiled.
-  build_consumer(-DWAY=${WAY} -DHCOMP_SOURCE=${SOURCE} -DCMAKE_CXX_FLAGS_RELEASE=-O0)
+  build_consumer(-DWAY=${WAY} -DHCOMP_SOURCE=${SOURCE})
 elseif(WAY STREQUAL "pkg_config")
   set(ENV{PKG_CONFIG_PATH} ${prefix}/share/pkgconfig)
   find_program(pkg_config NAMES pkg-config pkgconf REQUIRED)
