@@ -24,6 +24,15 @@ namespace hcomp::ucx {
 using address_exchange =
     std::function<std::vector<std::vector<std::byte>>(std::span<std::byte const> mine)>;
 
+/// How ranks meet whose number is not known before: who is there, in which order, and as which of them
+/// this rank.
+struct roll_call {
+  int rank = 0;
+  std::vector<std::vector<std::byte>> addresses = {};  ///< of all ranks
+};
+/// Gives the same addresses on every rank, which calls it once with its own.
+using meeting = std::function<roll_call(std::span<std::byte const> mine)>;
+
 /// Whether UCX watches the peers.
 enum class peer_failure {
   detect,  ///< a dead peer is noticed at once; UCX then uses no shared memory, also inside a node
@@ -33,21 +42,16 @@ enum class peer_failure {
 /// The endpoints of one rank. Not movable: UCX's error callback holds its address.
 class endpoints {
  public:
-  /// @throws transport_error  UCX cannot start, or `exchange` returned what it must not
-  endpoints(int rank, int size, address_exchange const& exchange, peer_failure failures,
-            std::string const& devices)
-      : rank_(rank),
-        failures_(failures),
+  /// @throws transport_error  UCX cannot start, or an address is missing
+  endpoints(meeting const& meet, peer_failure failures, std::string const& devices)
+      : failures_(failures),
         context_(open_context(devices)),
         reaches_device_(ucx::reaches_device(context_.get())),
         worker_(open_worker(context_.get())) {
-    auto addresses = exchange(worker_address(worker_.get()));
-    if (addresses.size() != std::size_t(size))
-      throw transport_error(-1, "ucx: the exchange returned " + std::to_string(addresses.size()) +
-                                    " addresses, the transport has " + std::to_string(size) +
-                                    " ranks");
-    peers_.reserve(addresses.size());
-    for (auto& address : addresses) {
+    auto met = meet(worker_address(worker_.get()));
+    rank_ = met.rank;
+    peers_.reserve(met.addresses.size());
+    for (auto& address : met.addresses) {
       if (address.empty())
         throw transport_error(int(peers_.size()), "ucx: the exchange returned no address of rank " +
                                                       std::to_string(peers_.size()));
@@ -171,7 +175,7 @@ class endpoints {
       }
   }
 
-  int rank_;
+  int rank_ = 0;
   peer_failure failures_;
   context_handle context_;
   bool reaches_device_;

@@ -77,11 +77,15 @@ class transport {
   ///                                addresses; a rank failed before all were connected
   /// @throws wire_error             a rank has revoked before all were connected
   transport(int rank, int size, address_exchange const& exchange, options const& how = {})
-      : rank_(checked_rank(rank, size)),
-        size_(size),
-        options_(how),
-        heard_(rank, size),
-        peers_(rank, size, exchange, how.failures, how.devices) {
+      : transport(meeting_of(checked_rank(rank, size), size, exchange), how) {}
+  /// The same for ranks that get to know in the meeting who and how many they are.
+  explicit transport(meeting const& meet, options const& how = {})
+      : options_(how),
+        heard_(0, 1),
+        peers_(meet, how.failures, how.devices),
+        rank_(peers_.rank()),
+        size_(peers_.size()) {
+    heard_ = notices(rank_, size_);
     connect();
   }
 
@@ -182,6 +186,17 @@ class transport {
       throw std::invalid_argument("transport: rank " + std::to_string(rank) + " of " +
                                   std::to_string(size) + " ranks; 0 <= rank < size is needed");
     return rank;
+  }
+
+  static meeting meeting_of(int rank, int size, address_exchange const& exchange) {
+    return [rank, size, &exchange](std::span<std::byte const> mine) -> roll_call {
+      auto addresses = exchange(mine);
+      if (addresses.size() != std::size_t(size))
+        throw transport_error(-1, "ucx: the exchange returned " + std::to_string(addresses.size()) +
+                                      " addresses, the transport has " + std::to_string(size) +
+                                      " ranks");
+      return {rank, std::move(addresses)};
+    };
   }
 
   void refuse_after_failure() const {
@@ -319,11 +334,11 @@ class transport {
   static constexpr std::chrono::milliseconds connecting_time{5000};  ///< for ranks that come late
   static constexpr std::chrono::milliseconds closing_time{1000};     ///< for endpoints to close
 
-  int rank_;
-  int size_;
   options options_;
   notices heard_;  // before peers_: UCX may still send words
   endpoints peers_;
+  int rank_;
+  int size_;
   operation_table operations_;  // after peers_: requests go before their worker
   std::uint64_t bytes_sent_ = 0;
   std::exception_ptr failed_;  ///< what every call throws

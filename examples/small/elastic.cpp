@@ -1,0 +1,78 @@
+// Sums that go on when a rank is lost, and when another one comes: four processes train, one is killed, a
+// new one joins. They find each other by a directory that all see.
+//   ./elastic
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/sum.hpp>
+#include <hcomp/hcomp.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+struct model {
+  long step = 0;
+  float parameters[1000] = {};
+};
+
+void train(hcomp::elastic::group& group, bool is_new) {
+  hcomp::host_executor executor;
+  model state;
+  auto const bytes = std::as_writable_bytes(std::span(&state, 1));
+  std::size_t const values = std::size(state.parameters);
+  hcomp::elastic::sum<float> sum("thc:bits=4", values, group, executor);
+  hcomp::error_feedback<float> feedback(values);
+
+  if (is_new) group.share(bytes);  // takes what the others have
+  while (state.step < 300) {
+    if (group.name() == 2 && state.step == 100) raise(SIGKILL);
+    std::vector<float> gradient(values, 1.0f);
+    auto const report = sum.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
+    for (std::size_t i = 0; i < values; ++i) state.parameters[i] += gradient[i];
+    ++state.step;
+    if (group.rank() == 0 && state.step % 100 == 0)
+      std::printf("step %ld: a mean over %d ranks\n", state.step, static_cast<int>(report.weight));
+    usleep(5000);                                                   // a gradient takes its time
+    if (state.step % 10 == 0 && group.admit()) group.share(bytes);  // a checkpoint would do as well
+  }
+  if (group.rank() == 0)
+    std::printf("%d ranks at the end, the same parameters everywhere: ", group.size());
+  bool const same = hcomp::digest(state.parameters, group.transport()).same();
+  if (group.rank() == 0) std::printf("%s\n", same ? "yes" : "no");
+  group.close();
+}
+
+int main() {
+  char directory[] = "/tmp/hcomp_elastic.XXXXXX";
+  if (!mkdtemp(directory)) return 1;
+  for (int process = 0; process < 5; ++process) {
+    std::fflush(stdout);
+    if (fork() != 0) continue;
+    try {
+      bool const is_new = process == 4;
+      hcomp::elastic::directory_board board(directory);
+      std::unique_ptr<hcomp::elastic::group> group;
+      if (is_new) {
+        sleep(1);
+        group = hcomp::elastic::group::join(board, {});
+      } else {
+        group = std::make_unique<hcomp::elastic::group>(board, process, 4);
+      }
+      train(*group, is_new);
+    } catch (std::exception const& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      std::exit(1);
+    }
+    std::exit(0);
+  }
+  while (wait(nullptr) > 0) {
+  }
+  std::filesystem::remove_all(directory);
+}

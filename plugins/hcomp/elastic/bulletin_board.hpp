@@ -1,0 +1,119 @@
+#pragma once
+/// @file
+/// Where ranks that cannot talk to each other yet, or any more, find out who is there.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::elastic {
+
+/// Notes that all ranks of a job can read. A job has one of its own.
+class bulletin_board {
+ public:
+  bulletin_board() = default;
+  bulletin_board(bulletin_board const&) = delete;
+  bulletin_board& operator=(bulletin_board const&) = delete;
+  virtual ~bulletin_board() = default;
+
+  /// Puts a note up, unless there is one under that name: the first stays, whole.
+  virtual void put(std::string const& name, std::span<std::byte const> note) = 0;
+  /// Nothing: there is none yet.
+  virtual std::optional<std::vector<std::byte>> find(std::string const& name) = 0;
+
+  /// Says that this process lives, from now on to its end, under a name.
+  virtual void live_as(std::string const& name) = 0;
+  /// True only if a process that has said so has ended, for certain.
+  virtual bool has_ended(std::string const& name) = 0;
+};
+
+/// Files in a directory that all ranks see, on one host or on a network file system that has atomic links
+/// and locks, as NFS 4 has. Locks tell who lives: the kernel gives them back however a process ends.
+class directory_board final : public bulletin_board {
+ public:
+  /// @param path  of a directory, which is made if it is not there; of this run alone
+  /// @throws std::filesystem::filesystem_error  it cannot be made
+  explicit directory_board(std::filesystem::path path) : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+  }
+  ~directory_board() override {
+    for (auto const& [name, file] : lives_) ::close(file);
+  }
+
+  /// @throws std::runtime_error  it cannot be written
+  void put(std::string const& name, std::span<std::byte const> note) override {
+    auto const place = path_ / name;
+    auto const draft = path_ / (name + "." + std::to_string(::getpid()));
+    {
+      std::ofstream file(draft, std::ios::binary);
+      file.write(reinterpret_cast<char const*>(note.data()),
+                 static_cast<std::streamsize>(note.size()));
+      file.close();
+      if (!file) fail("cannot write", draft);
+    }
+    bool const is_up = ::link(draft.c_str(), place.c_str()) == 0 || errno == EEXIST;
+    int const why = errno;
+    ::unlink(draft.c_str());
+    errno = why;
+    if (!is_up) fail("cannot make", place);
+  }
+  std::optional<std::vector<std::byte>> find(std::string const& name) override {
+    std::ifstream file(path_ / name, std::ios::binary);
+    if (!file) return std::nullopt;
+    std::vector<char> const bytes(std::istreambuf_iterator<char>(file), {});
+    auto const* const first = reinterpret_cast<std::byte const*>(bytes.data());
+    return std::vector<std::byte>(first, first + bytes.size());
+  }
+
+  /// @throws std::runtime_error  the file cannot be locked
+  void live_as(std::string const& name) override {
+    auto const place = path_ / (name + ".lives"), draft = path_ / (name + ".born");
+    int const file = ::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file < 0) fail("cannot open", draft);
+    lives_[name] = file;
+    auto lock = whole_file();
+    if (::fcntl(file, F_SETLK, &lock) != 0) fail("cannot lock", draft);
+    if (::rename(draft.c_str(), place.c_str()) != 0) fail("cannot make", place);  // locked already
+  }
+  bool has_ended(std::string const& name) override {
+    if (lives_.contains(name)) return false;  // closing it here would give the lock back
+    auto const place = path_ / (name + ".lives");
+    int const file = ::open(place.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return false;  // it has not said anything yet
+    auto lock = whole_file();
+    bool const is_free = ::fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    ::close(file);
+    return is_free;
+  }
+
+ private:
+  static struct ::flock whole_file() {
+    struct ::flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    return lock;
+  }
+  [[noreturn]] static void fail(char const* what, std::filesystem::path const& place) {
+    throw std::runtime_error("bulletin board: " + std::string(what) + " " + place.string() + ": " +
+                             std::strerror(errno));
+  }
+
+  std::filesystem::path path_;
+  std::map<std::string, int> lives_;  ///< files that this process has locked
+};
+
+}  // namespace hcomp::elastic

@@ -1,0 +1,382 @@
+#pragma once
+/// @file
+/// Ranks over UCX that go on when some of them are lost, and let others in.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/collective/agreement.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/elastic/bulletin_board.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/ucx/context.hpp>
+#include <hcomp/ucx/transport.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace hcomp::elastic {
+
+/// A group of ranks that goes on without those who are lost, and lets others in.
+///
+/// Members have names, which stay, and ranks 0 to size - 1 among those who are there now. Sums are made by
+/// sum, which goes on by itself when somebody is lost. Newcomers are let in between two sums, by
+/// `admit`. All these calls are made in the same order on all ranks.
+///
+/// Each time somebody is lost, or comes, there is another generation: a meeting on the bulletin board, whose
+/// list of members is the first that somebody puts up, and a transport of these. Who is waited for and
+/// does not come within the patience is left out, and its own calls fail.
+/// For one thread at a time. The board is used, not owned.
+class group {
+ public:
+  struct settings {
+    ucx::options transport = {};  ///< of every transport
+    /// How long the others wait for a member that may still come: longer than any computation between two
+    /// sums. Who has ended, as far as the board can tell, is not waited for.
+    std::chrono::milliseconds patience{30'000};
+  };
+
+  /// Collective: all `size` ranks of a new job, named 0 to size - 1.
+  /// @throws std::invalid_argument  name or size impossible
+  /// @throws transport_error        not all came, or as transport
+  group(bulletin_board& board, int name, int size) : group(board, name, size, {}) {}
+  group(bulletin_board& board, int name, int size, settings how)
+      : board_(&board), name_(name), how_(how) {
+    if (size < 1 || name < 0 || name >= size)
+      throw std::invalid_argument(hcomp::detail::error_text(
+          {"elastic::group: rank ", name, " of ", size, " ranks; 0 <= rank < size is needed"}));
+    for (int one = 0; one < size; ++one) members_.push_back(one);
+    board_->live_as(life_of(name_));
+    connect(false);
+    if (this->size() != size)
+      throw transport_error(-1, hcomp::detail::error_text({"elastic::group: of ", size,
+                                                           " ranks only ", this->size(), " came"}));
+  }
+  /// A newcomer to a job that goes on: waits until its members `admit` it, within the patience. Then it has the
+  /// state of the job to get by `share`.
+  /// @throws transport_error  nobody did
+  static std::unique_ptr<group> join(bulletin_board& board, settings how) {
+    return std::unique_ptr<group>(new group(board, how));
+  }
+
+  int name() const { return name_; }
+  int rank() const { return over_->rank(); }
+  int size() const { return over_->size(); }
+  /// Their names, by ranks.
+  std::vector<int> const& members() const { return members_; }
+  /// How often it has become another one: plans of another generation are of no use any more.
+  std::uint64_t generation() const { return generation_; }
+  /// Another one in every generation. After an error of it there is `recover`.
+  any_transport& transport() { return *any_; }
+
+  /// Lets in those who wait to join. True on all ranks where somebody has come who needs the state: then all
+  /// call `share`. Collective, between two sums.
+  bool admit() {
+    std::vector<std::byte> somebody(1);
+    bool const is_new = make_call(somebody, [&] {
+      std::uint8_t waits = !newcomers(generation_ + 1).empty();
+      unite_records(transport(), tag, waits, [](auto& a, auto b) { a |= b; });
+      somebody[0] = std::byte{waits};
+    });
+    // Where it was made again somebody was lost, and there is another generation already.
+    if (somebody[0] != std::byte{0} && !is_new) try {
+        ++generation_;
+        connect(true);
+        std::uint64_t weight = 0;
+        fetch(somebody, weight);
+      } catch (left_out const&) {
+        throw;
+      } catch (transport_error const&) {
+        std::uint64_t weight = 0;
+        recover(somebody, weight);
+      }
+    return somebody_lacks_the_state_;
+  }
+  /// Gives newcomers what a member that was there before has in `state`. Collective of all, after `admit` and
+  /// `join`.
+  /// @throws std::invalid_argument  sizes differ; on all ranks alike
+  /// @throws std::runtime_error     of those who had it nobody is left
+  void share(std::span<std::byte> state) {
+    std::vector<std::byte> shared(state.begin(), state.end());
+    make_call(shared, [&] {
+      record const mine{calls_, shared.size(), 0, has_state_};
+      std::vector<record> all;
+      all_gather_records(transport(), tag, mine, all, generation_);
+      for (record const& one : all)
+        if (one.bytes != all.front().bytes)
+          throw std::invalid_argument(
+              hcomp::detail::error_text({"share: rank 0 has ", all.front().bytes,
+                                         " bytes of state, another rank ", one.bytes}));
+      auto const from = std::ranges::find(all, std::uint64_t{1}, &record::has_state);
+      if (from == all.end())
+        throw std::runtime_error("share: of those who had the state nobody is left");
+      pass(static_cast<int>(from - all.begin()), shared,
+           [&](int rank) { return all[static_cast<std::size_t>(rank)].has_state == 0; });
+    });
+    if (!has_state_) std::ranges::copy(last_, state.begin());
+    has_state_ = 1;
+    somebody_lacks_the_state_ = false;
+  }
+  /// The end, when no call is to come: nobody is gone while others need its results. Collective.
+  void close() {
+    std::vector<std::byte> nothing;
+    make_call(nothing, [&] {
+      std::uint8_t all_are_here = 1;
+      unite_records(transport(), tag, all_are_here, [](std::uint8_t&, std::uint8_t) {});
+    });
+  }
+
+  // ---- For sum, and for other calls that all members make.
+
+  /// How many this member has finished.
+  std::uint64_t calls() const { return calls_; }
+  /// The one under way is finished here.
+  /// @param result  of it, the same on all ranks; kept, and another buffer given for it, until nobody can need
+  ///                it any more
+  void finish_call(std::vector<std::byte>& result, std::uint64_t weight) {
+    last_.swap(result);
+    last_weight_ = weight;
+    ++calls_;
+  }
+  /// After a transport_error: goes on with those who are left, whoever else is lost meanwhile. True if some
+  /// of them have finished the call under way: then its result is here, too. Otherwise nobody has, and all make
+  /// it again.
+  /// @throws transport_error  the others have gone on without this one
+  bool recover(std::vector<std::byte>& result, std::uint64_t& weight) {
+    for (;;) try {
+        ++generation_;
+        connect(false);
+        return fetch(result, weight);
+      } catch (left_out const&) {
+        throw;
+      } catch (transport_error const&) {  // somebody was lost again
+      }
+  }
+
+ private:
+  struct left_out : transport_error {
+    using transport_error::transport_error;
+  };
+  /// What a member says of itself.
+  struct record {
+    std::uint64_t calls, bytes, weight, has_state;
+  };
+  static constexpr tag_t tag = 0;
+
+  /// A newcomer.
+  group(bulletin_board& board, settings how)
+      : board_(&board), name_(new_name()), how_(how), has_state_(0) {
+    board_->live_as(life_of(name_));
+    std::int64_t const mine = name_;
+    for (std::uint64_t place = 0;; ++place) {  // in the queue
+      board_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
+      if (numbers_in(*board_->find(queue_note(place))).front() == mine) break;
+    }
+    std::vector<std::byte> nothing;
+    std::uint64_t weight = 0;
+    try {
+      connect(false);
+      fetch(nothing, weight);
+    } catch (left_out const&) {
+      throw;
+    } catch (transport_error const&) {
+      if (!over_) throw;  // nobody has admitted it
+      recover(nothing, weight);
+    }
+  }
+
+  /// One that no other process takes, but for chance: above those of the job's first ranks.
+  static int new_name() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch().count();
+    auto const drawn =
+        mix(mix(static_cast<std::uint64_t>(now)) + static_cast<std::uint64_t>(::getpid()));
+    return static_cast<int>(drawn % (1u << 29)) + (1 << 29);
+  }
+  static std::string life_of(int name) { return "member" + std::to_string(name); }
+  static std::string queue_note(std::uint64_t place) { return "newcomer" + std::to_string(place); }
+  static std::string note_of(std::uint64_t generation, std::string const& what) {
+    return "generation" + std::to_string(generation) + "." + what;
+  }
+  static std::vector<std::int64_t> numbers_in(std::span<std::byte const> note) {
+    std::vector<std::int64_t> numbers(note.size() / sizeof(std::int64_t));
+    std::memcpy(numbers.data(), note.data(), numbers.size() * sizeof(std::int64_t));
+    return numbers;
+  }
+  static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+  /// Those who wait to join, and have their address up for that generation.
+  std::vector<int> newcomers(std::uint64_t generation) const {
+    std::vector<int> found;
+    for (std::uint64_t place = 0; auto const note = board_->find(queue_note(place)); ++place) {
+      auto const name = static_cast<int>(numbers_in(*note).front());
+      if (std::ranges::find(members_, name) == members_.end() &&
+          !board_->has_ended(life_of(name)) && board_->find(note_of(generation, life_of(name))))
+        found.push_back(name);
+    }
+    return found;
+  }
+
+  /// A transport of this generation.
+  /// @param admits  newcomers come in
+  void connect(bool admits) {
+    any_.reset();
+    over_.reset();
+    over_ = std::make_unique<ucx::transport>(
+        [&](std::span<std::byte const> mine) {
+          return members_.empty() ? wait_for_admission(mine) : meet(mine, admits);
+        },
+        how_.transport);
+    any_.emplace(*over_);
+  }
+
+  /// Every member puts its address up. The first that has seen those of all who are not known to be lost says
+  /// who is in.
+  ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
+    board_->put(note_of(generation_, life_of(name_)), mine);
+    std::vector<bool> has_come(members_.size(), false);
+    for (ucx::deadline const limit(how_.patience);;) {
+      if (auto const list = board_->find(note_of(generation_, "members"))) return meeting_of(*list);
+      bool all = true;
+      for (std::size_t i = 0; i < members_.size(); ++i) {
+        if (has_come[i]) continue;
+        // in this order: who has ended may have come before
+        bool const has_ended = board_->has_ended(life_of(members_[i]));
+        has_come[i] = board_->find(note_of(generation_, life_of(members_[i]))).has_value();
+        all &= has_come[i] || has_ended;
+      }
+      if (!all && !limit.passed()) {
+        pause();
+        continue;
+      }
+      std::vector<std::int64_t> present;
+      for (std::size_t i = 0; i < members_.size(); ++i)
+        if (has_come[i] && !board_->has_ended(life_of(members_[i]))) present.push_back(members_[i]);
+      if (admits)
+        for (int const one : newcomers(generation_)) present.push_back(one);
+      board_->put(note_of(generation_, "members"), std::as_bytes(std::span(present)));
+    }
+  }
+  /// A newcomer puts its address up for the next generation, and for the one after it, until it is in.
+  ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
+    for (ucx::deadline const limit(how_.patience);;) {
+      if (!board_->find(note_of(generation_, "members")))
+        board_->put(note_of(generation_, life_of(name_)), mine);
+      std::optional<std::vector<std::byte>> list;
+      while (!(list = board_->find(note_of(generation_, "members")))) {
+        if (limit.passed())
+          throw transport_error(-1,
+                                hcomp::detail::error_text(
+                                    {"elastic::group: nobody has admitted this newcomer within ",
+                                     how_.patience.count(), " ms"}));
+        pause();
+      }
+      auto const names = numbers_in(*list);
+      if (std::ranges::find(names, std::int64_t{name_}) != names.end()) return meeting_of(*list);
+      ++generation_;
+    }
+  }
+  /// @param list  of names
+  ucx::roll_call meeting_of(std::span<std::byte const> list) {
+    auto const names = numbers_in(list);
+    auto const own = std::ranges::find(names, std::int64_t{name_});
+    if (own == names.end())
+      throw left_out(name_, hcomp::detail::error_text(
+                                {"elastic::group: the others have gone on without rank ", name_,
+                                 ", which did not come within ", how_.patience.count(), " ms"}));
+    members_.assign(names.begin(), names.end());
+    ucx::roll_call met;
+    met.rank = static_cast<int>(own - names.begin());
+    for (int const one : members_)
+      met.addresses.push_back(*board_->find(note_of(generation_, life_of(one))));
+    return met;
+  }
+
+  /// f(), which makes `result`, or its result from others.
+  /// @return  there is another generation
+  template <class F> bool make_call(std::vector<std::byte>& result, F const& f) {
+    std::uint64_t weight = 0;
+    bool is_new = false;
+    for (bool is_made = false; !is_made;) try {
+        f();
+        is_made = true;
+      } catch (left_out const&) {
+        throw;
+      } catch (transport_error const&) {
+        is_new = true;
+        is_made = recover(result, weight);
+      }
+    auto kept = result;
+    finish_call(kept, weight);
+    return is_new;
+  }
+
+  /// In a new generation: the result of the call under way, for those who lack what others have. See recover.
+  bool fetch(std::vector<std::byte>& result, std::uint64_t& weight) {
+    record const mine{calls_, last_.size(), last_weight_, has_state_};
+    std::vector<record> all;
+    all_gather_records(transport(), tag, mine, all, generation_);
+    record best{};  // the first who has finished most
+    int from = -1;
+    somebody_lacks_the_state_ = false;
+    for (int rank = 0; rank < size(); ++rank) {
+      auto const& one = all[static_cast<std::size_t>(rank)];
+      somebody_lacks_the_state_ |= one.has_state == 0;
+      if (one.has_state != 0 && (from < 0 || one.calls > best.calls)) {
+        best = one;
+        from = rank;
+      }
+    }
+    if (has_state_ == 0) calls_ = best.calls;  // which begins with the next call
+    // Nobody can be further behind: a call needs all members, who have finished the one before.
+    auto const is_behind = [&](int rank) {
+      auto const& one = all[static_cast<std::size_t>(rank)];
+      return one.has_state != 0 && one.calls != best.calls;
+    };
+    if (!is_behind(rank())) {
+      pass(from, last_, is_behind);
+      return false;
+    }
+    result.resize(best.bytes);
+    pass(from, result, is_behind);
+    weight = best.weight;
+    return true;
+  }
+  /// Bytes of one rank for those who lack them.
+  template <class Lacks> void pass(int from, std::span<std::byte> bytes, Lacks const& lacks) {
+    auto& over = transport();
+    std::vector<any_transport::request> sends;
+    if (rank() == from)
+      for (int r = 0; r < size(); ++r)
+        if (lacks(r)) sends.push_back(over.isend(r, tag, bytes));
+    if (lacks(rank())) {
+      auto coming = over.irecv(from, tag, bytes);
+      over.wait(coming);
+    }
+    for (auto& one : sends) over.wait(one);
+  }
+
+  bulletin_board* board_;
+  int name_;
+  settings how_;
+  std::uint64_t has_state_ = 1;  ///< 0: a newcomer
+  bool somebody_lacks_the_state_ = false;
+  std::vector<int> members_;  ///< none: a newcomer that waits
+  std::uint64_t generation_ = 0, calls_ = 0;
+  std::vector<std::byte> last_;  ///< result of the call that was finished last
+  std::uint64_t last_weight_ = 0;
+  std::unique_ptr<ucx::transport> over_;
+  std::optional<any_transport> any_;
+};
+
+}  // namespace hcomp::elastic

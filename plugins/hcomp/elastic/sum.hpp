@@ -1,0 +1,118 @@
+#pragma once
+/// @file
+/// Sums that a lost rank does not end.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/report.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/elastic/group.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::elastic {
+
+/// all_reduce of vectors of one size over the ranks of an group, whoever of them is lost.
+///
+///     hcomp::elastic::sum<float> sum("thc:bits=4", gradient.size(), group, executor);
+///     auto const report = sum.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
+///
+/// A sum in which a rank is lost is made again by those who are left, of the values they gave; or, where some
+/// of them have its result, the others get that. All who are left see the same result of every sum, and
+/// report.weight says of how many ranks. Feedback stays what it is for each.
+/// All sums of a group are called in the same order on all ranks.
+/// Memory: two vectors, and those of the plan. Cost: beside the plan's, two copies of the vector.
+template <class V> class sum {
+ public:
+  using value_type = V;
+
+  /// @param codec, options  as of make_plan
+  /// @throws as make_plan
+  sum(std::string codec, std::size_t values, elastic::group& group, host_executor& executor,
+      std::optional<plan_options> options = {})
+      : codec_(std::move(codec)),
+        values_(values),
+        group_(&group),
+        executor_(&executor),
+        options_(std::move(options)) {
+    renew();
+  }
+
+  std::size_t values() const { return values_; }
+
+  /// Errors as of plan::all_reduce, but
+  /// @throws transport_error  the others have gone on without this rank
+  report all_reduce(std::span<V> x, call_options const& call = {}) {
+    return make(x, nullptr, call);
+  }
+  report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
+    return make(x, &feedback, call);
+  }
+
+ private:
+  void renew() {
+    if (plan_ && generation_ == group_->generation()) return;
+    generation_ = group_->generation();
+    auto& over = group_->transport();
+    plan_.emplace(options_ ? hcomp::make_plan<V>(codec_, values_, over, *executor_, *options_)
+                           : hcomp::make_plan<V>(codec_, values_, over, *executor_));
+  }
+
+  report make(std::span<V> x, error_feedback<V>* feedback, call_options call) {
+    if (!call.step) call.step = group_->calls();
+    // In a copy: what x was is needed if somebody is lost.
+    std::span<V> values = x;
+    bool const is_right = x.data() && x.size() == values_;  // otherwise the plan tells all ranks
+    if (is_right) {
+      work_.resize(x.size_bytes());
+      std::memcpy(work_.data(), x.data(), x.size_bytes());
+      values = {reinterpret_cast<V*>(work_.data()), x.size()};
+    }
+    for (;;) try {
+        renew();
+        auto const figures =
+            feedback ? plan_->all_reduce(values, *feedback, call) : plan_->all_reduce(values, call);
+        return finish(x, figures);
+      } catch (transport_error const&) {
+        report figures;
+        plan_.reset();  // its transport goes
+        if (group_->recover(work_, figures.weight)) {
+          if (!is_right || work_.size() != x.size_bytes())
+            throw std::invalid_argument(hcomp::detail::error_text(
+                {"elastic::sum: rank ", group_->name(), " has ", x.size(), " values in x, the sum ",
+                 work_.size() / sizeof(V), ", and others have made it"}));
+          // What this rank gave is in the result, so what it lost by it counts.
+          if (feedback) feedback->commit();
+          return finish(x, figures);
+        }
+        if (is_right) std::memcpy(values.data(), x.data(), x.size_bytes());
+      }
+  }
+  report finish(std::span<V> x, report const& figures) {
+    std::memcpy(x.data(), work_.data(), x.size_bytes());
+    group_->finish_call(work_, figures.weight);
+    return figures;
+  }
+
+  std::string codec_;
+  std::size_t values_;
+  elastic::group* group_;
+  host_executor* executor_;
+  std::optional<plan_options> options_;
+  std::optional<any_plan<V>> plan_;
+  std::uint64_t generation_ = 0;
+  std::vector<std::byte> work_;
+};
+
+}  // namespace hcomp::elastic

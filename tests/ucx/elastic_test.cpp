@@ -1,0 +1,436 @@
+// run: single
+// timeout: 240
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/sum.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "campaign.hpp"
+#include "support.hpp"
+
+using namespace hcomp;
+using namespace hcomp::ucx;
+using namespace hcomp::ucx::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A directory of one trial.
+class scratch_directory {
+ public:
+  scratch_directory() {
+    char name[] = "/tmp/hcomp_elastic.XXXXXX";
+    must(mkdtemp(name) != nullptr, "a directory can be made");
+    path_ = name;
+  }
+  ~scratch_directory() { std::filesystem::remove_all(path_); }
+  scratch_directory(scratch_directory const&) = delete;
+  scratch_directory& operator=(scratch_directory const&) = delete;
+  std::filesystem::path const& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+constexpr int most_steps = 400;
+/// What ranks saw, in memory that they share.
+struct ledger {
+  std::atomic<int> finished[max_ranks];
+  std::atomic<std::uint64_t> who[max_ranks][most_steps];  ///< a bit for each summand
+  std::atomic<double> when[max_ranks][most_steps];
+  std::atomic<int> fetched;  ///< results that came from another rank
+  std::atomic<double> fault_at;
+
+  static ledger& create() {
+    void* const memory =
+        mmap(nullptr, sizeof(ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED, "memory can be shared");
+    return *new (memory) ledger{};
+  }
+};
+
+elastic::group::settings const how{.transport = {.timeout = 20s}, .patience = 20s};
+
+/// Sums of 2^name are exact, and tell who is in them.
+void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::size_t values,
+            int steps) {
+  elastic::directory_board board(path);
+  elastic::group group(board, self.rank, self.size, how);
+  host_executor executor;
+  elastic::sum<float> sum("identity", values, group, executor);
+  for (int step = 0; step < steps; ++step) {
+    std::vector<float> x(values, static_cast<float>(1u << self.rank));
+    auto const report = sum.all_reduce(x);
+    for (float const one : x) must(one == x[0], "all values of a sum are of the same ranks");
+    auto const ranks = static_cast<std::uint64_t>(x[0]);
+    must(report.weight == static_cast<std::uint64_t>(__builtin_popcountll(ranks)),
+         "the weight is the number of summands");
+    seen.who[self.rank][step] = ranks;
+    seen.when[self.rank][step] = now();
+    seen.finished[self.rank] = step + 1;
+    if (report.bytes_sent == 0 && group.size() > 1) ++seen.fetched;
+    self.step();
+  }
+  group.close();
+}
+
+}  // namespace
+
+TEST_CASE("elastic: a result that only some ranks have is given to the others") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(4, [&](member& self) {
+    elastic::directory_board board(place.path());
+    elastic::group group(board, self.rank, self.size, how);
+    bool const has_it = self.rank == 1 || self.rank == 2;
+    std::vector<std::byte> mine = pattern(100'000, 7), work(5);
+    if (has_it) group.finish_call(mine, 4);
+    std::uint64_t weight = 0;
+    bool const was_behind = group.recover(work, weight);
+    must(was_behind != has_it, "those who have it get nothing");
+    if (was_behind) {
+      must(work == pattern(100'000, 7), "the result is the same");
+      must(weight == 4, "and its weight");
+      group.finish_call(work, weight);
+    }
+    must(group.generation() == 1 && group.size() == 4, "nobody is lost");
+    must(!group.recover(work, weight), "then all have it");
+    group.close();
+  });
+  for (auto const& one : ranks) {
+    INFO(one.text);
+    CHECK(one.how == ending::finished);
+    CHECK(one.clean_exit);
+  }
+}
+
+TEST_CASE("elastic: what was lost stays with those who are left") {
+  // Rank 2 ends after five steps. With feedback the mean of many sums of the same vector comes close to the
+  // exact one, of those who are left, which it would not if a residual were lost or counted twice.
+  scratch_directory const place;
+  auto const ranks = run_ranks(
+      3,
+      [&](member& self) {
+        elastic::directory_board board(place.path());
+        elastic::group group(board, self.rank, self.size, how);
+        host_executor executor;
+        constexpr std::size_t values = 4096;
+        elastic::sum<float> sum("thc:bits=2", values, group, executor);
+        error_feedback<float> feedback(values);
+        std::vector<double> total(values);
+        std::vector<float> mine(values);
+        std::mt19937 draw(static_cast<unsigned>(self.rank) + 1);
+        for (float& one : mine) one = static_cast<float>(draw() % 2001) / 1000 - 1;
+        constexpr int before = 5, after = 60;
+        for (int step = 0; step < before + after; ++step) {
+          if (self.rank == 2 && step == before) {
+            self.step();
+            for (;;) pause();
+          }
+          auto x = mine;
+          auto const report = sum.all_reduce(x, feedback, {.result = reduction::mean});
+          must(report.weight == (step < before ? 3u : 2u), "it is known how many were summed");
+          if (step == before - 1) std::fill(total.begin(), total.end(), 0);
+          if (step >= before)
+            for (std::size_t i = 0; i < values; ++i) total[i] += static_cast<double>(x[i]) / after;
+        }
+        std::vector<float> exact(values), other(values);
+        std::mt19937 draws[2] = {std::mt19937(1), std::mt19937(2)};
+        double error = 0, norm = 0;
+        for (std::size_t i = 0; i < values; ++i) {
+          double sum_of_two = 0;
+          for (auto& one : draws) sum_of_two += static_cast<double>(one() % 2001) / 1000 - 1;
+          error += (total[i] - sum_of_two / 2) * (total[i] - sum_of_two / 2);
+          norm += sum_of_two * sum_of_two / 4;
+        }
+        // One sum with 2 bits is off by some 0.5; sums over T steps by one residual, and by what each
+        // answer rounds.
+        must(error < 0.05 * 0.05 * norm,
+             "the mean of many sums is near the exact one, off by " + std::to_string(error / norm));
+        group.close();
+      },
+      [](director& fate) {
+        fate.await_steps(2, 1);
+        fate.lose(2, SIGKILL);
+      });
+  for (int rank : {0, 1}) {
+    INFO(ranks[std::size_t(rank)].text);
+    CHECK(ranks[std::size_t(rank)].how == ending::finished);
+  }
+}
+
+TEST_CASE("elastic: a rank that comes too late is left out, and told") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(
+      3,
+      [&](member& self) {
+        elastic::directory_board board(place.path());
+        elastic::group group(board, self.rank, self.size,
+                             {.transport = {.timeout = 2s}, .patience = 1s});
+        host_executor executor;
+        elastic::sum<float> sum("identity", 1000, group, executor);
+        std::vector<float> x(1000, 1);
+        sum.all_reduce(x);
+        if (self.rank == 1)
+          while (!self.may_go()) usleep(1000);
+        sum.all_reduce(x);
+        must(x[0] == 6, "the second sum is of two");
+        self.step();
+        group.close();
+      },
+      [](director& fate) {
+        fate.await_steps(0, 1);
+        fate.await_steps(2, 1);
+        fate.let_go();
+      });
+  for (int rank : {0, 2}) CHECK(ranks[std::size_t(rank)].how == ending::finished);
+  CHECK(ranks[1].how == ending::gave_up);
+  INFO(ranks[1].text);
+  CHECK(std::string(ranks[1].text).find("the others have gone on without rank 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank is lost") {
+  for (bool const is_lost : {false, true}) {
+    CAPTURE(is_lost);
+    scratch_directory const place;
+    constexpr int steps = 60, first_members = 3;
+    auto const ranks = run_ranks(
+        4,
+        [&](member& self) {
+          elastic::directory_board board(place.path());
+          bool const is_new = self.rank == first_members;
+          std::unique_ptr<elastic::group> group;
+          if (is_new) {
+            while (!self.may_go()) usleep(1000);
+            group = elastic::group::join(board, how);
+          } else {
+            group = std::make_unique<elastic::group>(board, self.rank, first_members, how);
+          }
+          host_executor executor;
+          elastic::sum<float> sum("identity", 1000, *group, executor);
+          struct {
+            std::int64_t step = 0;
+            float parameters[1000] = {};
+          } state;
+          auto const bytes = std::as_writable_bytes(std::span(&state, 1));
+          if (is_new) group->share(bytes);
+          while (state.step < steps) {
+            std::vector<float> x(1000, 1);
+            sum.all_reduce(x, {.result = reduction::mean});
+            for (std::size_t i = 0; i < x.size(); ++i) state.parameters[i] += x[i];
+            ++state.step;
+            self.step();
+            usleep(2000);
+            if (state.step % 5 == 0 && group->admit()) group->share(bytes);
+          }
+          must(group->size() == (is_lost ? 3 : 4), "newcomers are in, and the dead are not");
+          for (float const one : state.parameters) must(one == steps, "every step counts once");
+          group->close();
+        },
+        [&](director& fate) {
+          fate.await_steps(0, 3);
+          fate.let_go();
+          if (!is_lost) return;
+          fate.await_steps(0, 12);
+          fate.lose(1, SIGKILL);
+        });
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      if (is_lost && rank == 1) continue;
+      INFO("rank " << rank << ": " << ranks[rank].text);
+      CHECK(ranks[rank].how == ending::finished);
+    }
+  }
+}
+
+TEST_CASE(
+    "elastic: a newcomer whom nobody admits is told, and one that ends meanwhile stops nobody") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(
+      3,
+      [&](member& self) {
+        elastic::directory_board board(place.path());
+        if (self.rank == 2) {
+          elastic::group::join(board, {.patience = 300ms});  // while others do not look
+        } else {
+          elastic::group group(board, self.rank, 2, how);
+          while (!self.may_go()) usleep(1000);
+          must(!group.admit(), "who stands in the queue has ended");
+          group.close();
+        }
+      },
+      [](director& fate) {
+        while (!fate.has_ended(2)) usleep(1000);
+        usleep(300'000);
+        fate.let_go();
+      });
+  CHECK(ranks[2].how == ending::gave_up);
+  INFO(ranks[2].text);
+  CHECK(std::string(ranks[2].text).find("nobody has admitted this newcomer") != std::string::npos);
+  for (std::size_t rank : {0, 1}) {
+    INFO(ranks[rank].text);
+    CHECK(ranks[rank].how == ending::finished);
+  }
+}
+
+TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see the same sums") {
+  unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
+                 seed = number_in("HCOMP_FAULT_SEED", 1);
+  int fetched = 0, killed = 0;
+  std::vector<double> waits;  ///< seconds from one rank's death to the next sum, on all ranks
+  for (unsigned k = 0; k < trials; ++k) {
+    std::mt19937 draw(seed + k);
+    CAPTURE(seed + k);
+    int const size = int(3 + draw() % 6), steps = 40;
+    int const first = int(draw() % unsigned(size));
+    int const second = draw() % 2 ? int(draw() % unsigned(size)) : first;  // the same: one kill
+    std::size_t const values = draw() % 3 == 0 ? 300'000 : 1000;
+    int const at_step = int(1 + draw() % 20);  // all are connected then
+    unsigned const delay_us = draw() % 3000, between_us = draw() % 3 == 0 ? draw() % 600'000 : 0;
+    scratch_directory const place;
+    auto& seen = ledger::create();
+    auto const ranks = run_ranks(
+        size, [&](member& self) { sum_on(self, place.path(), seen, values, steps); },
+        [&](director& fate) {
+          fate.await_steps(first, at_step);
+          usleep(delay_us);
+          seen.fault_at = now();
+          fate.lose(first, SIGKILL);
+          if (second == first) return;
+          usleep(between_us);  // in the middle of shrinking, if it is long
+          fate.lose(second, SIGKILL);
+        });
+    killed += second == first ? 1 : 2;
+    std::uint64_t left = 0;
+    for (int rank = 0; rank < size; ++rank)
+      if (rank != first && rank != second) left |= std::uint64_t{1} << rank;
+    for (int rank = 0; rank < size; ++rank) {
+      if ((left >> rank & 1) == 0) continue;
+      INFO("rank " << rank << " of " << size << ": " << ranks[std::size_t(rank)].text);
+      CHECK(ranks[std::size_t(rank)].how == ending::finished);
+      CHECK(seen.finished[rank] == steps);
+      std::uint64_t before = (std::uint64_t{1} << size) - 1;
+      int const other = __builtin_ctzll(left);
+      for (int step = 0; step < seen.finished[rank]; ++step) {
+        std::uint64_t const who = seen.who[rank][step];
+        REQUIRE(who == seen.who[other][step]);
+        REQUIRE((who & left) == left);
+        REQUIRE((who & ~before) == 0);  // nobody comes back
+        before = who;
+      }
+    }
+    double next = 0;  // sum after the kill, on the rank that finished it last
+    for (int rank = 0; rank < size; ++rank) {
+      if ((left >> rank & 1) == 0) continue;
+      int step = 0;
+      while (step < steps && seen.when[rank][step] < seen.fault_at) ++step;
+      if (step < steps) next = std::max(next, seen.when[rank][step] - seen.fault_at);
+    }
+    if (second == first) waits.push_back(next);
+    fetched += seen.fetched;
+    munmap(&seen, sizeof seen);
+  }
+  std::printf("%u trials, %d ranks killed, %d results came from another rank\n", trials, killed,
+              fetched);
+  std::ranges::sort(waits);
+  if (!waits.empty())
+    std::printf(
+        "seconds from the death of one rank to the next sum on all others: median %.2f, most "
+        "%.2f\n",
+        waits[waits.size() / 2], waits.back());
+}
+
+TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
+  unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
+                 seed = number_in("HCOMP_FAULT_SEED", 1);
+  int came = 0;
+  for (unsigned k = 0; k < trials; ++k) {
+    std::mt19937 draw(seed + k);
+    CAPTURE(seed + k);
+    int const first_members = int(2 + draw() % 4), newcomers = int(1 + draw() % 2);
+    int const all = first_members + newcomers;
+    constexpr int steps = 80;
+    // of the last one or two none is killed, so that somebody is left
+    int const victim = int(draw() % unsigned(all)), at_step = int(1 + draw() % 40);
+    int const joining_step = std::max(1, at_step - int(draw() % 20));
+    unsigned const delay_us = draw() % 4000;
+    scratch_directory const place;
+    auto& seen = ledger::create();
+    auto const ranks = run_ranks(
+        all,
+        [&](member& self) {
+          elastic::directory_board board(place.path());
+          std::unique_ptr<elastic::group> group;
+          bool const is_new = self.rank >= first_members;
+          if (is_new) {
+            while (!self.may_go()) usleep(500);
+            group = elastic::group::join(board, how);
+          } else {
+            group = std::make_unique<elastic::group>(board, self.rank, first_members, how);
+          }
+          host_executor executor;
+          elastic::sum<float> sum("identity", 1000, *group, executor);
+          std::int64_t step = 0;
+          auto const state = std::as_writable_bytes(std::span(&step, 1));
+          if (is_new) group->share(state);
+          while (step < steps) {
+            std::vector<float> x(1000, static_cast<float>(1u << self.rank));
+            sum.all_reduce(x);
+            for (float const one : x)
+              must(one == x[0], "all values of a sum are of the same ranks");
+            seen.who[self.rank][step++] = static_cast<std::uint64_t>(x[0]);
+            seen.finished[self.rank] = int(step);
+            self.step();
+            usleep(500);
+            if (step % 4 == 0 && group->admit()) group->share(state);
+          }
+          group->close();
+        },
+        [&](director& fate) {
+          int const watched = victim == 0 ? 1 : 0;  // goes on
+          fate.await_steps(watched, joining_step);
+          fate.let_go();
+          fate.await_steps(watched, at_step);
+          usleep(delay_us);
+          fate.lose(victim, SIGKILL);
+        });
+    int const other = victim == 0 ? 1 : 0;
+    for (int rank = 0; rank < all; ++rank) {
+      if (rank == victim) continue;
+      INFO("rank " << rank << " of " << first_members << " + " << newcomers << ": "
+                   << ranks[std::size_t(rank)].text);
+      // Who came while nobody looked any more is told so.
+      bool const too_late = rank >= first_members && seen.finished[rank] == 0;
+      CHECK(ranks[std::size_t(rank)].how == (too_late ? ending::gave_up : ending::finished));
+      came += rank >= first_members && !too_late;
+      std::uint64_t const bit = std::uint64_t{1} << rank;
+      bool was_in = rank < first_members;
+      for (int step = 0; step < seen.finished[rank]; ++step) {
+        std::uint64_t const who = seen.who[rank][step];
+        if (who == 0) continue;  // before it came
+        REQUIRE(who == seen.who[other][step]);
+        REQUIRE((who & bit) != 0);
+        was_in = true;
+      }
+      CHECK((was_in || too_late));
+    }
+    munmap(&seen, sizeof seen);
+  }
+  std::printf("%u trials, %u ranks killed, %d newcomers\n", trials, trials, came);
+  CHECK(came > 0);
+}
