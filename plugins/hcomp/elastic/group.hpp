@@ -110,7 +110,7 @@ class group {
   void share(std::span<std::byte> state) {
     std::vector<std::byte> shared(state.begin(), state.end());
     make_call(shared, [&] {
-      record const mine{calls_, shared.size(), 0, has_state_};
+      record const mine{calls_, shared.size(), 0, 1, has_state_};
       std::vector<record> all;
       all_gather_records(transport(), tag, mine, all, generation_);
       for (record const& one : all)
@@ -170,13 +170,13 @@ class group {
   };
   /// What a member says of itself.
   struct record {
-    std::uint64_t calls, bytes, weight, has_state;
+    std::uint64_t calls, bytes, weight, knows_calls, has_state;
   };
   static constexpr tag_t tag = 0;
 
   /// A newcomer.
   group(bulletin_board& board, settings how)
-      : board_(&board), name_(new_name()), how_(how), has_state_(0) {
+      : board_(&board), name_(new_name()), how_(how), knows_calls_(0), has_state_(0) {
     board_->live_as(life_of(name_));
     std::int64_t const mine = name_;
     for (std::uint64_t place = 0;; ++place) {  // in the queue
@@ -191,7 +191,7 @@ class group {
     } catch (left_out const&) {
       throw;
     } catch (transport_error const&) {
-      if (!over_) throw;  // nobody has admitted it
+      if (members_.empty()) throw;  // nobody has admitted it
       recover(nothing, weight);
     }
   }
@@ -323,7 +323,7 @@ class group {
 
   /// In a new generation: the result of the call under way, for those who lack what others have. See recover.
   bool fetch(std::vector<std::byte>& result, std::uint64_t& weight) {
-    record const mine{calls_, last_.size(), last_weight_, has_state_};
+    record const mine{calls_, last_.size(), last_weight_, knows_calls_, has_state_};
     std::vector<record> all;
     all_gather_records(transport(), tag, mine, all, generation_);
     record best{};  // the first who has finished most
@@ -332,16 +332,17 @@ class group {
     for (int rank = 0; rank < size(); ++rank) {
       auto const& one = all[static_cast<std::size_t>(rank)];
       somebody_lacks_the_state_ |= one.has_state == 0;
-      if (one.has_state != 0 && (from < 0 || one.calls > best.calls)) {
+      if (one.knows_calls != 0 && (from < 0 || one.calls > best.calls)) {
         best = one;
         from = rank;
       }
     }
-    if (has_state_ == 0) calls_ = best.calls;  // which begins with the next call
+    if (knows_calls_ == 0) calls_ = best.calls;  // a newcomer begins with the next
+    knows_calls_ = 1;
     // Nobody can be further behind: a call needs all members, who have finished the one before.
     auto const is_behind = [&](int rank) {
       auto const& one = all[static_cast<std::size_t>(rank)];
-      return one.has_state != 0 && one.calls != best.calls;
+      return one.knows_calls != 0 && one.calls != best.calls;
     };
     if (!is_behind(rank())) {
       pass(from, last_, is_behind);
@@ -369,7 +370,7 @@ class group {
   bulletin_board* board_;
   int name_;
   settings how_;
-  std::uint64_t has_state_ = 1;  ///< 0: a newcomer
+  std::uint64_t knows_calls_ = 1, has_state_ = 1;  ///< 0: a newcomer, at first, and until share
   bool somebody_lacks_the_state_ = false;
   std::vector<int> members_;  ///< none: a newcomer that waits
   std::uint64_t generation_ = 0, calls_ = 0;
