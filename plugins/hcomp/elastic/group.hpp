@@ -89,19 +89,14 @@ class group {
       unite_records(transport(), tag, waits, [](auto& a, auto b) { a |= b; });
       somebody[0] = std::byte{waits};
     });
+    if (somebody[0] == std::byte{0}) return false;
     // Where it was made again somebody was lost, and there is another generation already.
-    if (somebody[0] != std::byte{0} && !is_new) try {
+    if (!is_new)
+      renew([&] {
         ++generation_;
         connect(true);
-        std::uint64_t weight = 0;
-        fetch(somebody, weight);
-      } catch (left_out const&) {
-        throw;
-      } catch (transport_error const&) {
-        std::uint64_t weight = 0;
-        recover(somebody, weight);
-      }
-    return somebody_lacks_the_state_;
+      });
+    return somebody_lacks_the_state();
   }
   /// Gives newcomers what a member that was there before has in `state`. Collective of all, after `admit` and
   /// `join`.
@@ -126,7 +121,6 @@ class group {
     });
     if (!has_state_) std::ranges::copy(last_, state.begin());
     has_state_ = 1;
-    somebody_lacks_the_state_ = false;
   }
   /// The end, when no call is to come: nobody is gone while others need its results. Collective.
   void close() {
@@ -183,10 +177,17 @@ class group {
       board_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
       if (numbers_in(*board_->find(queue_note(place))).front() == mine) break;
     }
+    renew([&] { connect(false); });
+    somebody_lacks_the_state();
+  }
+
+  /// Comes into a generation, or into a later one if somebody is lost. Between two calls.
+  /// @param come  makes its transport
+  template <class F> void renew(F const& come) {
     std::vector<std::byte> nothing;
     std::uint64_t weight = 0;
     try {
-      connect(false);
+      come();
       fetch(nothing, weight);
     } catch (left_out const&) {
       throw;
@@ -194,6 +195,17 @@ class group {
       if (members_.empty()) throw;  // nobody has admitted it
       recover(nothing, weight);
     }
+  }
+  /// The call after one that has found newcomers, and their first: the same answer on all ranks, whoever is
+  /// lost meanwhile.
+  bool somebody_lacks_the_state() {
+    std::vector<std::byte> answer(1);
+    make_call(answer, [&] {
+      std::uint8_t lacks = has_state_ == 0;
+      unite_records(transport(), tag, lacks, [](auto& a, auto b) { a |= b; });
+      answer[0] = std::byte{lacks};
+    });
+    return answer[0] != std::byte{0};
   }
 
   /// One that no other process takes, but for chance: above those of the job's first ranks.
@@ -328,10 +340,8 @@ class group {
     all_gather_records(transport(), tag, mine, all, generation_);
     record best{};  // the first who has finished most
     int from = -1;
-    somebody_lacks_the_state_ = false;
     for (int rank = 0; rank < size(); ++rank) {
       auto const& one = all[static_cast<std::size_t>(rank)];
-      somebody_lacks_the_state_ |= one.has_state == 0;
       if (one.knows_calls != 0 && (from < 0 || one.calls > best.calls)) {
         best = one;
         from = rank;
@@ -371,8 +381,7 @@ class group {
   int name_;
   settings how_;
   std::uint64_t knows_calls_ = 1, has_state_ = 1;  ///< 0: a newcomer, at first, and until share
-  bool somebody_lacks_the_state_ = false;
-  std::vector<int> members_;  ///< none: a newcomer that waits
+  std::vector<int> members_;                       ///< none: a newcomer that waits
   std::uint64_t generation_ = 0, calls_ = 0;
   std::vector<std::byte> last_;  ///< result of the call that was finished last
   std::uint64_t last_weight_ = 0;
