@@ -352,7 +352,10 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   CHECK(o.latency == doctest::Approx(5e-5));
   CHECK(o.codecs == std::vector<std::string>{"fp16", "sign"});
   CHECK(o.algorithms.size() == 1);
-  CHECK(parse({"--advise"}).algorithms == hcomp::all_algorithms());
+  auto everything = hcomp::all_algorithms();
+  for (auto const* const name : {"hierarchical", "hierarchical:direct"})
+    everything.push_back(hcomp::algorithm::from(name));
+  CHECK(parse({"--advise"}).algorithms == everything);
   CHECK(parse({"--advise", "--algorithm", "ring"}).algorithms.size() == 1);
   CHECK(o.transports == std::vector<std::string>{"mpi", "op"});
   auto const codecs = [](std::vector<char const*> words) {
