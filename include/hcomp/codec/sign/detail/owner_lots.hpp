@@ -111,17 +111,13 @@ struct draw_owners_work {
   std::uint64_t key;
   std::uint16_t* owners;
 
-  template <int HalfLanes> [[gnu::always_inline]] void run() const {
-    words<HalfLanes / 2> numbers;
-    count_from(numbers, 0);
-    draw(numbers);
-  }
+  template <int HalfLanes> [[gnu::always_inline]] void run() const { draw<words<HalfLanes / 2>>(); }
 
  private:
-  /// @param numbers  of the lanes
-  template <class Word> [[gnu::always_inline]] void draw(Word const& numbers) const {
+  template <class Word> [[gnu::always_inline]] void draw() const {
     constexpr int lanes = word_lanes<Word>, together = 2;
-    Word one, high;
+    Word numbers, one, high;
+    count_from(numbers, 0);
     repeat(one, 1);
     for (int w = 0; w < count; ++w) {
       std::uint64_t const place = first_word + static_cast<unsigned>(w);
