@@ -6,6 +6,8 @@
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
 #                                   mpirun across the hosts, ranks dealt out in turns
 #   lab.sh bytes                    what every host sent, received and lost so far
+#   lab.sh rate R                   change the rate of all links, whatever runs on them; not with
+#                                   delay or loss, nor to another congestion control
 #   lab.sh down                     remove the lab and all that runs in it
 #   lab.sh with [OPTIONS] -- COMMAND...
 #                                   up, COMMAND, down, also after Ctrl-C or a failure; COMMAND is
@@ -64,7 +66,7 @@ die() {  # die STATUS SENTENCE...
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$self"; }
 
 wrong_call() {
-  die 2 "$1" "usage: lab.sh up|exec|run|bytes|down|with ..., see lab.sh --help"
+  die 2 "$1" "usage: lab.sh up|exec|run|bytes|rate|down|with ..., see lab.sh --help"
 }
 
 # ---- Options -------------------------------------------------------------------------------------
@@ -126,16 +128,20 @@ check_name() {
     wrong_call "the lab's name is '$name'; it takes 1 to 32 letters, digits, - and _"
 }
 
+# check_rate OPTION RATE: sets `bits`, a second; 0 without a limit
+check_rate() {
+  measure "$1" "$2" kbit=1000 mbit=1000000 gbit=1000000000
+  bits=$measured
+  ((bits == 0)) || in_range "$1" "$2" "$bits" 100000 100000000000 "none or 100kbit to 100gbit"
+}
+
 check_lab_options() {
   [[ $hosts =~ ^[0-9]{1,6}$ ]] || wrong_call "--hosts is '$hosts'; it takes a number, 1 to $most_hosts"
   hosts=$((10#$hosts))
   in_range --hosts "$hosts" "$hosts" 1 $most_hosts "1 to $most_hosts"
   [[ $seed =~ ^[0-9]{1,18}$ ]] || wrong_call "--seed is '$seed'; it takes a number of up to 18 digits"
   [[ $tcp =~ ^[a-z0-9_]*$ ]] || wrong_call "--tcp is '$tcp'; it takes a name as reno or bbr"
-  measure --rate "$rate" kbit=1000 mbit=1000000 gbit=1000000000
-  bits=$measured
-  [[ $rate == none ]] ||
-    in_range --rate "$rate" "$bits" 100000 100000000000 "none or 100kbit to 100gbit"
+  check_rate --rate "$rate"
   measure --delay "$delay" us=1 ms=1000 s=1000000
   delay_us=$measured
   in_range --delay "$delay" "$delay_us" 0 10000000 "none or up to 10s"
@@ -394,19 +400,38 @@ on_network() {  # on_network I COMMAND...: with the network of host I
 }
 
 join_by_bridge() {
-  local i queue=()
-  ((bits == 0)) || queue=(root tbf rate "${bits}bit" burst "${burst}b" limit "${limit}b")
+  local i
   ip link add switch type bridge
   ip link set switch up
   for ((i = 0; i < hosts; i++)); do
     ip link add "port$i" type veth peer name eth0 netns "${pids[i]}"
     ip link set "port$i" master switch up
     bridge fdb replace "$(hardware "$i")" dev "port$i" master static
-    if ((${#queue[@]} > 0)); then
-      tc qdisc add dev "port$i" "${queue[@]}"
-      on_network "$i" tc qdisc add dev eth0 "${queue[@]}"
+    ((bits == 0)) || limit_link "$i"
+  done
+}
+
+limit_link() {  # limit_link I: both ways, of host I
+  local queue=(root tbf rate "${bits}bit" burst "${burst}b" limit "${limit}b")
+  tc qdisc replace dev "port$1" "${queue[@]}"
+  on_network "$1" tc qdisc replace dev eth0 "${queue[@]}"
+}
+
+change_rate() {  # change_rate RATE: of all links that are there
+  local i pids words
+  read -ra pids <"$state/pids"
+  check_rate "the rate" "$1"
+  choose_queue
+  for ((i = 0; i < hosts; i++)); do
+    if ((bits > 0)); then
+      limit_link "$i"
+    else
+      tc qdisc del dev "port$i" root 2>/dev/null || true # where there is none
+      on_network "$i" tc qdisc del dev eth0 root 2>/dev/null || true
     fi
   done
+  words=$(<"$state/words")
+  echo "${words%, *}, $1" >"$state/words"
 }
 
 join_by_switch() {
@@ -612,6 +637,12 @@ case $command in
   run)
     take_options "" "$@"
     ;;
+  rate)
+    take_options "" "$@"
+    ((${#rest[@]} == 1)) || wrong_call "'rate' needs one rate, as 100mbit or none"
+    check_rate "the rate" "${rest[0]}"
+    ;;
+  --as-rate) take_options "" "$@" ;;
   bytes | down | --as-bytes | --as-keeper | --as-host)
     take_options "" "$@"
     [[ $command == --as-host ]] || ((${#rest[@]} == 0)) ||
@@ -647,6 +678,12 @@ case $command in
     need_lab
     enter_lab --as-bytes --name "$name"
     ;;
+  rate)
+    need_lab
+    [[ ! -e $state/switch ]] ||
+      die 1 "the lab '$name' has delay or loss: its rate stays what it is"
+    enter_lab --as-rate --name "$name" "${rest[0]}"
+    ;;
   down)
     [[ -e $base ]] || exit 0
     take_turn
@@ -665,5 +702,10 @@ case $command in
     # shellcheck source=/dev/null
     source "$state/settings"
     show_bytes
+    ;;
+  --as-rate)
+    # shellcheck source=/dev/null
+    source "$state/settings"
+    change_rate "${rest[0]}"
     ;;
 esac

@@ -14,10 +14,22 @@ payload_mbit() {
 }
 
 delivers() {  # delivers MBIT OPTIONS...
-  local mbit=$1 turn runs middle
-  up --hosts 2 --rate "${mbit}mbit" "${@:2}"
+  up --hosts 2 --rate "${1}mbit" "${@:2}"
   lab exec host1 iperf3 --server --daemon
   await lab exec host0 bash -c '</dev/tcp/host1/5201'
+  carries "$@"
+}
+
+delivers_after_change() {  # delivers_after_change FROM TO
+  up --hosts 2 --rate "$1"
+  lab exec host1 iperf3 --server --daemon
+  await lab exec host0 bash -c '</dev/tcp/host1/5201'
+  lab rate "$2mbit"
+  carries "$2"
+}
+
+carries() {  # carries MBIT WORDS...: the lab, which then goes
+  local mbit=$1 turn runs middle
   # Other work on the machine can slow a run down; a link that is wrong stays wrong.
   for turn in 1 2 3; do
     runs=$(for _ in 1 2 3; do payload_mbit; done)
@@ -35,5 +47,7 @@ within_five_percent() {
 
 check "100 Mbit/s" delivers 100
 check "1 Gbit/s" delivers 1000
+check "from 100 to 300 Mbit/s" delivers_after_change 100mbit 300
+check "from no limit to 10 Mbit/s" delivers_after_change none 10
 check "100 Mbit/s with a delay" delivers 100 --delay 1ms
 finish

@@ -33,10 +33,13 @@ wrong "the lab's name is 'a/b'" up --name a/b
 wrong "'with' needs a command" with --hosts 2
 wrong "no program 'no-such-program'" with -- no-such-program
 wrong "'exec' needs a host and a command" exec host0
+wrong "'rate' needs one rate" rate
+wrong "the rate is '7'; it takes none or a number with one of the units kbit, mbit, gbit" rate 7
 wrong "'down' was called with 'all'" down all
 
 check "there is help" refuses 0 "lab.sh up [OPTIONS]" lab --help
 check "no lab, no exec" refuses 1 "there is no lab '$HCOMP_LAB'" lab exec host0 true
+check "no lab, no rate" refuses 1 "there is no lab '$HCOMP_LAB'" lab rate 10mbit
 check "no lab, no run" refuses 1 "there is no lab '$HCOMP_LAB'" lab run openmpi true
 check "no lab, nothing to remove" refuses 0 "" lab down
 
