@@ -30,6 +30,9 @@ struct report {
   double bound = 0;  ///< that was asked for, of the sum or the mean; 0: none
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
+  /// Of these, until all ranks had called and their arguments were compared; 0 without
+  /// plan_options::check.
+  double seconds_agree = 0;
   double seconds_merge = 0;
   double seconds_decode = 0;
 
@@ -48,6 +51,7 @@ struct report {
     bound = other.bound;
     seconds_encode += other.seconds_encode;
     seconds_communicate += other.seconds_communicate;
+    seconds_agree += other.seconds_agree;
     seconds_merge += other.seconds_merge;
     seconds_decode += other.seconds_decode;
     return *this;

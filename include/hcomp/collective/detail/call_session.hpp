@@ -66,6 +66,7 @@ class call_session {
       needs_fine_ = summary.needs_fine != 0;
       if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
       watch.add_to(figures.seconds_communicate);
+      figures.seconds_agree = figures.seconds_communicate;
     }
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
