@@ -92,6 +92,9 @@ template <class T> class automatic_contender final : public contender<T> {
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     auto const figures = plan_.all_reduce(x, call);
     this->bytes_to_send = static_cast<double>(figures.bytes_sent);
+    if (plan_.changes() > 0)
+      this->remark = "automatic took " + hcomp::to_text(plan_.chosen()) + " expected, after " +
+                     std::to_string(plan_.changes()) + " changes";
     return figures;
   }
 

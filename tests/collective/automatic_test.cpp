@@ -252,6 +252,51 @@ TEST_CASE("automatic_plan: other values and settings of plan and calls are passe
   });
 }
 
+TEST_CASE(
+    "automatic_plan: takes another way when sums are quicker than can be, all ranks at once") {
+  for (double const watching : {0.01, 0.}) {
+    CAPTURE(watching);
+    std::vector<std::vector<std::string>> codecs(3);
+    run_ranks(3, [&](loopback& transport) {
+      host_executor executor;
+      auto costs = in_favour_of("sign", 3);
+      for (auto& row : costs.codecs) row.cost.encode = row.codec == "sign" ? 1e-7 : 1e-10;
+      costs.link.seconds_per_byte = 1e-3;  // ten seconds for signs, and hours for floats
+      automatic plan(
+          many, transport, executor,
+          {.allowed = {.codecs = {"sign", "identity"}}, .costs = costs, .watching = watching});
+      CHECK(plan.chosen().codec == "sign");
+      for (int i = 0; i < 200; ++i) {
+        auto x = uniform_values(many, 3, transport.rank());
+        plan.all_reduce(x, {.seed = 5});
+        if (i % 8 == 0) CHECK(digest(std::span(x), transport).same());
+        codecs[static_cast<std::size_t>(transport.rank())].push_back(plan.chosen().codec);
+      }
+      CHECK((plan.changes() > 0) == (watching > 0));
+      CHECK(plan.chosen().codec == (watching > 0 ? "identity" : "sign"));
+      CHECK((plan.costs().link.seconds_per_byte < 1e-4) == (watching > 0));
+    });
+    CHECK(codecs[1] == codecs[0]);
+    CHECK(codecs[2] == codecs[0]);
+  }
+}
+
+TEST_CASE("automatic_plan: every call draws anew, as by hand") {
+  auto const x = on_ranks(inputs(3), [&](loopback& transport, auto& mine) {
+    host_executor executor;
+    automatic plan(many, transport, executor,
+                   {.allowed = {{"sign"}, {algorithm{}}},
+                    .magnitude = 0.25,
+                    .costs = in_favour_of("sign", 3)});
+    auto const once = mine;
+    plan.all_reduce(mine, {.seed = 5});
+    mine = once;
+    plan.all_reduce(mine, {.seed = 5});
+  });
+  CHECK(first_difference(x[0], by_hand(3, "sign", {}, 0.25f, {.seed = 5, .step = 1})[0]) ==
+        nowhere);
+}
+
 TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with the values") {
   auto const outcomes = [](std::size_t values, automatic_options const& options) {
     return outcomes_on(2, [&](loopback& transport) {
@@ -280,6 +325,12 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
 
   auto const none = outcomes(10, {.allowed = {.codecs = {}}, .measuring = brief});
   CHECK(all_ended_alike(none, "invalid_argument"));
+
+  for (double const share : {-0.1, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    auto const watching = outcomes(10, {.measuring = brief, .watching = share});
+    CHECK(all_ended_alike(watching, "invalid_argument"));
+    CHECK(watching[0].text.find("it is a share of the time, from 0 to 1") != std::string::npos);
+  }
 
   auto const magnitude = outcomes(10, {.allowed = {{"sign"}, all_algorithms()},
                                        .magnitude = std::numeric_limits<double>::infinity(),
@@ -311,6 +362,7 @@ TEST_CASE("automatic_plan: ranks that want different things learn on what they d
       {"the given costs or other settings",
        [](auto&, auto& options) { options.costs->codecs[0].cost.merge = 1e-3; }},
       {"the given costs or other settings", [](auto&, auto& options) { options.costs = {}; }},
+      {"the given costs or other settings", [](auto&, auto& options) { options.watching = 0.5; }},
       {"the given costs or other settings",
        [](auto&, auto& options) { options.plan.check = false; }},
   };

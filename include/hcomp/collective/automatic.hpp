@@ -3,6 +3,7 @@
 /// The plan that chooses codec and algorithm itself, by what they cost here.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
@@ -12,6 +13,7 @@
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/automatic_agreement.hpp>
+#include <hcomp/collective/detail/running_costs.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
@@ -22,6 +24,7 @@
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -89,6 +92,14 @@ cost_table measure_costs(codec_table<V> const& table, std::vector<std::string> c
 /// Constructed collectively: the ranks compare their settings, measure what link and codecs cost
 /// unless costs are given, and choose once, all alike, by figures that all of them know. From then
 /// on it is the plan that was chosen, and has its errors and its results.
+///
+/// Unless options.watching is 0 or plan.check off, it compares the times of its sums with those
+/// expected, and takes another way, on all ranks at the same call, when link or load have changed
+/// so that this is quicker by 5 %: `identity` for instance, where that is allowed and the others
+/// would lose. Which codec sums then depends on the machines' speed, from call to call. Every few
+/// calls the ranks exchange their times, before the sum, in ceil(log2 P) small messages; where only
+/// codecs take time and another way might gain, they measure the link, with 0.2 to 1.2 MB.
+///
 /// Transport and executor are used, not owned, and must outlive it. One call at a time.
 /// Cost of construction: about 0.2 s for the link and 0.1 s per codec if costs are measured.
 template <class V> class automatic_plan {
@@ -97,92 +108,191 @@ template <class V> class automatic_plan {
 
   /// @param values  of every vector to be summed, >= 0
   /// @param codecs  among which those that are allowed are looked up. `codec_rows<V>()` has them
-  ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16
+  ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16.
+  ///                It must outlive the plan
   /// @throws std::invalid_argument  an unknown codec (the text lists those that exist), nothing
   ///                                left to choose from, given costs without those of an allowed
-  ///                                codec, a torus that does not fit the ranks, or as plan
+  ///                                codec, watching that is no share, a torus that does not fit the
+  ///                                ranks, or as plan
   /// @throws disagreement_error     ranks passed different arguments
   /// All on all ranks alike.
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_table<V> const& codecs)
-      : transport_(transport) {
-    choose_plan(values, executor, options, codecs);
+      : transport_(transport), executor_(&executor), values_(values), options_(options) {
+    choose_plan(codecs);
   }
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options = {})
       : automatic_plan(values, transport, executor, options, detail::rounding_codecs<V>()) {}
 
-  /// Codec, algorithm and the time that is expected of them.
+  /// Codec, algorithm and the time that was expected of them when they were chosen.
   choice const& chosen() const { return choices_.front(); }
   /// All that were allowed, the chosen one first, the others by their expected time.
   std::vector<choice> const& choices() const { return choices_; }
   /// On which the choice is founded; the same on all ranks.
   cost_table const& costs() const { return costs_; }
+  /// How often another way was taken than before.
+  std::uint64_t changes() const { return changes_; }
 
   /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
   /// not mind. Equal on all ranks.
   /// @throws std::invalid_argument  not finite
-  void set_magnitude(double magnitude) { sum_->set_magnitude(magnitude); }
+  void set_magnitude(double magnitude) {
+    sum_->set_magnitude(magnitude);
+    if (!std::isfinite(magnitude))
+      throw std::invalid_argument("automatic_plan: the magnitude is " + detail::to_text(magnitude));
+    options_.magnitude = magnitude;
+  }
 
   /// See plan::all_reduce.
   report all_reduce(std::span<V> x, call_options const& call = {}) {
-    return sum_->all_reduce(x, call);
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, once); });
   }
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
-    return sum_->all_reduce(x, feedback, call);
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
   report all_reduce(std::span<V> x, global_compensation<V>& feedback,
                     call_options const& call = {}) {
-    return sum_->all_reduce(x, feedback, call);
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
 
  private:
-  void choose_plan(std::size_t values, host_executor& executor, automatic_options const& options,
-                   codec_table<V> const& codecs) {
+  void choose_plan(codec_table<V> const& codecs) {
     any_transport& transport = *transport_;
-    detail::agree_on(transport, values, options);
-    for (auto const& codec : options.allowed.codecs) codec_from(codecs, codec);
-    auto const total_weight =
-        std::max(options.total_weight, static_cast<std::uint32_t>(transport.size()));
-    auto measuring = options.measuring;
-    measuring.values = std::min(measuring.values, std::max(values, least_measured));
-    measuring.tag = options.plan.tag;
-    costs_ = options.costs ? *options.costs
-                           : measure_costs(codecs, options.allowed.codecs, executor, transport,
-                                           measuring, total_weight);
+    detail::agree_on(transport, values_, options_);
+    if (!(options_.watching >= 0 && options_.watching <= 1))
+      throw std::invalid_argument("automatic_plan: watching is " +
+                                  detail::to_text(options_.watching) +
+                                  "; it is a share of the time, from 0 to 1");
+    for (auto const& codec : options_.allowed.codecs) named_.push_back(codec_from(codecs, codec));
+    total_weight_ = std::max(options_.total_weight, static_cast<std::uint32_t>(transport.size()));
+    auto measuring = options_.measuring;
+    measuring.values = std::min(measuring.values, std::max(values_, least_measured));
+    measuring.tag = options_.plan.tag;
+    costs_ = options_.costs ? *options_.costs
+                            : measure_costs(codecs, options_.allowed.codecs, *executor_, transport,
+                                            measuring, total_weight_);
     costs_.hosts.reset();  // the plans of the rows know no hosts
-    if (!options.plan.narrow)
+    if (!options_.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
-    choices_ = choose(costs_, transport.size(), values, options.allowed, options.plan);
-    follow_rank_0(options.plan.tag);
-
-    auto plan = options.plan;
-    plan.how = chosen().how;
-    auto const named = codec_from(codecs, chosen().codec);
-    sum_ = named.row->make({named.settings, values, transport, executor, plan, total_weight});
-    if (options.magnitude) sum_->set_magnitude(*options.magnitude);
+    watch_.emplace(costs_, transport.size(), values_, options_.allowed, options_.plan);
+    used_ = watch_->quickest();
+    take(follow_rank_0(decide()));
   }
 
+  /// One call, timed; before it, where it is time, the times of those before it are compared.
+  template <class Sum> report timed(call_options const& call, Sum const& sum) {
+    if (watches() && calls_ >= next_look_ && !times_.empty()) look();
+    auto once = call;
+    if (!once.step) once.step = calls_;
+    ++calls_;
+    detail::stopwatch watch;
+    double seconds = 0;
+    report const told = sum(once);
+    watch.add_to(seconds);
+    times_.add(seconds - told.seconds_agree,
+               told.seconds_encode + told.seconds_merge + told.seconds_decode);
+    return told;
+  }
+  bool watches() const {
+    return options_.watching > 0 && options_.plan.check && transport_->size() > 1 &&
+           watch_->ways().size() > 1;
+  }
+
+  /// Collective: where the last sums took another time than expected, learns from it, and takes
+  /// another way if that is quicker now. Whether they did is decided by figures that are the same
+  /// on all ranks.
+  void look() {
+    unite_records(
+        *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
+    auto const took = times_.median();
+    seconds_since_link_ += took.seconds * static_cast<double>(calls_ - last_look_);
+    last_look_ = calls_;
+    bool const disappoints = detail::is_disappointing(took.seconds, decided_.expected, is_first_);
+    auto next = decided_;
+    if (disappoints || seconds_since_link_ >= decided_.measure_after) {
+      double const per_byte = detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
+                                                               decided_.per_byte, costs_.link);
+      seconds_since_link_ = 0;
+      disappoints ? watch_->learn(used_, took, per_byte) : watch_->learn_link(per_byte);
+      next = follow_rank_0(decide());
+    } else if (detail::is_surprising(took.seconds, decided_.expected)) {
+      watch_->learn(used_, took);
+      next = follow_rank_0(decide());
+    }
+    take(next);
+  }
+  detail::way_decision decide() const {
+    std::size_t const way = watch_->best(used_);
+    double const expected = watch_->seconds(way), share = options_.watching;
+    double const exchange =
+        detail::agreement_steps(transport_->size()) *
+        (costs_.link.seconds_per_message + costs_.link.seconds_between_messages);
+    double const calls = std::ceil(exchange / std::max(share * expected, 1e-9));
+    double const measuring = detail::bytes_of_link_measurement * watch_->per_byte() + exchange;
+    return {transport_->rank(),
+            static_cast<std::uint32_t>(way),
+            static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
+            expected,
+            watch_->wants_link(way) ? measuring / (share * (watch_->is_link_quicker() ? hurry : 1))
+                                    : std::numeric_limits<double>::infinity(),
+            watch_->per_byte(),
+            watch_->load()};
+  }
   /// The figures are the same on all ranks; what unlike machines calculate from them may not be.
-  void follow_rank_0(tag_t tag) {
-    detail::chosen_way way{transport_->rank(), chosen()};
-    unite_records(*transport_, tag, way, [](auto& a, auto const& b) {
+  detail::way_decision follow_rank_0(detail::way_decision decision) {
+    unite_records(*transport_, options_.plan.tag, decision, [](auto& a, auto const& b) {
       if (b.rank < a.rank) a = b;
     });
-    auto const same = std::find_if(choices_.begin(), choices_.end(), [&](choice const& mine) {
-      return detail::chosen_way(way.rank, mine) == way;
-    });
-    std::rotate(choices_.begin(), same, same + 1);
+    watch_->follow(decision.per_byte, decision.load);
+    return decision;
+  }
+  /// Sums by the way that was decided on, until the ranks compare times again.
+  void take(detail::way_decision const& decision) {
+    is_first_ = !sum_ || decision.way != used_;
+    std::uint64_t const cold = is_first_ ? 1 : 0;  // its first sum touches new memory
+    decided_ = decision;
+    times_ = detail::recent_times(cold);
+    next_look_ = calls_ + cold + decision.calls;
+    if (!is_first_) return;
+    if (sum_) ++changes_;
+    used_ = decision.way;
+    costs_ = watch_->now();
+    choices_ = watch_->choices(used_);
+    auto plan = options_.plan;
+    plan.how = chosen().how;
+    auto const& allowed = options_.allowed.codecs;
+    auto const& named = named_[static_cast<std::size_t>(
+        std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
+    sum_.reset();  // its memory first
+    sum_ = named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
+    if (options_.magnitude) sum_->set_magnitude(*options_.magnitude);
   }
 
   static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs
+  static constexpr double most_calls = 1000;           ///< between two looks
+  static constexpr double surprise = 0.1,              ///< of the time expected
+      hurry = 10;  ///< measure the link so much sooner where it has become quicker
 
   detail::kept_transport transport_;
+  host_executor* executor_;
+  std::size_t values_;
+  automatic_options options_;
+  std::uint32_t total_weight_ = 0;
+  std::vector<named_codec<V>> named_;  ///< those allowed
   cost_table costs_;
   std::vector<choice> choices_;
   std::unique_ptr<detail::plan_body<V>> sum_;
+
+  std::optional<detail::running_costs> watch_;
+  detail::recent_times times_;  ///< since the last look; equally many on all ranks
+  std::size_t used_ = 0;
+  bool is_first_ = true;  ///< the way in use has not been looked at
+  detail::way_decision decided_;
+  std::uint64_t calls_ = 0, changes_ = 0, next_look_ = 0, last_look_ = 0;
+  double seconds_since_link_ = 0;  ///< of sums, since the link was measured
 };
 
 }  // namespace hcomp

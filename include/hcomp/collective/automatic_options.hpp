@@ -18,7 +18,11 @@ struct automatic_options {
   std::uint32_t total_weight = 0;  ///< largest sum of the ranks' weights; 0: the number of ranks
   std::optional<cost_table> costs = {};  ///< as measured before; otherwise they are measured now
   measure_options measuring = {};        ///< of vectors of at most so many values
-  plan_options plan = {};                ///< `how` is what is chosen
+  /// Of the time of the sums, how much watching them may take: real times say how link and load
+  /// change, and another way is taken once it is quicker. 0: the first choice stays, as it does
+  /// without plan.check.
+  double watching = 0.01;
+  plan_options plan = {};  ///< `how` is what is chosen
 };
 
 }  // namespace hcomp

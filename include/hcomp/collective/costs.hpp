@@ -148,6 +148,12 @@ struct cost_table {
 
 namespace detail {
 
+/// The figures of a codec_cost that are seconds.
+inline constexpr double codec_cost::*codec_times[] = {
+    &codec_cost::encode,  &codec_cost::merge,     &codec_cost::decode, &codec_cost::call,
+    &codec_cost::measure, &codec_cost::pack,      &codec_cost::unpack, &codec_cost::narrow_one,
+    &codec_cost::narrow,  &codec_cost::widen_one, &codec_cost::widen};
+
 /// @throws std::invalid_argument  a cost that is negative or not finite, blocks that cannot be
 inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
   auto const require = [&](double seconds, char const* what) {

@@ -37,8 +37,6 @@ template <Transport T> class link_probe {
   /// Seconds of one round of `count` messages of `bytes` bytes at once: the median of some batches
   /// of rounds, as many as there is time for.
   double round(std::size_t count, std::size_t bytes) {
-    out_.resize(bytes);
-    in_.resize(count * bytes);
     int rounds = 1;
     double spent = 0, batch = timed(rounds, count, bytes);
     while (batch < seconds_ / 10 && rounds < 4096) {
@@ -54,9 +52,10 @@ template <Transport T> class link_probe {
     return median(batches) / rounds;
   }
 
- private:
-  /// On all ranks the same.
+  /// Seconds of so many rounds.
   double timed(int rounds, std::size_t count, std::size_t bytes) {
+    out_.resize(bytes);
+    in_.resize(count * bytes);
     int const rank = transport_->rank(), size = transport_->size();
     int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
     double seconds = slowest(0);  // nobody starts before everybody is there
@@ -76,6 +75,8 @@ template <Transport T> class link_probe {
     watch.add_to(seconds);
     return slowest(seconds);
   }
+
+ private:
   double slowest(double seconds) {
     unite_records(*transport_, tag_, seconds, [](double& a, double b) { a = std::max(a, b); });
     return seconds;
@@ -87,6 +88,28 @@ template <Transport T> class link_probe {
   std::vector<std::byte> out_, in_;
   std::vector<typename T::request> sends_, receives_;
 };
+
+/// What measure_seconds_per_byte moves at least: where the link is as quick as it was.
+inline constexpr std::size_t bytes_of_link_message = std::size_t{1} << 16;
+inline constexpr double bytes_of_link_measurement = 3 * static_cast<double>(bytes_of_link_message);
+
+/// link_cost::seconds_per_byte as it is now, in little time: after three messages unless they show
+/// that it has become much less. Collective.
+/// @param before  what it was
+/// @param link    the other figures
+template <Transport T>
+double measure_seconds_per_byte(T& transport, tag_t tag, double before, link_cost const& link) {
+  constexpr std::size_t bytes = bytes_of_link_message, more = 3;
+  link_probe<T> probe(transport, tag, 0);
+  auto const per_byte = [&](double seconds) {
+    return (seconds - more * link.seconds_between_messages) / bytes_of_link_measurement;
+  };
+  double const first =
+      per_byte(probe.timed(1, more, bytes) - link.seconds_per_message - link.seconds_of_rendezvous);
+  if (2 * first > before) return first;
+  double const one = probe.round(1, bytes), all = probe.round(1 + more, bytes);
+  return std::max(per_byte(all - one), 0.);
+}
 
 }  // namespace detail
 
@@ -163,11 +186,7 @@ codec_probe probe_of(E& executor, T& transport, measure_options const& options) 
 }
 template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost& cost) {
   unite_records(transport, tag, cost, [](codec_cost& a, codec_cost const& b) {
-    for (auto const figure :
-         {&codec_cost::measure, &codec_cost::encode, &codec_cost::merge, &codec_cost::decode,
-          &codec_cost::call, &codec_cost::pack, &codec_cost::unpack, &codec_cost::narrow_one,
-          &codec_cost::narrow, &codec_cost::widen_one, &codec_cost::widen})
-      a.*figure = std::max(a.*figure, b.*figure);
+    for (auto const figure : codec_times) a.*figure = std::max(a.*figure, b.*figure);
     a.block_bytes = std::max(a.block_bytes, b.block_bytes);
   });
 }

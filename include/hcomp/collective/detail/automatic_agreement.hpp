@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/automatic_options.hpp>
-#include <hcomp/collective/choose.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/running_costs.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
@@ -55,7 +55,7 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
           c.value_bytes);
     }
   }
-  add(options.magnitude.has_value());
+  add(options.magnitude.has_value(), options.watching);
   auto const& m = options.measuring;
   add(m.values, m.codec_seconds, m.link_seconds, m.tag);
   auto const& p = options.plan;
@@ -94,20 +94,55 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
       [](std::uint64_t value) { return std::to_string(value); });
 }
 
-/// What one rank found quickest. Without padding: it is sent as bytes.
-struct chosen_way {
-  std::int32_t rank = 0, kind = 0, rows = 0, columns = 0;
-  std::uint64_t codec = 0;  ///< fingerprint of its name
+/// What all do as one rank decided. Without padding: it is sent as bytes.
+struct way_decision {
+  std::int32_t rank = 0;
+  std::uint32_t way = 0;     ///< number of, in running_costs
+  std::uint64_t calls = 1;   ///< until the ranks compare times again
+  double expected = 0;       ///< seconds of a sum
+  double measure_after = 0;  ///< so many seconds of sums the link is measured
+  double per_byte = 0, load = 1;
+};
 
-  chosen_way() = default;
-  chosen_way(int of_rank, choice const& one)
-      : rank(of_rank),
-        kind(static_cast<int>(one.how.kind)),
-        rows(one.how.rows),
-        columns(one.how.columns),
-        codec(fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(one.codec.data()),
-                          one.codec.size())) {}
-  friend bool operator==(chosen_way const&, chosen_way const&) = default;
+/// What the last sums took, by one rank's clock or by all ranks'. Without padding: it is sent as
+/// bytes.
+class recent_times {
+ public:
+  /// @param left_out  so many sums from now on do not count
+  explicit recent_times(std::uint64_t left_out = 0) : left_out_(left_out) {}
+
+  /// @param seconds  that the sum took since all ranks had called
+  /// @param work     encoding, merging and decoding
+  void add(double seconds, double work) {
+    if (left_out_ > 0) {
+      --left_out_;
+      return;
+    }
+    seconds_[added_ % kept] = seconds;
+    work_[added_ % kept] = work;
+    ++added_;
+  }
+  bool empty() const { return added_ == 0; }
+  void unite(recent_times const& other) {
+    for (std::size_t i = 0; i < kept; ++i) {
+      seconds_[i] = std::max(seconds_[i], other.seconds_[i]);
+      work_[i] = std::max(work_[i], other.work_[i]);
+    }
+  }
+  /// Of two the longer. Not without sums.
+  sum_time median() const {
+    auto const count = static_cast<std::size_t>(std::min<std::uint64_t>(added_, kept));
+    auto const middle = [&](std::array<double, kept> all) {
+      std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+      return all[count / 2];
+    };
+    return {middle(seconds_), middle(work_)};
+  }
+
+ private:
+  static constexpr std::size_t kept = 8;
+  std::uint64_t left_out_, added_ = 0;
+  std::array<double, kept> seconds_{}, work_{};
 };
 
 /// Returns if all ranks passed the same.
