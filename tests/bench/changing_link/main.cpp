@@ -1,0 +1,140 @@
+/// @file
+/// Sums by fixed codecs and by an automatic_plan that may choose among them, in turns, while
+/// somebody changes the links: what all took at each rate, and how the plan did against the best
+/// and the first.
+
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/mpi.hpp>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct settings {
+  std::size_t values = 262'144;
+  double seconds = 5;
+  std::string rate_file;
+  std::vector<std::string> codecs{"identity", "float_cast:fp16", "thc"};
+};
+
+/// All sums once.
+struct turn {
+  std::string rate;             ///< of the links
+  std::vector<double> seconds;  ///< of the codecs, then of the automatic_plan
+  std::string chosen;           ///< by which this summed
+};
+
+constexpr std::size_t window = 20;  ///< turns
+
+std::string rate_in(std::string const& file) {
+  std::string rate = "as it is";
+  if (!file.empty()) std::ifstream(file) >> rate;
+  return rate;
+}
+
+double seconds_of(std::size_t way, turn const* from, turn const* to) {
+  double seconds = 0;
+  for (; from != to; ++from) seconds += from->seconds[way];
+  return seconds;
+}
+
+void print_rates(settings const& o, turn const* from, turn const* const end) {
+  std::printf("%-10s %6s", "rate", "turns");
+  for (auto const& name : o.codecs) std::printf(" %16s", name.c_str());
+  std::printf(" %16s  ms of a sum; turns of what was chosen\n", "automatic");
+  while (from != end) {
+    auto const* const to =
+        std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
+    std::printf("%-10s %6td", from->rate.c_str(), to - from);
+    for (std::size_t way = 0; way <= o.codecs.size(); ++way)
+      std::printf(" %16.3f", 1e3 * seconds_of(way, from, to) / static_cast<double>(to - from));
+    std::map<std::string, int> chosen;
+    for (; from != to; ++from) ++chosen[from->chosen];
+    for (auto const& [name, times] : chosen) std::printf("  %s %d", name.c_str(), times);
+    std::printf("\n");
+  }
+}
+
+void print_verdict(settings const& o, turn const* const from, turn const* const end) {
+  std::size_t const automatic = o.codecs.size();
+  double best = std::numeric_limits<double>::infinity(), worst = best;
+  std::size_t which = 0;
+  for (std::size_t way = 0; way < automatic; ++way)
+    if (double const seconds = seconds_of(way, from, end); seconds < best) {
+      best = seconds;
+      which = way;
+    }
+  std::printf("as fast as %s, the best codec for all turns: %.3f\n", o.codecs[which].c_str(),
+              best / seconds_of(automatic, from, end));
+  for (auto const* at = from; static_cast<std::size_t>(end - at) >= window; ++at)
+    worst =
+        std::min(worst, seconds_of(0, at, at + window) / seconds_of(automatic, at, at + window));
+  std::printf("as fast as %s, in the worst %zu turns one after the other: %.3f\n",
+              o.codecs[0].c_str(), window, worst);
+}
+
+void measure(settings const& o) {
+  hcomp::mpi::transport transport(MPI_COMM_WORLD);
+  hcomp::host_executor executor;
+  std::vector<hcomp::any_plan<float>> plans;
+  for (auto const& codec : o.codecs)
+    plans.push_back(hcomp::make_plan<float>(codec, o.values, transport, executor));
+  hcomp::automatic_plan<float> automatic(
+      o.values, transport, executor, {.allowed = {.codecs = o.codecs}}, hcomp::codec_rows<float>());
+  std::vector<float> x(o.values);
+  std::vector<turn> turns;
+  double const start = MPI_Wtime();
+  for (char goes_on = 1; goes_on != 0;) {
+    auto& now = turns.emplace_back(turn{rate_in(o.rate_file), {}, automatic.chosen().codec});
+    for (std::size_t way = 0; way <= plans.size(); ++way) {
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
+      MPI_Barrier(MPI_COMM_WORLD);
+      double const before = MPI_Wtime();
+      way < plans.size() ? plans[way].all_reduce(x) : automatic.all_reduce(x);
+      MPI_Barrier(MPI_COMM_WORLD);
+      now.seconds.push_back(MPI_Wtime() - before);
+    }
+    if (rate_in(o.rate_file) != now.rate) turns.pop_back();  // some had the one, some the other
+    goes_on = MPI_Wtime() - start < o.seconds;
+    MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
+  }
+  if (transport.rank() != 0) return;
+  print_rates(o, turns.data(), turns.data() + turns.size());
+  print_verdict(o, turns.data(), turns.data() + turns.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("An automatic_plan beside fixed codecs, on links that change.");
+  settings o;
+  app.add_option("--values", o.values, "floats of a vector")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "about so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--codecs", o.codecs, "to choose among; with the first the plan is compared")
+      ->capture_default_str();
+  app.add_option("--rate-file", o.rate_file,
+                 "in which stands, at any time, how quick the links are");
+  CLI11_PARSE(app, argc, argv);
+  MPI_Init(&argc, &argv);
+  try {
+    measure(o);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "bench_changing_link: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+}

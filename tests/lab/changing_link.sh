@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# An automatic_plan beside fixed codecs on links that change: a table, and two figures.
+#
+#   tests/lab/changing_link.sh PROGRAM [<its arguments>]
+#
+# PROGRAM is bench_changing_link.openmpi or .mpich of a build. These can be set:
+#
+#   RATES="10mbit none 1gbit 100mbit none 10mbit 1gbit none"   of all links, one after the other
+#   EACH=6                                                     seconds of each
+#   HOSTS=4
+#
+# It needs what lab.sh needs.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[[ -x $(command -v -- "${1-}") ]] || {
+  echo "usage: changing_link.sh PROGRAM [ARGUMENT...] ('${1-}' is no program)" >&2
+  exit 2
+}
+read -ra rates <<<"${RATES:-10mbit none 1gbit 100mbit none 10mbit 1gbit none}"
+each=${EACH:-6}
+mpi=openmpi
+[[ $1 != *.mpich ]] || mpi=mpich
+
+export HCOMP_LAB=changing-$$
+folder=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; "$here/lab.sh" down; rm -rf "$folder"' EXIT
+"$here/lab.sh" up --hosts "${HOSTS:-4}" --rate "${rates[0]}"
+echo "${rates[0]}" >"$folder/rate"
+"$here/lab.sh" run "$mpi" "$1" --seconds $((each * ${#rates[@]})) --rate-file "$folder/rate" "${@:2}" &
+for rate in "${rates[@]:1}"; do
+  for ((i = 0; i < 10 * each; i++)); do
+    kill -0 %1 2>/dev/null || wait %1
+    sleep 0.1
+  done
+  "$here/lab.sh" rate "$rate"
+  echo "$rate" >"$folder/rate"
+done
+wait %1
