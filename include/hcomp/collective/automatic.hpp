@@ -197,7 +197,7 @@ template <class V> class automatic_plan {
     return told;
   }
   bool watches() const {
-    return options_.watching > 0 && options_.plan.check && transport_->size() > 1 &&
+    return options_.watching > 0 && options_.plan.check && values_ > 0 && transport_->size() > 1 &&
            watch_->ways().size() > 1;
   }
 
