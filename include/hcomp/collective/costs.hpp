@@ -3,6 +3,7 @@
 /// What a link and a codec cost: what the cost model starts from, measured or filled in.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -149,7 +150,7 @@ struct cost_table {
 namespace detail {
 
 /// The figures of a codec_cost that are seconds.
-inline constexpr double codec_cost::*codec_times[] = {
+inline constexpr std::array codec_times{
     &codec_cost::encode,  &codec_cost::merge,     &codec_cost::decode, &codec_cost::call,
     &codec_cost::measure, &codec_cost::pack,      &codec_cost::unpack, &codec_cost::narrow_one,
     &codec_cost::narrow,  &codec_cost::widen_one, &codec_cost::widen};
