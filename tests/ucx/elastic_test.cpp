@@ -66,6 +66,10 @@ struct ledger {
   }
 };
 
+void must_be_all(std::span<float const> x, float value, std::string const& what) {
+  must(std::ranges::all_of(x, [&](float one) { return one == value; }), what);
+}
+
 elastic::group::settings const how{.transport = {.timeout = 20s}, .patience = 20s};
 
 /// Sums of 2^name are exact, and tell who is in them.
@@ -78,7 +82,7 @@ void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::
   for (int step = 0; step < steps; ++step) {
     std::vector<float> x(values, static_cast<float>(1u << self.rank));
     auto const report = sum.all_reduce(x);
-    for (float const one : x) must(one == x[0], "all values of a sum are of the same ranks");
+    must_be_all(x, x[0], "all values of a sum are of the same ranks");
     auto const ranks = static_cast<std::uint64_t>(x[0]);
     must(report.weight == static_cast<std::uint64_t>(__builtin_popcountll(ranks)),
          "the weight is the number of summands");
@@ -241,7 +245,7 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
             if (state.step % 5 == 0 && group->admit()) group->share(bytes);
           }
           must(group->size() == (is_lost ? 3 : 4), "newcomers are in, and the dead are not");
-          for (float const one : state.parameters) must(one == steps, "every step counts once");
+          must_be_all(state.parameters, steps, "every step counts once");
           group->close();
         },
         [&](director& fate) {
@@ -394,8 +398,7 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
           while (step < steps) {
             std::vector<float> x(1000, static_cast<float>(1u << self.rank));
             sum.all_reduce(x);
-            for (float const one : x)
-              must(one == x[0], "all values of a sum are of the same ranks");
+            must_be_all(x, x[0], "all values of a sum are of the same ranks");
             seen.who[self.rank][step++] = static_cast<std::uint64_t>(x[0]);
             seen.finished[self.rank] = int(step);
             self.step();
