@@ -14,6 +14,7 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/automatic_agreement.hpp>
 #include <hcomp/collective/detail/running_costs.hpp>
+#include <hcomp/collective/detail/way_follower.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/options.hpp>
@@ -24,7 +25,6 @@
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,9 +140,9 @@ template <class V> class automatic_plan {
   /// not mind. Equal on all ranks.
   /// @throws std::invalid_argument  not finite
   void set_magnitude(double magnitude) {
-    sum_->set_magnitude(magnitude);
     if (!std::isfinite(magnitude))
       throw std::invalid_argument("automatic_plan: the magnitude is " + detail::to_text(magnitude));
+    sum_->set_magnitude(magnitude);
     options_.magnitude = magnitude;
   }
 
@@ -177,9 +177,13 @@ template <class V> class automatic_plan {
     costs_.hosts.reset();  // the plans of the rows know no hosts
     if (!options_.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
-    watch_.emplace(costs_, transport.size(), values_, options_.allowed, options_.plan);
-    used_ = watch_->quickest();
-    take(follow_rank_0(decide()));
+    double const exchange =
+        detail::agreement_steps(transport.size()) *
+        (costs_.link.seconds_per_message + costs_.link.seconds_between_messages);
+    ways_.emplace(
+        detail::running_costs(costs_, transport.size(), values_, options_.allowed, options_.plan),
+        options_.watching, exchange);
+    take(of_rank_0(ways_->decide(transport.rank())));
   }
 
   /// One call, timed; before it, where it is time, the times of those before it are compared.
@@ -198,69 +202,46 @@ template <class V> class automatic_plan {
   }
   bool watches() const {
     return options_.watching > 0 && options_.plan.check && values_ > 0 && transport_->size() > 1 &&
-           watch_->ways().size() > 1;
+           ways_->costs().ways().size() > 1;
   }
 
   /// Collective: where the last sums took another time than expected, learns from it, and takes
-  /// another way if that is quicker now. Whether they did is decided by figures that are the same
-  /// on all ranks.
+  /// another way if that is quicker now.
   void look() {
     unite_records(
         *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
     auto const took = times_.median();
-    seconds_since_link_ += took.seconds * static_cast<double>(calls_ - last_look_);
+    bool learns = true;
+    if (ways_->look(took, calls_ - last_look_))
+      ways_->learn(took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
+                                                          ways_->costs().per_byte(), costs_.link));
+    else
+      learns = ways_->learn(took);
     last_look_ = calls_;
-    bool const disappoints = detail::is_disappointing(took.seconds, decided_.expected, is_first_);
-    auto next = decided_;
-    if (disappoints || seconds_since_link_ >= decided_.measure_after) {
-      double const per_byte = detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
-                                                               decided_.per_byte, costs_.link);
-      seconds_since_link_ = 0;
-      disappoints ? watch_->learn(used_, took, per_byte) : watch_->learn_link(per_byte);
-      next = follow_rank_0(decide());
-    } else if (detail::is_surprising(took.seconds, decided_.expected)) {
-      watch_->learn(used_, took);
-      next = follow_rank_0(decide());
-    }
-    take(next);
+    take(learns ? of_rank_0(ways_->decide(transport_->rank())) : ways_->decided());
   }
-  detail::way_decision decide() const {
-    std::size_t const way = watch_->best(used_);
-    double const expected = watch_->seconds(way), share = options_.watching;
-    double const exchange =
-        detail::agreement_steps(transport_->size()) *
-        (costs_.link.seconds_per_message + costs_.link.seconds_between_messages);
-    double const calls = std::ceil(exchange / std::max(share * expected, 1e-9));
-    double const measuring = detail::bytes_of_link_measurement * watch_->per_byte() + exchange;
-    return {transport_->rank(),
-            static_cast<std::uint32_t>(way),
-            static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
-            expected,
-            watch_->wants_link(way) ? measuring / (share * (watch_->is_link_quicker() ? hurry : 1))
-                                    : std::numeric_limits<double>::infinity(),
-            watch_->per_byte(),
-            watch_->load()};
-  }
-  /// The figures are the same on all ranks; what unlike machines calculate from them may not be.
-  detail::way_decision follow_rank_0(detail::way_decision decision) {
-    unite_records(*transport_, options_.plan.tag, decision, [](auto& a, auto const& b) {
-      if (b.rank < a.rank) a = b;
-    });
-    watch_->follow(decision.per_byte, decision.load);
+  detail::way_decision of_rank_0(detail::way_decision decision) {
+    unite_records(
+        *transport_, options_.plan.tag, decision,
+        [](auto& a, auto const& b) {
+          if (b.rank < a.rank) a = b;
+        },
+        calls_);
     return decision;
   }
   /// Sums by the way that was decided on, until the ranks compare times again.
   void take(detail::way_decision const& decision) {
-    is_first_ = !sum_ || decision.way != used_;
-    std::uint64_t const cold = is_first_ ? 1 : 0;  // its first sum touches new memory
-    decided_ = decision;
+    bool const is_other = ways_->take(decision);
+    if (sum_ && is_other) ++changes_;
+    bool const is_new = !sum_ || is_other;
+    std::uint64_t const cold = is_new ? 1 : 0;  // its first sum touches new memory
     times_ = detail::recent_times(cold);
     next_look_ = calls_ + cold + decision.calls;
-    if (!is_first_) return;
-    if (sum_) ++changes_;
-    used_ = decision.way;
-    costs_ = watch_->now();
-    choices_ = watch_->choices(used_);
+    if (is_new) make_sum();
+  }
+  void make_sum() {
+    costs_ = ways_->costs().now();
+    choices_ = ways_->costs().choices(ways_->used());
     auto plan = options_.plan;
     plan.how = chosen().how;
     auto const& allowed = options_.allowed.codecs;
@@ -272,9 +253,6 @@ template <class V> class automatic_plan {
   }
 
   static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs
-  static constexpr double most_calls = 1000;           ///< between two looks
-  static constexpr double surprise = 0.1,              ///< of the time expected
-      hurry = 10;  ///< measure the link so much sooner where it has become quicker
 
   detail::kept_transport transport_;
   host_executor* executor_;
@@ -286,13 +264,9 @@ template <class V> class automatic_plan {
   std::vector<choice> choices_;
   std::unique_ptr<detail::plan_body<V>> sum_;
 
-  std::optional<detail::running_costs> watch_;
+  std::optional<detail::way_follower> ways_;
   detail::recent_times times_;  ///< since the last look; equally many on all ranks
-  std::size_t used_ = 0;
-  bool is_first_ = true;  ///< the way in use has not been looked at
-  detail::way_decision decided_;
   std::uint64_t calls_ = 0, changes_ = 0, next_look_ = 0, last_look_ = 0;
-  double seconds_since_link_ = 0;  ///< of sums, since the link was measured
 };
 
 }  // namespace hcomp

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the ranks of an automatic_plan must agree on: what was asked for, and what is chosen.
+/// What the ranks of an automatic_plan must agree on before anything is measured.
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/automatic_options.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/detail/running_costs.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
@@ -93,57 +92,6 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
       [](record const& r) { return r.settings; },
       [](std::uint64_t value) { return std::to_string(value); });
 }
-
-/// What all do as one rank decided. Without padding: it is sent as bytes.
-struct way_decision {
-  std::int32_t rank = 0;
-  std::uint32_t way = 0;     ///< number of, in running_costs
-  std::uint64_t calls = 1;   ///< until the ranks compare times again
-  double expected = 0;       ///< seconds of a sum
-  double measure_after = 0;  ///< so many seconds of sums the link is measured
-  double per_byte = 0, load = 1;
-};
-
-/// What the last sums took, by one rank's clock or by all ranks'. Without padding: it is sent as
-/// bytes.
-class recent_times {
- public:
-  /// @param left_out  so many sums from now on do not count
-  explicit recent_times(std::uint64_t left_out = 0) : left_out_(left_out) {}
-
-  /// @param seconds  that the sum took since all ranks had called
-  /// @param work     encoding, merging and decoding
-  void add(double seconds, double work) {
-    if (left_out_ > 0) {
-      --left_out_;
-      return;
-    }
-    seconds_[added_ % kept] = seconds;
-    work_[added_ % kept] = work;
-    ++added_;
-  }
-  bool empty() const { return added_ == 0; }
-  void unite(recent_times const& other) {
-    for (std::size_t i = 0; i < kept; ++i) {
-      seconds_[i] = std::max(seconds_[i], other.seconds_[i]);
-      work_[i] = std::max(work_[i], other.work_[i]);
-    }
-  }
-  /// Of two the longer. Not without sums.
-  sum_time median() const {
-    auto const count = static_cast<std::size_t>(std::min<std::uint64_t>(added_, kept));
-    auto const middle = [&](std::array<double, kept> all) {
-      std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
-      return all[count / 2];
-    };
-    return {middle(seconds_), middle(work_)};
-  }
-
- private:
-  static constexpr std::size_t kept = 8;
-  std::uint64_t left_out_, added_ = 0;
-  std::array<double, kept> seconds_{}, work_{};
-};
 
 /// Returns if all ranks passed the same.
 /// @throws disagreement_error  on all ranks alike

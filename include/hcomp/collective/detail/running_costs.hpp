@@ -10,6 +10,7 @@
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/options.hpp>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -20,16 +21,6 @@ struct sum_time {
   double seconds = 0;  ///< from when all ranks had called until the last one had its sum
   double work = 0;     ///< encoding, merging and decoding of the rank that took longest
 };
-
-/// What a sum took is another time than expected: so much that something must have changed.
-inline bool is_surprising(double seconds, double expected) {
-  return std::abs(seconds - expected) > 0.1 * expected;
-}
-/// So much longer that only measuring says whether it is the link: where sums by this way were
-/// longer than expected from the start, or suddenly much longer.
-inline bool is_disappointing(double seconds, double expected, bool is_first) {
-  return seconds > (is_first ? 1.1 : 1.5) * expected;
-}
 
 /// Costs that follow real times.
 ///
@@ -127,6 +118,17 @@ class running_costs {
   /// Whether another way were quicker than `used` if the link had no limit, and sums do not show
   /// that it has one.
   bool wants_link(std::size_t used) const { return !decides_ && best(used, 0) != used; }
+
+  /// Sums in which the link decides do not show that processors are no longer busy. What another
+  /// way, which were quicker if they were not, would take if they still are; infinite if there is
+  /// none.
+  double seconds_of_trial(std::size_t used) const {
+    auto idle = *this;
+    idle.forget_load();
+    std::size_t const way = idle.best(used);
+    return load_ > 1 && way != used ? seconds(way) : std::numeric_limits<double>::infinity();
+  }
+  void forget_load() { load_ = std::min(load_, 1.); }
 
   double per_byte() const { return link_per_byte_; }
   double load() const { return load_; }
