@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();  // in builds with sanitizers
 
 namespace hcomp::ucx::testing {
 
@@ -188,6 +191,10 @@ using fault_script = std::function<void(director&)>;
 
 [[noreturn]] inline void be_rank(int rank, int size, board& shared, rank_body const& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGABRT, [](int) {  // it hangs
+    if (__sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
+    _exit(EXIT_FAILURE);
+  });
   setenv("HCOMP_UCX_TLS", "tcp,self", /*overwrite=*/0);
   outcome result;
   double const start = now();
@@ -228,16 +235,20 @@ inline std::vector<outcome> run_ranks(int size, rank_body const& body,
   if (script) script(directing);
 
   std::vector<outcome> results(ids.size());
+  double const start = now();  // of all: a hang of many ranks is not to be waited for many times
   for (std::size_t rank = 0; rank < ids.size(); ++rank) {
     if (directing.lost[rank]) continue;
     int status = 0;
-    double const start = now();
     pid_t ended = 0;
     while ((ended = waitpid(ids[rank], &status, WNOHANG)) == 0 && now() - start < hang_seconds)
       usleep(500);
     results[rank] = shared.places[rank].result;
     results[rank].clean_exit = ended == ids[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     directing.lost[rank] = ended == 0;
+    if (ended == 0) {  // it may say where
+      kill(ids[rank], SIGABRT);
+      usleep(1'000'000);
+    }
     if (!results[rank].clean_exit) {
       std::string const text =
           (ended == 0 ? "hangs; " : "ended with wait status " + std::to_string(status) + "; ") +
