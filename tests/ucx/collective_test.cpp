@@ -10,8 +10,10 @@
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <span>
+#include <support/concurrent_sums.hpp>
 #include <support/data.hpp>
 #include <support/sparse_plan.hpp>
 #include <vector>
@@ -39,6 +41,14 @@ std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) 
 }
 
 }  // namespace
+
+TEST_CASE("ucx: many sums at a time have the bits, and send the bytes, of one by one") {
+  auto transport = make_transport();
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    CHECK(testing::difference_of_concurrent_sums<identity<float>>(transport, how) == "");
+    CHECK(testing::difference_of_concurrent_sums<sign<float>>(transport, how) == "");
+  }
+}
 
 TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among threads") {
   auto transport = make_transport();

@@ -11,6 +11,7 @@
 #include <hcomp/transport/transport.hpp>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -61,6 +62,11 @@ class any_transport {
     return behind_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return behind_->wait(r); }
+  /// Whether the transport has `test`.
+  bool can_test() const { return behind_->can_test(); }
+  /// See Transport.
+  /// @throws std::logic_error  the transport has none
+  std::optional<std::size_t> test(request& r) { return behind_->test(r); }
   /// @throws wire_error  always; on all ranks if the transport can tell them
   [[noreturn]] void revoke(std::string const& why) {
     behind_->revoke(why);
@@ -78,6 +84,8 @@ class any_transport {
     virtual request isend(int peer, tag_t tag, std::span<std::byte const> bytes) = 0;
     virtual request irecv(int peer, tag_t tag, std::span<std::byte> bytes) = 0;
     virtual std::size_t wait(request& r) = 0;
+    virtual bool can_test() const = 0;
+    virtual std::optional<std::size_t> test(request& r) = 0;
     virtual void revoke(std::string const& why) = 0;
   };
 
@@ -102,16 +110,29 @@ class any_transport {
     request irecv(int peer, tag_t tag, std::span<std::byte> bytes) override {
       return packed(transport_->irecv(peer, tag, bytes));
     }
-    std::size_t wait(request& r) override {
-      return transport_->wait(*std::launder(reinterpret_cast<inner*>(r.bytes.data())));
+    std::size_t wait(request& r) override { return transport_->wait(inner_of(r)); }
+    bool can_test() const override {
+      if constexpr (requires { transport_->can_test(); }) return transport_->can_test();
+      return has_test;
+    }
+    std::optional<std::size_t> test(request& r) override {
+      if constexpr (has_test) return transport_->test(inner_of(r));
+      throw std::logic_error("any_transport: test of a transport that has none");
     }
     void revoke(std::string const& why) override { detail::revoke(*transport_, why); }
 
    private:
+    static constexpr bool has_test =
+        requires(typename std::pointer_traits<Pointer>::element_type& t, inner& r) {
+          { t.test(r) } -> std::same_as<std::optional<std::size_t>>;
+        };
     static request packed(inner const& r) {
       request out;
       ::new (static_cast<void*>(out.bytes.data())) inner(r);
       return out;
+    }
+    static inner& inner_of(request& r) {
+      return *std::launder(reinterpret_cast<inner*>(r.bytes.data()));
     }
 
     Pointer transport_;

@@ -14,6 +14,7 @@
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -175,6 +176,20 @@ class loopback {
     return or_withdraw([&] { return r.is_send ? wait_for_send(r) : wait_for_receive(r); });
   }
 
+  /// What `wait` would return; nothing yet.
+  std::optional<std::size_t> test(request& r) {
+    return or_withdraw([&]() -> std::optional<std::size_t> {
+      auto& channel = world_->between(r.from, r.to);
+      {
+        std::lock_guard const lock(channel.mutex);
+        int const peer = r.is_send ? r.to : r.from;
+        bool const is_done = r.is_send ? has_arrived(channel, r) : receive_of(channel, r)->done;
+        if (!is_done && !world_->is_over_ && !world_->has_left(peer)) return std::nullopt;
+      }
+      return wait(r);
+    });
+  }
+
   /// @throws wire_error  always, and on all ranks
   [[noreturn]] void revoke(std::string const& why) {
     world_->end({-1, why});
@@ -183,31 +198,32 @@ class loopback {
   }
 
  private:
+  std::vector<loopback_world::receive>::iterator receive_of(loopback_world::channel& channel,
+                                                            request const& r) const {
+    auto const found = std::find_if(channel.receives.begin(), channel.receives.end(),
+                                    [&](auto const& one) { return one.number == r.number; });
+    if (found == channel.receives.end()) {
+      world_->throw_if_over();
+      throw transport_error(r.from, detail::error_text({"loopback: an earlier call of rank ", rank_,
+                                                        " failed, it cannot receive from rank ",
+                                                        r.from, " any more"}));
+    }
+    return found;
+  }
   std::size_t wait_for_send(request const& r) {
     auto& channel = world_->between(r.from, r.to);
     std::unique_lock lock(channel.mutex);
-    auto const arrived = [&] {
-      for (auto const& message : channel.messages)
-        if (message.number == r.number) return false;
-      return true;
-    };
-    wait_until(channel, lock, r.to, arrived);
+    wait_until(channel, lock, r.to, [&] { return has_arrived(channel, r); });
     return r.bytes;
+  }
+  static bool has_arrived(loopback_world::channel const& channel, request const& send) {
+    return std::none_of(channel.messages.begin(), channel.messages.end(),
+                        [&](auto const& message) { return message.number == send.number; });
   }
   std::size_t wait_for_receive(request const& r) {
     auto& channel = world_->between(r.from, r.to);
     std::unique_lock lock(channel.mutex);
-    auto const mine = [&] {
-      auto const found =
-          std::find_if(channel.receives.begin(), channel.receives.end(),
-                       [&](auto const& receive) { return receive.number == r.number; });
-      if (found == channel.receives.end())
-        throw transport_error(
-            r.from,
-            detail::error_text({"loopback: an earlier call of rank ", rank_,
-                                " failed, it cannot receive from rank ", r.from, " any more"}));
-      return found;
-    };
+    auto const mine = [&] { return receive_of(channel, r); };
     wait_until(channel, lock, r.from, [&] { return mine()->done; });
     std::size_t const came = mine()->came;
     channel.receives.erase(mine());

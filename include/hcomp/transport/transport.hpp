@@ -30,6 +30,11 @@ using tag_t = std::uint32_t;
 /// revoke at once with the text of one of them; revoke does, too. The object can only be destroyed
 /// then. Without it other ranks wait as long as the transport lets them.
 ///
+/// A transport over which several collectives shall go on at the same time (concurrent_transport)
+/// needs `std::optional<std::size_t> test(request&)`: what `wait` would return, and then the request
+/// is done as after `wait`, or nothing yet. It does not block, lets messages move on, and throws as
+/// `wait` does.
+///
 /// A transport that connects only some ranks of a job should also have `std::uint64_t group() const`:
 /// which they are, the same number on all of them and another one for others. Random draws depend
 /// on it, so that errors of sums in different groups are independent. Without it, it is 0.

@@ -3,6 +3,7 @@
 /// Messages under way over MPI, so that all of them can be ended.
 
 #include <mpi.h>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/transport/transport.hpp>
@@ -17,6 +18,8 @@ struct pending_message {
   tag_t tag = 0;
   std::size_t bytes = 0;
   bool is_send = false;
+  std::chrono::steady_clock::time_point since = {};  ///< when it was first asked for
+  int asked = 0;                                     ///< how often
 };
 
 /// Numbered places for messages under way, and how many there were in all, by peer; no allocation

@@ -132,12 +132,17 @@ class transport {
     MPI_Status status;
     int const code =
         waiting_ == waiting::block ? MPI_Wait(&one.handle, &status) : poll(one, status);
-    messages_.remove(r.slot);
-    if (code != MPI_SUCCESS) fail(one, code);
-    if (one.is_send) return one.bytes;
-    int came = 0;
-    require(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count", one.peer);
-    return static_cast<std::size_t>(came);
+    return moved_by(r, code, status);
+  }
+
+  /// What `wait` would return; nothing yet.
+  std::optional<std::size_t> test(request& r) {
+    refuse_after_failure();
+    MPI_Status status;
+    int done = 0;
+    int const code = ask(messages_[r.slot], done, status);
+    if (code == MPI_SUCCESS && !done) return std::nullopt;
+    return moved_by(r, code, status);
   }
 
   /// Returns within half a minute, even if some rank never comes here again.
@@ -213,33 +218,48 @@ class transport {
     failed_->raise();
   }
 
+  std::size_t moved_by(request& r, int code, MPI_Status const& status) {
+    auto const one = messages_[r.slot];
+    messages_.remove(r.slot);
+    if (code != MPI_SUCCESS) fail(one, code);
+    if (one.is_send) return one.bytes;
+    int came = 0;
+    require(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count", one.peer);
+    return static_cast<std::size_t>(came);
+  }
+
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
   int poll(pending_message& one, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
     using clock = std::chrono::steady_clock;
-    bool const is_limited = time_limit_ > time_limit_.zero();
-    clock::time_point begin;
-    if (waiting_ == waiting::sleep || is_limited) begin = clock::now();
-    for (int idle = 0; code == MPI_SUCCESS && !done; ++idle) {
-      if (idle > 64 && waiting_ == waiting::yield) std::this_thread::yield();
+    while (code == MPI_SUCCESS && !done) {
+      if (one.asked > 64 && waiting_ == waiting::yield) std::this_thread::yield();
       // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
       // every question: Open MPI looks at its sockets every eighth time. An eighth of what it has
       // waited: as much later it may notice.
-      if (waiting_ == waiting::sleep && idle % 9 == 8) {
-        std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - begin) / 8,
+      if (waiting_ == waiting::sleep && one.asked % 9 == 8) {
+        std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - one.since) / 8,
                                                                 std::chrono::microseconds(20),
                                                                 std::chrono::milliseconds(1)));
       }
-      if (idle % 1024 == 1023) {
-        if (is_told()) {
-          take_part(nullptr);
-          failed_->raise();
-        }
-        if (is_limited && clock::now() - begin > time_limit_) end_too_late(one);
-      }
-      code = MPI_Test(&one.handle, &done, &status);
+      code = ask(one, done, status);
     }
     return code;
+  }
+  /// MPI_Test; now and then whether all is over, or the time.
+  int ask(pending_message& one, int& done, MPI_Status& status) {
+    using clock = std::chrono::steady_clock;
+    bool const is_limited = time_limit_ > time_limit_.zero();
+    if (one.asked == 0 && (waiting_ == waiting::sleep || is_limited)) one.since = clock::now();
+    if (one.asked % 1024 == 1023) {
+      if (is_told()) {
+        take_part(nullptr);
+        failed_->raise();
+      }
+      if (is_limited && clock::now() - one.since > time_limit_) end_too_late(one);
+    }
+    one.asked = one.asked == std::numeric_limits<int>::max() ? 1023 : one.asked + 1;
+    return MPI_Test(&one.handle, &done, &status);
   }
 
   void check(char const* what, int peer, tag_t tag, std::size_t bytes) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/ucx/context.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct operation {
   tag_t tag;
   std::size_t bytes;  ///< sent, or offered to the receive
   request_handle request = nullptr;
+  std::optional<deadline> limit = {};  ///< since somebody waits for it
 
   /// UCS_INPROGRESS, UCS_OK with the bytes moved in `moved`, or what went wrong.
   ucs_status_t test(std::size_t& moved) const {

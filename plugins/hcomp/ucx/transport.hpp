@@ -145,19 +145,15 @@ class transport {
   /// @throws transport_error  naming the rank that failed, which may be another than the peer
   /// @throws wire_error       a rank has revoked
   std::size_t wait(request& waited) {
-    if (waited.slot < 0) return waited.bytes;
-    refuse_after_failure();
-    operation const& it = operations_[waited.slot];
-    for (deadline const limit(options_.timeout);; progress()) {
-      std::size_t moved = 0;
-      ucs_status_t const status = it.test(moved);
-      if (status == UCS_OK) {
-        operations_.remove(waited.slot);
-        waited = {-1, moved};
-        return moved;
-      }
-      if (auto const found = find_trouble(it.peer, status, limit)) give_up(it.text(), *found);
-    }
+    for (;; progress())
+      if (auto const moved = look_at(waited)) return *moved;
+  }
+  /// What `wait` would return; nothing yet.
+  std::optional<std::size_t> test(request& waited) {
+    if (auto const moved = look_at(waited)) return moved;
+    if (!peers_.step()) return std::nullopt;
+    heard_.hear(peers_.worker());
+    return look_at(waited);
   }
 
   /// Serve peers, without waiting: answer those that set up a connection, send what had no room in a
@@ -249,6 +245,22 @@ class transport {
     for (int reads = 0; reads < size_ && peers_.step(); ++reads) {
     }
     heard_.hear(peers_.worker());
+  }
+
+  std::optional<std::size_t> look_at(request& waited) {
+    if (waited.slot < 0) return waited.bytes;
+    refuse_after_failure();
+    operation& it = operations_[waited.slot];
+    if (!it.limit) it.limit.emplace(options_.timeout);
+    std::size_t moved = 0;
+    ucs_status_t const status = it.test(moved);
+    if (status == UCS_OK) {
+      operations_.remove(waited.slot);
+      waited = {-1, moved};
+      return moved;
+    }
+    if (auto const found = find_trouble(it.peer, status, *it.limit)) give_up(it.text(), *found);
+    return std::nullopt;
   }
 
   void progress() {

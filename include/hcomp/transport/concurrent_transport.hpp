@@ -1,0 +1,416 @@
+#pragma once
+/// @file
+/// Several collectives at a time over one transport, beside a computation.
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/fibre.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace hcomp {
+
+/// Who makes collectives that have been started go on.
+enum class progress {
+  by_caller,  ///< `start`, `test` and `wait`, in the thread that calls them
+  by_thread  ///< a thread of its own, which sleeps in turns while nothing arrives: the transport must
+             ///< bear calls from it (with MPI: MPI_THREAD_SERIALIZED, if nobody else calls MPI
+             ///< meanwhile, otherwise MPI_THREAD_MULTIPLE)
+};
+
+struct start_options {
+  int priority = 0;  ///< the highest goes on first, whenever several can; equal on all ranks
+  /// What only one collective can use at a time, usually its plan: those started with the same
+  /// follow each other.
+  void const* exclusive = nullptr;
+};
+
+namespace detail {
+
+/// One collective that has been started.
+struct started_collective {
+  /// @throws std::system_error  no memory for its stack
+  explicit started_collective(start_options how)
+      : how(how), runs([this] {
+          try {
+            call();
+          } catch (...) {
+            error = std::current_exception();
+          }
+        }) {}
+  started_collective(started_collective const&) = delete;
+  started_collective& operator=(started_collective const&) = delete;
+  virtual ~started_collective() = default;
+  virtual void call() = 0;
+
+  start_options how;
+  fibre runs;
+  std::uint64_t number = 0;  ///< from 0, in the order of `start`
+  any_transport::request* waits_for = nullptr;
+  std::size_t moved = 0;            ///< by what it waited for,
+  std::exception_ptr trouble = {};  ///< or what went wrong
+  std::uint64_t bytes_sent = 0;
+  std::exception_ptr error = {};  ///< that it has ended with
+  bool is_done = false;
+};
+/// And what it returns.
+template <class R> struct collective_with_result : started_collective {
+  using started_collective::started_collective;
+  std::optional<std::conditional_t<std::is_void_v<R>, std::monostate, R>> result;
+};
+template <class R, class F> struct collective_function final : collective_with_result<R> {
+  collective_function(start_options how, F given)
+      : collective_with_result<R>(how), function(std::move(given)) {}
+  void call() override {
+    if constexpr (std::is_void_v<R>)
+      function();
+    else
+      this->result.emplace(function());
+  }
+  F function;
+};
+
+/// What to do while nothing arrives.
+class idle_time {
+ public:
+  explicit idle_time(progress how) : sleeps_(how == progress::by_thread) {}
+  void end() { turns_ = 0; }
+  void pass() {
+    using clock = std::chrono::steady_clock;
+    if (turns_ == 0) begin_ = clock::now();
+    ++turns_;
+    if (sleeps_ && turns_ % 9 == 0)  // as mpi::waiting::sleep
+      std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - begin_) / 8,
+                                                              std::chrono::microseconds(20),
+                                                              std::chrono::milliseconds(1)));
+    else if (turns_ > 8)
+      std::this_thread::yield();
+  }
+
+ private:
+  bool sleeps_;
+  std::uint64_t turns_ = 0;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace detail
+
+template <class R> class started;
+
+/// A transport over which several collectives go on at the same time.
+///
+///     hcomp::concurrent_transport over(transport, hcomp::progress::by_thread);
+///     hcomp::any_plan<float> plan = hcomp::make_plan<float>("thc", n, over, executor);
+///     auto sum = over.start([&] { return plan.all_reduce(gradient); }, {.exclusive = &plan});
+///     compute();
+///     hcomp::report const report = sum.wait();
+///
+/// A collective runs as it is written, on a stack of its own; where it has to wait for a message,
+/// another one goes on. So only messages overlap, and what is calculated meanwhile: all of them are
+/// in one thread, and an executor may serve all. What follows a sum belongs into the function, too.
+///
+/// As in MPI, all ranks start the same collectives in the same order, of which each has its own
+/// tags; in which order they go on is each rank's own affair. Any number may be started, of which up
+/// to 30 are under way at a time. What fails throws from `wait` of its own handle; after a
+/// transport_error or wire_error all fail.
+///
+/// With progress::by_caller calls that are not started work as over the transport itself, and what
+/// was started goes on meanwhile. With progress::by_thread everything has to be started.
+///
+/// Collectives that wait for anything but messages of this transport, such as hierarchical sums, which
+/// also wait in shared memory, keep all others waiting, and can keep them waiting for ever.
+///
+/// Used by one thread at a time, which starts and waits. The transport is used, not owned; it must not
+/// be used otherwise meanwhile.
+/// Memory: 1 MiB of address space for each that is under way, of which some pages are used.
+/// Cost: about 0.3 us per message waited for, and a look at every collective under way.
+class concurrent_transport {
+ public:
+  using request = any_transport::request;
+  static constexpr std::uint32_t channels = 30;
+  static constexpr tag_t tags = 1024;  ///< of a plan, 0 to tags - 1
+
+  /// @throws std::invalid_argument  the transport has no `test` (see Transport)
+  template <Transport T>
+    requires(!std::same_as<T, concurrent_transport>)
+  explicit concurrent_transport(T& transport, progress how = progress::by_caller)
+      : inner_(transport), how_(how), idle_(how) {
+    if (!inner_->can_test())
+      throw std::invalid_argument(
+          "concurrent_transport: the transport has no `test`, which it needs to go on with one "
+          "collective while another one waits");
+    if (how_ == progress::by_thread) thread_ = std::thread([this] { serve(); });
+  }
+  concurrent_transport(concurrent_transport const&) = delete;
+  concurrent_transport& operator=(concurrent_transport const&) = delete;
+  /// Waits for what is under way.
+  ~concurrent_transport() {
+    if (how_ == progress::by_thread) {
+      {
+        std::lock_guard const lock(mutex_);
+        quits_ = true;
+      }
+      changed_.notify_all();
+      thread_.join();
+    } else {
+      while (!under_way_.empty()) pass_time();
+    }
+  }
+
+  /// Starts `collective`, a function that calls collectives over this transport.
+  /// @return  a handle of what it returns
+  /// @throws std::logic_error  called from a collective that was started
+  template <class F> started<std::invoke_result_t<F&>> start(F collective, start_options how = {});
+
+  int rank() const { return inner_->rank(); }
+  int size() const { return inner_->size(); }
+  std::uint64_t group() const { return inner_->group(); }
+  bool reaches(memory_space space) const { return inner_->reaches(space); }
+  /// In a collective that was started: what that has sent.
+  std::uint64_t bytes_sent() const {
+    auto const* const self = here();
+    return self ? self->bytes_sent : inner_->bytes_sent();
+  }
+  bool waits_for_work() const { return inner_->waits_for_work(); }
+  bool copies_messages() const { return inner_->copies_messages(); }
+
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    tag_t const unique = unique_tag("isend", tag);
+    if (auto* const self = here()) self->bytes_sent += bytes.size();
+    return inner_->isend(peer, unique, bytes);
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    return inner_->irecv(peer, unique_tag("irecv", tag), bytes);
+  }
+  std::size_t wait(request& r) {
+    require_place("wait");
+    for (;; pass_time()) {
+      if (auto const moved = inner_->test(r)) return *moved;
+      if (here()) break;
+    }
+    auto& self = *current_;
+    self.waits_for = &r;
+    self.runs.pause();
+    if (auto const trouble = std::exchange(self.trouble, nullptr)) std::rethrow_exception(trouble);
+    return self.moved;
+  }
+  [[noreturn]] void revoke(std::string const& why) { inner_->revoke(why); }
+
+ private:
+  template <class R> friend class started;
+  using collective = detail::started_collective;
+
+  /// The collective that calls.
+  collective* here() const {
+    bool const may_be =
+        how_ == progress::by_caller || std::this_thread::get_id() == thread_.get_id();
+    return may_be ? current_ : nullptr;
+  }
+  void require_outside(char const* call) const {
+    if (here())
+      throw std::logic_error("concurrent_transport: a collective under way calls " +
+                             std::string(call));
+  }
+  void require_place(char const* call) const {
+    if (how_ == progress::by_thread && !here())
+      throw std::logic_error(
+          "concurrent_transport: " + std::string(call) +
+          " by a collective that was not started, where a thread makes progress");
+  }
+  tag_t unique_tag(char const* call, tag_t tag) const {
+    require_place(call);
+    if (tag >= tags)
+      throw std::invalid_argument(detail::error_text(
+          {"concurrent_transport: tag ", tag, ", at most ", tags - 1, " is possible"}));
+    auto const* const self = here();
+    return (self ? channel_of(*self) : 0) * tags + tag;
+  }
+  static tag_t channel_of(collective const& one) {
+    return 1 + static_cast<tag_t>(one.number % channels);
+  }
+
+  void add(collective& one) {
+    {
+      std::lock_guard const lock(mutex_);
+      one.number = started_++;
+      new_.push_back(&one);
+    }
+    changed_.notify_all();
+    if (how_ == progress::by_caller) step();
+  }
+  bool test(collective const& one) {
+    if (how_ == progress::by_caller)
+      while (!one.is_done && step()) {
+      }
+    std::lock_guard const lock(mutex_);
+    return one.is_done;
+  }
+  void await(collective const& one) {
+    require_outside("wait");
+    if (how_ == progress::by_thread) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return one.is_done; });
+    } else {
+      while (!one.is_done) pass_time();
+    }
+  }
+
+  /// What the thread does.
+  void serve() {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return quits_ || !new_.empty() || !under_way_.empty(); });
+        if (new_.empty() && under_way_.empty()) return;
+      }
+      pass_time();
+    }
+  }
+  void pass_time() {
+    if (step())
+      idle_.end();
+    else
+      idle_.pass();
+  }
+  /// Goes on with the first that can.
+  /// @return  whether there was one
+  bool step() {
+    take_new();
+    for (std::size_t i = 0; i < under_way_.size(); ++i) {
+      auto& one = *under_way_[i];
+      if (!can_go_on(one)) continue;
+      current_ = &one;
+      one.runs.go_on();
+      current_ = nullptr;
+      if (one.runs.is_done()) end(i);
+      return true;
+    }
+    return false;
+  }
+  void take_new() {
+    std::lock_guard const lock(mutex_);
+    for (; !new_.empty(); new_.pop_front()) {
+      int const priority = new_.front()->how.priority;
+      auto const place = std::find_if(under_way_.begin(), under_way_.end(), [&](auto const& one) {
+        return one->how.priority < priority;
+      });
+      under_way_.insert(place, new_.front());
+    }
+  }
+  bool can_go_on(collective& one) {
+    if (!one.waits_for) return !is_behind_another(one);
+    try {
+      auto const moved = inner_->test(*one.waits_for);
+      if (!moved) return false;
+      one.moved = *moved;
+    } catch (...) {
+      one.trouble = std::current_exception();
+    }
+    one.waits_for = nullptr;
+    return true;
+  }
+  /// It has not begun, and an earlier one has its tags, or what it needs.
+  bool is_behind_another(collective const& one) const {
+    return std::any_of(under_way_.begin(), under_way_.end(), [&](auto const& other) {
+      return other->number < one.number &&
+             (channel_of(*other) == channel_of(one) ||
+              (one.how.exclusive && other->how.exclusive == one.how.exclusive));
+    });
+  }
+  void end(std::size_t i) {
+    auto* const one = under_way_[i];
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    {
+      std::lock_guard const lock(mutex_);
+      one->is_done = true;  // from now on its handle may free it
+    }
+    changed_.notify_all();
+  }
+
+  detail::kept_transport inner_;
+  progress how_;
+  detail::idle_time idle_;
+  std::vector<collective*> under_way_;  ///< in the order in which they go on
+  collective* current_ = nullptr;       ///< that runs now
+
+  std::mutex mutex_;  ///< of what follows, and of is_done
+  std::condition_variable changed_;
+  std::deque<collective*> new_;
+  std::uint64_t started_ = 0;
+  bool quits_ = false;
+  std::thread thread_;
+};
+
+static_assert(Transport<concurrent_transport>);
+
+/// A collective that was started, and what it returns. Its destructor waits for it, since it uses the
+/// caller's memory.
+template <class R> class started {
+ public:
+  started(started&&) noexcept = default;
+  started& operator=(started&&) = delete;
+  ~started() {
+    if (one_) over_->await(*one_);
+  }
+
+  /// Whether it is done; `wait` returns at once then. With progress::by_caller everything goes on as
+  /// far as it can.
+  bool test() {
+    require_there("test");
+    return over_->test(*one_);
+  }
+  /// Once.
+  /// @return  what the function returned
+  /// @throws  what it threw
+  R wait() {
+    require_there("wait");
+    over_->await(*one_);
+    auto const done = std::exchange(one_, nullptr);
+    if (done->error) std::rethrow_exception(std::exchange(done->error, nullptr));
+    if constexpr (!std::is_void_v<R>) return std::move(*done->result);
+  }
+
+ private:
+  friend concurrent_transport;
+  using collective = detail::collective_with_result<R>;
+  started(concurrent_transport& over, std::unique_ptr<collective> one)
+      : over_(&over), one_(std::move(one)) {
+    over_->add(*one_);
+  }
+  void require_there(char const* call) const {
+    if (!one_)
+      throw std::logic_error("started: " + std::string(call) +
+                             " of a collective that was waited for already");
+  }
+
+  concurrent_transport* over_;
+  std::unique_ptr<collective> one_;  ///< the transport refers to it until it is done
+};
+
+template <class F>
+started<std::invoke_result_t<F&>> concurrent_transport::start(F function, start_options how) {
+  using R = std::invoke_result_t<F&>;
+  require_outside("start");
+  return {*this, std::make_unique<detail::collective_function<R, F>>(how, std::move(function))};
+}
+
+}  // namespace hcomp

@@ -1,0 +1,45 @@
+// ranks: 1 2 3 4 8
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+#include <cstddef>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
+#include <span>
+#include <string>
+#include <support/concurrent_sums.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+TEST_CASE("mpi: many sums at a time have the bits, and send the bytes, of one by one") {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    if (how == progress::by_thread && level < MPI_THREAD_SERIALIZED) continue;
+    mpi::transport transport(MPI_COMM_WORLD);
+    CHECK(difference_of_concurrent_sums<identity<float>>(transport, how) == "");
+    CHECK(difference_of_concurrent_sums<sign<float>>(transport, how) == "");
+  }
+}
+
+TEST_CASE("mpi: sums that one rank starts in another order are refused on all") {
+  mpi::transport transport(MPI_COMM_WORLD);
+  if (transport.size() == 1) return;
+  concurrent_transport over(transport);
+  plans_of<identity<float>> all(over, {1000, 2000});
+  auto x = all.inputs;
+  auto const sum = [&](std::size_t i) {
+    return over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); });
+  };
+  std::size_t const mine = transport.rank() == 1 ? 1 : 0;
+  auto first = sum(mine), second = sum(1 - mine);
+  CHECK_THROWS_AS(first.wait(), disagreement_error);
+  CHECK_THROWS_AS(second.wait(), disagreement_error);
+  CHECK(x == all.inputs);
+  sum(0).wait();
+}
