@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <hcomp/core/error.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <string>
 #include <vector>
@@ -259,6 +262,44 @@ TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, wi
     CHECK(ranks[1].how == (too_late ? ending::gave_up : ending::finished));
     CHECK(ranks[1].clean_exit);
     CHECK(ranks[1].seconds < 5 + room_seconds);
+  }
+}
+
+TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of them names it") {
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    CAPTURE(how == progress::by_thread);
+    auto const ranks = run_ranks(
+        4,
+        [&](member& self) {
+          transport ring(self.rank, self.size, self.exchange(), patient);
+          concurrent_transport over(ring, how);
+          int const next = (self.rank + 1) % self.size,
+                    before = (self.rank + self.size - 1) % self.size;
+          std::vector<started<void>> all;
+          for (int i = 0; i < 8; ++i)
+            all.push_back(over.start([&, bytes = std::size_t{1} << (2 * i)] {
+              auto const out = pattern(bytes, 1);
+              std::vector<std::byte> in(bytes);
+              for (double const start = now(); now() - start < hang_seconds; self.step()) {
+                auto coming = over.irecv(before, 0, in);
+                auto going = over.isend(next, 0, out);
+                over.wait(coming);
+                over.wait(going);
+              }
+            }));
+          for (std::size_t i = 1; i < all.size(); ++i) try {
+              all[i].wait();
+              must(false, "it ends by an error");
+            } catch (transport_error const& error) {
+              must(error.peer() == 2, "that names rank 2");
+            }
+          all[0].wait();
+        },
+        [](director& fate) {
+          fate.await_steps(0, 100);
+          fate.lose(2, SIGKILL);
+        });
+    for (std::size_t rank : {0, 1, 3}) check_gave_up(ranks[rank], 2, noticed_seconds);
   }
 }
 
