@@ -18,6 +18,10 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 }
 read -ra rates <<<"${RATES:-10mbit none 1gbit 100mbit none 10mbit 1gbit none}"
 each=${EACH:-6}
+[[ $each =~ ^[1-9][0-9]{0,4}$ && ${#rates[@]} -gt 0 ]] || {
+  echo "changing_link.sh: EACH is '$each', which takes whole seconds, and RATES '${RATES-}', which takes rates of lab.sh" >&2
+  exit 2
+}
 mpi=openmpi
 [[ $1 != *.mpich ]] || mpi=mpich
 

@@ -38,7 +38,7 @@ enum class progress {
 };
 
 struct start_options {
-  int priority = 0;  ///< the highest goes on first, whenever several can; equal on all ranks
+  int priority = 0;  ///< the highest goes on first, whenever several can
   /// What only one collective can use at a time, usually its plan: those started with the same
   /// follow each other.
   void const* exclusive = nullptr;
@@ -127,6 +127,7 @@ template <class R> class started;
 /// A collective runs as it is written, on a stack of its own; where it has to wait for a message,
 /// another one goes on. So only messages overlap, and what is calculated meanwhile: all of them are
 /// in one thread, and an executor may serve all. What follows a sum belongs into the function, too.
+/// In a report, times are those from one moment to another, with what others did meanwhile.
 ///
 /// As in MPI, all ranks start the same collectives in the same order, of which each has its own
 /// tags; in which order they go on is each rank's own affair. Any number may be started, of which up
@@ -140,9 +141,10 @@ template <class R> class started;
 /// also wait in shared memory, keep all others waiting, and can keep them waiting for ever.
 ///
 /// Used by one thread at a time, which starts and waits. The transport is used, not owned; it must not
-/// be used otherwise meanwhile.
-/// Memory: 1 MiB of address space for each that is under way, of which some pages are used.
-/// Cost: about 0.3 us per message waited for, and a look at every collective under way.
+/// be used otherwise meanwhile. Handles must not outlive this.
+/// Memory: 1 MiB of address space for each that is started, of which some pages are used.
+/// Cost: two system calls per message waited for, and a question to the transport for every
+/// collective under way.
 class concurrent_transport {
  public:
   using request = any_transport::request;

@@ -64,7 +64,7 @@ class fibre_stack {
 
 /// A function that pauses where it says so, and is gone on with by whoever wants it to.
 ///
-/// Costs two system calls per pause, since contexts have masks of signals: about 0.3 us.
+/// Cost: two system calls per pause, since contexts have masks of signals.
 class fibre {
  public:
   /// @param body  must not throw

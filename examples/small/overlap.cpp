@@ -1,0 +1,47 @@
+/// @file
+/// Several sums at a time, beside a computation: what a backward pass does with its gradients.
+///
+///     mpirun -n 4 overlap
+
+#include <mpi.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <hcomp/hcomp.hpp>
+#include <hcomp/mpi/transport.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
+#include <vector>
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  {
+    hcomp::mpi::transport transport(MPI_COMM_WORLD);
+    hcomp::host_executor executor;
+    constexpr std::size_t layers = 8, values = 250'000;
+    std::vector<std::vector<float>> gradients(layers, std::vector<float>(values));
+
+    hcomp::concurrent_transport over(transport, hcomp::progress::by_thread);
+    std::vector<hcomp::any_plan<float>> plans;
+    for (std::size_t layer = 0; layer < layers; ++layer)
+      plans.push_back(hcomp::make_plan<float>("fp16", values, over, executor));
+
+    std::vector<hcomp::started<hcomp::report>> sums;
+    for (std::size_t layer = layers; layer-- > 0;) {
+      for (float& one : gradients[layer]) one = std::sqrt(static_cast<float>(layer));  // compute
+      sums.push_back(over.start(
+          [&, layer] {
+            return plans[layer].all_reduce(gradients[layer], {.result = hcomp::reduction::mean});
+          },
+          {.priority = -static_cast<int>(layer)}));  // the first layer is needed first
+    }
+    double megabytes = 0;
+    for (auto& sum : sums) megabytes += static_cast<double>(sum.wait().bytes_sent) / 1e6;
+
+    if (transport.rank() == 0)
+      std::printf("%zu sums, %.1f MB sent, the last layer has %.2f\n", layers, megabytes,
+                  static_cast<double>(gradients.back()[0]));
+  }
+  MPI_Finalize();
+}
