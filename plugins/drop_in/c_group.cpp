@@ -90,6 +90,9 @@ class ucx_connection final : public hcomp::c_api::connection {
     if (auto* const memory = inside())
       hcomp::c_api::agree(*memory, "make different calls", call, "");
   }
+  void tell_others(hcomp::transport_error const& error) override {
+    if (auto* const memory = inside()) memory->fail(error.peer(), error.what());
+  }
   std::unique_lock<std::mutex> enter() override {
     std::unique_lock lock(mutex_);
     was_called_ = true;
@@ -219,7 +222,12 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
   return guarded(function, [&] {
     auto& it = require(group, "group");
     auto const entered = it.over->enter();
-    f(it);
+    try {
+      f(it);
+    } catch (hcomp::transport_error const& error) {
+      it.over->tell_others(error);
+      throw;
+    }
   });
 }
 

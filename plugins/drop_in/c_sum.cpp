@@ -205,6 +205,7 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
       if (report) *report = hcomp::c_api::to_c(made);
     } catch (hcomp::transport_error const& error) {
       it.broken = error.what();
+      it.over->tell_others(error);
       throw;
     }
   };

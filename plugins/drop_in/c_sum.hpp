@@ -43,6 +43,8 @@ struct connection {
   /// Compares what all ranks call, where some may wait otherwise than by the transport. Within a call.
   /// @throws disagreement_error  on all ranks alike
   virtual void meet(std::string const& /*call*/) {}
+  /// Ranks that wait for this one otherwise than by the transport get the same error. Within a call.
+  virtual void tell_others(transport_error const& /*error*/) {}
 
  private:
   std::unique_ptr<host::host_ranks> hosts_;
