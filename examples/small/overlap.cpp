@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <hcomp/concurrent.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/transport.hpp>
-#include <hcomp/transport/concurrent_transport.hpp>
 #include <vector>
 
 int main(int argc, char** argv) {

@@ -7,6 +7,7 @@
 /// - lanes.hpp: native sums, for plain MPI_SUM or a switch
 /// - model.hpp: what a sum costs
 /// - aggregation.hpp: means by way of aggregators
+/// - concurrent.hpp: several collectives at a time
 
 #include <hcomp/core/version.hpp>
 

@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <hcomp/concurrent.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
-#include <hcomp/transport/concurrent_transport.hpp>
 #if defined(HCOMP_BENCH_OVER_UCX)
 #include <hcomp/ucx/transport.hpp>
 #endif

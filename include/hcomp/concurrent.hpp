@@ -1,0 +1,5 @@
+#pragma once
+/// @file
+/// Several collectives at a time, beside a computation. POSIX.
+
+#include <hcomp/transport/concurrent_transport.hpp>
