@@ -71,9 +71,13 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
       "next", "MPI's own", "gain");
   for (auto const values : sizes) {
     auto const ways = hcomp::choose(costs, ranks, values, allowed);
+    auto const next = std::ranges::find_if(ways, [&](auto const& way) {  // more than another shape
+      return way.codec != ways[0].codec || way.how.kind != ways[0].how.kind ||
+             way.how.by_hosts != ways[0].how.by_hosts;
+    });
     double const own = library(costs, ranks, values, value_bytes);
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),
-                        hcomp::to_text(ways[0]), ways.size() > 1 ? hcomp::to_text(ways[1]) : "",
+                        hcomp::to_text(ways[0]), next != ways.end() ? hcomp::to_text(*next) : "",
                         fmt::format("{:.3g} ms", own * 1e3),  // as to_text has the others
                         own / ways[0].seconds());
   }

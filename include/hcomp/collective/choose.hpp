@@ -33,6 +33,25 @@ inline std::vector<algorithm> all_algorithms() {
   return all;
 }
 
+namespace detail {
+
+/// An algorithm with its sides: of a torus without them, the most square shape and then all others
+/// that are no ring.
+inline std::vector<algorithm> shapes_of(algorithm const& how, int ranks) {
+  std::vector<algorithm> shapes{how.fitted(ranks)};
+  if (how.kind != algorithm_kind::torus || how.rows != 0) return shapes;
+  for (int rows = 2; rows <= ranks / 2; ++rows)
+    if (ranks % rows == 0 && rows != shapes.front().rows) {
+      auto shape = how;
+      shape.rows = rows;
+      shape.columns = ranks / rows;
+      shapes.push_back(shape);
+    }
+  return shapes;
+}
+
+}  // namespace detail
+
 /// What a choice is made among. A codec that loses something must be allowed by name.
 struct allowed_ways {
   std::vector<std::string> codecs = full_precision_codecs();
@@ -56,8 +75,9 @@ inline std::string to_text(choice const& one) {
 }
 
 /// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
-/// ones that which is allowed first. Algorithms are left out with codecs that they do not go with, and
-/// hierarchical ones where costs.hosts does not say what they cost on so many ranks, or hosts have one.
+/// ones that which is allowed first. A torus without sides is as many ways as it has shapes. Algorithms
+/// are left out with codecs that they do not go with, and hierarchical ones where costs.hosts does
+/// not say what they cost on so many ranks, or hosts have one.
 /// @param costs    of all codecs that are allowed, such as measure_costs gives
 /// @param options  as for predict
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
@@ -76,10 +96,11 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
         sharers = ranks / costs.hosts->ranks;
       }
       if (sharers > detail::facts_of(how.kind).most_ranks) continue;
-      ways.push_back({codec, how.fitted(sharers),
-                      how.by_hosts
-                          ? predict_by_hosts(how, ranks, values, cost, *costs.hosts, options)
-                          : predict(how, ranks, values, cost, costs.link, options)});
+      for (auto const& shape : detail::shapes_of(how, sharers))
+        ways.push_back({codec, shape,
+                        how.by_hosts
+                            ? predict_by_hosts(shape, ranks, values, cost, *costs.hosts, options)
+                            : predict(shape, ranks, values, cost, costs.link, options)});
     }
   }
   if (ways.empty()) {

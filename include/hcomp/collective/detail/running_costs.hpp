@@ -11,6 +11,7 @@
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/options.hpp>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,10 +46,8 @@ class running_costs {
         link_per_byte_(costs_.link.seconds_per_byte),
         measured_(link_per_byte_) {
     auto const place = [&](choice const& way) {
-      auto const& algorithms = allowed.algorithms;
-      return std::pair(std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec),
-                       std::find_if(algorithms.begin(), algorithms.end(),
-                                    [&](auto const& how) { return how.fitted(ranks) == way.how; }));
+      auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec);
+      return std::tuple(codec, way.how.kind, way.how.by_hosts, way.how.rows);
     };
     std::sort(ways_.begin(), ways_.end(),
               [&](auto const& a, auto const& b) { return place(a) < place(b); });
