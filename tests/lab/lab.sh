@@ -361,12 +361,14 @@ be_keeper() {
 }
 
 hosts_report() {
-  local i
+  local i tries
   for ((i = 0; i < hosts; i++)); do
-    read -r -t 20 _ <&"$1" || {
-      echo "only $i of $hosts hosts came up within 20 s" >&2
-      exit 1
-    }
+    for ((tries = 20; tries > 0; tries--)); do
+      ! read -r -t 1 _ <&"$1" || continue 2
+      [[ -e $state/settings ]] || exit 1  # who made this lab was killed, and it is down
+    done
+    echo "only $i of $hosts hosts came up within 20 s" >&2
+    exit 1
   done
 }
 
