@@ -22,7 +22,9 @@ int main(int argc, char** argv) {
     constexpr std::size_t layers = 8, values = 250'000;
     std::vector<std::vector<float>> gradients(layers, std::vector<float>(values));
 
-    hcomp::concurrent_transport over(transport, hcomp::progress::by_thread);
+    bool const may_have_thread = provided >= MPI_THREAD_SERIALIZED;
+    hcomp::concurrent_transport over(
+        transport, may_have_thread ? hcomp::progress::by_thread : hcomp::progress::by_caller);
     std::vector<hcomp::any_plan<float>> plans;
     for (std::size_t layer = 0; layer < layers; ++layer)
       plans.push_back(hcomp::make_plan<float>("fp16", values, over, executor));

@@ -97,7 +97,7 @@ struct follower {
   void steps(world const& w, int count) {
     for (int i = 0; i < count; ++i) step(w);
   }
-  bool is_right(world const& w) { return step(w) < 1.08 * w.best(ways()); }
+  bool is_right(world const& w) { return step(w) < 1.06 * w.best(ways()); }
 };
 
 }  // namespace

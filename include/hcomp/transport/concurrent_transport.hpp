@@ -14,6 +14,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/detail/fibre.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
 #include <mutex>
@@ -98,10 +99,8 @@ class idle_time {
     using clock = std::chrono::steady_clock;
     if (turns_ == 0) begin_ = clock::now();
     ++turns_;
-    if (sleeps_ && turns_ % 9 == 0)  // as mpi::waiting::sleep
-      std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - begin_) / 8,
-                                                              std::chrono::microseconds(20),
-                                                              std::chrono::milliseconds(1)));
+    if (sleeps_ && turns_ % turns_of_a_nap == 0)
+      nap(clock::now() - begin_);
     else if (turns_ > 8)
       std::this_thread::yield();
   }
@@ -126,7 +125,7 @@ template <class R> class started;
 ///
 /// A collective runs as it is written, on a stack of its own; where it has to wait for a message,
 /// another one goes on. So only messages overlap, and what is calculated meanwhile: all of them are
-/// in one thread, and an executor may serve all. What follows a sum belongs into the function, too.
+/// in one thread, and an executor may serve all. What follows a sum belongs in the function, too.
 /// In a report, times are those from one moment to another, with what others did meanwhile.
 ///
 /// As in MPI, all ranks start the same collectives in the same order, of which each has its own
@@ -140,7 +139,8 @@ template <class R> class started;
 /// Collectives that wait for anything but messages of this transport, such as hierarchical sums, which
 /// also wait in shared memory, keep all others waiting, and can keep them waiting for ever.
 ///
-/// Used by one thread at a time, which starts and waits. The transport is used, not owned; it must not
+/// Used by one thread at a time, which starts and waits, and with progress::by_thread asks for
+/// bytes_sent only when nothing is under way. The transport is used, not owned; it must not
 /// be used otherwise meanwhile. Handles must not outlive this.
 /// Memory: 1 MiB of address space for each that is started, of which some pages are used.
 /// Cost: two system calls per message waited for, and a question to the transport for every

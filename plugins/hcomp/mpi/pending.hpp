@@ -19,7 +19,7 @@ struct pending_message {
   std::size_t bytes = 0;
   bool is_send = false;
   std::chrono::steady_clock::time_point since = {};  ///< when it was first asked for
-  int asked = 0;                                     ///< how often
+  std::uint64_t asked = 0;                           ///< how often
 };
 
 /// Numbered places for messages under way, and how many there were in all, by peer; no allocation

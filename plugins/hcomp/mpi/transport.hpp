@@ -14,6 +14,7 @@
 #include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/pending.hpp>
 #include <hcomp/mpi/revocation.hpp>
+#include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
@@ -231,17 +232,11 @@ class transport {
   /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
   int poll(pending_message& one, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
-    using clock = std::chrono::steady_clock;
     while (code == MPI_SUCCESS && !done) {
       if (one.asked > 64 && waiting_ == waiting::yield) std::this_thread::yield();
-      // Not yield: a thread that calculates would keep the processor for milliseconds. Not after
-      // every question: Open MPI looks at its sockets every eighth time. An eighth of what it has
-      // waited: as much later it may notice.
-      if (waiting_ == waiting::sleep && one.asked % 9 == 8) {
-        std::this_thread::sleep_for(std::clamp<clock::duration>((clock::now() - one.since) / 8,
-                                                                std::chrono::microseconds(20),
-                                                                std::chrono::milliseconds(1)));
-      }
+      constexpr auto turns = hcomp::detail::turns_of_a_nap;
+      if (waiting_ == waiting::sleep && one.asked % turns == turns - 1)
+        hcomp::detail::nap(std::chrono::steady_clock::now() - one.since);
       code = ask(one, done, status);
     }
     return code;
@@ -258,7 +253,7 @@ class transport {
       }
       if (is_limited && clock::now() - one.since > time_limit_) end_too_late(one);
     }
-    one.asked = one.asked == std::numeric_limits<int>::max() ? 1023 : one.asked + 1;
+    ++one.asked;
     return MPI_Test(&one.handle, &done, &status);
   }
 

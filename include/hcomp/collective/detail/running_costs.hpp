@@ -122,10 +122,12 @@ class running_costs {
   /// way, which were quicker if they were not, would take if they still are; infinite if there is
   /// none.
   double seconds_of_trial(std::size_t used) const {
+    constexpr double none = std::numeric_limits<double>::infinity();
+    if (load_ <= 1) return none;
     auto idle = *this;
     idle.forget_load();
     std::size_t const way = idle.best(used);
-    return load_ > 1 && way != used ? seconds(way) : std::numeric_limits<double>::infinity();
+    return way == used ? none : seconds(way);
   }
   void forget_load() { load_ = std::min(load_, 1.); }
 

@@ -63,7 +63,7 @@ struct way_decision {
   std::uint64_t calls = 1;   ///< until the ranks compare times again, at least
   double expected = 0;       ///< seconds of a sum
   double measure_after = 0;  ///< so many seconds of sums, the link is measured
-  double try_after = 0;      ///< so many seconds of sums, a way that load made slower is tried again
+  double try_after = 0;  ///< so many seconds of sums, a way that load made slower is tried again
   double per_byte = 0, load = 1;
 };
 
@@ -77,17 +77,12 @@ class way_follower {
   /// @param share     of the time of sums that comparing and measuring may take, > 0
   /// @param exchange  seconds that one comparison takes
   way_follower(running_costs costs, double share, double exchange)
-      : costs_(std::move(costs)),
-        share_(share),
-        exchange_(exchange),
-        used_(costs_.quickest()) {}
+      : costs_(std::move(costs)), share_(share), exchange_(exchange), used_(costs_.quickest()) {}
 
   running_costs const& costs() const { return costs_; }
   std::size_t used() const { return used_; }
   /// What was taken last.
   way_decision const& decided() const { return decided_; }
-  /// No sum of this way has been looked at.
-  bool is_first() const { return is_first_; }
 
   /// @param took  by one of the `sums` since the last look
   /// @return whether the link must be measured before anything is learnt
@@ -153,8 +148,8 @@ class way_follower {
     return took.seconds > (is_first_ ? 1 + surprise : sudden) * decided_.expected;
   }
 
-  static constexpr double surprise = 0.1,  ///< of the time expected: something has changed
-      sudden = 1.5;                        ///< of the time expected
+  static constexpr double surprise = 0.1,     ///< of the time expected: something has changed
+      sudden = 1.5;                           ///< of the time expected
   static constexpr double most_calls = 1000,  ///< between two looks
       hurry = 10,         ///< measure the link so much sooner where it has become quicker
       sums_of_trial = 2;  ///< the first one touches new memory

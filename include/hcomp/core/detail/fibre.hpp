@@ -12,26 +12,26 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HCOMP_FIBRES_AND_ADDRESS_SANITIZER
+#define HCOMP_HAS_FEATURE(name) __has_feature(name)
+#else
+#define HCOMP_HAS_FEATURE(name) 0
 #endif
-#if __has_feature(thread_sanitizer)
-#define HCOMP_FIBRES_AND_THREAD_SANITIZER
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
+#if defined(__SANITIZE_ADDRESS__) || HCOMP_HAS_FEATURE(address_sanitizer)
 #include <sanitizer/common_interface_defs.h>
-#undef HCOMP_FIBRES_AND_ADDRESS_SANITIZER
-#define HCOMP_FIBRES_AND_ADDRESS_SANITIZER
+#define HCOMP_ADDRESS_SANITIZER 1
+#else
+#define HCOMP_ADDRESS_SANITIZER 0
 #endif
-#if defined(__SANITIZE_THREAD__) || defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
+#if defined(__SANITIZE_THREAD__) || HCOMP_HAS_FEATURE(thread_sanitizer)
 #include <sanitizer/tsan_interface.h>
-#undef HCOMP_FIBRES_AND_THREAD_SANITIZER
-#define HCOMP_FIBRES_AND_THREAD_SANITIZER
+#define HCOMP_THREAD_SANITIZER 1
+#else
+#define HCOMP_THREAD_SANITIZER 0
 #endif
 
 namespace hcomp::detail {
@@ -45,10 +45,13 @@ class fibre_stack {
     all_ = bytes + page_;
     void* const memory = mmap(nullptr, all_, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED)
-      throw std::system_error(errno, std::generic_category(), "no memory for a stack");
+    if (memory == MAP_FAILED) fail("no memory", bytes);
     memory_ = static_cast<std::byte*>(memory);
-    mprotect(memory_, page_, PROT_NONE);
+    if (mprotect(memory_, page_, PROT_NONE) == 0) return;
+    int const why = errno;
+    munmap(memory_, all_);
+    errno = why;
+    fail("no guard", bytes);
   }
   fibre_stack(fibre_stack const&) = delete;
   fibre_stack& operator=(fibre_stack const&) = delete;
@@ -58,8 +61,70 @@ class fibre_stack {
   std::size_t size() const { return all_ - page_; }
 
  private:
+  [[noreturn]] static void fail(char const* what, std::size_t bytes) {
+    throw std::system_error(
+        errno, std::generic_category(),
+        std::string(what) + " for a stack of " + std::to_string(bytes) + " bytes");
+  }
+
   std::size_t page_, all_;
   std::byte* memory_;
+};
+
+/// Tells sanitizers of every change of stacks, which they cannot see. Without them it does nothing.
+class stack_changes {
+ public:
+#if HCOMP_THREAD_SANITIZER
+  stack_changes() : inside_(__tsan_create_fiber(0)) {}
+  ~stack_changes() { __tsan_destroy_fiber(inside_); }
+#else
+  stack_changes() = default;
+#endif
+  stack_changes(stack_changes const&) = delete;
+  stack_changes& operator=(stack_changes const&) = delete;
+
+  /// From outside, right before.
+  void go_in([[maybe_unused]] fibre_stack const& stack) {
+#if HCOMP_THREAD_SANITIZER
+    outside_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(inside_, 0);
+#endif
+#if HCOMP_ADDRESS_SANITIZER
+    __sanitizer_start_switch_fiber(&kept_outside_, stack.bottom(), stack.size());
+#endif
+  }
+  /// Inside, right after.
+  void are_in() {
+#if HCOMP_ADDRESS_SANITIZER
+    __sanitizer_finish_switch_fiber(kept_inside_, &bottom_, &size_);
+#endif
+  }
+  /// From inside, right before.
+  /// @param for_good  nobody comes back
+  void go_out([[maybe_unused]] bool for_good) {
+#if HCOMP_THREAD_SANITIZER
+    __tsan_switch_to_fiber(outside_, 0);
+#endif
+#if HCOMP_ADDRESS_SANITIZER
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &kept_inside_, bottom_, size_);
+#endif
+  }
+  /// Outside, right after.
+  void are_out() {
+#if HCOMP_ADDRESS_SANITIZER
+    __sanitizer_finish_switch_fiber(kept_outside_, nullptr, nullptr);
+#endif
+  }
+
+ private:
+#if HCOMP_THREAD_SANITIZER
+  void *inside_, *outside_ = nullptr;
+#endif
+#if HCOMP_ADDRESS_SANITIZER
+  void *kept_inside_ = nullptr, *kept_outside_ = nullptr;
+  void const* bottom_ = nullptr;  ///< of the stack outside
+  std::size_t size_ = 0;
+#endif
 };
 
 /// A function that pauses where it says so, and is gone on with by whoever wants it to.
@@ -78,50 +143,26 @@ class fibre {
     makecontext(&inside_, reinterpret_cast<void (*)()>(&fibre::begin), 2,
                 static_cast<unsigned>(self & 0xffffffffu),
                 static_cast<unsigned>(std::uint64_t{self} >> 32));
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-    tsan_inside_ = __tsan_create_fiber(0);
-#endif
   }
   fibre(fibre const&) = delete;
   fibre& operator=(fibre const&) = delete;
   /// Its function must have ended, or not begun.
-  ~fibre() {
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-    __tsan_destroy_fiber(tsan_inside_);
-#endif
-  }
+  ~fibre() = default;
 
   bool is_done() const { return is_done_; }
   /// Until it pauses or ends. Not from a fibre.
   void go_on() {
     swap_exceptions();
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-    tsan_outside_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(tsan_inside_, 0);
-#endif
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    void* kept = nullptr;
-    __sanitizer_start_switch_fiber(&kept, stack_.bottom(), stack_.size());
-#endif
+    changes_.go_in(stack_);
     swapcontext(&outside_, &inside_);
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
-#endif
+    changes_.are_out();
     swap_exceptions();
   }
   /// From its function: `go_on` returns, and the next one returns here.
   void pause() {
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-    __tsan_switch_to_fiber(tsan_outside_, 0);
-#endif
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    void* kept = nullptr;
-    __sanitizer_start_switch_fiber(&kept, outer_bottom_, outer_size_);
-#endif
+    changes_.go_out(false);
     swapcontext(&inside_, &outside_);
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    __sanitizer_finish_switch_fiber(kept, &outer_bottom_, &outer_size_);
-#endif
+    changes_.are_in();
   }
 
  private:
@@ -132,17 +173,10 @@ class fibre {
     reinterpret_cast<fibre*>(self)->run();
   }
   void run() {
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    __sanitizer_finish_switch_fiber(nullptr, &outer_bottom_, &outer_size_);
-#endif
+    changes_.are_in();
     body_();
     is_done_ = true;
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-    __tsan_switch_to_fiber(tsan_outside_, 0);
-#endif
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-    __sanitizer_start_switch_fiber(nullptr, outer_bottom_, outer_size_);
-#endif
+    changes_.go_out(true);
     setcontext(&outside_);
   }
 
@@ -166,13 +200,11 @@ class fibre {
   ucontext_t inside_{}, outside_{};
   exceptions exceptions_;  ///< those that are not of the thread now
   bool is_done_ = false;
-#if defined(HCOMP_FIBRES_AND_ADDRESS_SANITIZER)
-  void const* outer_bottom_ = nullptr;
-  std::size_t outer_size_ = 0;
-#endif
-#if defined(HCOMP_FIBRES_AND_THREAD_SANITIZER)
-  void *tsan_inside_ = nullptr, *tsan_outside_ = nullptr;
-#endif
+  stack_changes changes_;
 };
 
 }  // namespace hcomp::detail
+
+#undef HCOMP_HAS_FEATURE
+#undef HCOMP_ADDRESS_SANITIZER
+#undef HCOMP_THREAD_SANITIZER
