@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <hcomp/ucx/context.hpp>
@@ -109,4 +110,37 @@ TEST_CASE("ucx settings: TCP is allowed as UCX reads its list of transports") {
     CHECK(allows_tcp(yes));
   for (char const* no : {"self", "posix,sysv,self", "^tcp", "^posix,tcp", "tcpx"})
     CHECK_FALSE(allows_tcp(no));
+}
+
+TEST_CASE("ucx settings: over TCP long messages need no permission of their receiver") {
+  // Permissions would wait behind the receiver's own messages. Eager: a message whose receive is
+  // posted only after a later one has come.
+  auto const ranks_end = [](char const* threshold) {
+    return run_ranks(2, [&](member& self) {
+      if (threshold) setenv("HCOMP_UCX_RNDV_THRESH", threshold, 1);
+      transport t(self.rank, self.size, self.exchange(), {.timeout = std::chrono::seconds(2)});
+      auto const long_one = pattern(1 << 18, 1), later = pattern(8, 2);
+      std::vector<std::byte> in(long_one.size()), first(later.size());
+      if (self.rank == 0) {
+        auto going = t.isend(1, 1, long_one);
+        t.wait(going);
+        auto last = t.isend(1, 2, later);
+        t.wait(last);
+      } else {
+        auto coming = t.irecv(0, 2, first);
+        t.wait(coming);
+        auto before = t.irecv(0, 1, in);
+        must(t.wait(before) == in.size() && in == long_one, "the bytes that were sent");
+      }
+    });
+  };
+  if (has_rdma_device()) {
+    MESSAGE("skipped: this host has RDMA devices, where UCX chooses");
+    return;
+  }
+  for (auto const& rank : ranks_end(nullptr)) {
+    INFO(rank.text);
+    CHECK(rank.how == ending::finished);
+  }
+  for (auto const& rank : ranks_end("64k")) CHECK(rank.how == ending::gave_up);
 }

@@ -9,11 +9,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <hcomp/core/error.hpp>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -79,7 +81,9 @@ inline std::map<std::string, std::string> tcp_settings() {
       {"CONN_NB", "y"},
       // Otherwise UCX 1.13 aborts when it closes a connection in the middle of a batch of events
       // that has another one of it.
-      {"MAX_POLL", "1"}};
+      {"MAX_POLL", "1"},
+      // Of one message at a time as much is read, and sent, by a system call.
+      {"RX_SEG_SIZE", "64k"}};
   constexpr std::string_view prefix = "HCOMP_UCX_TCP_";
   for (char** variable = environ; *variable != nullptr; ++variable) {
     std::string_view const text = *variable;
@@ -89,6 +93,38 @@ inline std::map<std::string, std::string> tcp_settings() {
   }
   return settings;
 }
+
+/// The value of the environment variable HCOMP_UCX_<name>, or UCX_<name>, or null.
+inline char const* environment(std::string const& name) {
+  char const* const ours = std::getenv(("HCOMP_UCX_" + name).c_str());
+  return ours != nullptr ? ours : std::getenv(("UCX_" + name).c_str());
+}
+
+/// Whether there is a device that UCX may reach other hosts by without TCP.
+inline bool has_rdma_device() {
+  std::error_code none;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
+         std::filesystem::directory_iterator();
+}
+
+/// Whether messages may be in the memory of a CUDA device: UCX was built with CUDA, there is a
+/// device, and a transport that UCX uses (HCOMP_UCX_TLS) is for it, such as cuda_copy.
+inline bool reaches_device(ucp_context_h context) {
+  ucp_context_attr_t found{};
+  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require_ok(ucp_context_query(context, &found), "ucp_context_query");
+  return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
+/// Which messages are sent without the receiver's permission.
+enum class eager_messages {
+  as_ucx_likes,
+  /// Those of up to 8 MiB, where all connections are TCP. Permissions travel in the same connection as
+  /// the messages of their sender: two ranks that send to each other would wait for each other's
+  /// messages to pass, and use one direction of the link after the other. A sum of two ranks takes
+  /// twice as long then.
+  over_tcp
+};
 
 /// A context for tagged messages, set up by the environment variables HCOMP_UCX_...
 ///
@@ -103,7 +139,9 @@ inline std::map<std::string, std::string> tcp_settings() {
 /// UCX warns that HCOMP_UCX_TCP_... is unused, since it does not read it itself. UCX before 1.18
 /// takes such a setting for other interfaces, too, that have one of that name.
 /// @param devices  as in HCOMP_UCX_NET_DEVICES; empty leaves it to the environment
-inline context_handle open_context(std::string const& devices = {}) {
+/// @param eager    HCOMP_UCX_RNDV_THRESH comes before it
+inline context_handle open_context(std::string const& devices = {},
+                                   eager_messages eager = eager_messages::as_ucx_likes) {
   ucp_config_t* config = nullptr;
   require_ok(ucp_config_read("HCOMP", nullptr, &config), "ucp_config_read");
   config_handle const read(config);
@@ -112,8 +150,10 @@ inline context_handle open_context(std::string const& devices = {}) {
                ("ucp_config_modify(" + name + "=" + value + ")").c_str());
   };
   if (!devices.empty()) set("NET_DEVICES", devices);
-  char const* transports = std::getenv("HCOMP_UCX_TLS");
-  if (transports == nullptr) transports = std::getenv("UCX_TLS");
+  bool const chooses_eager = eager == eager_messages::over_tcp && !has_rdma_device() &&
+                             environment("RNDV_THRESH") == nullptr;
+  if (chooses_eager) set("RNDV_THRESH", "8m");
+  char const* const transports = environment("TLS");
   if (transports == nullptr || allows_tcp(transports)) {  // UCX warns of settings nobody takes
     unsigned major = 0, minor = 0, patch = 0;
     ucp_get_version(&major, &minor, &patch);
@@ -126,16 +166,10 @@ inline context_handle open_context(std::string const& devices = {}) {
   params.features = UCP_FEATURE_TAG;
   ucp_context_h context = nullptr;
   require_ok(ucp_init(&params, config, &context), "ucp_init");
-  return context_handle(context);
-}
-
-/// Whether messages may be in the memory of a CUDA device: UCX was built with CUDA, there is a
-/// device, and a transport that UCX uses (HCOMP_UCX_TLS) is for it, such as cuda_copy.
-inline bool reaches_device(ucp_context_h context) {
-  ucp_context_attr_t found{};
-  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  require_ok(ucp_context_query(context, &found), "ucp_context_query");
-  return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+  context_handle opened(context);
+  // Of messages in a device's memory UCX copies small pieces if they are eager.
+  if (chooses_eager && reaches_device(context)) return open_context(devices);
+  return opened;
 }
 
 /// A worker for one thread at a time.

@@ -45,7 +45,9 @@ class endpoints {
   /// @throws transport_error  UCX cannot start, or an address is missing
   endpoints(meeting const& meet, peer_failure failures, std::string const& devices)
       : failures_(failures),
-        context_(open_context(devices)),
+        context_(open_context(devices, failures == peer_failure::detect
+                                           ? eager_messages::over_tcp  // shared memory is left out
+                                           : eager_messages::as_ucx_likes)),
         reaches_device_(ucx::reaches_device(context_.get())),
         worker_(open_worker(context_.get())) {
     auto met = meet(worker_address(worker_.get()));
