@@ -49,7 +49,7 @@ TEST_CASE("code_layout: the bytes of neighbouring ranges add up") {
   }
 }
 
-TEST_CASE("layout_of: ranks get equal shares of a short vector, to 4 KiB and a unit") {
+TEST_CASE("layout_of: ranks get equal shares of a short vector, to 512 bytes and a unit") {
   hcomp::builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
     auto const codec = hcomp::fit(C{}, 8);
@@ -66,10 +66,11 @@ TEST_CASE("layout_of: ranks get equal shares of a short vector, to 4 KiB and a u
         if (ranks == 1 || values >= 8 * parts * full.values) REQUIRE(!is_cut);
         if (is_cut) {
           REQUIRE(layout.block_values % full.unit == 0);
-          REQUIRE(layout.block_bytes >= full.header_bytes + 4096);
+          REQUIRE(layout.block_bytes >= full.header_bytes + hcomp::least_block_payload);
         }
         std::size_t const rounds = (layout.blocks() + parts - 1) / parts;
-        std::size_t const least = 4096 * full.values / (full.bytes - full.header_bytes);
+        std::size_t const least =
+            hcomp::least_block_payload * full.values / (full.bytes - full.header_bytes);
         if (is_cut && layout.block_values > least + full.unit)  // nobody has much more than a share
           REQUIRE(rounds * layout.block_values <= values / parts + (rounds + 1) * full.unit);
       }
@@ -77,4 +78,22 @@ TEST_CASE("layout_of: ranks get equal shares of a short vector, to 4 KiB and a u
   auto const cut = hcomp::layout_of(hcomp::identity<>{}, 6000, 4);
   CHECK(cut.blocks() == 4);
   CHECK(cut.block_values == 1536);
+}
+
+TEST_CASE("layout_of: every one of 1,024 ranks has a part where parts are of 512 bytes and more") {
+  hcomp::builtin_codecs<float>::for_each([]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const codec = hcomp::fit(C{}, 1024);
+    auto const full = hcomp::block_size_of(codec);
+    for (std::size_t const ranks : {64u, 256u, 1024u}) {
+      CAPTURE(ranks);
+      std::size_t const least =
+          std::max(full.unit, 512 * full.values / (full.bytes - full.header_bytes));
+      for (std::size_t const values : {ranks * least, 3 * ranks * least, 40 * ranks * least}) {
+        auto const layout = hcomp::layout_of(codec, values, static_cast<int>(ranks));
+        CHECK(layout.blocks() >
+              (ranks - 1) * 15 / 16);  // all but those that rounding to units leaves out
+      }
+    }
+  });
 }
