@@ -210,6 +210,54 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
         std::string::npos);
 }
 
+TEST_CASE("elastic: one member's state is given to all, of a size that they do not know") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(3, [&](member& self) {
+    elastic::directory_board board(place.path());
+    elastic::group group(board, self.rank, self.size, how);
+    bool const has_it = self.rank == 1;
+    auto state = has_it ? pattern(1000, 3) : pattern(10, 1);
+    if (!has_it) group.forget_state();
+    group.share_any(state);
+    must(state == pattern(1000, 3), "it is that of rank 1");
+    state = pattern(self.rank == 0 ? 20 : 30, 5);
+    group.share_any(state);
+    must(state == pattern(self.rank == 0 ? 20 : 30, 5), "nobody needs it any more");
+    try {
+      group.share(state);
+      must(false, "states of different sizes are refused");
+    } catch (std::invalid_argument const& error) {
+      must(std::string(error.what()) == "share: rank 0 has 20 bytes of state, rank 1 30",
+           error.what());
+    }
+    group.forget_state();
+    try {
+      group.share_any(state);
+      must(false, "somebody must have it");
+    } catch (std::runtime_error const& error) {
+      must(std::string(error.what()).find("nobody is left") != std::string::npos, error.what());
+    }
+    group.close();
+  });
+  for (auto const& one : ranks) {
+    INFO(one.text);
+    CHECK(one.how == ending::finished);
+  }
+}
+
+TEST_CASE("elastic: a bulletin board that was used before is refused") {
+  scratch_directory const place;
+  elastic::directory_board board(place.path());
+  for (bool const is_first : {true, false}) {
+    CAPTURE(is_first);
+    if (is_first)
+      elastic::group(board, 0, 1).close();
+    else
+      CHECK_THROWS_WITH_AS(elastic::group(board, 0, 1), doctest::Contains("who comes back joins"),
+                           std::invalid_argument);
+  }
+}
+
 TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank is lost") {
   for (bool const is_lost : {false, true}) {
     CAPTURE(is_lost);

@@ -48,7 +48,7 @@ class group {
   };
 
   /// Collective: all `size` ranks of a new job, named 0 to size - 1.
-  /// @throws std::invalid_argument  name or size impossible
+  /// @throws std::invalid_argument  name or size impossible, or the board has been used
   /// @throws transport_error        not all came, or as transport
   group(bulletin_board& board, int name, int size) : group(board, name, size, {}) {}
   group(bulletin_board& board, int name, int size, settings how)
@@ -57,6 +57,10 @@ class group {
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name, " of ", size, " ranks; 0 <= rank < size is needed"}));
     for (int one = 0; one < size; ++one) members_.push_back(one);
+    if (board_->find(note_of(0, life_of(name_))))
+      throw std::invalid_argument(hcomp::detail::error_text(
+          {"elastic::group: rank ", name_, " is on this bulletin board already, of an earlier run or ",
+           "a second time; every run needs a board of its own, and who comes back joins"}));
     board_->live_as(life_of(name_));
     connect(false);
     if (this->size() != size)
@@ -78,7 +82,11 @@ class group {
   /// How often it has become another one: plans of another generation are of no use any more.
   std::uint64_t generation() const { return generation_; }
   /// Another one in every generation. After an error of it there is `recover`.
-  any_transport& transport() { return *any_; }
+  /// @throws std::runtime_error  `recover` has failed before
+  any_transport& transport() {
+    if (!any_) throw std::runtime_error("elastic::group: it has failed before, and can only end");
+    return *any_;
+  }
 
   /// Lets in those who wait to join. True on all ranks where somebody has come who needs the state: then all
   /// call `share`. Collective, between two sums.
@@ -104,24 +112,20 @@ class group {
   /// @throws std::runtime_error     of those who had it nobody is left
   void share(std::span<std::byte> state) {
     std::vector<std::byte> shared(state.begin(), state.end());
-    make_call(shared, [&] {
-      record const mine{calls_, shared.size(), 0, 1, has_state_};
-      std::vector<record> all;
-      all_gather_records(transport(), tag, mine, all, generation_);
-      for (record const& one : all)
-        if (one.bytes != all.front().bytes)
-          throw std::invalid_argument(
-              hcomp::detail::error_text({"share: rank 0 has ", all.front().bytes,
-                                         " bytes of state, another rank ", one.bytes}));
-      auto const from = std::ranges::find(all, std::uint64_t{1}, &record::has_state);
-      if (from == all.end())
-        throw std::runtime_error("share: of those who had the state nobody is left");
-      pass(static_cast<int>(from - all.begin()), shared,
-           [&](int rank) { return all[static_cast<std::size_t>(rank)].has_state == 0; });
-    });
+    give_state(shared, true);
     if (!has_state_) std::ranges::copy(last_, state.begin());
     has_state_ = 1;
   }
+  /// The same where sizes differ: newcomers do not know it, and get what some other one has.
+  /// @throws std::runtime_error  of those who had it nobody is left
+  void share_any(std::vector<std::byte>& state) {
+    auto shared = state;
+    give_state(shared, false);
+    if (!has_state_) state = last_;
+    has_state_ = 1;
+  }
+  /// This member needs the state by the next share, as a newcomer does: such as all but one at the start.
+  void forget_state() { has_state_ = 0; }
   /// The end, when no call is to come: nobody is gone while others need its results. Collective.
   void close() {
     std::vector<std::byte> nothing;
@@ -181,6 +185,26 @@ class group {
     somebody_lacks_the_state();
   }
 
+  /// The call of share.
+  /// @param is_one_size  all must have as many bytes
+  void give_state(std::vector<std::byte>& shared, bool is_one_size) {
+    make_call(shared, [&] {
+      record const mine{calls_, shared.size(), 0, 1, has_state_};
+      std::vector<record> all;
+      all_gather_records(transport(), tag, mine, all, generation_);
+      auto const from = std::ranges::find(all, std::uint64_t{1}, &record::has_state);
+      if (from == all.end())
+        throw std::runtime_error("share: of those who had the state nobody is left");
+      for (std::size_t rank = 0; rank < all.size(); ++rank)
+        if (is_one_size && all[rank].bytes != from->bytes)
+          throw std::invalid_argument(
+              hcomp::detail::error_text({"share: rank ", from - all.begin(), " has ", from->bytes,
+                                         " bytes of state, rank ", rank, " ", all[rank].bytes}));
+      if (has_state_ == 0) shared.resize(from->bytes);
+      pass(static_cast<int>(from - all.begin()), shared,
+           [&](int rank) { return all[static_cast<std::size_t>(rank)].has_state == 0; });
+    });
+  }
   /// Comes into a generation, or into a later one if somebody is lost. Between two calls.
   /// @param come  makes its transport
   template <class F> void renew(F const& come) {

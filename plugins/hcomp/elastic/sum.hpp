@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/options.hpp>
@@ -14,6 +15,7 @@
 #include <hcomp/elastic/group.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -41,11 +43,15 @@ template <class V> class sum {
   /// @throws as make_plan
   sum(std::string codec, std::size_t values, elastic::group& group, host_executor& executor,
       std::optional<plan_options> options = {})
-      : codec_(std::move(codec)),
-        values_(values),
-        group_(&group),
-        executor_(&executor),
-        options_(std::move(options)) {
+      : sum(values, group,
+            [codec = std::move(codec), values, to = &executor,
+             how = std::move(options)](any_transport& over) {
+              return how ? hcomp::make_plan<V>(codec, values, over, *to, *how)
+                         : hcomp::make_plan<V>(codec, values, over, *to);
+            }) {}
+  /// @param make  the plan of a generation, over its transport: of `values` values, the same on all ranks
+  sum(std::size_t values, elastic::group& group, std::function<any_plan<V>(any_transport&)> make)
+      : values_(values), group_(&group), make_plan_(std::move(make)) {
     renew();
   }
 
@@ -64,9 +70,7 @@ template <class V> class sum {
   void renew() {
     if (plan_ && generation_ == group_->generation()) return;
     generation_ = group_->generation();
-    auto& over = group_->transport();
-    plan_.emplace(options_ ? hcomp::make_plan<V>(codec_, values_, over, *executor_, *options_)
-                           : hcomp::make_plan<V>(codec_, values_, over, *executor_));
+    plan_.emplace(make_plan_(group_->transport()));
   }
 
   report make(std::span<V> x, error_feedback<V>* feedback, call_options call) {
@@ -105,11 +109,9 @@ template <class V> class sum {
     return figures;
   }
 
-  std::string codec_;
   std::size_t values_;
   elastic::group* group_;
-  host_executor* executor_;
-  std::optional<plan_options> options_;
+  std::function<any_plan<V>(any_transport&)> make_plan_;
   std::optional<any_plan<V>> plan_;
   std::uint64_t generation_ = 0;
   std::vector<std::byte> work_;
