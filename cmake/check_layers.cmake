@@ -27,6 +27,7 @@ set(layer_codec_library.hpp core collective)
 set(layer_sum.h      "")
 set(layer_hcomp.h    sum.h)
 set(layer_group.h    sum.h)
+set(layer_elastic.h  sum.h group.h)
 
 # Whose headers are whose: these names open the include line of a library that only some may see.
 set(mpi_headers  "mpi\\.h|mpi-ext\\.h")

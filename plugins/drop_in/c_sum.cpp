@@ -31,6 +31,7 @@ using hcomp::drop_in::method;
 using hcomp::drop_in::value_type;
 
 thread_local std::string last_error;
+thread_local int last_error_rank = -1;
 
 // ---- What is asked for
 
@@ -123,8 +124,8 @@ template <class V> struct sum_of {
   std::optional<hcomp::error_feedback<V>> residual;
 
   sum_of(method const& how, std::size_t values, connection& over, hcomp::host_executor& executor)
-      : plan(std::make_unique<hcomp::any_plan<V>>(hcomp::drop_in::make_vector_sum<V>(
-            how, values, over.transport(), executor, [&]() -> auto& { return over.hosts(); }))) {
+      : plan(std::make_unique<hcomp::any_plan<V>>(
+            over.plan_of(how, values, executor, std::type_identity<V>{}))) {
     if (how.feedback) residual.emplace(plan->encoded().count);
   }
 };
@@ -147,6 +148,7 @@ struct hcomp_sum {
   hcomp::call_options next;
   std::uint64_t step = 0;  ///< of the next call
   std::string broken;      ///< why the transport must not be used again
+  int broken_by = -1;      ///< the rank whose failure it was
 
   /// @param number  of the handle, see connection::next_handle
   hcomp_sum(std::shared_ptr<connection> connected, request const& asked, std::size_t count,
@@ -189,10 +191,11 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
     auto& it = require(sum, "sum");
     auto const entered = it.over->enter();
     if (!it.broken.empty())
-      throw hcomp::transport_error(-1, "it failed before and can only be freed: " + it.broken);
+      throw hcomp::transport_error(it.broken_by,
+                                   "it failed before and can only be freed: " + it.broken);
     complaint = x.complaint(it);
     auto call = it.next;
-    call.step = it.step++;
+    if (!it.over->numbers_steps()) call.step = it.step++;
     try {
       it.over->meet(function);
       auto const made = std::visit(
@@ -205,6 +208,7 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
       if (report) *report = hcomp::c_api::to_c(made);
     } catch (hcomp::transport_error const& error) {
       it.broken = error.what();
+      it.broken_by = error.peer();
       it.over->tell_others(error);
       throw;
     }
@@ -266,8 +270,9 @@ void set_residual(hcomp_sum* sum, vector const& residual) {
 
 namespace hcomp::c_api {
 
-int failed(int code, std::string_view where, std::string const& note,
-           std::string_view what) noexcept {
+int failed(int code, std::string_view where, std::string const& note, std::string_view what,
+           int rank) noexcept {
+  last_error_rank = rank;
   try {
     // The words of plans begin with what they do, too.
     auto const begin = std::string(where.substr(sizeof "hcomp")).append(": ");
@@ -277,6 +282,21 @@ int failed(int code, std::string_view where, std::string const& note,
     last_error.clear();
   }
   return code;
+}
+
+void connection::agree_on_sum(std::string const& text, std::string const& error) {
+  agree(transport(), "ask for different sums", text, error);
+}
+
+any_plan<float> connection::plan_of(drop_in::method const& how, std::size_t values,
+                                    host_executor& executor, std::type_identity<float>) {
+  return drop_in::make_vector_sum<float>(
+      how, values, transport(), executor, [&]() -> auto& { return hosts(); });
+}
+any_plan<double> connection::plan_of(drop_in::method const& how, std::size_t values,
+                                     host_executor& executor, std::type_identity<double>) {
+  return drop_in::make_vector_sum<double>(
+      how, values, transport(), executor, [&]() -> auto& { return hosts(); });
 }
 
 host::host_ranks& connection::hosts() {
@@ -313,7 +333,7 @@ void agree(host::sums& inside, char const* what, std::string const& text,
 void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optional<value_type> type,
               char const* method_text, hcomp_sum** sum) {
   request const asked(values, type, method_text, sum != nullptr);
-  agree(over->transport(), "ask for different sums", asked.text, asked.error);
+  over->agree_on_sum(asked.text, asked.error);
   std::uint64_t const number = over->next_handle();
   try {
     *sum = std::make_unique<hcomp_sum>(std::move(over), asked, values, number).release();
@@ -388,6 +408,9 @@ int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values
 int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {
   return guarded(__func__, [&] {
     auto& it = require(sum, "sum");
+    if (it.over->numbers_steps())
+      throw std::invalid_argument(
+          "sums over an elastic group draw by the number of the group's call");
     it.next.tensor = vector;
     it.step = step;
   });
@@ -398,6 +421,7 @@ int hcomp_free(hcomp_sum** sum) {
 }
 
 char const* hcomp_last_error() { return last_error.c_str(); }
+int hcomp_last_error_rank() { return last_error_rank; }
 
 int hcomp_version(int* major, int* minor, int* patch) {
   if (major) *major = HCOMP_VERSION_MAJOR;

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -19,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "handle_number.hpp"
 #include "settings.hpp"
@@ -37,6 +40,17 @@ struct connection {
   virtual host::host_ranks& hosts();
   /// For a new sum. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
+  /// Compares what sums all ranks ask for.
+  /// @param error  what is wrong with this rank's, or nothing
+  /// @throws std::invalid_argument, disagreement_error  on all ranks alike
+  virtual void agree_on_sum(std::string const& text, std::string const& error);
+  /// Of a new sum. Errors as of make_vector_sum.
+  virtual any_plan<float> plan_of(drop_in::method const& how, std::size_t values,
+                                  host_executor& executor, std::type_identity<float>);
+  virtual any_plan<double> plan_of(drop_in::method const& how, std::size_t values,
+                                   host_executor& executor, std::type_identity<double>);
+  /// Steps of sums are numbered by what moves their bytes, not by how often a sum was called here.
+  virtual bool numbers_steps() const { return false; }
   /// Begins a call; nothing else uses the transport while the caller holds what it gives.
   /// @throws not_running
   virtual std::unique_lock<std::mutex> enter() = 0;
@@ -57,8 +71,9 @@ struct not_running : std::runtime_error {
 
 /// Keeps the words for hcomp_last_error. Gives the code.
 /// @param where, note  begin the words: which function, and what is odd about the call
-int failed(int code, std::string_view where, std::string const& note,
-           std::string_view what) noexcept;
+/// @param rank         for hcomp_last_error_rank
+int failed(int code, std::string_view where, std::string const& note, std::string_view what,
+           int rank = -1) noexcept;
 
 /// Nothing that `f` throws gets out.
 template <class F>
@@ -75,7 +90,7 @@ int guarded(char const* where, F const& f, std::string const& note = {}) noexcep
   } catch (wire_error const& error) {
     return failed(HCOMP_DAMAGED, where, note, error.what());
   } catch (transport_error const& error) {
-    return failed(HCOMP_TRANSPORT, where, note, error.what());
+    return failed(HCOMP_TRANSPORT, where, note, error.what(), error.peer());
   } catch (not_running const& error) {
     return failed(HCOMP_NOT_RUNNING, where, note, error.what());
   } catch (std::bad_alloc const&) {

@@ -1,7 +1,7 @@
 /// @file
 /// What the C API does in the same way whoever moves the bytes: codes, reports, and sums.
 ///
-/// A sum is made over an MPI communicator by hcomp.h, or over a group without MPI by group.h.
+/// A sum is made over an MPI communicator by hcomp.h, or without MPI over a group by group.h, or elastic.h.
 #ifndef HCOMP_SUM_H
 #define HCOMP_SUM_H
 
@@ -86,6 +86,8 @@ HCOMP_API int hcomp_free(hcomp_sum** sum);
 
 /// Words of the last call that failed in this thread; "" if none did. Valid until the next does.
 HCOMP_API char const* hcomp_last_error(void);
+/// The rank that the words of an HCOMP_TRANSPORT blame; -1: none, or another error.
+HCOMP_API int hcomp_last_error_rank(void);
 /// Of the library that is loaded. Any of them may be NULL.
 HCOMP_API int hcomp_version(int* major, int* minor, int* patch);
 /// What moves the bytes of the library's sums: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI".

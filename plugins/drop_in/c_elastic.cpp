@@ -1,0 +1,262 @@
+/// @file
+/// The C API over groups that go on when ranks are lost.
+
+#include <hcomp/elastic.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/elastic/bulletin_board.hpp>
+#include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/sum.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "c_sum.hpp"
+#include "vector_sum.hpp"
+
+namespace {
+
+using hcomp::c_api::guarded;
+using hcomp::c_api::require;
+using hcomp::drop_in::method;
+using hcomp::drop_in::value_type;
+
+/// What a sum that outlives ranks cannot do: parts would have gone with them.
+template <class V> class lasting_sum : public hcomp::elastic::sum<V> {
+ public:
+  using hcomp::elastic::sum<V>::sum;
+
+  hcomp::value_range owned() const { refuse(); }
+  std::size_t part_unit() const { refuse(); }
+  template <class... Arguments> hcomp::report reduce_scatter(Arguments&&...) { refuse(); }
+  template <class... Arguments> hcomp::report all_gather(Arguments&&...) { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw std::invalid_argument("a sum over an elastic group has no parts, only hcomp_all_reduce");
+  }
+};
+
+class elastic_connection final : public hcomp::c_api::connection {
+ public:
+  /// @param enter  (board, settings), gives the group
+  template <class Enter>
+  elastic_connection(char const* directory, int patience_ms, Enter const& enter)
+      : board_(&require(directory, "directory")) {
+    if (patience_ms < 0)
+      throw std::invalid_argument("patience_ms is " + std::to_string(patience_ms) +
+                                  ", it can be 0 and more");
+    std::chrono::milliseconds const patience(patience_ms);
+    group_ = enter(board_, hcomp::elastic::group::settings{{.timeout = patience}, patience});
+    known_ = group_->members();
+  }
+
+  hcomp::elastic::group& group() { return *group_; }
+  hcomp::elastic::group const& group() const { return *group_; }
+  /// Their names. Of the calls so far.
+  std::vector<int> const& lost() {
+    if (known_ == group_->members()) return lost_;
+    for (int const one : known_)
+      if (std::ranges::find(group_->members(), one) == group_->members().end())
+        lost_.push_back(one);
+    known_ = group_->members();
+    return lost_;
+  }
+  std::vector<std::byte> state;  ///< of the last hcomp_elastic_share_any
+
+  hcomp::any_transport& transport() override { return group_->transport(); }
+  std::uint64_t next_handle() override { return 0; }  // draws differ by the group's calls
+  bool numbers_steps() const override { return true; }
+  /// Not collective: others may have made theirs long ago. Plans compare in every call.
+  void agree_on_sum(std::string const&, std::string const& error) override {
+    if (!error.empty()) throw std::invalid_argument(error);
+  }
+  hcomp::any_plan<float> plan_of(method const& how, std::size_t values,
+                                 hcomp::host_executor& executor,
+                                 std::type_identity<float>) override {
+    return plan<float>(how, values, executor);
+  }
+  hcomp::any_plan<double> plan_of(method const& how, std::size_t values,
+                                  hcomp::host_executor& executor,
+                                  std::type_identity<double>) override {
+    return plan<double>(how, values, executor);
+  }
+  std::unique_lock<std::mutex> enter() override {
+    lost();  // who leaves and who comes in the next call are told apart
+    if (failed_)
+      throw hcomp::transport_error(
+          failed_->peer(),
+          std::string("it failed before and can only be freed: ") + failed_->what());
+    return {};
+  }
+  void tell_others(hcomp::transport_error const& error) override { failed_ = error; }
+
+ private:
+  template <class V>
+  hcomp::any_plan<V> plan(method const& how, std::size_t values, hcomp::host_executor& executor) {
+    if (how.how.by_hosts)
+      throw std::invalid_argument("algorithm hierarchical is not for sums over an elastic group");
+    auto const make = [how, values, &executor](hcomp::any_transport& over) {
+      hcomp::detail::kept_transport kept(over);
+      return hcomp::any_plan<V>(
+          how.row_text(), std::move(kept),
+          std::make_unique<hcomp::detail::some_plan<hcomp::drop_in::vector_sum<V>>>(
+              how, values, over, executor));
+    };
+    return {how.row_text(), hcomp::detail::kept_transport(transport()),
+            std::make_unique<hcomp::detail::some_plan<lasting_sum<V>>>(values, *group_, make)};
+  }
+
+  hcomp::elastic::directory_board board_;
+  std::unique_ptr<hcomp::elastic::group> group_;
+  std::vector<int> known_, lost_;
+  std::optional<hcomp::transport_error> failed_;
+};
+
+}  // namespace
+
+struct hcomp_elastic {
+  std::shared_ptr<elastic_connection> over;
+};
+
+namespace {
+
+/// Does a collective of the group.
+/// @param f  (connection)
+template <class F> int run(char const* function, hcomp_elastic* group, F const& f) noexcept {
+  return guarded(function, [&] {
+    auto& over = *require(group, "group").over;
+    auto const entered = over.enter();
+    try {
+      f(over);
+    } catch (hcomp::transport_error const& error) {
+      over.tell_others(error);
+      throw;
+    }
+  });
+}
+
+/// @param enter  as of elastic_connection
+template <class Enter>
+int make(char const* function, char const* directory, int patience_ms, hcomp_elastic** group,
+         Enter const& enter) noexcept {
+  if (group) *group = nullptr;
+  return guarded(function, [&] {
+    auto& place = require(group, "group");
+    place = new hcomp_elastic{std::make_shared<elastic_connection>(directory, patience_ms, enter)};
+  });
+}
+
+/// Calls f(connection), which is not collective.
+template <class F> int look(char const* function, hcomp_elastic const* group, F const& f) noexcept {
+  return guarded(function, [&] { f(*require(group, "group").over); });
+}
+
+/// Bytes of the caller. Calls f(them).
+/// @throws std::invalid_argument  a null pointer, after f had none of the bytes: so that others are told
+template <class Byte, class Void, class F>
+void with_bytes(Void* pointer, std::size_t bytes, char const* name, F const& f) {
+  std::string const complaint =
+      pointer || bytes == 0
+          ? ""
+          : std::string(name) + " is a null pointer, of " + std::to_string(bytes) + " bytes";
+  try {
+    f(std::span(static_cast<Byte*>(pointer), complaint.empty() ? bytes : 0));
+  } catch (std::invalid_argument const&) {
+    if (complaint.empty()) throw;
+  }
+  if (!complaint.empty()) throw std::invalid_argument(complaint);
+}
+
+}  // namespace
+
+int hcomp_elastic_create(char const* directory, int rank, int size, int patience_ms,
+                         hcomp_elastic** group) {
+  return make(__func__, directory, patience_ms, group, [&](auto& board, auto const& how) {
+    return std::make_unique<hcomp::elastic::group>(board, rank, size, how);
+  });
+}
+int hcomp_elastic_join(char const* directory, int patience_ms, hcomp_elastic** group) {
+  return make(__func__, directory, patience_ms, group,
+              [](auto& board, auto const& how) { return hcomp::elastic::group::join(board, how); });
+}
+int hcomp_elastic_free(hcomp_elastic** group) {
+  return guarded(__func__, [&] {
+    std::unique_ptr<hcomp_elastic> const it(std::exchange(require(group, "group"), nullptr));
+    if (!it) return;
+    try {
+      auto const entered = it->over->enter();
+      it->over->group().close();
+    } catch (std::exception const&) {  // others have gone on without it, and need nothing of it
+    }
+  });
+}
+
+int hcomp_elastic_now(hcomp_elastic const* group, hcomp_elastic_state* now) {
+  return look(__func__, group, [&](auto& over) {
+    auto const& it = over.group();
+    auto const& members = it.members();
+    auto const rank = std::ranges::find(members, it.name()) - members.begin();
+    require(now, "now") = {it.generation(), it.name(), static_cast<int>(rank),
+                           static_cast<int>(members.size()), static_cast<int>(over.lost().size())};
+  });
+}
+int hcomp_elastic_members(hcomp_elastic const* group, int* names) {
+  return look(__func__, group, [&](auto& over) {
+    std::ranges::copy(over.group().members(), &require(names, "names"));
+  });
+}
+int hcomp_elastic_lost(hcomp_elastic const* group, int* names) {
+  return look(__func__, group,
+              [&](auto& over) { std::ranges::copy(over.lost(), &require(names, "names")); });
+}
+
+int hcomp_elastic_admit(hcomp_elastic* group, int* needed) {
+  return run(__func__, group, [&](auto& over) {
+    bool const somebody = over.group().admit();
+    require(needed, "needed") = somebody;
+  });
+}
+int hcomp_elastic_share(hcomp_elastic* group, void* state, size_t bytes) {
+  return run(__func__, group, [&](auto& over) {
+    with_bytes<std::byte>(state, bytes, "state", [&](auto all) { over.group().share(all); });
+  });
+}
+int hcomp_elastic_share_any(hcomp_elastic* group, void const* mine, size_t bytes,
+                            void const** state, size_t* state_bytes) {
+  return run(__func__, group, [&](auto& over) {
+    with_bytes<std::byte const>(mine, bytes, "mine", [&](auto all) {
+      over.state.assign(all.begin(), all.end());
+      over.group().share_any(over.state);
+    });
+    require(state, "state") = over.state.data();
+    require(state_bytes, "state_bytes") = over.state.size();
+  });
+}
+int hcomp_elastic_forget(hcomp_elastic* group) {
+  return look(__func__, group, [](auto& over) { over.group().forget_state(); });
+}
+
+int hcomp_create_elastic(hcomp_elastic* group, size_t values, int type, char const* method_text,
+                         hcomp_sum** sum) {
+  if (sum) *sum = nullptr;
+  return guarded(__func__, [&] {
+    auto const& over = require(group, "group").over;
+    auto const entered = over->enter();
+    std::optional<value_type> known;
+    if (type == HCOMP_FLOAT) known = value_type::float32;
+    if (type == HCOMP_DOUBLE) known = value_type::float64;
+    hcomp::c_api::make_sum(over, values, known, method_text, sum);
+  });
+}
