@@ -14,6 +14,8 @@ or without MPI, by libhcomp_ucx.so:
         with hcomp.Sum(group, gradient.size, gradient.dtype, "thc bits=4") as mean:
             mean.all_reduce(gradient, mean=True)
 
+ElasticGroup is for ranks of which some may be lost meanwhile, and others come.
+
 In PyTorch: ``torch.distributed.init_process_group("cpu:hcomp")``, see hcomp.torch. MPI programs that
 call ``comm.Allreduce`` themselves need none of this: see libhcomp_pmpi.so and HCOMP_CONFIG.
 """
@@ -24,12 +26,14 @@ import ctypes
 from typing import NamedTuple
 
 from . import _library
+from ._elastic import ElasticGroup
 from ._group import DirectoryStore, Group, Store
 from ._library import HcompError
 from ._sum import Report, Sum, comm_set
 
 __all__ = [
     "DirectoryStore",
+    "ElasticGroup",
     "Group",
     "HcompError",
     "Report",
@@ -66,5 +70,5 @@ def library_path(over: str = "mpi") -> str:
     return {"mpi": _library.of_mpi, "ucx": _library.of_ucx}[over]().file
 
 
-for _public in (DirectoryStore, Group, HcompError, Report, Store, Sum):
+for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Store, Sum):
     _public.__module__ = __name__

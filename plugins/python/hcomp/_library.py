@@ -18,7 +18,10 @@ Self = TypeVar("Self", bound="Handle")
 
 
 class HcompError(RuntimeError):
-    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/sum.h."""
+    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/sum.h.
+
+    ``rank`` is the one that an error of code TRANSPORT blames, or None.
+    """
 
     INVALID_ARGUMENT = 1
     DISAGREEMENT = 2
@@ -28,9 +31,10 @@ class HcompError(RuntimeError):
     OTHER = 6
     NOT_RUNNING = 7
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, code: int, text: str, rank: Optional[int] = None) -> None:
         super().__init__(text)
         self.code = code
+        self.rank = rank
 
 
 class CReport(ctypes.Structure):
@@ -73,7 +77,9 @@ class Library:
 
     def check(self, code: int) -> None:
         if code != 0:
-            raise HcompError(code, self._c.hcomp_last_error().decode(errors="replace"))
+            rank = self._c.hcomp_last_error_rank()
+            words = self._c.hcomp_last_error().decode(errors="replace")
+            raise HcompError(code, words, rank if rank >= 0 else None)
 
     def call(self, function: str, *arguments: object) -> None:
         self.check(self.code_of(function, *arguments))
@@ -133,6 +139,17 @@ def _types() -> dict[str, list[object]]:
         "hcomp_group_reduce_scatter": [pointer, pointer, size, c_int, c_int, pointer, report],
         "hcomp_group_all_gather": [pointer, pointer, size, pointer],
         "hcomp_group_broadcast": [pointer, pointer, size, c_int],
+        "hcomp_create_elastic": [pointer, size, c_int, text, handle],
+        "hcomp_elastic_create": [text, c_int, c_int, c_int, handle],
+        "hcomp_elastic_join": [text, c_int, handle],
+        "hcomp_elastic_free": [handle],
+        "hcomp_elastic_now": [pointer, pointer],
+        "hcomp_elastic_members": [pointer, pointer],
+        "hcomp_elastic_lost": [pointer, pointer],
+        "hcomp_elastic_admit": [pointer, ctypes.POINTER(c_int)],
+        "hcomp_elastic_share": [pointer, pointer, size],
+        "hcomp_elastic_share_any": [pointer, text, size, handle, ctypes.POINTER(size)],
+        "hcomp_elastic_forget": [pointer],
     }
     for name in ("all_reduce", "reduce_scatter", "all_gather"):
         types[f"hcomp_{name}_sized"] = [pointer, pointer, size, c_int, report]

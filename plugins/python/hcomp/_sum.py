@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from . import _library
+from ._elastic import ElasticGroup
 from ._group import Group
 from ._library import CReport, HcompError
 
@@ -40,7 +41,9 @@ class Sum(_library.Handle):
     ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
     rank is an HcompError on all.
 
-    over:    a communicator of mpi4py, not an intercommunicator; or a Group
+    over:    a communicator of mpi4py, not an intercommunicator; or a Group; or an ElasticGroup, where
+             only all_reduce is to be had, creation is not collective, and ``report.weight`` says of
+             how many ranks a sum is
     values:  of every array, such as ``x.size``
     dtype:   float32 or float64
     method:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
@@ -48,15 +51,15 @@ class Sum(_library.Handle):
 
     def __init__(
         self,
-        over: Union[MPI.Comm, Group],
+        over: Union[MPI.Comm, Group, ElasticGroup],
         values: int,
         dtype: DTypeLike = numpy.float32,
         method: str = "fp16",
     ) -> None:
+        self._is_over_ucx = isinstance(over, (Group, ElasticGroup))
         super().__init__(
-            _library.of_ucx() if isinstance(over, Group) else _library.of_mpi(), "hcomp_free"
+            _library.of_ucx() if self._is_over_ucx else _library.of_mpi(), "hcomp_free"
         )
-        self._over = over
         self.dtype = numpy.dtype(dtype)
         self.values = int(values)
         self.method = method
@@ -65,6 +68,8 @@ class Sum(_library.Handle):
         end = (size, self._type(), method.encode(), ctypes.byref(self._pointer))
         if isinstance(over, Group):
             self._library.call("hcomp_create_over", over.handle, *end)
+        elif isinstance(over, ElasticGroup):
+            self._library.call("hcomp_create_elastic", over.handle, *end)
         else:
             self._library.call("hcomp_create_f", over.py2f(), *end)
 
@@ -124,7 +129,8 @@ class Sum(_library.Handle):
     def set_draws(self, vector: int, step: int) -> None:
         """Let the next call draw the random numbers of ``step`` of ``vector``, and so on.
 
-        A run that goes on from a checkpoint draws what it would have drawn. Equal on all ranks.
+        A run that goes on from a checkpoint draws what it would have drawn. Equal on all ranks. Not
+        over an ElasticGroup, which draws by the number of its call.
         """
         self._library.call("hcomp_set_draws", self.handle, vector, step)
 
@@ -140,7 +146,7 @@ class Sum(_library.Handle):
         known = [numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)]
         if self.dtype not in known:
             return -1
-        return known.index(self.dtype) if isinstance(self._over, Group) else self.dtype.itemsize
+        return known.index(self.dtype) if self._is_over_ucx else self.dtype.itemsize
 
     def _call(self, function: str, x: Array, mean: bool) -> Report:
         # What the library cannot see is told as an array of a size that cannot be, so that the
