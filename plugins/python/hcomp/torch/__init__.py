@@ -10,6 +10,9 @@ barrier are hcomp's, in full precision; the rest is an inner Gloo group's. Gradi
 or HCOMP_CONFIG, with the rules of the drop-in library. What is lost of a tensor in one sum is added
 to the next tensor of the same size at the same address, as buckets of DistributedDataParallel are.
 
+ElasticTraining is for ranks of which some may be lost meanwhile, and others come; it needs no
+torch.distributed.
+
 Hooks for gradients, HookState, work with PyTorch from 1.13 on, the back end with 2.15. Where hcomp
 was not installed by pip, ``import hcomp.torch`` makes the back end known.
 """
@@ -21,6 +24,7 @@ from typing import Optional
 import torch
 import torch.distributed as dist
 
+from ._elastic import ElasticTraining
 from ._hooks import HookState, hook
 from ._marsit import Marsit
 from ._shards import ShardState
@@ -32,6 +36,7 @@ if _has_back_ends:
     from ._backend import HcompBackend
 
 __all__ = [
+    "ElasticTraining",
     "HcompBackend",
     "HookReport",
     "HookState",
