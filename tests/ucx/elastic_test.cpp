@@ -11,14 +11,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/make_plan.hpp>
 #include <hcomp/elastic/group.hpp>
 #include <hcomp/elastic/sum.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <limits>
 #include <memory>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "campaign.hpp"
@@ -121,6 +126,74 @@ TEST_CASE("elastic: a result that only some ranks have is given to the others") 
     INFO(one.text);
     CHECK(one.how == ending::finished);
     CHECK(one.clean_exit);
+  }
+}
+
+namespace {
+
+/// A plan that hears on one rank, in its first call, that a rank is lost, and before it fails otherwise.
+class plan_that_hears_of_a_loss {
+ public:
+  using value_type = float;
+  template <class T>
+  plan_that_hears_of_a_loss(T& over, host_executor& executor, bool& hears)
+      : plan_(make_plan<float>("thc:bits=4", 1000, over, executor)), hears_(&hears) {}
+
+  std::size_t values() const { return plan_.values(); }
+  value_range owned() const { return plan_.owned(); }
+  std::size_t part_unit() const { return plan_.part_unit(); }
+  template <class... Arguments> report all_reduce(Arguments&&... arguments) try {
+    return plan_.all_reduce(arguments...);
+  } catch (nonfinite_error const&) {
+    if (std::exchange(*hears_, false)) throw transport_error(2, "rank 2 is lost");
+    throw;
+  }
+  template <class... Arguments> report reduce_scatter(Arguments&&... arguments) {
+    return plan_.reduce_scatter(arguments...);
+  }
+  report all_gather(std::span<float> x, call_options const& call) {
+    return plan_.all_gather(x, call);
+  }
+
+ private:
+  any_plan<float> plan_;
+  bool* hears_;
+};
+
+}  // namespace
+
+TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost rank first, too") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(3, [&](member& self) {
+    elastic::directory_board board(place.path());
+    elastic::group group(board, self.rank, self.size, how);
+    host_executor executor;
+    bool hears = self.rank == 1;
+    elastic::sum<float> sum(1000, group, [&](any_transport& over) {
+      return any_plan<float>(
+          "thc:bits=4", detail::kept_transport(over),
+          std::make_unique<detail::some_plan<plan_that_hears_of_a_loss>>(over, executor, hears));
+    });
+    std::vector<float> x(1000, 1);
+    x[7] = self.rank == 0 ? std::numeric_limits<float>::infinity() : 1;
+    try {
+      sum.all_reduce(x);
+      must(false, "infinity is refused");
+    } catch (nonfinite_error const& error) {
+      must(std::string(error.what()).find("infinity") != std::string::npos, error.what());
+    }
+    must(!hears && x[0] == 1, "x is as it was");
+    std::vector<std::byte> work;
+    std::uint64_t weight = 0;
+    if (self.rank != 1) must(!group.recover(work, weight), "these have the result");
+    must(group.calls() == 1 && group.generation() == 1, "it counts as a call on all");
+    x[7] = 1;
+    must(sum.all_reduce(x).weight == 3, "and the next one is right");
+    group.close();
+  });
+  for (auto const& one : ranks) {
+    INFO(one.text);
+    CHECK(one.how == ending::finished);
   }
 }
 

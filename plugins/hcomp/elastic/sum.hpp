@@ -2,9 +2,11 @@
 /// @file
 /// Sums that a lost rank does not end.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/make_plan.hpp>
@@ -32,7 +34,8 @@ namespace hcomp::elastic {
 ///
 /// A sum in which a rank is lost is made again by those who are left, of the values they gave; or, where some
 /// of them have its result, the others get that. All who are left see the same result of every sum, and
-/// report.weight says of how many ranks. Feedback stays what it is for each.
+/// report.weight says of how many ranks. An error of all ranks, such as nonfinite_error, is a result, too: who
+/// hears first that a rank is lost has it as well. Feedback stays what it is for each.
 /// All sums of a group are called in the same order on all ranks.
 /// Memory: two vectors, and those of the plan. Cost: beside the plan's, two copies of the vector.
 template <class V> class sum {
@@ -92,16 +95,45 @@ template <class V> class sum {
         report figures;
         plan_.reset();  // its transport goes
         if (group_->recover(work_, figures.weight)) {
-          if (!is_right || work_.size() != x.size_bytes())
+          if (figures.weight == 0) throw_result();
+          if (!is_right || work_.size() != x.size_bytes()) {
+            auto const values_made = work_.size() / sizeof(V);
+            group_->finish_call(work_, figures.weight);
             throw std::invalid_argument(hcomp::detail::error_text(
                 {"elastic::sum: rank ", group_->name(), " has ", x.size(), " values in x, the sum ",
-                 work_.size() / sizeof(V), ", and others have made it"}));
+                 values_made, ", and others have made it"}));
+          }
           // What this rank gave is in the result, so what it lost by it counts.
           if (feedback) feedback->commit();
           return finish(x, figures);
         }
         if (is_right) std::memcpy(values.data(), x.data(), x.size_bytes());
+      } catch (nonfinite_error const& error) {
+        finish_with('n', error);
+        throw;
+      } catch (disagreement_error const& error) {
+        finish_with('d', error);
+        throw;
+      } catch (std::invalid_argument const& error) {
+        finish_with('i', error);
+        throw;
       }
+  }
+  /// The result is an error, which has no weight.
+  void finish_with(char kind, std::exception const& error) {
+    auto const text = kind + std::string(error.what());
+    work_.resize(text.size());
+    std::memcpy(work_.data(), text.data(), text.size());
+    group_->finish_call(work_, 0);
+  }
+  /// What finish_with of another rank has said.
+  [[noreturn]] void throw_result() {
+    std::string const text(reinterpret_cast<char const*>(work_.data()), work_.size());
+    group_->finish_call(work_, 0);
+    auto const words = text.substr(std::min<std::size_t>(1, text.size()));
+    if (text.starts_with('n')) throw nonfinite_error(words);
+    if (text.starts_with('d')) throw disagreement_error(words);
+    throw std::invalid_argument(words);
   }
   report finish(std::span<V> x, report const& figures) {
     std::memcpy(x.data(), work_.data(), x.size_bytes());
