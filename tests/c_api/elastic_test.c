@@ -261,11 +261,11 @@ static void late(int pipe) {
   float x = 1;
   int needed;
   (void)pipe;
-  CHECK_OK(hcomp_elastic_create(directory, number, 3, 1000, &group));
+  CHECK_OK(hcomp_elastic_create(directory, number, 3, 2000, &group));
   CHECK_OK(hcomp_create_elastic(group, 1, HCOMP_FLOAT, "identity", &sum));
   CHECK_OK(hcomp_all_reduce(sum, &x, NULL));
   if (number == 1) {
-    rest(6000);
+    rest(8000);
     CHECK_ERROR(hcomp_all_reduce(sum, &x, NULL), HCOMP_TRANSPORT,
                 "the others have gone on without rank 1");
     CHECK(hcomp_last_error_rank() == 1);
