@@ -7,7 +7,7 @@
 ///     hcomp_group_free(&group);
 ///
 /// Link libhcomp_ucx.so. A dead or silent rank is an HCOMP_TRANSPORT with its number in the words, on
-/// all others, within the time limit; the group can only be freed then.
+/// all others, within the time limit; the group can only be freed then. Groups of elastic.h go on.
 #ifndef HCOMP_GROUP_H
 #define HCOMP_GROUP_H
 
