@@ -152,6 +152,7 @@ class virtual_executor {
   template <class C> double seconds_per_value(widen_blocks<C> const& f) const {
     return header_of(f).weight == 1 ? cost_.widen_one : cost_.widen;
   }
+  template <class C> double seconds_per_value(round_blocks<C> const&) const { return 0; }
   double seconds_per_value(copy_blocks const&) const { return 0; }
   double seconds_per_value(detail::spoil_blocks const&) const { return 0; }
   double seconds_per_value(unite_statistics const&) const { return 0; }

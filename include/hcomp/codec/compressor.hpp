@@ -92,8 +92,9 @@ concept TellsDominance = Calibrated<C> &&
 ///
 /// `narrow_block(group, block, out)` writes narrow_bytes(header) bytes, at most block_bytes(n),
 /// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
-/// for byte. A block marked block_is_damaged keeps only its header. Headers may say anything: no
-/// more is read or written than they, limited to a full block, have room for.
+/// for byte, unless the codec RoundsHops. A block marked block_is_damaged keeps only its header.
+/// Headers may say anything: no more is read or written than they, limited to a full block, have
+/// room for.
 /// A value has a lane of `lane_bits()` in memory and of `narrow_bits(weight)` in a sum of that
 /// weight, to which no rank of weight 1 adds more than `granularity()`.
 template <class C>
@@ -105,6 +106,20 @@ concept Narrowable = Compressor<C> &&
   { c.lane_bits() } -> std::same_as<int>;
   { c.narrow_bits(header.weight) } -> std::same_as<int>;
   { c.granularity() } -> std::same_as<int>;
+};
+
+/// A Narrowable codec that can be set to round sums on their way: if `hop_bits()` is not 0, no sum
+/// has more bits than that there. `hop_variance(weight)` is what rounding one adds to a value's
+/// lane, always right on average.
+///
+/// `round_block(group, block)` makes the block what narrow_block and widen_block would make of it,
+/// all but its checksum. A rounded block is narrowed without loss, so that who passes it on changes
+/// nothing. Blocks of different ranks or weights are rounded independently of each other.
+template <class C>
+concept RoundsHops = Narrowable<C> && requires(C const c, serial_group g, std::byte* block) {
+  { c.hop_bits() } -> std::same_as<int>;
+  { c.hop_variance(std::uint32_t{}) } -> std::same_as<double>;
+  { c.round_block(g, block) } -> std::same_as<void>;
 };
 
 /// A codec that may decode finite values to infinity: their sum overflows, or their rounding does.

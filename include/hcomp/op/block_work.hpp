@@ -271,6 +271,25 @@ template <Compressor C> struct decode_blocks {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
+/// Blocks that follow each other, each as it will be when it has travelled; sealed anew if it was.
+template <RoundsHops C> struct round_blocks {
+  C codec;
+  std::byte* blocks;
+  std::size_t stride;  ///< from block to block
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte* const block = blocks + i * stride;
+    auto const header = load_aligned<block_header>(block);
+    int const n = header.values < C::block_values ? header.values : C::block_values;
+    bool const checked = header.flags & block_has_checksum;
+    bool const intact = !checked || detail::is_intact(group, block, codec.block_bytes(n));
+    codec.round_block(group, block);
+    if (!intact) detail::mark_damaged(group, block, block_fault::checksum);
+    if (checked) detail::seal(group, block, codec.block_bytes(n));
+  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+};
+
 /// The same work on blocks that start at `first`.
 template <class Work> struct shifted {
   Work work;

@@ -4,6 +4,7 @@
 /// once for all codecs, value types, executors and transports.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
@@ -31,7 +32,8 @@ namespace hcomp::detail {
 ///
 /// Blocks are encoded when they are first needed, while others are on their way. Blocks that travel
 /// narrow lie one behind the other in their messages; what an all-gather passes on stays as it
-/// came. After the first call nothing is allocated.
+/// came. Sums that are rounded on their way are so for those who keep them, too: all ranks decode
+/// the same bits. After the first call nothing is allocated.
 class block_engine final : public sum_engine<value_work> {
  public:
   /// @param work  must outlive the engine, as must the transport
@@ -188,6 +190,8 @@ class block_engine final : public sum_engine<value_work> {
     auto& message = narrow_messages_[range.first];
     if (!keep || message.blocks != range.count) {
       stopwatch watch;
+      // a sender that goes on adding to what it sends, as its peer does, goes on from the same
+      if (schedule_.reduces_all || options().checksum) work_->round(range, code(range));
       message = {range.count, work_->narrow(range, code(range), outbox(range))};
       ready_to_move();
       watch.add_to(figures.seconds_encode);
@@ -284,6 +288,19 @@ class block_engine final : public sum_engine<value_work> {
     reduction_walk walk(*this, it);
     reduce_.walk(walk, &it.figures);
     encode_what_is_not(layout_.all(), it);  // a rank alone makes no hops
+    round_finished(it.figures);
+  }
+  /// Finished sums, as those have them whom they are sent to. Nobody is sent one where all ranks of
+  /// a power of two reduce all.
+  void round_finished(report& figures) {
+    bool const reduces_all = schedule_.reduces_all;
+    if (!is_narrow_ ||
+        (reduces_all && std::has_single_bit(static_cast<unsigned>(transport().size()))))
+      return;
+    stopwatch watch;
+    block_range const range = reduces_all ? layout_.all() : owned_blocks();
+    if (work_->round(range, code(range))) ready_to_move();
+    watch.add_to(figures.seconds_merge);
   }
 
   /// Gives finished parts to all ranks.

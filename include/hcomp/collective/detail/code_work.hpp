@@ -63,6 +63,9 @@ class code_work {
   virtual void merge(block_range blocks, std::byte* acc, std::byte const* in) = 0;
   /// to = from
   virtual void copy(block_range blocks, std::byte* to, std::byte const* from) = 0;
+  /// Makes blocks what narrow and widen would make of them, checksums included. Returns whether
+  /// there is anything to do: the codec RoundsHops.
+  virtual bool round(block_range blocks, std::byte* code) = 0;
   /// Writes the blocks as a message in which they take fewer bytes; returns its length. Only of
   /// codecs that are Narrowable.
   /// @param out  as many bytes as the blocks have, apart from them

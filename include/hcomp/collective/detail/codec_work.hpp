@@ -109,6 +109,15 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
                     checksum);
   }
+  bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* code) override {
+    if constexpr (RoundsHops<C>) {
+      if (codec_.hop_bits() == 0) return false;
+      this->executor().for_each_block(blocks.count,
+                                      round_blocks<C>{codec_, code, this->layout().block_bytes});
+      return true;
+    }
+    return false;
+  }
   std::size_t narrow([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte const* from,
                      [[maybe_unused]] std::byte* out) override {
     if constexpr (Narrowable<C>) return narrow_.narrow(codec_, this->executor(), blocks, from, out);
