@@ -5,9 +5,9 @@
 //   decode      time of reading as many values                      asked: at most 2.86 times
 //   measure     the norms: the same; encode needs them first
 //   merge       time of reading the 3 bytes per value that it reads and writes      at most 1.25
-//   narrow, widen   one rank's levels to 4 bits and a sum's to 7, and back, for the best level:
-//   time
-//               of reading as many bytes as they read and write
+//   narrow, widen   one rank's levels to 4 bits and a sum's to 7, and back, for the best level: time
+//               of reading as many bytes as they read and write. The same for a sum of 256 ranks, in
+//               lanes of 16 bits: to 12 bits, and rounded to 8
 //   transform   the 12 additions per value alone, in cache: what encode and decode cannot beat
 //   draws       16 random bits per value alone: what encode adds to that
 //
@@ -184,6 +184,46 @@ void add_narrowing(arrays const& a, bool sum) {
        reading_both});
 }
 
+/// The sum of 256 ranks in lanes of 16 bits, in 12 bits, or rounded to 8.
+void add_narrowing_of_256(arrays const& a, bool rounds) {
+  static hcomp::host_buffer const wide(2 * values), narrow(2 * values);
+  if (!rounds)
+    for (std::size_t i = 0; i < values; ++i)
+      hcomp::store(wide.data(), i, static_cast<std::uint16_t>(hcomp::mix(i) % 3841));
+  std::size_t const bits = rounds ? 8 : 12;
+  auto const read = bench::fastest_read(a.x, nullptr, values);
+  auto const reading_both = [&a, read, bits](std::size_t first, std::size_t n, int) {
+    read(a.x + first, nullptr, n / 32 * (16 + bits));
+  };
+  auto const change = [rounds]<bool Narrow>(std::size_t first, std::size_t n) {
+    for (std::size_t at = first; at < first + n; at += block) {
+      hcomp::block_header header;
+      header.weight = 256;
+      header.index = static_cast<std::uint32_t>(at / block);
+      std::byte* const lanes = wide.data() + 2 * at;
+      std::byte* const out = narrow.data() + 2 * at;
+      if (!rounds && Narrow)
+        kernels::narrow_lanes<std::uint16_t>(hcomp::simd_group{}, lanes, block, 12, out);
+      else if (!rounds)
+        kernels::widen_lanes<std::uint16_t>(hcomp::simd_group{}, out, block, 12, lanes);
+      else
+        kernels::hop_rounding<Narrow ? kernels::hop_step::narrow : kernels::hop_step::widen>(
+            {8, 3840}, header, Narrow ? lanes : out, Narrow ? out : lanes, block)
+            .by(hcomp::simd_group{});
+    }
+  };
+  bench::add({rounds ? "narrow, rounded" : "narrow 256", "best", 0,
+              [change](std::size_t first, std::size_t n, int) {
+                change.template operator()<true>(first, n);
+              },
+              reading_both});
+  bench::add({rounds ? "widen, rounded" : "widen 256", "best", 0,
+              [change](std::size_t first, std::size_t n, int) {
+                change.template operator()<false>(first, n);
+              },
+              reading_both});
+}
+
 struct transform_only {
   float const* x;
 
@@ -254,6 +294,8 @@ int main(int argc, char** argv) {
   }
   add_narrowing(a, false);
   add_narrowing(a, true);
+  add_narrowing_of_256(a, false);
+  add_narrowing_of_256(a, true);
   return bench::run(argc, argv,
                     "Time of THC's kernels / time of their memory accesses; values per second");
 }

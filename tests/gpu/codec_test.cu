@@ -140,6 +140,44 @@ TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded")
   });
 }
 
+TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
+  auto const codec = thc<>({.hop_bits = 4}).fitted(40);
+  for (std::size_t const values : {std::size_t{1}, std::size_t{65}, std::size_t{100001}})
+    for (bool const checksum : {false, true}) {
+      CAPTURE(values);
+      CAPTURE(checksum);
+      reference_executor cpu;
+      gpu::stream_executor device;
+      pipeline<thc<>, reference_executor> expected(codec, cpu, values);
+      pipeline<thc<>, gpu::stream_executor> found(codec, device, values);
+      auto* const x = reinterpret_cast<float*>(expected.x.data());
+      auto* const y = reinterpret_cast<float*>(expected.y.data());
+      for (std::size_t i = 0; i < values; ++i) {
+        x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
+        y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
+      }
+      HCOMP_CUDA_TRY(cudaMemcpy(found.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
+      HCOMP_CUDA_TRY(cudaMemcpy(found.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+      auto const run = [&](auto& one) {
+        one.run(checksum);
+        auto const stride = one.layout.block_bytes;
+        one.executor.for_each_block(one.layout.blocks(),
+                                    round_blocks<thc<>>{codec, one.a.data(), stride});
+        one.executor.for_each_block(
+            one.layout.blocks(),
+            decode_blocks<thc<>>{codec, one.layout, 0, one.a.data(),
+                                 reinterpret_cast<float*>(one.sum.data()), reduction::sum, false});
+        one.executor.synchronize();
+      };
+      run(expected);
+      run(found);
+      CHECK(copy_of(expected.wide) == from_device(found.wide));
+      CHECK(copy_of(expected.a) == from_device(found.a));
+      CHECK(copy_of(expected.sum) == from_device(found.sum));
+      if (!checksum) CHECK(copy_of(expected.wide) == copy_of(expected.a));
+    }
+}
+
 TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direct launches") {
   constexpr std::size_t values = 70001;
   cudaStream_t stream = nullptr;

@@ -21,7 +21,8 @@ struct plan_options {
   /// unnoticed, and all ranks get the same error.
   bool checksum = false;
   /// Sums travel in as few bits as they need, where the codec is Narrowable: less to send, and for
-  /// a tenth of what encoding takes more to do.
+  /// a tenth of what encoding takes more to do. Without, codecs that round sums on their way (thc
+  /// with hop_bits) add exactly.
   bool narrow = true;
   std::size_t segment_bytes = 256 * 1024;  ///< parts travel in pieces of about this size
   /// An x of so many bytes is decoded while its last parts arrive. Not with checksums, which

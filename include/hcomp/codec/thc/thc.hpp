@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/thc/detail/hop_rounding.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/codec/thc/detail/narrow_lanes.hpp>
 #include <hcomp/codec/thc/detail/simd.hpp>
@@ -31,6 +32,9 @@ struct thc_options {
                         ///< as good as the number of ranks allows
   double truncation = 1. / 32;  ///< p: 1e-9 to 0.5, the share of coordinates beyond the levels
   int transform = 4096;         ///< values that are rotated together: a power of two, 64 to 16384
+  /// Most bits of a coordinate of a sum on its way through a plan, at least `bits` and 4, at most
+  /// 14: sums that need more are rounded at random before every hop. 0: as many as they need.
+  int hop_bits = 0;
 };
 
 namespace detail::thc {
@@ -64,15 +68,28 @@ template <class Codec, class T> class basic_codec {
     return {table_.levels.data(), static_cast<std::size_t>(table_.size())};
   }
 
+  /// Most bits of a coordinate of a sum on its way; 0: as many as it needs.
+  HCOMP_HD constexpr int hop_bits() const { return hop_bits_; }
+  /// Variance that one narrowing of a sum of weight `weight` adds to a coordinate, in steps of the
+  /// grid: (4^s + 2) / 12 if s bits are dropped, 0 if none are.
+  double hop_variance(std::uint32_t weight) const {
+    int const s = weight == 1 ? 0 : grid_of(weight).shift;
+    return s == 0 ? 0 : (std::ldexp(1.0, 2 * s) + 2) / 12;
+  }
+
+  /// A step of the grid, in units of a coordinate's root mean square.
+  double step() const { return 2 * table_.limit / table_.granularity; }
+
   std::array<double, 4> parameters() const {
     return {static_cast<double>(table_.bits), static_cast<double>(table_.granularity), truncation_,
-            static_cast<double>(transform_ * 8 + lane_bytes_)};
+            static_cast<double>(hop_bits_ << 20 | transform_ * 8 | lane_bytes_)};
   }
   HCOMP_HD constexpr std::uint32_t max_summands() const {
     return lane_limit(lane_bytes_) / static_cast<std::uint32_t>(table_.granularity);
   }
   /// Lanes, and a granularity if none was asked for, with room for `total_weight`: lanes of 8 bits
-  /// as long as 2^b levels fit, and among grids that fit that of the least rounding error.
+  /// as long as 2^b levels fit and sums need not be rounded, and among grids that fit that of the
+  /// least rounding error, that of one rounded sum included.
   /// @throws std::invalid_argument  16 bits are not enough
   Codec fitted(std::uint32_t total_weight) const {
     Codec result = static_cast<Codec const&>(*this);
@@ -102,12 +119,12 @@ template <class Codec, class T> class basic_codec {
   }
 
   /// Bits of one coordinate on its way, if the block holds a total weight of `weight`: b of one
-  /// rank, else those of the largest sum.
+  /// rank, else those of the largest sum, or hop_bits() if that is less.
   HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
     if (weight == 1) return table_.bits;
-    auto const largest = static_cast<std::uint64_t>(table_.granularity) * weight;
+    int const most = hop_bits_ != 0 ? hop_bits_ : 8 * lane_bytes_;
     int bits = 0;
-    while (bits < 8 * lane_bytes_ && largest >> bits != 0) ++bits;
+    while (bits < most && largest_lane(weight) >> bits != 0) ++bits;
     return bits;
   }
   HCOMP_HD constexpr std::size_t narrow_bytes(block_header const& header) const {
@@ -182,7 +199,7 @@ template <class Codec, class T> class basic_codec {
   }
 
   /// Header and norms as they are, then lanes in narrow_bits: columns of narrow_lanes over all
-  /// coordinates of the block.
+  /// coordinates of the block, rounded if hop_bits() are fewer than the sum needs.
   template <class Group>
   HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
     change_width<true>(group, block, out);
@@ -190,6 +207,15 @@ template <class Codec, class T> class basic_codec {
   template <class Group>
   HCOMP_HD void widen_block(Group group, std::byte const* in, std::byte* block) const {
     change_width<false>(group, in, block);
+  }
+  /// What narrow_block and widen_block would make of the block.
+  template <class Group> HCOMP_HD void round_block(Group group, std::byte* block) const {
+    auto const header = load_aligned<block_header>(block);
+    int const n = header.values < block_values ? header.values : block_values;
+    std::byte* const lanes = block + lanes_at(n);
+    if (auto const grid = rounding_of(header); grid.shift > 0)
+      hop_rounding<hop_step::round>(grid, header, lanes, lanes, lane_count(n)).by(group);
+    group.sync();
   }
 
   /// Of a coordinate all lanes may be at an end of the grid, of a value all coordinates.
@@ -219,8 +245,10 @@ template <class Codec, class T> class basic_codec {
                             block_origin const& origin, Out* x, reduction r) const {
     if (lane_bytes_ == 1)
       decode_from<std::uint8_t>(group, sums, norms, n, origin, x, r);
-    else
+    else if (hop_bits_ == 0)
       decode_from<std::uint16_t>(group, sums, norms, n, origin, x, r);
+    else  // rounded sums may be negative
+      decode_from<std::int16_t>(group, sums, norms, n, origin, x, r);
   }
   /// No value of decode_sums is more.
   HCOMP_HD double largest_sum(std::byte const* norms, int n, std::uint32_t weight,
@@ -231,20 +259,24 @@ template <class Codec, class T> class basic_codec {
       double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
       largest = most > largest ? most : largest;
     }
+    if (hop_variance(weight) > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
     return r == reduction::sum ? largest * weight : largest;
   }
   /// In every worker, whether decode_sums gives finite values only.
   template <class Group>
   HCOMP_HD bool sums_stay_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
                                  std::uint32_t weight, reduction r) const {
-    return lane_bytes_ == 1 ? sums_are_finite<std::uint8_t>(group, sums, norms, n, weight, r)
-                            : sums_are_finite<std::uint16_t>(group, sums, norms, n, weight, r);
+    if (lane_bytes_ == 1) return sums_are_finite<std::uint8_t>(group, sums, norms, n, weight, r);
+    if (hop_bits_ == 0) return sums_are_finite<std::uint16_t>(group, sums, norms, n, weight, r);
+    return sums_are_finite<std::int16_t>(group, sums, norms, n, weight, r);
   }
 
  protected:
   /// @param uniform  levels at every step, granularity 2^b - 1
   basic_codec(thc_options const& options, bool uniform)
-      : truncation_(options.truncation), transform_(options.transform) {
+      : truncation_(options.truncation),
+        transform_(options.transform),
+        hop_bits_(options.hop_bits) {
     auto const refuse = [](std::string const& what) {
       throw std::invalid_argument(error_text({Codec::name, ": ", what}));
     };
@@ -263,13 +295,33 @@ template <class Codec, class T> class basic_codec {
       refuse("transforms of " + std::to_string(options.transform) +
              " values asked for; powers of two from 64 to " + std::to_string(block_values) +
              " are possible");
+    int const fewest = std::max(options.bits, 4);
+    if (options.hop_bits != 0 && (options.hop_bits < fewest || options.hop_bits > 14))
+      refuse("sums in " + std::to_string(options.hop_bits) + " bits asked for; with " +
+             std::to_string(options.bits) + " bits of one rank " + std::to_string(fewest) +
+             " to 14 are possible, and 0: as many as they need");
     table_.bits = options.bits;
     fixed_granularity_ = uniform ? least : options.granularity;
     make_room(1);
   }
 
  private:
-  HCOMP_HD static constexpr std::uint32_t lane_limit(int bytes) { return bytes == 1 ? 255 : 65535; }
+  /// The largest sum that lanes of so many bytes hold. Those of 8 bits are not rounded.
+  HCOMP_HD constexpr std::uint32_t lane_limit(int bytes) const {
+    if (bytes == 1) return hop_bits_ == 0 || hop_bits_ >= 8 ? 255 : (1u << hop_bits_) - 1;
+    return hop_bits_ == 0 ? 65535 : static_cast<std::uint32_t>(hop_grid::room(hop_bits_));
+  }
+  HCOMP_HD constexpr std::uint64_t largest_lane(std::uint32_t weight) const {
+    return static_cast<std::uint64_t>(table_.granularity) * weight;
+  }
+  HCOMP_HD constexpr hop_grid grid_of(std::uint32_t weight) const {
+    if (hop_bits_ == 0 || lane_bytes_ == 1) return {};
+    return {hop_bits_, largest_lane(weight)};
+  }
+  /// What one rank sends are numbers of levels.
+  HCOMP_HD constexpr hop_grid rounding_of(block_header const& header) const {
+    return header.weight == 1 ? hop_grid{} : grid_of(header.weight);
+  }
 
   void make_room(std::uint32_t total_weight) {
     std::uint32_t const weight = std::max<std::uint32_t>(total_weight, 1);
@@ -283,19 +335,26 @@ template <class Codec, class T> class basic_codec {
           error_text({Codec::name, ": ", b, " bits of granularity ", least,
                       " leave room for a total weight of ", lane_limit(2) / least,
                       " in lanes of 16 bits, ", weight, " was asked for"}));
-    choose_table(static_cast<int>(least), static_cast<int>(room));
+    choose_table(static_cast<int>(least), static_cast<int>(room), weight);
   }
   /// Even grids have no level in the middle but a step of two, and finer ones than these win
   /// little: b = 4, p = 1/32 has rounding error 0.01332 with g = 15, 0.01253 with 17, 0.01292 with
   /// 19, 0.01275 with 31, 0.01201 with 51. And the finer the grid, the fewer ranks fit.
-  void choose_table(int least, int room) {
+  /// A rounded sum loses as much again: its variance for each rank, in units of 2t/g.
+  void choose_table(int least, int room, std::uint32_t weight) {
     int const most = fixed_granularity_ != 0 ? least : std::min(least + 8, room);
-    if (most == most_) return;
+    std::uint32_t const rounded = hop_bits_ != 0 && lane_bytes_ == 2 ? weight : 0;
+    if (most == most_ && rounded == rounded_weight_) return;
     most_ = most;
-    auto best = make_thc_table(table_.bits, least, truncation_);
-    for (int g = least + 2; g <= most; g += 2) {
-      auto const other = make_thc_table(table_.bits, g, truncation_);
-      if (other.rounding_error < best.rounding_error * (1 - 1e-9)) best = other;
+    rounded_weight_ = rounded;
+    thc_table best;
+    double least_error = HUGE_VAL;
+    for (int g = least; g <= most; g += 2) {
+      table_.granularity = g;
+      auto const table = make_thc_table(table_.bits, g, truncation_);
+      double const step = 2 * table.limit / g;
+      double const error = table.rounding_error + hop_variance(weight) * step * step / weight;
+      if (error < least_error * (1 - 1e-9)) best = table, least_error = error;
     }
     table_ = best;
     cells_ = level_cells(table_);
@@ -316,6 +375,12 @@ template <class Codec, class T> class basic_codec {
     int const n = header.values < block_values ? header.values : block_values;
     std::size_t const at = lanes_at(n);
     copy_bytes(group, to, from, at);
+    if (auto const grid = rounding_of(header); grid.shift > 0) {
+      using rounding = hop_rounding<Narrow ? hop_step::narrow : hop_step::widen>;
+      rounding(grid, header, from + at, to + at, lane_count(n)).by(group);
+      group.sync();
+      return;
+    }
     if (lane_bytes_ == 1)
       change_lanes<Narrow, std::uint8_t>(group, from + at, n, header.weight, to + at);
     else
@@ -324,7 +389,7 @@ template <class Codec, class T> class basic_codec {
   template <bool Narrow, class Lane, class Group>
   HCOMP_HD void change_lanes(Group group, std::byte const* from, int n, std::uint32_t weight,
                              std::byte* to) const {
-    auto const count = static_cast<std::size_t>(coordinates(n));
+    std::size_t const count = lane_count(n);
     int const bits = narrow_bits(weight);
     auto const change = [&](auto const& numbers) {
       if constexpr (Narrow)
@@ -341,6 +406,9 @@ template <class Codec, class T> class basic_codec {
       change(
           level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(), cells_.entries.data()));
     }
+  }
+  HCOMP_HD constexpr std::size_t lane_count(int n) const {
+    return static_cast<std::size_t>(coordinates(n));
   }
   HCOMP_HD static std::uint32_t norm_in(std::byte const* block, int k) {
     return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
@@ -421,9 +489,11 @@ template <class Codec, class T> class basic_codec {
   detail::thc::level_cells cells_;
   double truncation_;
   int transform_;
-  int fixed_granularity_ = 0;  ///< 0: chosen
-  int most_ = 0;               ///< largest granularity the choice was made from
+  int fixed_granularity_ = 0;         ///< 0: chosen
+  int most_ = 0;                      ///< largest granularity the choice was made from
+  std::uint32_t rounded_weight_ = 0;  ///< that it was made for, if its sums are rounded
   int lane_bytes_ = 1;
+  int hop_bits_ = 0;
 };
 
 }  // namespace detail::thc
@@ -444,8 +514,20 @@ template <class Codec, class T> class basic_codec {
 /// NaN and infinity encode as 0 and are flagged.
 /// Size: 8 bits per value for up to 15 ranks (17 with the grid fitted to them), otherwise 16; and
 /// 48 bytes per 16384 values. In plans blocks travel narrow: b bits of one rank, then as many as
-/// the largest sum has, for instance 4 and 7 for 4 ranks. Source: Li et al., THC, NSDI 2024. Beyond
-/// it: a norm per transform, fresh signs.
+/// the largest sum has, for instance 4 and 7 for 4 ranks, or `hop_bits` if that is less.
+///
+/// With hop_bits = B a sum of weight w that has more bits is rounded whenever it is sent: to every
+/// 2^s-th step of the grid, s the least with g w <= (15/16 2^B + 1) 2^s, for B below 6 (2^B - 1)
+/// 2^s. The dither is drawn from key, block, coordinate, weight and lowest rank, which sender and
+/// receiver know; subtracting it leaves an error of 0 on average, of variance (4^s + 2) / 12 steps
+/// of the grid, that depends neither on the data nor on other hops. All ranks decode the same bits.
+/// What an algorithm's hops add up to is told by hop_variance and hop_error: in steps (g/2^B)^2
+/// times some P^3 with ring, P^2 otherwise, where the sum of independent vectors has g^2 P / 20. So
+/// many ranks had better not sum by ring. Sums fit up to a weight of (15/16 2^15) / g, 2056 for
+/// 15. Only plans round, and only what travels narrow: merges, native lanes, aggregators and MPI
+/// ops are exact.
+/// Source: Li et al., THC, NSDI 2024. Beyond it: a norm per transform, fresh signs, hop_bits, after
+/// L. G. Roberts, Picture coding using pseudo-random noise, IRE Trans. Inf. Theory 8 (1962) 145-154.
 template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";

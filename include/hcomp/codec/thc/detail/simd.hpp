@@ -394,7 +394,8 @@ template <class Lane> struct center_vectors {
     using bits = typename vectors::bits;
     using ints = typename vectors::ints;
     using narrow = typename aligned_vector<Lane, Lanes>::type;
-    using wider = typename aligned_vector<std::uint16_t, Lanes>::type;
+    using sixteen = std::conditional_t<std::is_signed_v<Lane>, std::int16_t, std::uint16_t>;
+    using wider = typename aligned_vector<sixteen, Lanes>::type;
     hadamard_by<Lanes>::begin(
         scratch, range.size, [&](values & v, int i) __attribute__((always_inline)) {
           ahead.prefetch(i, Lanes);
