@@ -5,6 +5,7 @@
 #include <hcomp/collective/choose.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/hop_error.hpp>
 #include <hcomp/collective/measure_cost.hpp>
 #include <hcomp/collective/ring.hpp>
 #include <hcomp/collective/schedule.hpp>

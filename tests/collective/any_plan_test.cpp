@@ -72,6 +72,8 @@ TEST_CASE("codec names: settings by key or, the first of them, by place") {
   CHECK(read("thc:bits=4") == "thc");  // as usual
   CHECK(read("thc:2") == "thc:bits=2");
   CHECK(read("thc:transform=1024,bits=8") == "thc:bits=8,transform=1024");
+  CHECK(read("thc:bits=4,hop_bits=8") == "thc:hop_bits=8");
+  CHECK(read("uniform_thc:hop_bits=0") == "uniform_thc");
   CHECK(read("float_cast:bf16") == "bf16");
   CHECK(read("sparse") == "lossless");
   CHECK(read("error_bounded:2.5e-3") == "error_bounded:bound=0.0025");
@@ -88,7 +90,7 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
   CHECK(text_of("lossless:dense=1") == "codec 'lossless:dense=1': 'dense=1': dense is yes or no");
   CHECK(text_of("thc:level=3") ==
         "codec 'thc:level=3': it has no key 'level'; it has: bits, granularity, truncation, "
-        "transform");
+        "transform, hop_bits");
   CHECK(text_of("thc:") == "codec 'thc:': '' is no key=value");
   CHECK(text_of("thc:2,") == "codec 'thc:2,': '' is no key=value");
   CHECK(text_of("thc:2,bits=3") == "codec 'thc:2,bits=3': 'bits' stands there twice");
@@ -103,6 +105,11 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
   CHECK(text_of("thc:transform=100") ==
         "codec 'thc:transform=100': thc: transforms of 100 values asked for; powers of two from 64 "
         "to 16384 are possible");
+  CHECK(text_of("thc:hop_bits=15") ==
+        "codec 'thc:hop_bits=15': 'hop_bits=15': hop_bits is a whole number from 0 to 14");
+  CHECK(text_of("thc:hop_bits=3") ==
+        "codec 'thc:hop_bits=3': thc: sums in 3 bits asked for; with 4 bits of one rank 4 to 14 "
+        "are possible, and 0: as many as they need");
 }
 
 TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks the same bits") {

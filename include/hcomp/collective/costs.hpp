@@ -54,6 +54,7 @@ struct codec_cost {
   int lane_bits = 0;  ///< of a value in memory; 0: blocks travel as they are
   int one_bits = 0;   ///< of one rank's value on its way
   int sum_step = 0;   ///< a sum of n ranks has bit_width(n * sum_step) bits there
+  int sum_bits = 0;   ///< but at most so many; 0: as many as it needs
   algorithm_set algorithms = algorithm_set::merging();  ///< that it can be summed by
   std::size_t block_values = 1;                         ///< of a full block
   std::size_t block_bytes = 4;                          ///< of a full block, its header included
@@ -69,7 +70,7 @@ struct codec_cost {
   int bits_of(int ranks) const {
     if (lane_bits == 0 || ranks == 1) return one_bits;
     auto const largest = static_cast<std::uint64_t>(ranks) * static_cast<unsigned>(sum_step);
-    return std::min(lane_bits, static_cast<int>(std::bit_width(largest)));
+    return std::min(sum_bits > 0 ? sum_bits : lane_bits, static_cast<int>(std::bit_width(largest)));
   }
   /// The layout as it travels with such a sum.
   code_layout travelling(code_layout layout, int ranks) const {
@@ -111,6 +112,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
     cost.lane_bits = codec.lane_bits();
     cost.one_bits = codec.narrow_bits(1);
     cost.sum_step = codec.granularity();
+    if constexpr (RoundsHops<C>) cost.sum_bits = codec.hop_bits();
   }
   cost.algorithms = detail::algorithms_of<C>();
   cost.value_bytes = sizeof(typename C::value_type);

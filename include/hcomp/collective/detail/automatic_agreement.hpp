@@ -49,9 +49,9 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
       add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.narrow_one, c.narrow,
-          c.widen_one, c.widen, c.lane_bits, c.one_bits, c.sum_step, c.algorithms.bits(),
-          c.block_values, c.block_unit, c.statistics_bytes, c.block_bytes, c.header_bytes,
-          c.value_bytes);
+          c.widen_one, c.widen, c.lane_bits, c.one_bits, c.sum_step, c.sum_bits,
+          c.algorithms.bits(), c.block_values, c.block_unit, c.statistics_bytes, c.block_bytes,
+          c.header_bytes, c.value_bytes);
     }
   }
   add(options.magnitude.has_value(), options.watching);

@@ -50,13 +50,15 @@ inline std::vector<codec_key> thc_keys() {
       {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
       {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
       {"truncation", real, 1e-9, 0.5, usual.truncation, "share of a vector that is lost, at most"},
-      {"transform", whole, 64, 16384, usual.transform, "values rotated together"}};
+      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
+      {"hop_bits", whole, 0, 14, usual.hop_bits, "most of a sum's value on its way; 0: any"}};
 }
 inline thc_options thc_options_of(codec_settings const& s) {
   return {.bits = s.whole("bits"),
           .granularity = s.whole("granularity"),
           .truncation = s["truncation"],
-          .transform = s.whole("transform")};
+          .transform = s.whole("transform"),
+          .hop_bits = s.whole("hop_bits")};
 }
 
 inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
