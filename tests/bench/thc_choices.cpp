@@ -1,6 +1,6 @@
 // What our THC does otherwise than the paper, each choice beside what it replaces: the granularity,
-// a norm per transform, fresh signs; and what a small truncation is good for. By the real codec,
-// with what theory expects.
+// a norm per transform, fresh signs; what a small truncation is good for; and what sums lose that
+// are rounded on their way. By the real codec, with what theory expects.
 //
 //   bench_thc_choices            2^16 values, 32 trials, 256 rotations and rounds
 //
@@ -9,17 +9,22 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/hop_error.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>
+#include <string>
 #include <support/baselines.hpp>
 #include <support/mean_of_blocks.hpp>
 #include <support/norms.hpp>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -252,6 +257,108 @@ void compare_signs(sizes const& size) {
   }
 }
 
+// ---- Sums rounded on their way
+
+/// A block of the sum of all vectors as a schedule would have it: neither tells the other's ranks.
+class block_sums {
+ public:
+  using code = std::vector<std::byte>;
+
+  block_sums(hcomp::thc<> const& codec, int ranks, std::uint64_t key)
+      : codec_(codec), ranks_(ranks), key_(key), norms_(codec.statistics_in(n), 0) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<std::uint32_t> words(norms_.size());
+      codec_.measure_block(hcomp::simd_group{}, of(rank).data(), n, words.data());
+      for (std::size_t i = 0; i < words.size(); ++i) norms_[i] = std::max(norms_[i], words[i]);
+    }
+  }
+
+  static constexpr int n = 16384;
+
+  /// Of `count` ranks from `first` on, every `stride`th, one after the other, as on a ring.
+  code chain(int first, int count, int stride, bool rounds) const {
+    code sum = encoded(first);
+    for (int k = 1; k < count; ++k) add(sum, encoded(first + k * stride), rounds, false);
+    return sum;
+  }
+  /// Rows one by one on rings, then their sums.
+  code torus(int rows, int columns, bool rounds) const {
+    code sum = chain(0, columns, 1, rounds);
+    for (int row = 1; row < rows; ++row)
+      add(sum, chain(row * columns, columns, 1, rounds), rounds, false);
+    return sum;
+  }
+  code doubling(int first, int count, bool rounds) const {
+    if (count == 1) return encoded(first);
+    code sum = doubling(first, count / 2, rounds);
+    add(sum, doubling(first + count / 2, count / 2, rounds), rounds, true);
+    return sum;
+  }
+  code rounded(code block, bool rounds) const {
+    if (rounds) codec_.round_block(hcomp::simd_group{}, block.data());
+    return block;
+  }
+  /// What rounding makes of it, as a share of its energy.
+  double error(code const& rounded, code const& exact) const {
+    vector x(n), y(n);
+    codec_.decode_block(hcomp::simd_group{}, exact.data(), n, x.data(), hcomp::reduction::sum);
+    codec_.decode_block(hcomp::simd_group{}, rounded.data(), n, y.data(), hcomp::reduction::sum);
+    return distance(x, y) / n / ranks_;
+  }
+
+ private:
+  /// The vector of a rank: of variance 1.
+  vector of(int rank) const {
+    return normal_vectors(1, n, 9000 + key_ * 5000 + static_cast<std::uint64_t>(rank))[0];
+  }
+  code encoded(int rank) const {
+    code block(codec_.block_bytes(n));
+    codec_.encode_block(hcomp::simd_group{}, of(rank).data(), n, block.data(),
+                        {key_, static_cast<std::uint32_t>(rank), 1, 0, norms_.data()});
+    return block;
+  }
+  void add(code& sum, code other, bool rounds, bool both) const {
+    sum = rounded(std::move(sum), rounds);
+    if (both) other = rounded(std::move(other), rounds);
+    codec_.merge_block(hcomp::simd_group{}, sum.data(), other.data());
+  }
+
+  hcomp::thc<> codec_;
+  int ranks_;
+  std::uint64_t key_;
+  std::vector<std::uint32_t> norms_;
+};
+
+void compare_ways(sizes const& size) {
+  std::printf(
+      "\nSums rounded on their way (hop_bits): what is lost besides the %.4f of exact sums, as a\n"
+      "share of the energy of the sum of independent vectors; expected / measured.\n\n"
+      "| ranks | bits | exact sums have | ring | torus | doubling | direct |\n"
+      "|---|---|---|---|---|---|---|\n",
+      expected_error(hcomp::thc<>().table()));
+  for (int const ranks : size.values > 4096 ? std::vector{64, 256, 1024} : std::vector{16})
+    for (int const bits : {8, 10, 12}) {
+      auto const weight = static_cast<std::uint32_t>(ranks);
+      auto const codec = hcomp::thc<>({.hop_bits = bits}).fitted(weight);
+      int const exact_bits = hcomp::thc<>().fitted(weight).narrow_bits(weight);
+      if (bits >= exact_bits) continue;
+      int const side = 1 << std::bit_width(weight) / 2, other = ranks / side;
+      block_sums const sums(codec, ranks, static_cast<std::uint64_t>(bits));
+      auto const exact = sums.chain(0, ranks, 1, false);
+      auto const cell = [&](char const* how, block_sums::code const& sum) {
+        std::printf(" %.2g / %.2g |", hop_error(codec, hcomp::algorithm::from(how), ranks),
+                    sums.error(sum, exact));
+      };
+      std::printf("| %d | %d | %d |", ranks, bits, exact_bits);
+      cell("ring", sums.rounded(sums.chain(0, ranks, 1, true), true));
+      cell(("torus:" + std::to_string(other) + "x" + std::to_string(side)).c_str(),
+           sums.rounded(sums.torus(other, side, true), true));
+      cell("doubling", sums.doubling(0, ranks, true));
+      cell("direct", sums.rounded(exact, true));
+      std::printf("\n");
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -262,4 +369,5 @@ int main(int argc, char** argv) {
   compare_norms(size);
   compare_averages(size);
   compare_signs(size);
+  compare_ways(size);
 }

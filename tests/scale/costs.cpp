@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cstdint>
 #include <fstream>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/measure_cost.hpp>
@@ -20,9 +21,12 @@ struct figure {
   double codec_cost::*seconds;
 };
 constexpr std::array figures{
-    figure{"encode", &codec_cost::encode}, figure{"merge", &codec_cost::merge},
-    figure{"decode", &codec_cost::decode}, figure{"call", &codec_cost::call},
-    figure{"pack", &codec_cost::pack},     figure{"unpack", &codec_cost::unpack}};
+    figure{"encode", &codec_cost::encode},   figure{"merge", &codec_cost::merge},
+    figure{"decode", &codec_cost::decode},   figure{"call", &codec_cost::call},
+    figure{"pack", &codec_cost::pack},       figure{"unpack", &codec_cost::unpack},
+    figure{"measure", &codec_cost::measure}, figure{"narrow_one", &codec_cost::narrow_one},
+    figure{"narrow", &codec_cost::narrow},   figure{"widen_one", &codec_cost::widen_one},
+    figure{"widen", &codec_cost::widen}};
 
 }  // namespace
 
@@ -31,6 +35,8 @@ hcomp::cost_table measured_costs(int ranks) {
   hcomp::cost_table costs;
   costs.codecs.push_back({"identity", measure_codec(hcomp::identity<>{}, executor, ranks)});
   costs.codecs.push_back({"sign", measure_codec(hcomp::sign<>{}, executor, ranks)});
+  auto const thc = hcomp::fit(hcomp::thc<>{}, static_cast<std::uint32_t>(ranks));
+  costs.codecs.push_back({"thc", measure_codec(thc, executor, ranks)});
   return costs;
 }
 

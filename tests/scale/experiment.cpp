@@ -55,6 +55,24 @@ std::string fault_of(hcomp::sign<>, vector const& sum, vector const& exact, int 
                      difference / std::sqrt(variance));
 }
 
+/// Off by rounding, of the ranks' values and on the way, as much as in sums of independent vectors;
+/// and by truncation, of which equal vectors lose as large a share as one.
+std::string fault_of(hcomp::thc<> const& codec, hcomp::algorithm const& how, vector const& sum,
+                     vector const& exact, int ranks) {
+  double off = 0, energy = 0;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    double const s = sum[i], e = exact[i];
+    off += (s - e) * (s - e);
+    energy += e * e;
+  }
+  auto const& table = codec.table();
+  double const expected = (table.rounding_error + hop_error(codec, how, ranks)) * ranks *
+                          static_cast<double>(sum.size());
+  if (off <= 1.2 * expected + 1.5 * table.truncation_error * energy) return "";
+  return fmt::format("all values together are off by {}, of {}; {} were expected", off, energy,
+                     expected);
+}
+
 /// Messages have a header and the bits drawn from their rank, per block rounded up to bytes. By how
 /// much the bytes of one rank may differ from the mean: 6 standard deviations, as if all draws were
 /// even and 2 bytes in place of the rounding's 0.3.
@@ -64,11 +82,22 @@ double spread_of_owner_bytes(std::size_t values, std::size_t blocks, int ranks) 
   return (ranks - 1) * 6 * (bits / 8 + rounding);
 }
 
+/// Codec thc as it is asked for; if it is not, any.
+hcomp::thc<> thc_of(options const& o) {
+  bool const is_used = std::ranges::count(o.codecs, "thc") > 0;
+  return hcomp::thc<>({.hop_bits = o.hop_bits})
+      .fitted(is_used ? static_cast<std::uint32_t>(o.ranks) : 1);
+}
+
 /// What all ranks share. They take turns, so they need no locks.
 class experiment {
  public:
   experiment(options const& o, cluster const& hosts)
-      : options_(o), costs_(read_costs(o.costs)), cluster_(hosts), exact_(o.values) {
+      : options_(o),
+        costs_(read_costs(o.costs)),
+        cluster_(hosts),
+        thc_(thc_of(o)),
+        exact_(o.values) {
     for (auto const& codec : o.codecs)
       for (auto const& name : o.algorithms)
         if (name != "owner" || codec == "sign") outcomes_.push_back({name, codec, 0, 0, 0, 0, {}});
@@ -85,8 +114,10 @@ class experiment {
     for (auto& result : outcomes_)
       if (result.codec == "identity")
         sum(hcomp::identity<>{}, transport, x, result);
-      else
+      else if (result.codec == "sign")
         sum(hcomp::sign<>{}, transport, x, result);
+      else
+        sum(thc_, transport, x, result);
   }
 
  private:
@@ -94,7 +125,9 @@ class experiment {
   void sum(C const& codec, hcomp::mpi::transport& transport, vector& x, outcome& result) {
     int const rank = transport.rank(), ranks = transport.size();
     auto const how = hcomp::algorithm::from(result.algorithm);
-    auto const& cost = costs_.of(result.codec);
+    auto cost = hcomp::size_of(codec);  // as it is set, and what it takes as usual
+    for (auto const seconds : hcomp::detail::codec_times)
+      cost.*seconds = costs_.of(result.codec).*seconds;
     simulated_executor executor(cost);
     hcomp::plan all(options_.values, codec, transport, executor, {.how = how});
     draw(x, rank);
@@ -113,8 +146,13 @@ class experiment {
     check_hops_and_bytes(codec, how, rank, report, result);
     bool const same = hcomp::digest(std::span(x), transport).same();
     if (rank == 0 && !same) result.faults.push_back("the ranks hold different bits");
-    if (auto const fault = rank == 0 ? fault_of(codec, x, exact_, ranks) : ""; !fault.empty())
-      result.faults.push_back(fault);
+    if (rank != 0) return;
+    std::string fault;
+    if constexpr (hcomp::RoundsHops<C>)
+      fault = fault_of(codec, how, x, exact_, ranks);
+    else
+      fault = fault_of(codec, x, exact_, ranks);
+    if (!fault.empty()) result.faults.push_back(fault);
   }
 
   template <class C>
@@ -131,7 +169,9 @@ class experiment {
           fmt::format("rank {}: {} hops instead of {}", rank, report.hops, hops));
 
     auto const bytes = hcomp::bytes_sent_per_rank(codec, options_.values, rank, ranks, {how}) +
-                       hcomp::agreement_bytes_per_rank(ranks);
+                       hcomp::agreement_bytes_per_rank(ranks) +
+                       static_cast<std::uint64_t>(hcomp::detail::agreement_steps(ranks)) *
+                           hcomp::statistics_words(codec, layout) * sizeof(std::uint32_t);
     double const off = static_cast<double>(report.bytes_sent) - static_cast<double>(bytes);
     double const allowed =
         by_owner ? spread_of_owner_bytes(layout.values, layout.blocks(), ranks) : 0;
@@ -143,6 +183,7 @@ class experiment {
   options const& options_;
   hcomp::cost_table costs_;
   cluster const& cluster_;
+  hcomp::thc<> thc_;
   vector exact_;  ///< sum of what all ranks drew
   std::vector<outcome> outcomes_;
 };

@@ -21,7 +21,11 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::IsMember({"ring", "torus", "direct", "doubling", "owner"}));
   app.add_option("--codec", o.codecs, "Each with each algorithm")
       ->delimiter(',')
-      ->check(CLI::IsMember({"identity", "sign"}));
+      ->check(CLI::IsMember({"identity", "sign", "thc"}));
+  app.add_option(
+         "--hop-bits", o.hop_bits,
+         "Codec thc: most bits of a sum's value on its way, 4 to 14; 0: as many as it needs")
+      ->check(CLI::Range(0, 14));
   app.add_option("--latency", o.latency, "Microseconds from host to host")
       ->check(CLI::PositiveNumber);
   app.add_option("--bandwidth", o.bandwidth, "Gbit/s of a host's cable, each way")

@@ -14,6 +14,7 @@ struct options {
   std::size_t values = 1'000'000;
   std::vector<std::string> algorithms{"ring", "torus", "direct"};
   std::vector<std::string> codecs{"identity", "sign"};
+  int hop_bits = 0;       ///< of thc
   double latency = 10;    ///< microseconds
   double bandwidth = 10;  ///< Gbit/s
   bool rendezvous = false;
