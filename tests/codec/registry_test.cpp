@@ -49,7 +49,7 @@ TEST_CASE("codec_list: says which codecs there are when there is no such one") {
   CHECK_THROWS_WITH_AS(
       hcomp::builtin_codecs<float>::with("gzip", []<class C>() {}),
       "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, float_cast:bf16, sign, "
-      "sign_count, thc, uniform_thc",
+      "sign_count, thc, uniform_thc, reproducible",
       std::invalid_argument);
   CHECK_THROWS_AS(hcomp::builtin_codecs<float>::with("", []<class C>() {}), std::invalid_argument);
   CHECK_THROWS_AS(hcomp::builtin_codecs<float>::with("sign ", []<class C>() {}),

@@ -155,6 +155,8 @@ TEST_CASE("wire format 1: every codec's code has this fingerprint, whatever type
       {17, 0xcebe80d3e9367f16, 0x4d8d1356141d5ccc},  // sign_count
       {19, 0x924a0aa086d7ca95, 0xbbf0abb3b9e1f5f3},  // thc
       {20, 0x297923a853e43b9d, 0xfd34e369481eb0ca},  // uniform_thc
+      {32, 0x01ffbeb50b216619, 0x9801f9fcb4485c32},  // reproducible, but for double
+      {33, 0x9b83ccbf20e7be5c, 0xfdebd3159ce7bf7a},  // reproducible<double>
   };
   // clang-format on
   laws::for_each_codec([&]<class C>() {

@@ -106,8 +106,8 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
       plan.all_reduce(mine);
       auto& reason = reasons[static_cast<std::size_t>(transport.rank())];
       for (auto const& one : plan.choices()) reason += to_text(one) + "\n";
-      CHECK(plan.choices().size() == 7 * 4 + 1);
-      CHECK(plan.costs().codecs.size() == 7);
+      CHECK(plan.choices().size() == 8 * 4 + 1);
+      CHECK(plan.costs().codecs.size() == 8);
       CHECK(plan.chosen().codec == plan.choices().front().codec);
     });
     for (auto const& reason : reasons) CHECK(reason == reasons[0]);
@@ -323,7 +323,7 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
   CHECK(all_ended_alike(missing, "invalid_argument"));
   CHECK(missing[0].text ==
         "there are no costs of codec 'sign_count'; there are of: identity, "
-        "float_cast:fp16, float_cast:bf16, sign, thc, uniform_thc");
+        "float_cast:fp16, float_cast:bf16, sign, thc, uniform_thc, reproducible");
 
   auto const none = outcomes(10, {.allowed = {.codecs = {}}, .measuring = brief});
   CHECK(all_ended_alike(none, "invalid_argument"));

@@ -158,6 +158,7 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
       check(thc<>(), how, one);
       if (how == "ring") check(uniform_thc<>(), how, one);
       if (how == "ring" && one.result == reduction::sum) check(identity<>(), how, one);
+      if (one.result == reduction::sum) check(reproducible<>(), how, one);
     }
 }
 

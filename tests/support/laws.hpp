@@ -94,6 +94,16 @@ struct stated_rotation {
 template <class T> struct stated<hcomp::thc<T>> : stated_rotation {};
 template <class T> struct stated<hcomp::uniform_thc<T>> : stated_rotation {};
 
+template <class T> struct stated<hcomp::reproducible<T>> {
+  static constexpr bool drawn = false, zero_is_neutral = true, rotated = false;
+  static double value(auto const&, double x) { return x + 0.0; }  // never -0
+  static double rounding(double y) {
+    // Of the sum, of its two decoded parts, up to 3 * 8, and of what the larger part drops.
+    return 4 * data::half_unit<hcomp::accumulator_t<T>>(std::max(std::fabs(y), 24.0));
+  }
+  static bool overflows(double) { return false; }
+};
+
 // ---- Tools
 
 /// Calls f.template operator()<C>() for every codec of every value type.

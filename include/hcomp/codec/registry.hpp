@@ -5,6 +5,7 @@
 
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
@@ -43,6 +44,7 @@ using builtin_codecs = codec_list<  //
     sign<T>,                        //
     sign_count<T>,                  //
     thc<T>,                         //
-    uniform_thc<T>>;
+    uniform_thc<T>,                 //
+    reproducible<T>>;
 
 }  // namespace hcomp
