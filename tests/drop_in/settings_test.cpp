@@ -90,7 +90,7 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.sum.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
   }
-  CHECK(codec_names().size() == 12);
+  CHECK(codec_names().size() == 13);
   CHECK(about_codec("gzip").empty());
 }
 
@@ -217,11 +217,11 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
             auto const text = type + codec + way + key + more;
             if (error_of(text) == "none") texts.push_back(text);
           }
-  // Counted by hand: (float, all) none 3 of 6 common; identity, fp16, bf16, lossless 6 ways; sign 7
-  // ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
+  // Counted by hand: (float, all) none 3 of 6 common; identity, fp16, bf16, reproducible, lossless 6 ways;
+  // sign 7 ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
   // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; each with 6 common. double has not the
   // last three, nor lossless.
-  constexpr std::size_t both = 3 + 6 * (3 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5),
+  constexpr std::size_t both = 3 + 6 * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5),
                         float_only = 6 * (6 + 6 * 3 + 5 * 3 + 5 * 3);
   CHECK(texts.size() == 12 + 3 * both + 2 * float_only);
 
@@ -269,15 +269,15 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
   refusal const refusals[] = {
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, top_k, inceptionn, "
-       "error_bounded"},
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
+       "inceptionn, error_bounded"},
       {"half: thc",
        "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
        "all"},
       {"float:",
        "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, lossless, top_k, inceptionn, "
-       "error_bounded"},
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
+       "inceptionn, error_bounded"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
        "float, double or all, nor 'KEY=VALUE'"},

@@ -8,6 +8,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
@@ -137,6 +138,31 @@ template <class V> codec_row<V> lossless_row() {
       });
 }
 
+/// What smaller summands lose beside the largest one, and the roundings of the sum to the type in
+/// which it is made and to V.
+template <class V>
+double largest_reproducible(codec_settings const&, int ranks, double magnitude, double sum) {
+  bool const is_double = std::is_same_v<V, double>;
+  double const lost = ranks * (is_double ? 0x1p-54 : 0x1p-26) * magnitude,
+               found = std::fabs(sum) + lost;
+  double const of_type = is_double                    ? 0x1p-53
+                         : std::is_same_v<V, float>   ? 0x1p-24
+                         : std::is_same_v<V, float16> ? 0x1p-11 + 0x1p-24
+                                                      : 0x1p-8 + 0x1p-24;
+  double const denormal = is_double ? 0x1p-1074 : std::is_same_v<V, float16> ? 0x1p-25 : 0x1p-134;
+  // and of the doubles that this is calculated with
+  return lost + of_type * found + denormal + ranks * 0x1p-52 * magnitude;
+}
+template <class V> codec_row<V> reproducible_row() {
+  return row_of<reproducible<V>>(
+      {.name = "reproducible",
+       .about = "12 bytes a value, 16 of doubles; the same bits for any ranks and order",
+       .promise = sum_promise::bounded,
+       .largest_error = largest_reproducible<V>,
+       .carries_nonfinite = true},
+      [](codec_settings const&) { return reproducible<V>{}; });
+}
+
 /// Algorithms are those of codec lossless.
 inline codec_row<float> top_k_row(std::vector<algorithm_kind> algorithms) {
   using enum codec_key::kind;
@@ -212,6 +238,7 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
        .promise = sum_promise::on_average,
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
+  rows.push_back(reproducible_row<V>());
   if constexpr (std::is_same_v<V, float>) {
     rows.push_back(lossless_row<V>());
     rows.push_back(top_k_row(rows.back().algorithms));

@@ -7,6 +7,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
@@ -36,6 +37,7 @@ HCOMP_COMPILE_PLANS(float, sign<float>)
 HCOMP_COMPILE_PLANS(float, sign_count<float>)
 HCOMP_COMPILE_PLANS(float, thc<float>)
 HCOMP_COMPILE_PLANS(float, uniform_thc<float>)
+HCOMP_COMPILE_PLANS(float, reproducible<float>)
 
 HCOMP_COMPILE_PLANS(double, identity<double>)
 HCOMP_COMPILE_PLANS(double, float_cast<float16, double>)
@@ -44,6 +46,7 @@ HCOMP_COMPILE_PLANS(double, sign<double>)
 HCOMP_COMPILE_PLANS(double, sign_count<double>)
 HCOMP_COMPILE_PLANS(double, thc<double>)
 HCOMP_COMPILE_PLANS(double, uniform_thc<double>)
+HCOMP_COMPILE_PLANS(double, reproducible<double>)
 
 #undef HCOMP_COMPILE_PLANS
 #define HCOMP_COMPILE_PLANS(...)                                              \
