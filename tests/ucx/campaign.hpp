@@ -10,20 +10,17 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <hcomp/ucx/transport.hpp>
 #include <random>
 #include <string>
+#include <support/number_in.hpp>
 #include <vector>
 
 #include "support.hpp"
 
 namespace hcomp::ucx::testing {
 
-inline unsigned number_in(char const* variable, unsigned otherwise) {
-  char const* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : unsigned(std::atoi(text));
-}
+using hcomp::testing::number_in;
 
 /// What happens in one trial.
 struct trial {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/make_plan.hpp>
@@ -23,6 +22,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/scratch_directory.hpp>
 #include <utility>
 #include <vector>
 
@@ -32,26 +32,10 @@
 using namespace hcomp;
 using namespace hcomp::ucx;
 using namespace hcomp::ucx::testing;
+using hcomp::testing::scratch_directory;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// A directory of one trial.
-class scratch_directory {
- public:
-  scratch_directory() {
-    char name[] = "/tmp/hcomp_elastic.XXXXXX";
-    must(mkdtemp(name) != nullptr, "a directory can be made");
-    path_ = name;
-  }
-  ~scratch_directory() { std::filesystem::remove_all(path_); }
-  scratch_directory(scratch_directory const&) = delete;
-  scratch_directory& operator=(scratch_directory const&) = delete;
-  std::filesystem::path const& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 constexpr int most_steps = 400;
 /// What ranks saw, in memory that they share.
