@@ -14,6 +14,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/elastic/bulletin_board.hpp>
+#include <hcomp/elastic/membership.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/ucx/context.hpp>
 #include <hcomp/ucx/transport.hpp>
@@ -30,15 +31,14 @@ namespace hcomp::elastic {
 
 /// A group of ranks that goes on without those who are lost, and lets others in.
 ///
-/// Members have names, which stay, and ranks 0 to size - 1 among those who are there now. Sums are made by
-/// sum, which goes on by itself when somebody is lost. Newcomers are let in between two sums, by
-/// `admit`. All these calls are made in the same order on all ranks.
+/// Sums are made by sum, which goes on by itself when somebody is lost. Newcomers are let in between two
+/// sums, by `admit`. All these calls are made in the same order on all ranks.
 ///
-/// Each time somebody is lost, or comes, there is another generation: a meeting on the bulletin board, whose
+/// Each generation begins with a meeting on the bulletin board, whose
 /// list of members is the first that somebody puts up, and a transport of these. Who is waited for and
 /// does not come within the patience is left out, and its own calls fail.
 /// For one thread at a time. The board is used, not owned.
-class group {
+class group final : public membership {
  public:
   struct settings {
     ucx::options transport = {};  ///< of every transport
@@ -52,14 +52,15 @@ class group {
   /// @throws transport_error        not all came, or as transport
   group(bulletin_board& board, int name, int size) : group(board, name, size, {}) {}
   group(bulletin_board& board, int name, int size, settings how)
-      : board_(&board), name_(name), how_(how) {
+      : membership(name, false), board_(&board), how_(how) {
     if (size < 1 || name < 0 || name >= size)
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name, " of ", size, " ranks; 0 <= rank < size is needed"}));
     for (int one = 0; one < size; ++one) members_.push_back(one);
     if (board_->find(note_of(0, life_of(name_))))
       throw std::invalid_argument(hcomp::detail::error_text(
-          {"elastic::group: rank ", name_, " is on this bulletin board already, of an earlier run or ",
+          {"elastic::group: rank ", name_,
+           " is on this bulletin board already, of an earlier run or ",
            "a second time; every run needs a board of its own, and who comes back joins"}));
     board_->live_as(life_of(name_));
     connect(false);
@@ -72,20 +73,6 @@ class group {
   /// @throws transport_error  nobody did
   static std::unique_ptr<group> join(bulletin_board& board, settings how) {
     return std::unique_ptr<group>(new group(board, how));
-  }
-
-  int name() const { return name_; }
-  int rank() const { return over_->rank(); }
-  int size() const { return over_->size(); }
-  /// Their names, by ranks.
-  std::vector<int> const& members() const { return members_; }
-  /// How often it has become another one: plans of another generation are of no use any more.
-  std::uint64_t generation() const { return generation_; }
-  /// Another one in every generation. After an error of it there is `recover`.
-  /// @throws std::runtime_error  `recover` has failed before
-  any_transport& transport() {
-    if (!any_) throw std::runtime_error("elastic::group: it has failed before, and can only end");
-    return *any_;
   }
 
   /// Lets in those who wait to join. True on all ranks where somebody has come who needs the state: then all
@@ -127,7 +114,7 @@ class group {
   /// This member needs the state by the next share, as a newcomer does: such as all but one at the start.
   void forget_state() { has_state_ = 0; }
   /// The end, when no call is to come: nobody is gone while others need its results. Collective.
-  void close() {
+  void close() override {
     std::vector<std::byte> nothing;
     make_call(nothing, [&] {
       std::uint8_t all_are_here = 1;
@@ -135,46 +122,10 @@ class group {
     });
   }
 
-  // ---- For sum, and for other calls that all members make.
-
-  /// How many this member has finished.
-  std::uint64_t calls() const { return calls_; }
-  /// The one under way is finished here.
-  /// @param result  of it, the same on all ranks; kept, and another buffer given for it, until nobody can need
-  ///                it any more
-  void finish_call(std::vector<std::byte>& result, std::uint64_t weight) {
-    last_.swap(result);
-    last_weight_ = weight;
-    ++calls_;
-  }
-  /// After a transport_error: goes on with those who are left, whoever else is lost meanwhile. True if some
-  /// of them have finished the call under way: then its result is here, too. Otherwise nobody has, and all make
-  /// it again.
-  /// @throws transport_error  the others have gone on without this one
-  bool recover(std::vector<std::byte>& result, std::uint64_t& weight) {
-    for (;;) try {
-        ++generation_;
-        connect(false);
-        return fetch(result, weight);
-      } catch (left_out const&) {
-        throw;
-      } catch (transport_error const&) {  // somebody was lost again
-      }
-  }
-
  private:
-  struct left_out : transport_error {
-    using transport_error::transport_error;
-  };
-  /// What a member says of itself.
-  struct record {
-    std::uint64_t calls, bytes, weight, knows_calls, has_state;
-  };
-  static constexpr tag_t tag = 0;
-
   /// A newcomer.
   group(bulletin_board& board, settings how)
-      : board_(&board), name_(new_name()), how_(how), knows_calls_(0), has_state_(0) {
+      : membership(new_name(), true), board_(&board), how_(how) {
     board_->live_as(life_of(name_));
     std::int64_t const mine = name_;
     for (std::uint64_t place = 0;; ++place) {  // in the queue
@@ -189,7 +140,7 @@ class group {
   /// @param is_one_size  all must have as many bytes
   void give_state(std::vector<std::byte>& shared, bool is_one_size) {
     make_call(shared, [&] {
-      record const mine{calls_, shared.size(), 0, 1, has_state_};
+      record const mine{calls(), shared.size(), 0, 1, has_state_};
       std::vector<record> all;
       all_gather_records(transport(), tag, mine, all, generation_);
       auto const from = std::ranges::find(all, std::uint64_t{1}, &record::has_state);
@@ -263,6 +214,7 @@ class group {
     return found;
   }
 
+  void connect() override { connect(false); }
   /// A transport of this generation.
   /// @param admits  newcomers come in
   void connect(bool admits) {
@@ -338,79 +290,9 @@ class group {
     return met;
   }
 
-  /// f(), which makes `result`, or its result from others.
-  /// @return  there is another generation
-  template <class F> bool make_call(std::vector<std::byte>& result, F const& f) {
-    std::uint64_t weight = 0;
-    bool is_new = false;
-    for (bool is_made = false; !is_made;) try {
-        f();
-        is_made = true;
-      } catch (left_out const&) {
-        throw;
-      } catch (transport_error const&) {
-        is_new = true;
-        is_made = recover(result, weight);
-      }
-    auto kept = result;
-    finish_call(kept, weight);
-    return is_new;
-  }
-
-  /// In a new generation: the result of the call under way, for those who lack what others have. See recover.
-  bool fetch(std::vector<std::byte>& result, std::uint64_t& weight) {
-    record const mine{calls_, last_.size(), last_weight_, knows_calls_, has_state_};
-    std::vector<record> all;
-    all_gather_records(transport(), tag, mine, all, generation_);
-    record best{};  // the first who has finished most
-    int from = -1;
-    for (int rank = 0; rank < size(); ++rank) {
-      auto const& one = all[static_cast<std::size_t>(rank)];
-      if (one.knows_calls != 0 && (from < 0 || one.calls > best.calls)) {
-        best = one;
-        from = rank;
-      }
-    }
-    if (knows_calls_ == 0) calls_ = best.calls;  // a newcomer begins with the next
-    knows_calls_ = 1;
-    // Nobody can be further behind: a call needs all members, who have finished the one before.
-    auto const is_behind = [&](int rank) {
-      auto const& one = all[static_cast<std::size_t>(rank)];
-      return one.knows_calls != 0 && one.calls != best.calls;
-    };
-    if (!is_behind(rank())) {
-      pass(from, last_, is_behind);
-      return false;
-    }
-    result.resize(best.bytes);
-    pass(from, result, is_behind);
-    weight = best.weight;
-    return true;
-  }
-  /// Bytes of one rank for those who lack them.
-  template <class Lacks> void pass(int from, std::span<std::byte> bytes, Lacks const& lacks) {
-    auto& over = transport();
-    std::vector<any_transport::request> sends;
-    if (rank() == from)
-      for (int r = 0; r < size(); ++r)
-        if (lacks(r)) sends.push_back(over.isend(r, tag, bytes));
-    if (lacks(rank())) {
-      auto coming = over.irecv(from, tag, bytes);
-      over.wait(coming);
-    }
-    for (auto& one : sends) over.wait(one);
-  }
-
   bulletin_board* board_;
-  int name_;
   settings how_;
-  std::uint64_t knows_calls_ = 1, has_state_ = 1;  ///< 0: a newcomer, at first, and until share
-  std::vector<int> members_;                       ///< none: a newcomer that waits
-  std::uint64_t generation_ = 0, calls_ = 0;
-  std::vector<std::byte> last_;  ///< result of the call that was finished last
-  std::uint64_t last_weight_ = 0;
   std::unique_ptr<ucx::transport> over_;
-  std::optional<any_transport> any_;
 };
 
 }  // namespace hcomp::elastic

@@ -14,7 +14,7 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/membership.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -27,7 +27,7 @@
 
 namespace hcomp::elastic {
 
-/// all_reduce of vectors of one size over the ranks of an group, whoever of them is lost.
+/// all_reduce of vectors of one size over the ranks of a group, over UCX or MPI, whoever of them is lost.
 ///
 ///     hcomp::elastic::sum<float> sum("thc:bits=4", gradient.size(), group, executor);
 ///     auto const report = sum.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
@@ -44,7 +44,7 @@ template <class V> class sum {
 
   /// @param codec, options  as of make_plan
   /// @throws as make_plan
-  sum(std::string codec, std::size_t values, elastic::group& group, host_executor& executor,
+  sum(std::string codec, std::size_t values, elastic::membership& group, host_executor& executor,
       std::optional<plan_options> options = {})
       : sum(values, group,
             [codec = std::move(codec), values, to = &executor,
@@ -53,7 +53,8 @@ template <class V> class sum {
                          : hcomp::make_plan<V>(codec, values, over, *to);
             }) {}
   /// @param make  the plan of a generation, over its transport: of `values` values, the same on all ranks
-  sum(std::size_t values, elastic::group& group, std::function<any_plan<V>(any_transport&)> make)
+  sum(std::size_t values, elastic::membership& group,
+      std::function<any_plan<V>(any_transport&)> make)
       : values_(values), group_(&group), make_plan_(std::move(make)) {
     renew();
   }
@@ -142,7 +143,7 @@ template <class V> class sum {
   }
 
   std::size_t values_;
-  elastic::group* group_;
+  membership* group_;
   std::function<any_plan<V>(any_transport&)> make_plan_;
   std::optional<any_plan<V>> plan_;
   std::uint64_t generation_ = 0;
