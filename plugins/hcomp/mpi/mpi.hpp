@@ -10,3 +10,4 @@
 #include <hcomp/mpi/packets.hpp>
 #include <hcomp/mpi/sparse.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/mpi/ulfm.hpp>

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/transport/transport.hpp>
+#include <thread>
 #include <vector>
 
 namespace hcomp::mpi {
@@ -51,6 +52,18 @@ class pending_messages {
     if (!one.is_send) ++received_[static_cast<std::size_t>(one.peer)];
     one.handle = MPI_REQUEST_NULL;
     free_.push_back(slot);
+  }
+
+  /// Waits, up to `limit`, for all to end on a communicator that was given up (see ulfm::revoke), where
+  /// each of them ends soon; what memory they use is free then.
+  void end(std::chrono::milliseconds limit) {
+    auto const last = std::chrono::steady_clock::now() + limit;
+    for (auto& one : messages_)
+      for (int done = 0; one.handle != MPI_REQUEST_NULL && !done;) {
+        if (MPI_Test(&one.handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+        if (std::chrono::steady_clock::now() > last) return;
+        std::this_thread::yield();
+      }
   }
 
   std::uint64_t& sent(int peer) { return sent_[static_cast<std::size_t>(peer)]; }

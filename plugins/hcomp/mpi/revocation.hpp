@@ -12,6 +12,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/mpi/pending.hpp>
+#include <hcomp/mpi/ulfm.hpp>
 #include <list>
 #include <string>
 #include <string_view>
@@ -22,9 +23,10 @@ namespace hcomp::mpi {
 
 /// Why all is over, as ranks tell each other; to every rank, with the messages that it was sent.
 struct notice {
-  std::uint64_t sent = 0;     ///< messages to the receiver of this, since the transport was made
-  std::int32_t finder = 0;    ///< the rank that cannot go on
-  std::int32_t culprit = -1;  ///< of a transport_error; -1: a wire_error
+  std::uint64_t sent = 0;   ///< messages to the receiver of this, since the transport was made
+  std::int32_t finder = 0;  ///< the rank that cannot go on
+  static constexpr std::int32_t nobody = -2;
+  std::int32_t culprit = -1;  ///< of a transport_error, or nobody; -1: a wire_error
   std::array<char, 1008> text{};
 
   void set_text(std::string_view words) {
@@ -32,8 +34,8 @@ struct notice {
   }
   [[noreturn]] void raise() const {
     std::string const words(text.data(), strnlen(text.data(), text.size()));
-    if (culprit < 0) throw wire_error(words);
-    throw transport_error(culprit, words);
+    if (culprit == -1) throw wire_error(words);
+    throw transport_error(culprit == nobody ? -1 : culprit, words);
   }
 };
 
@@ -58,19 +60,25 @@ class revocation {
   }
 
   /// Tells and is told. Who never comes here, since it needs nothing of this communicator any more,
-  /// is waited for as long as `limit` says; what was sent to it stays under way.
+  /// is waited for as long as `limit` says; what was sent to it stays under way. Who is lost is not
+  /// waited for, where the MPI tells.
   /// @param mine  what this rank has found, or null: the others have
-  /// @return      what was found by the lowest of the ranks that have found something
+  /// @return      what was found by the lowest of the ranks that have found something; its finder is -1
+  ///              if a loss was found meanwhile, and what was told cannot be heard any more
   notice run(notice const* mine, std::chrono::milliseconds limit) {
     auto const end = std::chrono::steady_clock::now() + limit;
     peers_.resize(static_cast<std::size_t>(size_));
     if (mine) hear(*mine);
-    while (!mine && first_.finder < 0) hear_all();  // somebody has told
+    while (!mine && first_.finder < 0) {  // somebody has told
+      if (ulfm::is_revoked(comm_)) return first_;
+      hear_all();
+    }
     tell_all();
     take_receives_back();
     while (!is_done() && std::chrono::steady_clock::now() < end) {
       hear_all();
       for (int peer = 0; peer < size_; ++peer) drain(peer);
+      for (int const peer : ulfm::lost_ranks(comm_)) state(peer).is_lost = true;
       std::this_thread::yield();
     }
     return first_;
@@ -78,12 +86,14 @@ class revocation {
 
   /// Nothing of the communicator is under way any more, on this rank.
   bool is_done() {
+    bool const is_given_up = ulfm::is_revoked(comm_);
     bool done = true;
     for (auto& one : drained_) done &= is_done(one.handle);
     for (auto& one : messages_) done &= is_done(one);
     for (int peer = 0; peer < size_; ++peer) {
       auto& it = state(peer);
-      done &= is_done(it.telling) && it.was_told && messages_.received(peer) >= it.sent;
+      done &= is_done(it.telling) &&
+              (is_given_up || it.is_lost || (it.was_told && messages_.received(peer) >= it.sent));
     }
     return done;
   }
@@ -91,6 +101,7 @@ class revocation {
  private:
   struct peer_state {
     bool was_told = false;   ///< by the peer
+    bool is_lost = false;    ///< it says nothing any more
     std::uint64_t sent = 0;  ///< by the peer
     notice leaving;
     MPI_Request telling = MPI_REQUEST_NULL;
@@ -159,14 +170,15 @@ class revocation {
   }
   static bool is_done(MPI_Request& handle) {
     int done = 1;
-    if (handle != MPI_REQUEST_NULL) MPI_Test(&handle, &done, MPI_STATUS_IGNORE);
-    return done;
+    return handle == MPI_REQUEST_NULL ||
+           MPI_Test(&handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
   }
   bool is_done(pending_message& one) {
     if (one.handle == MPI_REQUEST_NULL) return true;
     MPI_Status status;
     int done = 0, cancelled = 0;
-    if (MPI_Test(&one.handle, &done, &status) == MPI_SUCCESS && done && !one.is_send) {
+    if (MPI_Test(&one.handle, &done, &status) != MPI_SUCCESS) return true;
+    if (done && !one.is_send) {
       MPI_Test_cancelled(&status, &cancelled);
       if (!cancelled) ++messages_.received(one.peer);
     }

@@ -14,6 +14,7 @@
 #include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/pending.hpp>
 #include <hcomp/mpi/revocation.hpp>
+#include <hcomp/mpi/ulfm.hpp>
 #include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -41,6 +42,11 @@ struct private_comm {
   MPI_Comm handle;
 };
 
+/// The same, owned by others, too: it is there as long as this.
+struct shared_comm {
+  std::shared_ptr<MPI_Comm const> comm;
+};
+
 /// Two tags of a communicator, which nobody else uses: `first` for messages, all of tag 0, and the
 /// next for how they end.
 struct private_tags {
@@ -52,8 +58,10 @@ struct private_tags {
 ///
 /// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
 /// link was cut: most libraries abort the job, some wait for ever. Where that matters use
-/// hcomp::ucx::transport. A peer that lives and never sends what this rank waits for, such as one that
-/// calls a plan with another tag, is waited for until set_time_limit.
+/// hcomp::ucx::transport, or an MPI with ULFM (ulfm::is_on): there a rank that ends is a
+/// transport_error with its number on all others, the communicator is given up, and what was under way
+/// on it has ended. A peer that lives and never sends what this rank waits for, such as one that calls
+/// a plan with another tag, is waited for until set_time_limit.
 ///
 /// What one rank cannot go on with (revoke, or a message longer than its receive) ends on all ranks:
 /// each throws the same error as soon as it waits for a message (but not with waiting::block, which
@@ -74,6 +82,11 @@ class transport {
   /// Takes `comm`, which it frees.
   explicit transport(private_comm comm, waiting how = waiting::yield)
       : transport(comm.handle, nullptr, {.first = 0, .notices = largest_tag_of(comm.handle)}, how) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  /// Does not free it. Its errors are returned from now on.
+  explicit transport(shared_comm of, waiting how = waiting::yield)
+      : transport(*of.comm, of.comm, {.first = 0, .notices = largest_tag_of(*of.comm)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
   /// Not collective; nor is destruction.
@@ -111,9 +124,9 @@ class transport {
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     check("isend", peer, tag, bytes.size());
     pending_message one{MPI_REQUEST_NULL, peer, tag, bytes.size(), true};
-    require(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      tags_.first + static_cast<int>(tag), comm_, &one.handle),
-            "send to rank " + std::to_string(peer), peer);
+    int const code = MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
+                               tags_.first + static_cast<int>(tag), comm_, &one.handle);
+    if (code != MPI_SUCCESS) fail(one, code);
     bytes_sent_ += bytes.size();
     return {messages_.add(one)};
   }
@@ -121,9 +134,9 @@ class transport {
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     check("irecv", peer, tag, bytes.size());
     pending_message one{MPI_REQUEST_NULL, peer, tag, bytes.size(), false};
-    require(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
-                      tags_.first + static_cast<int>(tag), comm_, &one.handle),
-            "receive from rank " + std::to_string(peer), peer);
+    int const code = MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer,
+                               tags_.first + static_cast<int>(tag), comm_, &one.handle);
+    if (code != MPI_SUCCESS) fail(one, code);
     return {messages_.add(one)};
   }
 
@@ -189,6 +202,20 @@ class transport {
   void take_part(notice const* mine) {
     ending_ = std::make_unique<revocation>(comm_, tags_, messages_);
     failed_ = ending_->run(mine, std::chrono::seconds(30));
+    if (failed_->finder < 0) failed_ = loss(nullptr);
+  }
+  /// A rank is lost, or another rank has found so. Tells all ranks.
+  /// @param one  the message that did not come, or null
+  notice loss(pending_message const* one) {
+    ulfm::revoke(comm_);
+    messages_.end(std::chrono::seconds(30));
+    int const rank = ulfm::lost_rank(comm_, one ? one->peer : -1);
+    auto const what = rank < 0 ? std::string("another rank has given the communicator up")
+                               : "rank " + std::to_string(rank) + " is lost";
+    notice mine = one ? about(*one, what) : notice{.finder = rank_};
+    if (!one) mine.set_text("mpi: " + what);
+    mine.culprit = rank < 0 ? notice::nobody : rank;
+    return mine;
   }
   notice about(pending_message const& one, std::string const& what) const {
     notice mine{.finder = rank_, .culprit = one.peer};
@@ -207,8 +234,12 @@ class transport {
     take_part(&mine);
     failed_->raise();
   }
-  /// Waiting for a message has failed.
+  /// A message cannot be sent or received.
   [[noreturn]] void fail(pending_message const& one, int code) {
+    if (ulfm::is_loss(code)) {
+      failed_ = loss(&one);
+      failed_->raise();
+    }
     notice mine = about(one, error_text(code));
     int kind = MPI_SUCCESS;
     MPI_Error_class(code, &kind);

@@ -1,0 +1,143 @@
+#pragma once
+/// @file
+/// What is left of an MPI job when a rank is lost: User Level Failure Mitigation (ULFM).
+
+#include <mpi.h>
+
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+// Open MPI from version 5 on. MPICH 4 and 5 declare most of the calls, too, but end the process in
+// MPIX_Comm_revoke with all devices that are built today (ch4).
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(OMPI_HAVE_MPIX_COMM_GET_FAILED)
+#define HCOMP_MPI_HAS_ULFM 1
+// Weak: programs also run with builds of their MPI that have no such functions.
+#pragma weak MPIX_Comm_agree
+#pragma weak MPIX_Comm_get_failed
+#pragma weak MPIX_Comm_is_revoked
+#pragma weak MPIX_Comm_revoke
+#pragma weak MPIX_Comm_shrink
+#endif
+
+/// The calls of ULFM, which all programs can compile: where the MPI has none, no rank is ever known
+/// to be lost, and what needs others throws std::logic_error.
+namespace hcomp::mpi::ulfm {
+
+/// True if this job goes on when a rank is lost. Open MPI 5 has to be started for it
+/// (`mpirun --with-ft ulfm`); without, its calls may wait for ever. MPI must be running.
+inline bool is_on() {
+#ifdef HCOMP_MPI_HAS_ULFM
+  void* value = nullptr;
+  int is_there = 0;
+  return MPIX_Comm_agree != nullptr &&
+         MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, static_cast<void*>(&value), &is_there) ==
+             MPI_SUCCESS &&
+         is_there && *static_cast<int const*>(value) != 0;
+#else
+  return false;
+#endif
+}
+
+/// True if `code` says that a rank is lost, or that some rank has given the communicator up.
+inline bool is_loss([[maybe_unused]] int code) {
+#ifdef HCOMP_MPI_HAS_ULFM
+  int kind = MPI_SUCCESS;
+  return code != MPI_SUCCESS && MPI_Error_class(code, &kind) == MPI_SUCCESS &&
+         (kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING ||
+          kind == MPIX_ERR_REVOKED);
+#else
+  return false;
+#endif
+}
+
+/// Some rank has given the communicator up.
+inline bool is_revoked([[maybe_unused]] MPI_Comm comm) {
+#ifdef HCOMP_MPI_HAS_ULFM
+  int answer = 0;
+  return is_on() && MPIX_Comm_is_revoked(comm, &answer) == MPI_SUCCESS && answer;
+#else
+  return false;
+#endif
+}
+
+/// Ranks of `comm` that are known here to be lost, in ascending order. Not collective.
+inline std::vector<int> lost_ranks([[maybe_unused]] MPI_Comm comm) {
+  std::vector<int> lost;
+#ifdef HCOMP_MPI_HAS_ULFM
+  MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+  if (!is_on() || MPIX_Comm_get_failed(comm, &failed) != MPI_SUCCESS) return lost;
+  int size = 0;
+  MPI_Group_size(failed, &size);
+  std::vector<int> places(static_cast<std::size_t>(size));
+  std::iota(places.begin(), places.end(), 0);
+  lost.resize(places.size());
+  MPI_Comm_group(comm, &all);
+  MPI_Group_translate_ranks(failed, size, places.data(), all, lost.data());
+  MPI_Group_free(&failed);
+  MPI_Group_free(&all);
+  std::ranges::sort(lost);
+#endif
+  return lost;
+}
+
+/// Some rank that is lost: `suspect` if it is, otherwise the first. Where none is known yet, as on a
+/// rank that has only heard that others gave `comm` up, it is waited for, up to a second; then -1.
+inline int lost_rank(MPI_Comm comm, int suspect) {
+  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (;;) {
+    auto const lost = lost_ranks(comm);
+    if (!lost.empty()) return std::ranges::binary_search(lost, suspect) ? suspect : lost.front();
+    if (std::chrono::steady_clock::now() > end) return -1;
+    int there = 0;  // MPI hears of losses while it is asked for something
+    MPI_Iprobe(0, 0, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
+    std::this_thread::yield();
+  }
+}
+
+/// Gives `comm` up: what is under way on it ends with an error on all ranks, and so does what is
+/// begun. Not collective. Nothing happens where ULFM is off.
+inline void revoke([[maybe_unused]] MPI_Comm comm) {
+#ifdef HCOMP_MPI_HAS_ULFM
+  if (is_on()) MPIX_Comm_revoke(comm);
+#endif
+}
+
+/// True if all ranks of `comm` that are left say so: the same answer on all of them, whoever is lost
+/// meanwhile. Collective of those who are left, also after `revoke`.
+/// @throws transport_error  MPI fails
+inline bool agree([[maybe_unused]] MPI_Comm comm, [[maybe_unused]] bool mine) {
+#ifdef HCOMP_MPI_HAS_ULFM
+  int all = mine;
+  int const code = MPIX_Comm_agree(comm, &all);
+  if (!is_loss(code)) require(code, "MPIX_Comm_agree");  // it tells of losses, and has agreed
+  return all != 0;
+#else
+  throw std::logic_error("mpi: this MPI has no MPIX_Comm_agree");
+#endif
+}
+
+/// A communicator of those who are left, in their order, which are the same on all of them.
+/// Collective of those, also after `revoke`.
+/// @throws transport_error  MPI fails
+inline MPI_Comm shrink([[maybe_unused]] MPI_Comm comm) {
+#ifdef HCOMP_MPI_HAS_ULFM
+  MPI_Comm left = MPI_COMM_NULL;
+  require(MPIX_Comm_shrink(comm, &left), "MPIX_Comm_shrink");
+  return left;
+#else
+  throw std::logic_error("mpi: this MPI has no MPIX_Comm_shrink");
+#endif
+}
+
+}  // namespace hcomp::mpi::ulfm
