@@ -47,6 +47,35 @@ endforeach()
 set(HCOMP_LAUNCH_openmpi ${HCOMP_LAUNCHER_openmpi} --oversubscribe --bind-to none -np)
 set(HCOMP_LAUNCH_mpich ${HCOMP_LAUNCHER_mpich} -n)
 
+# Which of them can go on when a rank is lost, and how they are started for it.
+include(CheckCXXSourceCompiles)
+function(hcomp_find_ulfm mpi)
+  set(why "${HCOMP_MISSING_${mpi}}")
+  if(NOT why)
+    set(CMAKE_CXX_STANDARD 20)
+    set(CMAKE_REQUIRED_INCLUDES ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/plugins)
+    set(CMAKE_REQUIRED_DEFINITIONS -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
+    get_target_property(CMAKE_REQUIRED_LIBRARIES hcomp_tests_${mpi} INTERFACE_LINK_LIBRARIES)
+    list(FILTER CMAKE_REQUIRED_LIBRARIES INCLUDE REGEX "^PkgConfig::")
+    set(CMAKE_REQUIRED_QUIET ON)
+    check_cxx_source_compiles("
+      #include <hcomp/mpi/ulfm.hpp>
+      #ifndef HCOMP_MPI_HAS_ULFM
+      #error
+      #endif
+      int main() {}" HCOMP_HAS_ULFM_${mpi})
+    if(NOT HCOMP_HAS_ULFM_${mpi})
+      set(why "this ${mpi} does not go on when a rank is lost, as Open MPI 5 does")
+    endif()
+  endif()
+  set(HCOMP_NO_ULFM_${mpi} "${why}" PARENT_SCOPE)
+endfunction()
+foreach(mpi IN LISTS HCOMP_MPIS)
+  hcomp_find_ulfm(${mpi})
+endforeach()
+set(HCOMP_LAUNCH_ULFM_openmpi ${HCOMP_LAUNCHER_openmpi} --with-ft ulfm --mca async_mpi_finalize 1
+  --oversubscribe --bind-to none -np)
+
 set(HCOMP_ENVIRONMENT_openmpi
   OMPI_ALLOW_RUN_AS_ROOT=1                          # containers are root
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

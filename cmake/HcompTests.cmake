@@ -19,6 +19,8 @@
 #   // ranks: 2 4       on how many ranks to run, instead of 1 2 3 4 5 7 8
 #   // main: own        it has its own main()
 #   // run: single      it is started as one process without an MPI, and forks what it needs
+#   // run: ulfm        the same, but it starts MPI jobs of itself, by HCOMP_TEST_LAUNCH, and kills ranks;
+#                       only for MPIs that go on then
 #   // timeout: 200     seconds for one case, instead of 120
 #
 # A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
@@ -236,6 +238,25 @@ function(hcomp_add_mpi_test name)
   endforeach()
 endfunction()
 
+# hcomp_add_ulfm_test(<name> <file> <seconds>): the case <name>.<mpi>, which has its own main().
+function(hcomp_add_ulfm_test name file timeout)
+  foreach(mpi IN LISTS HCOMP_MPIS)
+    if(HCOMP_NO_ULFM_${mpi})
+      hcomp_add_skipped_test(${name}.${mpi} "${HCOMP_NO_ULFM_${mpi}}")
+      continue()
+    endif()
+    set(program test_${name}.${mpi})
+    add_executable(${program} ${file})
+    target_compile_options(${program} PRIVATE ${HCOMP_UNTIMED_TEST})
+    target_link_libraries(${program} PRIVATE
+      hcomp_test_base hcomp_tests::${mpi} hcomp_test_support_${mpi})
+    list(JOIN HCOMP_LAUNCH_ULFM_${mpi} " " launch)
+    hcomp_add_test(${name}.${mpi} TIMEOUT ${timeout} PROCESSORS 2
+      ENVIRONMENT ${HCOMP_ENVIRONMENT_${mpi}} "HCOMP_TEST_LAUNCH=${launch}"
+      COMMAND ${program})
+  endforeach()
+endfunction()
+
 # hcomp_add_distributed_test_file(<file> [LIBRARIES <target>...]): a file of tests/mpi or tests/ucx.
 function(hcomp_add_distributed_test_file file)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
@@ -250,6 +271,8 @@ function(hcomp_add_distributed_test_file file)
     target_link_libraries(test_${name} PRIVATE hcomp_test_base ${arg_LIBRARIES}
       $<$<NOT:$<STREQUAL:${main},own>>:hcomp_test_main>)
     hcomp_add_test(${name} TIMEOUT ${timeout} ALONE COMMAND test_${name})
+  elseif(run STREQUAL "ulfm")
+    hcomp_add_ulfm_test(${name} ${file} ${timeout})
   else()
     set(own_main "")
     if(main STREQUAL "own")

@@ -1,0 +1,176 @@
+#pragma once
+/// @file
+/// An MPI job started by a test that is no part of it and kills some of its ranks, and what became of
+/// the others.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <hcomp/core/error.hpp>
+#include <iterator>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <support/scratch_directory.hpp>
+#include <vector>
+
+namespace hcomp::mpi::testing {
+
+inline constexpr int max_ranks = 8, max_steps = 400;
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline void must(bool holds, std::string const& what) {
+  if (!holds) throw std::runtime_error("expected: " + what);
+}
+
+enum class ending { none, finished, gave_up, other_exception };
+
+/// What the test tells the ranks, and they tell the test: a file in memory.
+struct ledger {
+  struct place {
+    std::atomic<int> id;     ///< of the process
+    std::atomic<int> steps;  ///< taken
+    std::atomic<ending> how;
+    std::atomic<int> peer;                       ///< whom the transport_error names
+    char text[400];                              ///< of an exception
+    std::atomic<std::uint64_t> who[max_steps];   ///< of a step: a bit for each summand
+    std::atomic<std::uint64_t> bits[max_steps];  ///< fingerprint of the result
+    std::atomic<double> when[max_steps];         ///< it was finished
+    std::atomic<int> fetched;                    ///< results that came from another rank
+  };
+  int size, steps;
+  std::size_t values;
+  std::atomic<double> lost_at;  ///< when the first rank was killed
+  place ranks[max_ranks];
+
+  static ledger& open(std::filesystem::path const& path) {
+    int const file = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    must(file >= 0 && ::ftruncate(file, sizeof(ledger)) == 0, "the ledger can be made");
+    void* const memory = mmap(nullptr, sizeof(ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    must(memory != MAP_FAILED, "the ledger can be mapped");
+    return *static_cast<ledger*>(memory);  // all zero at first
+  }
+};
+
+/// One run of this program as an MPI job.
+class job {
+ public:
+  /// @param how  what the ranks do: an argument of the program
+  job(int size, std::string const& how, int steps = 0, std::size_t values = 0)
+      : seen(ledger::open(place_.path() / "ledger")), how_(how) {
+    seen.size = size;
+    seen.steps = steps;
+    seen.values = values;
+  }
+  ~job() {
+    if (launcher_ > 0) {  // still running
+      ::kill(-launcher_, SIGKILL);
+      waitpid(launcher_, nullptr, 0);
+    }
+    for (int rank = 0; rank < seen.size; ++rank)
+      if (!has_ended && seen.ranks[rank].id > 0) ::kill(seen.ranks[rank].id, SIGKILL);
+    munmap(&seen, sizeof seen);
+  }
+  job(job const&) = delete;
+  job& operator=(job const&) = delete;
+
+  /// @param launcher  words before the number of ranks
+  void start(std::string const& launcher) {
+    std::vector<std::string> words;
+    std::istringstream all(launcher);
+    for (std::string word; all >> word;) words.push_back(word);
+    words.push_back(std::to_string(seen.size));
+    words.push_back(std::filesystem::read_symlink("/proc/self/exe"));
+    words.insert(words.end(), {"--rank", how_, place_.path() / "ledger"});
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    launcher_ = fork();
+    if (launcher_ == 0) {
+      setpgid(0, 0);
+      int const output = ::open((place_.path() / "output").c_str(), O_WRONLY | O_CREAT, 0600);
+      int const input = ::open("/dev/null", O_RDONLY);
+      dup2(input, 0), dup2(output, 1), dup2(output, 2);
+      execvp(arguments[0], arguments.data());
+      _exit(127);
+    }
+    must(launcher_ > 0, "a process can be started");
+    setpgid(launcher_, launcher_);
+  }
+  /// Until a rank has taken so many steps.
+  bool await_steps(int rank, int steps) {
+    auto const& one = seen.ranks[rank];
+    for (double const start = now(); one.steps < steps; usleep(200))
+      if (one.how != ending::none || now() - start > 30 || !is_running()) return false;
+    return true;
+  }
+  void lose(int rank) {
+    double never = 0;
+    seen.lost_at.compare_exchange_strong(never, now());
+    ::kill(seen.ranks[rank].id, SIGKILL);
+  }
+  /// The launcher's end. False: it hangs.
+  bool end(double seconds) {
+    for (double const start = now(); is_running(); usleep(1000))
+      if (now() - start > seconds) return false;
+    return true;
+  }
+  std::string output() const {
+    std::ifstream file(place_.path() / "output");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  hcomp::testing::scratch_directory place_;
+
+ public:
+  ledger& seen;
+  int status = 0;  ///< of the launcher that has ended, as of waitpid
+
+ private:
+  bool is_running() {
+    if (launcher_ > 0 && waitpid(launcher_, &status, WNOHANG) == launcher_) {
+      launcher_ = 0;
+      has_ended = true;
+    }
+    return launcher_ > 0;
+  }
+
+  std::string how_;
+  pid_t launcher_ = 0;
+  bool has_ended = false;
+};
+
+/// A rank's body, which ends well or not.
+template <class F> void write_ending(ledger::place& mine, F const& body) {
+  auto const ended = [&](ending how, std::string const& text, int peer = -1) {
+    text.copy(mine.text, sizeof mine.text - 1);
+    mine.peer = peer;
+    mine.how = how;
+  };
+  try {
+    body();
+    ended(ending::finished, "finished");
+  } catch (transport_error const& error) {
+    ended(ending::gave_up, error.what(), error.peer());
+  } catch (std::exception const& error) {
+    ended(ending::other_exception, error.what());
+  }
+}
+
+}  // namespace hcomp::mpi::testing
