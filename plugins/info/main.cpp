@@ -74,8 +74,8 @@ std::vector<std::string> split(std::string_view text, std::string_view marks) {
 
 // ---- MPI
 
-/// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4": of libhcomp.so and the MPI it brings; "?" is what
-/// they do not tell.
+/// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4|ends": of libhcomp.so and the MPI it brings, and whether
+/// a job of that "goes on" or "ends" when a rank is lost; "?" is what they do not tell.
 std::string describe_hcomp(void* handle) {
   std::string text = "?";
   if (auto* const ask = info::function_in<int(int*, int*, int*)>(handle, "hcomp_version")) {
@@ -85,7 +85,7 @@ std::string describe_hcomp(void* handle) {
   }
   auto* const ask = info::function_in<int(char*, int*)>(handle, "MPI_Get_library_version");
   Dl_info found;
-  if (!ask || dladdr(reinterpret_cast<void*>(ask), &found) == 0) return text + "|?|?";
+  if (!ask || dladdr(reinterpret_cast<void*>(ask), &found) == 0) return text + "|?|?|?";
   std::vector<char> words(1 << 14);  // more than any MPI's longest
   int length = 0;
   ask(words.data(), &length);
@@ -95,7 +95,10 @@ std::string describe_hcomp(void* handle) {
     bool const space = c == ' ' || c == '\t';
     if (!space || !mpi.ends_with(' ')) mpi += space ? ' ' : c;
   }
-  return text + "|" + found.dli_fname + "|" + (mpi.empty() ? "?" : mpi);
+  // What mpi/ulfm.hpp calls; MPICH's own end the job.
+  bool const has_ulfm = mpi.starts_with("Open MPI") && dlsym(handle, "MPIX_Comm_get_failed");
+  return text + "|" + found.dli_fname + "|" + (mpi.empty() ? "?" : mpi) +
+         (has_ulfm ? "|goes on" : "|ends");
 }
 std::string describe_nothing(void*) { return {}; }
 
@@ -169,6 +172,8 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
   auto text = fmt::format("{} in {}\n{}\n{}", words[2], words[1], c, pmpi);
   if (mpi == "openmpi") text += "\n" + component_line(folder, words[2]);
   text += "\n" + info::mpi_device_memory(c);
+  text += words[3] == "goes on" ? "\nlost ranks: a job can go on, started by mpirun --with-ft ulfm"
+                                : "\nlost ranks: end a job, since this MPI has no ULFM that works";
   if (!same_file(words[1], built_by)) text += "\nhcomp was built with " + built_by;
   print(mpi, text);
 }
