@@ -3,6 +3,7 @@
 /// All of hcomp's MPI plug-in.
 
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/mpi/communicators.hpp>
 #include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/exchange.hpp>
 #include <hcomp/mpi/native_sum.hpp>

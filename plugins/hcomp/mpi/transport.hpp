@@ -11,6 +11,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/mpi/communicators.hpp>
 #include <hcomp/mpi/device_memory.hpp>
 #include <hcomp/mpi/pending.hpp>
 #include <hcomp/mpi/revocation.hpp>
@@ -35,23 +36,6 @@ enum class waiting {
   sleep,  ///< asks MPI and sleeps in turns, for 20 us to 1 ms: for threads beside others that
           ///< calculate
   block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
-};
-
-/// A communicator that nobody else uses.
-struct private_comm {
-  MPI_Comm handle;
-};
-
-/// The same, owned by others, too: it is there as long as this.
-struct shared_comm {
-  std::shared_ptr<MPI_Comm const> comm;
-};
-
-/// Two tags of a communicator, which nobody else uses: `first` for messages, all of tag 0, and the
-/// next for how they end.
-struct private_tags {
-  std::shared_ptr<MPI_Comm const> comm;  ///< which returns errors, and is there as long as this
-  int first;
 };
 
 /// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own, or with tags of its own.
