@@ -103,6 +103,8 @@ class job {
     launcher_ = fork();
     if (launcher_ == 0) {
       setpgid(0, 0);
+      // What killed ranks leave of Open MPI's shared memory goes with the job, too.
+      setenv("OMPI_MCA_btl_sm_backing_directory", place_.path().c_str(), 1);
       int const output = ::open((place_.path() / "output").c_str(), O_WRONLY | O_CREAT, 0600);
       int const input = ::open("/dev/null", O_RDONLY);
       dup2(input, 0), dup2(output, 1), dup2(output, 2);
