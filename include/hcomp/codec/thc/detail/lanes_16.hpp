@@ -62,11 +62,12 @@ template <class Lanes>
     a = clamped;
   } else {
     using numbers = typename simd_vector<std::int16_t, static_cast<int>(sizeof(Lanes) / 2)>::type;
-    numbers low, high, n = (numbers)a;
+    Lanes low, high;
     fill(low, static_cast<std::uint32_t>(least));
     fill(high, static_cast<std::uint32_t>(most));
-    n = n > low ? n : low;
-    n = n < high ? n : high;
+    numbers n = (numbers)a;
+    n = n > (numbers)low ? n : (numbers)low;
+    n = n < (numbers)high ? n : (numbers)high;
     a = (Lanes)n;
   }
 }
