@@ -212,13 +212,19 @@ template <int Lanes> struct result_vector<double, Lanes> {
     // of 40 bits with a sign; no processor before AVX-512 shifts it along in 64
     longs const raised = (w[2] | (w[3] >> 16 & 0xffu) << 32) ^ top;
     longs const low = raised & ((one << f::width) - 1);
-    longs middle =
-        extended(w[1] | (w[3] >> 8 & 0xffu) << 32) + (raised >> f::width) - (top >> f::width);
+    longs middle = w[1] | (w[3] >> 8 & 0xffu) << 32, high = w[0] | (w[3] & 0xffu) << 32;
+    extend(middle);
+    extend(high);
+    middle += (raised >> f::width) - (top >> f::width);
     constexpr std::uint64_t far = 4 * top + (one << (f::width - 1));
     longs const carry = ((middle + far) >> f::width) - (4 * top >> f::width);
     middle -= carry << f::width;
-    longs const high = extended(w[0] | (w[3] & 0xffu) << 32) + carry;
-    doubles v = to_double(high) * (unit * unit) + (to_double(middle) * unit + to_double(low));
+    high += carry;
+    doubles h, m, l;
+    to_double(high, h);
+    to_double(middle, m);
+    to_double(low, l);
+    doubles v = h * (unit * unit) + (m * unit + l);
     longs const exponent = (longs)((shorts)place * static_cast<std::uint16_t>(f::width)),
                 part = exponent >> 1;
     v *= (doubles)((part + (1023 + f::lowest / 2)) << 52);
@@ -226,13 +232,13 @@ template <int Lanes> struct result_vector<double, Lanes> {
   }
 
  private:
-  [[gnu::always_inline]] static longs extended(longs const& bin) {
+  [[gnu::always_inline]] static void extend(longs& bin) {
     constexpr std::uint64_t top = std::uint64_t{1} << (f::bin_bits - 1);
-    return (bin ^ top) - top;
+    bin = (bin ^ top) - top;
   }
   /// For |integer| < 2^51: exact, and in every instruction set.
-  [[gnu::always_inline]] static doubles to_double(longs const& integer) {
-    return (doubles)(integer + 0x4338000000000000u) - 0x1.8p52;
+  [[gnu::always_inline]] static void to_double(longs const& integer, doubles& out) {
+    out = (doubles)(integer + 0x4338000000000000u) - 0x1.8p52;
   }
 };
 
