@@ -115,13 +115,15 @@ TEST_CASE("thc hops: a sum has at most so many bits, and is rounded only where i
 }
 
 TEST_CASE("thc hops: every draw is where it should be, and every number what it should be") {
-  for (auto const& [bits, weight, n] : {std::tuple{8, 256u, 5000},
-                                        {8, 64u, 300},
-                                        {6, 1000u, 5000},
-                                        {4, 1920u, 70},
-                                        {10, 2000u, 4096},
-                                        {12, 300u, 129},
-                                        {5, 1500u, 5000}}) {
+  for (auto const& one : {std::tuple{8, 256u, 5000},
+                          {8, 64u, 300},
+                          {6, 1000u, 5000},
+                          {4, 1920u, 70},
+                          {10, 2000u, 4096},
+                          {12, 300u, 129},
+                          {5, 1500u, 5000}}) {
+    int const bits = std::get<0>(one), n = std::get<2>(one);
+    std::uint32_t const weight = std::get<1>(one);
     CAPTURE(bits);
     CAPTURE(weight);
     CAPTURE(n);
@@ -210,7 +212,9 @@ TEST_CASE("thc hops: the same bytes for every group, and nothing is lost by goin
 }
 
 TEST_CASE("thc hops: right on average, with the stated variance, at the ends as in the middle") {
-  for (auto const& [bits, weight] : {std::pair{8, 256u}, {8, 64u}, {6, 60u}, {12, 300u}}) {
+  for (auto const& one : {std::pair{8, 256u}, {8, 64u}, {6, 60u}, {12, 300u}}) {
+    int const bits = one.first;
+    std::uint32_t const weight = one.second;
     auto const codec = codec_of(bits, weight);
     int const largest = static_cast<int>(weight) * 15;
     double const variance = codec.hop_variance(weight);
@@ -234,7 +238,9 @@ TEST_CASE("thc hops: right on average, with the stated variance, at the ends as 
 }
 
 TEST_CASE("thc hops: sums of rounded sums are right on average, at the ends, too") {
-  for (auto const& [bits, half] : {std::pair{8, 128u}, {6, 60u}, {10, 500u}}) {
+  for (auto const& one : {std::pair{8, 128u}, {6, 60u}, {10, 500u}}) {
+    int const bits = one.first;
+    std::uint32_t const half = one.second;
     auto const codec = codec_of(bits, 2 * half);
     double const variance = 2 * codec.hop_variance(half) + codec.hop_variance(2 * half);
     REQUIRE(codec.hop_variance(half) > 0);

@@ -211,12 +211,14 @@ TEST_CASE("sums rounded on their way: their error is what the formula says, and 
                         {"doubling", 12, 4, 5, 2}, {"ring", 8, 2, 4, 64},
                         {"doubling", 8, 4, 4, 64}};
   if (few_cases) ways = {{"ring", 8, 4, 4, 4}};
-  for (auto const& [how, ranks, bits, hop_bits, steps] : ways) {
+  for (auto const& one : ways) {
+    auto const& how = one.how;
+    int const ranks = one.ranks, hop_bits = one.hop_bits, steps = one.steps;
     CAPTURE(how);
     CAPTURE(ranks);
     CAPTURE(hop_bits);
     std::size_t const values = 32 * 1024;  // whole transforms
-    auto const codec = codec_of(hop_bits, ranks, bits);
+    auto const codec = codec_of(hop_bits, ranks, one.bits);
     auto const x = signs(ranks, values);
     double const step = codec.step(),
                  variance = hop_variance(codec, named(how), ranks) * step * step;
