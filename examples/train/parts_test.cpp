@@ -538,7 +538,8 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
   CHECK(train::trial_from("top_k").name() == "top_k");
   CHECK(train::trial_from("top_k:share=0.05").name() == "top_k, share=0.05");
   CHECK_THROWS_WITH(train::trial_from("thc:share=0.1"),
-                    "thc:share=0.1: it has no key 'share'; it has: bits, granularity, truncation, transform");
+                    "thc:share=0.1: it has no key 'share'; it has: bits, granularity, truncation, "
+                    "transform, hop_bits");
   CHECK_FALSE(train::trial_from("marsit").by_aggregators);
   CHECK_THROWS_WITH(train::trial_from("thc:late=1.5"), "'1.5' is no share from 0 to below 1");
   for (auto const* share : {"1", "-0.1", "nan", "", "0.1x"}) {
