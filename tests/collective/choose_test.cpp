@@ -1,3 +1,5 @@
+// optimise: -O1
+// optimise sanitized: -O1
 #include <doctest/doctest.h>
 
 #include <algorithm>
