@@ -71,6 +71,16 @@ inline bool allows_tcp(std::string_view transports) {
   return all_but;
 }
 
+/// Whether UCX may choose nothing but TCP between processes, as far as the environment says.
+inline bool allows_only_tcp(std::string_view transports) {
+  while (!transports.empty()) {
+    auto const name = transports.substr(0, transports.find(','));
+    if (name != "tcp" && name != "self") return false;
+    transports.remove_prefix(std::min(name.size() + 1, transports.size()));
+  }
+  return true;
+}
+
 /// How connections over TCP are set up: UCX's names and values, of interfaces only.
 ///
 /// UCX reads the settings of interfaces as UCX_..., whatever the prefix of a context, so they are
@@ -150,10 +160,11 @@ inline context_handle open_context(std::string const& devices = {},
                ("ucp_config_modify(" + name + "=" + value + ")").c_str());
   };
   if (!devices.empty()) set("NET_DEVICES", devices);
-  bool const chooses_eager = eager == eager_messages::over_tcp && !has_rdma_device() &&
-                             environment("RNDV_THRESH") == nullptr;
-  if (chooses_eager) set("RNDV_THRESH", "8m");
   char const* const transports = environment("TLS");
+  bool const chooses_eager =
+      eager == eager_messages::over_tcp && environment("RNDV_THRESH") == nullptr &&
+      ((transports != nullptr && allows_only_tcp(transports)) || !has_rdma_device());
+  if (chooses_eager) set("RNDV_THRESH", "8m");
   if (transports == nullptr || allows_tcp(transports)) {  // UCX warns of settings nobody takes
     unsigned major = 0, minor = 0, patch = 0;
     ucp_get_version(&major, &minor, &patch);
