@@ -1,6 +1,7 @@
 """hcomp.ElasticGroup: processes of which some are killed, and others come."""
 
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,10 +60,7 @@ def train(number, directory, until):
 
 def test_one_is_killed_and_a_newcomer_comes():
     with Ranks(train, 3) as ranks:
-        ranks.start(0, 1, 2)
-        ranks.kill_when("five", 1)
-        ranks.start(3)
-        results = ranks.results(3)
+        results = ranks.results_where_one_is_replaced()
     bits, steps, seen, lost = results[0]
     assert lost == (1,) and results[2][3] == (1,) and results[3][3] == ()
     for number in (2, 3):
@@ -202,6 +200,19 @@ def test_a_directory_of_an_earlier_run_and_a_job_that_is_over():
         said = ranks.results(1)[0]
     for one, words in zip(said, ("who comes back joins", "nobody has admitted", "/proc", "closed")):
         assert words in one, said
+
+
+def test_ctrl_c_ends_the_waiting_for_others():
+    program = "import sys, hcomp; hcomp.ElasticGroup(sys.argv[1], 0, 2)"
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory, "run")
+        one = subprocess.Popen(
+            [sys.executable, "-c", program, str(place)], stderr=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: place.exists() and any(place.iterdir()), "it waits for another one")
+        one.send_signal(signal.SIGINT)
+        said = one.communicate(timeout=15)[1]  # its patience is 30 s
+    assert "KeyboardInterrupt" in said and one.returncode != 0, said
 
 
 def test_the_example_of_the_docstring():

@@ -59,6 +59,13 @@ class Ranks:
             found[number] = answer
         return found
 
+    def results_where_one_is_replaced(self):
+        """Of three processes number 1 is killed once there is a file `five`; then number 3 comes."""
+        self.start(0, 1, 2)
+        self.kill_when("five", 1)
+        self.start(3)
+        return self.results(3)
+
     def __exit__(self, *_):
         for one in self._started.values():
             one.join(10)

@@ -92,10 +92,7 @@ def train(number, directory, newcomer):
 
 def test_those_who_are_left_and_a_newcomer_have_the_same_bits():
     with Ranks(train, 3) as ranks:
-        ranks.start(0, 1, 2)
-        ranks.kill_when("five", 1)
-        ranks.start(3)
-        results = ranks.results(3)
+        results = ranks.results_where_one_is_replaced()
     made, lost, weights, losses = results[0]
     assert lost == (1,) and results[2][1] == (1,), (lost, results[2][1])
     for number in (2, 3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from typing import Any, Optional, Union
 
 import numpy
@@ -84,9 +85,22 @@ class ElasticGroup(_library.Handle):
     ) -> None:
         super().__init__(_library.of_ucx(), "hcomp_elastic_free")
         directory, milliseconds = os.fsencode(path), round(1000 * patience)
-        self._library.call(
-            function, directory, *which, milliseconds, ctypes.byref(self._pointer)
-        )
+        trouble: list[BaseException] = []
+
+        def enter() -> None:
+            try:
+                self._library.call(
+                    function, directory, *which, milliseconds, ctypes.byref(self._pointer)
+                )
+            except BaseException as error:
+                trouble.append(error)
+
+        # In a thread of its own: others may take long to come, and Ctrl-C shall end the waiting.
+        waiting = threading.Thread(target=enter, daemon=True)
+        waiting.start()
+        waiting.join()
+        if trouble:
+            raise trouble[0]
 
     # ---- Who is there, of the calls so far -----------------------------------------------------
 
