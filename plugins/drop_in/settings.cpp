@@ -312,9 +312,15 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   if (name.empty())
     where.refuse("a codec is missing behind the ':'; there are: " + names_of(codecs()));
   auto const* const codec = find_codec(name);
-  if (!codec)
-    where.refuse("no codec is called '" + std::string(name) +
-                 "'; there are: " + names_of(codecs()));
+  if (!codec) {
+    auto keys = name;
+    auto const before = cut(keys, ":");
+    where.refuse("no codec is called '" + std::string(name) + "'; " +
+                 (find_codec(before)
+                      ? "settings of '" + std::string(before) + "' follow it after a space; "
+                      : std::string()) +
+                 "there are: " + names_of(codecs()));
+  }
   if (codec->float_only() && type == "double")
     where.refuse("codec '" + std::string(name) + "' is for float only, not for double");
 
