@@ -42,6 +42,10 @@ inline simd_level best_simd_level() {
 template <class T, int Lanes> struct simd_vector {
   typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(alignof(T)), may_alias));
 };
+/// A vector to calculate with; memory is read and written by memcpy.
+template <class T, int Lanes> struct aligned_vector {
+  typedef T type __attribute__((vector_size(sizeof(T) * Lanes)));
+};
 template <int Lanes> using words = typename simd_vector<std::uint64_t, Lanes>::type;
 
 template <class Word>

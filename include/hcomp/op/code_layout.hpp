@@ -81,9 +81,7 @@ inline constexpr std::size_t least_block_payload = 512;
 /// Values per block, so that `ranks` ranks share `values` values evenly: full blocks where there
 /// are many, smaller ones where there are few, down to least_block_payload bytes.
 ///
-/// A ring has as many hops with empty parts as with small ones, so that every rank should have a
-/// part: a million signs on 256 ranks at 1 Gbit/s are expected to take a quarter of the time by
-/// `direct`, and half of it by `ring`, that they take in blocks of 4 KiB.
+/// A ring has as many hops with empty parts as with small ones: every rank should have a part.
 constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_size const& full) {
   auto const parts = static_cast<std::size_t>(ranks);
   auto const rounded_up = [](std::size_t n, std::size_t unit) {

@@ -22,11 +22,6 @@ template <class Wire> struct decode_floats;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// A vector to calculate with; memory is read and written by memcpy.
-template <class T, int Lanes> struct aligned_vector {
-  typedef T type __attribute__((vector_size(sizeof(T) * Lanes)));
-};
-
 /// `Lanes` floats, and what they are on the wire, in the lower bits of 32.
 template <class Wire, int Lanes> struct wire_vector {
   using values = typename aligned_vector<float, Lanes>::type;

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/codec/reproducible/detail/bins.hpp>
 #include <hcomp/core/simd.hpp>
 #include <type_traits>
