@@ -97,6 +97,18 @@ class captured {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+/// The same values to both.
+template <class OnHost, class OnDevice>
+void give_values(OnHost& host, OnDevice& device, std::size_t values) {
+  auto* const x = reinterpret_cast<float*>(host.x.data());
+  auto* const y = reinterpret_cast<float*>(host.y.data());
+  for (std::size_t i = 0; i < values; ++i) {
+    x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
+    y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
+  }
+  HCOMP_CUDA_TRY(cudaMemcpy(device.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
+  HCOMP_CUDA_TRY(cudaMemcpy(device.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+}
 std::vector<std::byte> from_device(gpu::device_buffer const& buffer) {
   std::vector<std::byte> host(buffer.size());
   HCOMP_CUDA_TRY(cudaMemcpy(host.data(), buffer.data(), host.size(), cudaMemcpyDefault));
@@ -119,14 +131,7 @@ TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded")
         gpu::stream_executor device;
         pipeline<C, reference_executor> expected(fit(C{}, 3), cpu, values);
         pipeline<C, gpu::stream_executor> found(fit(C{}, 3), device, values);
-        auto* const x = reinterpret_cast<float*>(expected.x.data());
-        auto* const y = reinterpret_cast<float*>(expected.y.data());
-        for (std::size_t i = 0; i < values; ++i) {
-          x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
-          y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
-        }
-        HCOMP_CUDA_TRY(cudaMemcpy(found.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
-        HCOMP_CUDA_TRY(cudaMemcpy(found.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+        give_values(expected, found, values);
         expected.run(checksum);
         found.run(checksum);
         CHECK(copy_of(expected.a) == from_device(found.a));
@@ -150,14 +155,7 @@ TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
       gpu::stream_executor device;
       pipeline<thc<>, reference_executor> expected(codec, cpu, values);
       pipeline<thc<>, gpu::stream_executor> found(codec, device, values);
-      auto* const x = reinterpret_cast<float*>(expected.x.data());
-      auto* const y = reinterpret_cast<float*>(expected.y.data());
-      for (std::size_t i = 0; i < values; ++i) {
-        x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
-        y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
-      }
-      HCOMP_CUDA_TRY(cudaMemcpy(found.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
-      HCOMP_CUDA_TRY(cudaMemcpy(found.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+      give_values(expected, found, values);
       auto const run = [&](auto& one) {
         one.run(checksum);
         auto const stride = one.layout.block_bytes;

@@ -216,8 +216,7 @@ TEST_CASE("elastic over MPI: a result that only some ranks have is given to the 
 TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 4),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
-  int fetched = 0, killed = 0;
-  std::vector<double> waits;  ///< seconds from one rank's death to the next sum, on all ranks
+  hcomp::testing::campaign_figures figures;
   for (unsigned k = 0; k < trials; ++k) {
     std::mt19937 draw(seed + k);
     CAPTURE(seed + k);
@@ -235,7 +234,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
     usleep(delay_us);
     for (int const rank : lost) {
       it.lose(rank);
-      ++killed;
+      ++figures.killed;
       usleep(between_us);  // in the middle of shrinking, if it is long
     }
     check_endings(it, ending::finished, lost);
@@ -261,18 +260,11 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
       int step = 0;
       while (step < steps && one.when[step] < it.seen.lost_at) ++step;
       if (step < steps) next = std::max(next, one.when[step] - it.seen.lost_at);
-      fetched += one.fetched;
+      figures.fetched += one.fetched;
     }
-    if (lost.size() == 1 && next > 0) waits.push_back(next);
+    if (lost.size() == 1 && next > 0) figures.waits.push_back(next);
   }
-  std::printf("%u trials, %d ranks killed, %d results came from another rank\n", trials, killed,
-              fetched);
-  std::ranges::sort(waits);
-  if (!waits.empty())
-    std::printf(
-        "seconds from the death of one rank to the next sum on all others: median %.3f, most "
-        "%.3f\n",
-        waits[waits.size() / 2], waits.back());
+  figures.print(trials);
 }
 
 int main(int argc, char** argv) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,8 +19,8 @@
 #include <iterator>
 #include <new>
 #include <sstream>
-#include <stdexcept>
 #include <string>
+#include <support/lost_ranks.hpp>
 #include <support/scratch_directory.hpp>
 #include <vector>
 
@@ -29,15 +28,9 @@ namespace hcomp::mpi::testing {
 
 inline constexpr int max_ranks = 8, max_steps = 400;
 
-inline double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline void must(bool holds, std::string const& what) {
-  if (!holds) throw std::runtime_error("expected: " + what);
-}
-
-enum class ending { none, finished, gave_up, other_exception };
+using hcomp::testing::ending;
+using hcomp::testing::must;
+using hcomp::testing::now;
 
 /// What the test tells the ranks, and they tell the test: a file in memory.
 struct ledger {

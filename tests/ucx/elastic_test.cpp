@@ -37,6 +37,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
+void check_all_finished(std::vector<outcome> const& ranks) {
+  for (auto const& one : ranks) {
+    INFO(one.text);
+    CHECK(one.how == ending::finished);
+  }
+}
+
 constexpr int most_steps = 400;
 /// What ranks saw, in memory that they share.
 struct ledger {
@@ -175,10 +182,7 @@ TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost ra
     must(sum.all_reduce(x).weight == 3, "and the next one is right");
     group.close();
   });
-  for (auto const& one : ranks) {
-    INFO(one.text);
-    CHECK(one.how == ending::finished);
-  }
+  check_all_finished(ranks);
 }
 
 TEST_CASE("elastic: what was lost stays with those who are left") {
@@ -296,10 +300,7 @@ TEST_CASE("elastic: one member's state is given to all, of a size that they do n
     }
     group.close();
   });
-  for (auto const& one : ranks) {
-    INFO(one.text);
-    CHECK(one.how == ending::finished);
-  }
+  check_all_finished(ranks);
 }
 
 TEST_CASE("elastic: a bulletin board that was used before is refused") {
@@ -401,8 +402,7 @@ TEST_CASE(
 TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
-  int fetched = 0, killed = 0;
-  std::vector<double> waits;  ///< seconds from one rank's death to the next sum, on all ranks
+  hcomp::testing::campaign_figures figures;
   for (unsigned k = 0; k < trials; ++k) {
     std::mt19937 draw(seed + k);
     CAPTURE(seed + k);
@@ -425,7 +425,7 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
           usleep(between_us);  // in the middle of shrinking, if it is long
           fate.lose(second, SIGKILL);
         });
-    killed += second == first ? 1 : 2;
+    figures.killed += second == first ? 1 : 2;
     std::uint64_t left = 0;
     for (int rank = 0; rank < size; ++rank)
       if (rank != first && rank != second) left |= std::uint64_t{1} << rank;
@@ -451,18 +451,11 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
       while (step < steps && seen.when[rank][step] < seen.fault_at) ++step;
       if (step < steps) next = std::max(next, seen.when[rank][step] - seen.fault_at);
     }
-    if (second == first) waits.push_back(next);
-    fetched += seen.fetched;
+    if (second == first) figures.waits.push_back(next);
+    figures.fetched += seen.fetched;
     munmap(&seen, sizeof seen);
   }
-  std::printf("%u trials, %d ranks killed, %d results came from another rank\n", trials, killed,
-              fetched);
-  std::ranges::sort(waits);
-  if (!waits.empty())
-    std::printf(
-        "seconds from the death of one rank to the next sum on all others: median %.2f, most "
-        "%.2f\n",
-        waits[waits.size() / 2], waits.back());
+  figures.print(trials);
 }
 
 TEST_CASE("elastic campaign: newcomers come while ranks are killed") {

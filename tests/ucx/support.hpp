@@ -23,6 +23,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/lost_ranks.hpp>
 #include <vector>
 
 extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();  // in builds with sanitizers
@@ -33,15 +34,9 @@ inline constexpr int max_ranks = 8;
 /// A test that takes longer hangs.
 inline constexpr double hang_seconds = 100;
 
-inline double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline void must(bool holds, std::string const& what) {
-  if (!holds) throw std::runtime_error("expected: " + what);
-}
-
-enum class ending { none, finished, gave_up, other_exception };
+using hcomp::testing::ending;
+using hcomp::testing::must;
+using hcomp::testing::now;
 
 /// What became of one rank.
 struct outcome {
