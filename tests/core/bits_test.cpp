@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
@@ -52,4 +53,20 @@ TEST_CASE_TEMPLATE("compensated: reads the sum of both, at any offset", T, float
     CHECK(both[i] == static_cast<A>(x[i]) + c[i]);
     CHECK((both + 10)[i] == both[10 + i]);
   }
+}
+
+TEST_CASE_TEMPLATE("ones, lowest_one, bit_length: as the standard library's", T, std::uint8_t,
+                   std::uint16_t, std::uint32_t, std::uint64_t) {
+  using namespace hcomp::detail;
+  for (std::uint64_t const bits : data::words(1000, {.seed = 4}))
+    for (int shift = 0; shift < 64; ++shift) {
+      auto const word = static_cast<T>(bits >> shift);
+      REQUIRE(ones(word) == std::popcount(word));
+      if (word != 0) REQUIRE(lowest_one(word) == std::countr_zero(word));
+      REQUIRE(bit_length(word) == static_cast<int>(std::bit_width(word)));
+      REQUIRE(is_power_of_two(word) == std::has_single_bit(word));
+    }
+  CHECK(bit_length(T{0}) == 0);
+  CHECK_FALSE(is_power_of_two(T{0}));
+  CHECK_FALSE(is_power_of_two(-4));
 }

@@ -10,6 +10,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/gpu/error_feedback.hpp>
@@ -18,6 +19,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <support/data.hpp>
 #include <utility>
 #include <vector>
 
@@ -51,6 +53,26 @@ struct count_up {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     if (group.worker() == 0) ++numbers[i];
+  }
+};
+
+/// What core/bits.hpp finds in word i, as one number.
+struct look_at_bits {
+  std::uint64_t const* words;
+  std::uint64_t* found;
+
+  HCOMP_HD static std::uint64_t of(std::uint64_t word) {
+    auto const half = static_cast<std::uint32_t>(word);
+    int const all[] = {detail::ones(word),           detail::ones(half),
+                       detail::lowest_one(word),     half != 0 ? detail::lowest_one(half) : 0,
+                       detail::bit_length(word),     detail::bit_length(half),
+                       detail::is_power_of_two(word)};
+    std::uint64_t one = 0;
+    for (int const x : all) one = 100 * one + static_cast<std::uint64_t>(x);
+    return one;
+  }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    if (group.worker() == 0) found[i] = of(words[i]);
   }
 };
 
@@ -88,6 +110,22 @@ TEST_CASE("gpu: copies and work happen in the order in which they were given") {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i)
     wrong += numbers_in(first.data())[i] != i + 8 || numbers_in(second.data())[i] != i + 9;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("gpu: bits are counted as on the host") {
+  auto const words = data::words(4096, {.seed = 1});
+  std::size_t const bytes = words.size() * sizeof(std::uint64_t);
+  gpu::stream_executor device;
+  gpu::device_buffer in(bytes), found(bytes);
+  std::vector<std::uint64_t> out(words.size());
+  device.write(in.data(), reinterpret_cast<std::byte const*>(words.data()), bytes);
+  device.for_each_block(words.size(),
+                        look_at_bits{reinterpret_cast<std::uint64_t const*>(in.data()),
+                                     reinterpret_cast<std::uint64_t*>(found.data())});
+  device.wait(device.read(reinterpret_cast<std::byte*>(out.data()), found.data(), bytes));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) wrong += out[i] != look_at_bits::of(words[i]);
   CHECK(wrong == 0);
 }
 

@@ -4,13 +4,13 @@
 /// aggregators.
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/aggregator.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>
@@ -126,7 +126,7 @@ template <IndexCodec C> class aggregation_layout {
           detail::error_text({"aggregation: ", o.workers, " workers on ", ranks,
                               " ranks; at least 1 worker and 1 aggregator are needed"}));
     if (o.chunk_values < 64 || o.chunk_values > C::block_values ||
-        !std::has_single_bit(o.chunk_values))
+        !detail::is_power_of_two(o.chunk_values))
       throw std::invalid_argument(detail::error_text({"aggregation: chunks of ", o.chunk_values,
                                                       " coordinates; powers of two from 64 to ",
                                                       C::block_values, " are possible"}));

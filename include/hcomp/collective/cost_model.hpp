@@ -4,7 +4,6 @@
 /// only, no communication.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <hcomp/collective/detail/selection_clock.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -44,15 +44,10 @@ inline void require_ranks(char const* who, int ranks) {
     throw std::invalid_argument(error_text({who, ": ", ranks, " ranks, at least 1 is needed"}));
 }
 /// ceil(log2 ranks): the steps of an agreement.
-inline int agreement_steps(int ranks) {
-  return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks) - 1));
-}
+inline int agreement_steps(int ranks) { return bit_length(static_cast<unsigned>(ranks) - 1); }
 
 /// floor(log2 ranks): the exchanges of recursive doubling.
-inline int doubling_steps(int ranks) {
-  return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1;
-}
-inline bool is_power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
+inline int doubling_steps(int ranks) { return bit_length(static_cast<unsigned>(ranks)) - 1; }
 
 }  // namespace detail
 

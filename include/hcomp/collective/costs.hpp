@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/detail/call_check.hpp>
 #include <hcomp/collective/detail/codec_algorithms.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <optional>
@@ -70,7 +70,7 @@ struct codec_cost {
   int bits_of(int ranks) const {
     if (lane_bits == 0 || ranks == 1) return one_bits;
     auto const largest = static_cast<std::uint64_t>(ranks) * static_cast<unsigned>(sum_step);
-    return std::min(sum_bits > 0 ? sum_bits : lane_bits, static_cast<int>(std::bit_width(largest)));
+    return std::min(sum_bits > 0 ? sum_bits : lane_bits, detail::bit_length(largest));
   }
   /// The layout as it travels with such a sum.
   code_layout travelling(code_layout layout, int ranks) const {

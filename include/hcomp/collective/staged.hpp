@@ -3,10 +3,10 @@
 /// Messages in a device's memory over any transport.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -141,7 +141,8 @@ template <Transport T, DeviceExecutor E> class staged {
   /// Up to an eighth more, and whole pages: messages whose length depends on what is drawn fit next
   /// time, too.
   static std::size_t with_room(std::size_t bytes) {
-    std::size_t const unit = std::max<std::size_t>(4096, std::bit_floor(bytes) / 8);
+    std::size_t const unit =
+        std::max<std::size_t>(4096, (std::size_t{1} << detail::bit_length(bytes)) / 16);
     return (bytes + unit - 1) / unit * unit;
   }
 

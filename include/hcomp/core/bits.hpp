@@ -4,6 +4,7 @@
 /// little-endian, as is every machine hcomp runs on.
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -81,4 +82,47 @@ HCOMP_HD inline bool is_finite(double value) {
   return (same_bits<std::uint64_t>(value) >> 52 & 0x7ffu) != 0x7ffu;
 }
 
+// std::popcount, std::countr_zero and std::bit_width for host and device. nvcc 13 compiles std's to
+// constants in device code, of 64-bit words all and of 32-bit words countr_zero, and does not say so:
+// libstdc++ writes them with builtins that only hosts have.
+namespace detail {
+
+/// How many bits of `word` are 1.
+template <std::unsigned_integral T> HCOMP_HD inline int ones(T word) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 8)
+    return __popcll(word);
+  else
+    return __popc(word);
+#else
+  return std::popcount(word);
+#endif
+}
+
+/// The place of the lowest bit that is 1, for a word that has one.
+template <std::unsigned_integral T> HCOMP_HD inline int lowest_one(T word) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(word)) - 1;
+#else
+  return std::countr_zero(word);
+#endif
+}
+
+/// How many bits `word` has, from its highest 1 on; 0 for 0.
+template <std::unsigned_integral T> HCOMP_HD inline int bit_length(T word) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 8)
+    return 64 - __clzll(static_cast<long long>(word));
+  else
+    return 32 - __clz(static_cast<int>(word));
+#else
+  return static_cast<int>(std::bit_width(word));
+#endif
+}
+
+template <std::integral T> HCOMP_HD constexpr bool is_power_of_two(T n) {
+  return n > 0 && (n & (n - 1)) == 0;
+}
+
+}  // namespace detail
 }  // namespace hcomp

@@ -82,20 +82,4 @@ HCOMP_HD worker_counts count_together(Group group, std::uint64_t mine, std::uint
   }
 }
 
-/// Number of bits that are 1, and of zeros below the lowest 1 of a word that has one.
-HCOMP_HD inline int ones(std::uint64_t word) {
-#if defined(__CUDA_ARCH__)
-  return __popcll(word);
-#else
-  return __builtin_popcountll(word);
-#endif
-}
-HCOMP_HD inline int lowest_one(std::uint64_t word) {
-#if defined(__CUDA_ARCH__)
-  return __ffsll(static_cast<long long>(word)) - 1;
-#else
-  return __builtin_ctzll(word);
-#endif
-}
-
 }  // namespace hcomp::detail

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -91,7 +90,7 @@ class inceptionn {
   /// @param largest  of all ranks' measure(x); 0 leaves the prescale as it is, and so does what no
   ///                 rank can have measured
   inceptionn fitted(std::uint32_t largest, int ranks) const {
-    int const doublings = std::bit_width(static_cast<unsigned>(ranks) - 1);  // rounded up
+    int const doublings = detail::bit_length(static_cast<unsigned>(ranks) - 1);  // rounded up
     auto settings = options_;
     settings.fitted = false;  // it is
     if (largest > 0 && largest < 255)

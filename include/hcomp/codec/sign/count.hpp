@@ -3,7 +3,6 @@
 /// Signs counted exactly: what majority votes and signSGD need, and what one bit per hop saves.
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -48,10 +47,10 @@ template <class T = float> struct sign_count {
   int lane_bits() const { return planes(); }
   static constexpr int granularity() { return 1; }
   /// Planes that a sum of total weight `weight` needs; a block has room for no more than planes().
-  HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
-    return std::bit_width(weight < summands ? weight : summands);
+  HCOMP_HD int narrow_bits(std::uint32_t weight) const {
+    return detail::bit_length(weight < summands ? weight : summands);
   }
-  HCOMP_HD constexpr std::size_t narrow_bytes(block_header const& header) const {
+  HCOMP_HD std::size_t narrow_bytes(block_header const& header) const {
     return bytes_of(header.values < block_values ? header.values : block_values,
                     narrow_bits(header.weight));
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -291,7 +290,7 @@ template <class Codec, class T> class basic_codec {
       refuse("truncation of a share of " + std::to_string(options.truncation) +
              " asked for; 1e-9 to 0.5 are possible");
     if (options.transform < 64 || options.transform > block_values ||
-        !std::has_single_bit(static_cast<unsigned>(options.transform)))
+        !detail::is_power_of_two(options.transform))
       refuse("transforms of " + std::to_string(options.transform) +
              " values asked for; powers of two from 64 to " + std::to_string(block_values) +
              " are possible");

@@ -4,7 +4,6 @@
 /// once for all codecs, value types, executors and transports.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
@@ -17,6 +16,7 @@
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/schedule.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/code_layout.hpp>
@@ -294,9 +294,7 @@ class block_engine final : public sum_engine<value_work> {
   /// a power of two reduce all.
   void round_finished(report& figures) {
     bool const reduces_all = schedule_.reduces_all;
-    if (!is_narrow_ ||
-        (reduces_all && std::has_single_bit(static_cast<unsigned>(transport().size()))))
-      return;
+    if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
     stopwatch watch;
     block_range const range = reduces_all ? layout_.all() : owned_blocks();
     if (work_->round(range, code(range))) ready_to_move();

@@ -249,7 +249,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
                       std::size_t first_block, code_findings& found) override {
     auto const note = [&](std::size_t first, std::uint64_t runs) {
       for (; runs != 0; runs &= runs - 1) {
-        std::size_t const block = first_block + first / 64 + std::countr_zero(runs);
+        std::size_t const block = first_block + first / 64 + lowest_one(runs);
         found.nonfinite = std::min<std::uint64_t>(found.nonfinite, block);
         ++found.nonfinite_blocks;
       }

@@ -2,7 +2,6 @@
 /// @file
 /// 32 integers in as few bytes as they need, and back: the reference of simd.hpp.
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -48,13 +47,13 @@ struct block_shape {
   auto const mode = [](block_kind kind, unsigned width, unsigned bytes) {
     return block_mode{static_cast<std::uint8_t>(static_cast<unsigned>(kind) << 6 | width), bytes};
   };
-  auto const plain = static_cast<unsigned>(std::bit_width(shape.plain));
+  auto const plain = static_cast<unsigned>(bit_length(shape.plain));
   auto best = mode(block_kind::plain, plain, 4 * plain);
-  auto const difference = static_cast<unsigned>(std::bit_width(shape.difference));
+  auto const difference = static_cast<unsigned>(bit_length(shape.difference));
   if (n == block_values && difference < plain)
     best = mode(block_kind::difference, difference, 4 * difference);
   unsigned const each = plain <= 8 ? 1 : plain <= 16 ? 2 : 4;
-  unsigned const sparse = 4 + each * static_cast<unsigned>(std::popcount(shape.nonzero));
+  unsigned const sparse = 4 + each * static_cast<unsigned>(ones(shape.nonzero));
   if (sparse < best.bytes) best = mode(block_kind::sparse, each, sparse);
   if (4 * n < best.bytes) best = {words_mode, static_cast<std::uint32_t>(4 * n)};
   return best;
@@ -66,7 +65,7 @@ HCOMP_HD inline std::size_t payload_bytes(std::uint8_t byte, std::byte const* in
   auto const width = static_cast<std::size_t>(mode.width());
   if (mode.kind() == block_kind::words) return 4 * n;
   if (mode.kind() != block_kind::sparse) return 4 * width;
-  return 4 + width * static_cast<std::size_t>(std::popcount(load<std::uint32_t>(in)));
+  return 4 + width * static_cast<std::size_t>(ones(load<std::uint32_t>(in)));
 }
 
 /// What packing found; `magnitude` has no bit that 2 |value| has not for some value, but the
@@ -81,7 +80,7 @@ struct packed_block {
   store(out, 0, nonzero);
   out += 4;
   for (; nonzero != 0; nonzero &= nonzero - 1, out += width) {
-    std::int32_t const value = q[std::countr_zero(nonzero)];
+    std::int32_t const value = q[lowest_one(nonzero)];
     if (width == 1)
       store(out, 0, static_cast<std::int8_t>(value));
     else if (width == 2)
@@ -96,9 +95,9 @@ template <class F>
   auto nonzero = load<std::uint32_t>(in);
   in += 4;
   for (; nonzero != 0; nonzero &= nonzero - 1, in += width)
-    f(std::countr_zero(nonzero), width == 1   ? load<std::int8_t>(in)
-                                 : width == 2 ? load<std::int16_t>(in)
-                                              : load<std::int32_t>(in));
+    f(lowest_one(nonzero), width == 1   ? load<std::int8_t>(in)
+                           : width == 2 ? load<std::int16_t>(in)
+                                        : load<std::int32_t>(in));
 }
 HCOMP_HD inline void put_words(std::int32_t const* q, std::size_t n, std::byte* out) {
   for (std::size_t i = 0; i < n; ++i) store(out, i, word_of(q[i]));

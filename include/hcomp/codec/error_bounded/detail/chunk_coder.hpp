@@ -3,7 +3,6 @@
 /// Chunks of error_bounded by any group: the same bytes, whoever makes them.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunk_words.hpp>
@@ -136,7 +135,7 @@ struct chunk_coder {
     std::uint32_t const parts = !from.a ? largest_in(group, header::parts_of(error), 12) : 0;
     static_assert(header::largest_error < 1 << 12);
     std::uint32_t const bits =
-        largest_in(group, static_cast<std::uint32_t>(std::bit_width(magnitude)), 6);
+        largest_in(group, static_cast<std::uint32_t>(bit_length(magnitude)), 6);
     std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
     std::uint32_t const float_error =
         additions != 0 ? largest_in(group, header::float_error_of(grid, sums), 15) : 0;

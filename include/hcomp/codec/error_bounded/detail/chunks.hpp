@@ -4,7 +4,6 @@
 /// then the blocks' payloads.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -89,7 +88,7 @@ struct sum_range {
   HCOMP_HD sum_range(step_grid const& grid, std::uint32_t ranks)
       : weight(ranks),
         largest(ranks * static_cast<std::uint32_t>(grid.limit)),
-        beyond(std::bit_ceil(2 * largest + 1)) {}
+        beyond(1u << bit_length(2 * largest)) {}
 
   /// Of words.
   HCOMP_HD bool has(step_grid const& grid, value_block const& words) const {
@@ -321,9 +320,7 @@ class block_writer {
   /// Behind the last byte.
   std::byte* end() const { return at_; }
   /// Bits of two's complement of the largest integer, but of blocks with floats.
-  std::uint32_t largest_bits() const {
-    return static_cast<std::uint32_t>(std::bit_width(magnitude_));
-  }
+  std::uint32_t largest_bits() const { return static_cast<std::uint32_t>(bit_length(magnitude_)); }
   /// Some block has a float.
   bool has_floats() const { return has_floats_; }
 

@@ -2,7 +2,6 @@
 /// @file
 /// Values of error_bounded_fine: integers of 64 bits, and doubles where these are too short.
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +34,7 @@ struct fine_grid {
     std::frexp(2 * share * (o.bound / o.ranks), &exponent);
     step = std::ldexp(1.0, exponent - 1);
     inverse = 1 / step;
-    int const bits = 62 - std::bit_width(o.ranks - 1);
+    int const bits = 62 - bit_length(o.ranks - 1);
     beyond = std::ldexp(1.0, bits);
     largest = std::int64_t{1} << bits;
   }
@@ -109,7 +108,7 @@ struct fine_block {
     std::uint64_t all = 0;
     for (std::int64_t const one : q)
       all |= static_cast<std::uint64_t>(one) << 1 ^ static_cast<std::uint64_t>(one >> 63);
-    return (static_cast<std::uint32_t>(std::bit_width(all)) + 7) / 8;
+    return (static_cast<std::uint32_t>(bit_length(all)) + 7) / 8;
   }
   /// No integer is beyond so many steps.
   HCOMP_HD bool is_within(std::uint64_t most) const {
@@ -134,7 +133,7 @@ struct fine_block {
     note_largest(static_cast<double>(rounded(grid, largest)), static_cast<double>(rest) * grid.step,
                  found);
     for (std::uint32_t left = doubles; left != 0; left &= left - 1) {
-      double const one = std::fabs(as_double(static_cast<std::size_t>(std::countr_zero(left))));
+      double const one = std::fabs(as_double(static_cast<std::size_t>(lowest_one(left))));
       double const size = static_cast<double>(static_cast<float>(one));
       if (is_finite(one)) note_largest(size, std::fabs(one - size), found);
     }

@@ -2,7 +2,6 @@
 /// @file
 /// Bits chosen by masks, packed one behind the other and spread out again.
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,7 +61,7 @@ inline void gather_bits_plain(std::byte const* words, std::byte const* masks, in
                               bit_writer& out) {
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
     auto const mask = load<std::uint64_t>(masks, w);
-    out.put(extract_bits(load<std::uint64_t>(words, w), mask), std::popcount(mask));
+    out.put(extract_bits(load<std::uint64_t>(words, w), mask), ones(mask));
   }
 }
 inline std::size_t scatter_bits_plain(std::byte const* packed, std::size_t at,
@@ -70,14 +69,14 @@ inline std::size_t scatter_bits_plain(std::byte const* packed, std::size_t at,
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w) {
     auto const mask = load<std::uint64_t>(masks, w);
     store(words, w, load<std::uint64_t>(words, w) | deposit_bits(bits_at(packed, at), mask));
-    at += static_cast<std::size_t>(std::popcount(mask));
+    at += static_cast<std::size_t>(ones(mask));
   }
   return at;
 }
 inline std::size_t count_bits_plain(std::byte const* words, int count) {
   std::size_t bits = 0;
   for (std::size_t w = 0; w < static_cast<std::size_t>(count); ++w)
-    bits += static_cast<std::size_t>(std::popcount(load<std::uint64_t>(words, w)));
+    bits += static_cast<std::size_t>(ones(load<std::uint64_t>(words, w)));
   return bits;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>

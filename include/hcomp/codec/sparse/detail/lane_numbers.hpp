@@ -2,7 +2,6 @@
 /// @file
 /// What is added up in lanes: values as they are, or whole numbers of a unit that all ranks share.
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
@@ -49,7 +48,7 @@ class lane_numbers<Lane> {
       : exponent_(exponent), parts_(parts) {
     // |x| < 2^(exponent - 126), and becomes at most 2^bits: ranks of them fit.
     auto const most = static_cast<Lane>(std::numeric_limits<number>::max());
-    int const bits = std::bit_width(static_cast<Lane>(most / ranks)) - 1;
+    int const bits = bit_length(static_cast<Lane>(most / ranks)) - 1;
     int const up = bits - (static_cast<int>(exponent) - 126);
     scale_ = std::ldexp(1.0, up);
     unit_ = std::ldexp(1.0, -up);

@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lhc_cells.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <type_traits>
 
