@@ -134,18 +134,20 @@ function(hcomp_read_optimisation variable file default)
   set(${variable} "${option}" PARENT_SCOPE)
 endfunction()
 
+# The standard library, precompiled for tests.
+set(HCOMP_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <concepts>
+  <condition_variable> <cstddef> <cstdint> <cstring> <functional> <limits> <memory> <mutex> <optional>
+  <span> <stdexcept> <string> <string_view> <thread> <tuple> <type_traits> <utility> <vector>
+  <immintrin.h>)
+
 # hcomp_precompile(<target> [<other>]): the standard library and doctest, once for all files; with
-# <other>, which has the same compile options, what was compiled for that. Only for tests: a header that
-# forgets an include is found where every header is compiled alone.
+# <other>, which has the same compile options, what was compiled for that. Only for tests: what a header
+# forgets to include is found by check_includes.
 function(hcomp_precompile target)
   if(ARGN)
     target_precompile_headers(${target} REUSE_FROM ${ARGV1})
   else()
-    target_precompile_headers(${target} PRIVATE
-      <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <concepts> <condition_variable>
-      <cstddef> <cstdint> <cstring> <functional> <limits> <memory> <mutex> <optional> <span> <stdexcept>
-      <string> <string_view> <thread> <tuple> <type_traits> <utility> <vector> <immintrin.h>
-      <doctest/doctest.h>)
+    target_precompile_headers(${target} PRIVATE ${HCOMP_STANDARD_HEADERS} <doctest/doctest.h>)
   endif()
 endfunction()
 
@@ -285,7 +287,8 @@ endfunction()
 
 # hcomp_add_header_check(<target> <root> <headers below it...> LIBRARIES <target>...)
 #
-# Every header alone, and twice, is a translation unit without warnings.
+# Every header alone, and twice, is a translation unit without warnings. What it includes of the standard
+# library is precompiled where that pays; check_includes looks at it.
 function(hcomp_add_header_check target root)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS;LIBRARIES")
   set(sources "")
@@ -299,5 +302,9 @@ function(hcomp_add_header_check target root)
     add_library(${target} OBJECT ${sources})
     target_compile_options(${target} PRIVATE -O0)
     target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} hcomp::strict)
+    list(LENGTH sources count)
+    if(count GREATER 5)
+      target_precompile_headers(${target} PRIVATE ${HCOMP_STANDARD_HEADERS})
+    endif()
   endif()
 endfunction()

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>

@@ -2,6 +2,7 @@
 /// @file
 /// Text that a terminal only shows.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
