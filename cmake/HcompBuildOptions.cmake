@@ -27,11 +27,11 @@ endif()
 # Compile options, after all others, for what nobody times: -O3 takes twice as long to compile as -O1,
 # and -O1 twice as long as -O0. Builds below -O2, by clang or with sanitizers, say themselves how they
 # optimise.
-#   HCOMP_UNTIMED       of programs and libraries
+#   HCOMP_UNTIMED       of programs and libraries; -O0 in a build for tests (HCOMP_QUICK_BUILD)
 #   HCOMP_UNTIMED_TEST  of tests, whose results are all that counts
-#   HCOMP_UNTIMED_IN_TESTS  of examples and benchmarks: -O1 in a build for tests (HCOMP_QUICK_BUILD),
-#                       else nothing; people who measure want -O3
-option(HCOMP_QUICK_BUILD "Compile examples and benchmarks with -O1, for one GPU architecture: for test runs" OFF)
+#   HCOMP_UNTIMED_IN_TESTS  of examples and benchmarks: -O1 in a build for tests, else nothing; people
+#                       who measure want -O3
+option(HCOMP_QUICK_BUILD "For test runs: optimise less what nobody times, one GPU architecture" OFF)
 set(HCOMP_UNTIMED "")
 set(HCOMP_UNTIMED_TEST "")
 set(HCOMP_UNTIMED_IN_TESTS "")
@@ -40,6 +40,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES
   set(HCOMP_UNTIMED_TEST "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>")
   if(HCOMP_QUICK_BUILD)
     set(HCOMP_UNTIMED_IN_TESTS ${HCOMP_UNTIMED})
+    set(HCOMP_UNTIMED ${HCOMP_UNTIMED_TEST})
   endif()
 endif()
 

@@ -13,6 +13,8 @@
 #
 #   // optimise: -O1            instead of -O3 in core and codec, -O0 in other folders
 #   // optimise sanitized: -O1  instead of -O0 with sanitizers
+#   // build: sanitized  where several builds are tested (HCOMP_TEST_ONCE), only in those with sanitizers,
+#                       which find what there is to find; without it, in all
 #
 # and a file of tests/mpi or tests/ucx
 #
@@ -30,6 +32,8 @@ option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take 
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
 set(HCOMP_TEST_ONLY "" CACHE STRING "If set, only these folders of tests/, or files such as collective/plan")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
+option(HCOMP_TEST_ONCE "Leave out what the build with sanitizers has: tests that say so, and tests/mpi and \
+tests/ucx by Open MPI" OFF)
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
@@ -112,6 +116,16 @@ function(hcomp_read_directive variable file key default)
     string(REPLACE " " ";" value "${value}")
   endif()
   set(${variable} "${value}" PARENT_SCOPE)
+endfunction()
+
+# hcomp_is_elsewhere(<variable> <file>): by HCOMP_TEST_ONCE, another build has this test.
+function(hcomp_is_elsewhere variable file)
+  hcomp_read_directive(build ${file} build "")
+  set(elsewhere FALSE)
+  if(HCOMP_TEST_ONCE AND build STREQUAL "sanitized")
+    set(elsewhere TRUE)
+  endif()
+  set(${variable} ${elsewhere} PARENT_SCOPE)
 endfunction()
 
 # hcomp_test_name(<variable> <file>): tests/codec/sign_test.cpp is codec.sign.
@@ -221,6 +235,8 @@ function(hcomp_add_mpi_test name)
   foreach(mpi IN LISTS HCOMP_MPIS)
     if(HCOMP_MISSING_${mpi})
       hcomp_add_skipped_test(${name}.${mpi} "${HCOMP_MISSING_${mpi}}")
+      continue()
+    elseif(HCOMP_TEST_ONCE AND mpi STREQUAL "openmpi")
       continue()
     endif()
     set(program test_${name}.${mpi})

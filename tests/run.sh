@@ -4,10 +4,13 @@
 #   tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>]
 #   tests/run.sh --help
 #
-# --quick   only the g++ build; without it also clang with address+undefined sanitizers, and the thread
-#           sanitizer
-# --full    what is released: the g++ build compiles examples and benchmarks as people do, with -O3 and for
-#           all GPU architectures; without it with -O1 and for one
+# Without --quick and --full, tests that find most with sanitizers are only in that build (those that say
+# "build: sanitized", and tests/mpi and tests/ucx by Open MPI).
+#
+# --quick   only the g++ build, with all tests; without it also clang with address+undefined sanitizers,
+#           and the thread sanitizer
+# --full    what is released: all tests in the g++ build, too, which compiles examples and benchmarks as
+#           people do, with -O3 and for all GPU architectures; without it with -O1 and for one
 # --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh).
 #           Without it, and where PyPI cannot be reached, their tests are skipped
 #
@@ -18,11 +21,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(tests asan tsan)
+once=ON
 torch=false
 while (($# > 0)); do
   case "$1" in
-    --quick) presets=(tests) ;;
-    --full) presets=(release asan tsan) ;;
+    --quick) presets=(tests) once=OFF ;;
+    --full) presets=(release asan tsan) once=OFF ;;
     --torch) torch=true ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
@@ -70,9 +74,11 @@ for preset in "${presets[@]}"; do
   echo "== $preset: building in ${folder##*/}/"
   status=0
   # -k 0: what does not compile must not keep the rest from being tested.
+  once_here=OFF
+  [[ $preset != tests ]] || once_here=$once
   # shellcheck disable=SC2016  # arguments of the inner shell
-  run bash -c 'cmake --preset "$1" && cmake --build "$2" -j "$3" -- -k 0' - \
-    "$preset" "$folder" "$jobs" >"$log" 2>&1 </dev/null || status=$?
+  run bash -c 'cmake --preset "$1" -D HCOMP_TEST_ONCE="$4" && cmake --build "$2" -j "$3" -- -k 0' - \
+    "$preset" "$folder" "$jobs" "$once_here" >"$log" 2>&1 </dev/null || status=$?
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"
   echo "== $preset: $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
   errors=${log%.log}.errors

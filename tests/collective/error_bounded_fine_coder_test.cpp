@@ -1,3 +1,4 @@
+// build: sanitized
 // optimise: -O1
 /// @file
 /// Codes of error_bounded_fine by executors: the host's bytes, values and complaints.

@@ -1,3 +1,5 @@
+// build: sanitized
+
 /// @file
 /// Owner selection on devices: what it is on hosts. The host touches no device memory.
 

@@ -1,3 +1,5 @@
+// build: sanitized
+
 /// @file
 /// What a report says about the values of a call, not about time and bytes.
 

@@ -1,3 +1,5 @@
+// build: sanitized
+
 /// @file
 /// Plans of the codec `reproducible`: whatever ranks hold the summands, and however they are summed,
 /// the bits are those that blocks merged by hand give.

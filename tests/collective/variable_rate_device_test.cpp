@@ -1,3 +1,5 @@
+// build: sanitized
+
 /// @file
 /// Plans of variable rate on devices: what they are on hosts. The host touches no device memory.
 

@@ -1,3 +1,5 @@
+// build: sanitized
+
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// build: sanitized
 // run: single
 // timeout: 240
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// build: sanitized
 // run: single
 // main: own
 // timeout: 240

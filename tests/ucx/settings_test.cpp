@@ -1,3 +1,4 @@
+// build: sanitized
 // run: single
 #include <doctest/doctest.h>
 
