@@ -168,10 +168,15 @@ class experiment {
       result.faults.push_back(
           fmt::format("rank {}: {} hops instead of {}", rank, report.hops, hops));
 
+    bool const decodes_on_arrival =
+        how.merges() && !hcomp::make_schedule(how, rank, ranks).reduces_all &&
+        options_.values * sizeof(float) >= hcomp::plan_options{}.decode_on_arrival_bytes;
+    std::size_t const record =
+        hcomp::statistics_words(codec, layout) * sizeof(std::uint32_t) +
+        (decodes_on_arrival ? sizeof(hcomp::detail::sealed<hcomp::detail::findings_summary>) : 0);
     auto const bytes = hcomp::bytes_sent_per_rank(codec, options_.values, rank, ranks, {how}) +
                        hcomp::agreement_bytes_per_rank(ranks) +
-                       static_cast<std::uint64_t>(hcomp::detail::agreement_steps(ranks)) *
-                           hcomp::statistics_words(codec, layout) * sizeof(std::uint32_t);
+                       static_cast<std::uint64_t>(hcomp::detail::agreement_steps(ranks)) * record;
     double const off = static_cast<double>(report.bytes_sent) - static_cast<double>(bytes);
     double const allowed =
         by_owner ? spread_of_owner_bytes(layout.values, layout.blocks(), ranks) : 0;

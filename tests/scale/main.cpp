@@ -24,6 +24,7 @@ nlohmann::json to_json(scale::options const& o, std::vector<scale::outcome> cons
                    {"bandwidth_gbit_s", o.bandwidth},
                    {"algorithm", one.algorithm},
                    {"codec", one.codec},
+                   {"hop_bits", one.codec == "thc" ? o.hop_bits : 0},
                    {"hops", one.hops},
                    {"bytes_sent", one.bytes_sent},
                    {"seconds", one.seconds},

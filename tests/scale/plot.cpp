@@ -27,10 +27,15 @@ struct point {
 };
 
 struct curve {
-  std::string name, algorithm;
-  bool full_precision;
+  std::string name, algorithm, codec;
   std::vector<point> points;  ///< by ranks
 };
+
+std::string name_of(std::string const& codec, int hop_bits) {
+  if (codec == "identity") return "fp32";
+  if (codec == "sign") return "1 bit";
+  return hop_bits == 0 ? codec : fmt::format("{}, {} bits", codec, hop_bits);
+}
 
 /// All curves of one bandwidth.
 using panel = std::vector<curve>;
@@ -49,12 +54,11 @@ struct picture {
     least_ranks = std::min(least_ranks, ranks);
     most_ranks = std::max(most_ranks, ranks);
     std::string const algorithm = one.at("algorithm"), codec = one.at("codec");
-    bool const full = codec == "identity";
-    auto const name = algorithm + (full ? ", fp32" : ", 1 bit");
+    auto const name = algorithm + ", " + name_of(codec, one.at("hop_bits"));
     auto& curves = panels[one.at("bandwidth_gbit_s")];
     auto found = std::ranges::find(curves, name, &curve::name);
     if (found == curves.end())
-      found = curves.insert(curves.end(), curve{name, algorithm, full, {}});
+      found = curves.insert(curves.end(), curve{name, algorithm, codec, {}});
     found->points.push_back(
         {ranks, 1e3 * one.at("seconds").get<double>(), 1e3 * one.at("predicted").get<double>()});
     std::ranges::sort(found->points, {}, &point::ranks);
@@ -122,6 +126,7 @@ std::string script(picture const& all, std::string const& file) {
     for (std::size_t i = 0; i < curves.size(); ++i) {
       auto const& one = curves[i];
       auto const* const color = color_of(one.algorithm);
+      bool const is_full = one.codec == "identity", is_thc = one.codec == "thc";
       text += fmt::format("$data{} << EOD\n", number);
       for (auto const& p : one.points)
         text += fmt::format("{} {} {}\n", p.ranks, p.simulated, p.predicted);
@@ -133,8 +138,15 @@ std::string script(picture const& all, std::string const& file) {
       plots += fmt::format(
           "{}$data{} using 1:3 with lines lw 2 dt {} lc rgb '{}' notitle, "
           "$data{} using 1:2 with points pt {} ps 0.8 lw 1.5 lc rgb '{}' notitle",
-          i == 0 ? "" : ", ", number, one.full_precision ? "(6,4)" : "1", color, number,
-          one.full_precision ? 6 : 7, color);
+          i == 0 ? "" : ", ", number,
+          is_full  ? "(6,4)"
+          : is_thc ? "(2,3)"
+                   : "1",
+          color, number,
+          is_full  ? 6
+          : is_thc ? 13
+                   : 7,
+          color);
       ++number;
     }
     text += fmt::format(

@@ -28,20 +28,23 @@ echo "building in ${build##*/}/"
 }
 program=$build/tests/scale
 
-# Measured once, so that all clusters have the same machines.
-"$program/scale" --measure "$results/scale/costs.json"
+# Measured before, so that clusters of one size have the same machines at every bandwidth. What owner
+# selection takes depends on the number of ranks.
+for hosts in "${ranks[@]}"; do
+  "$program/scale" --measure "$results/scale/costs-$hosts.json" --ranks "$hosts"
+done
 
 figures=()
 for gbit in "${gbits[@]}"; do
   echo "links of $gbit Gbit/s"
   for hosts in "${ranks[@]}"; do
-    algorithms=ring,torus,direct
-    ((hosts > 256)) || algorithms+=,owner # each of P ranks does work for P ranks, here on one core
     # --rendezvous: a thousand times a thousand messages under way would take 4 GB and many minutes
-    file=$results/scale/${gbit}gbit-$hosts.json
-    "$program/scale" --costs "$results/scale/costs.json" --ranks "$hosts" --bandwidth "$gbit" \
-      --algorithm "$algorithms" --rendezvous --json "$file" "$@"
-    figures+=("$file")
+    one=("$program/scale" --costs "$results/scale/costs-$hosts.json" --ranks "$hosts"
+      --bandwidth "$gbit" --rendezvous "$@")
+    file=$results/scale/${gbit}gbit-$hosts
+    "${one[@]}" --codec identity,sign --algorithm ring,torus,direct,owner --json "$file.json"
+    "${one[@]}" --codec thc --hop-bits 8 --algorithm torus --json "$file-thc.json"
+    figures+=("$file.json" "$file-thc.json")
   done
 done
 "$program/scale_plot" "$results/scale.svg" "${figures[@]}"

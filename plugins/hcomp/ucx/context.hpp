@@ -92,7 +92,7 @@ inline std::map<std::string, std::string> tcp_settings() {
       // Otherwise UCX 1.13 aborts when it closes a connection in the middle of a batch of events
       // that has another one of it.
       {"MAX_POLL", "1"},
-      // Of one message at a time as much is read, and sent, by a system call.
+      // How much one system call reads, or writes of a long message; UCX's own choice is 8k.
       {"RX_SEG_SIZE", "64k"}};
   constexpr std::string_view prefix = "HCOMP_UCX_TCP_";
   for (char** variable = environ; *variable != nullptr; ++variable) {
