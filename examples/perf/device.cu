@@ -180,7 +180,7 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
   } else if (codec.row->is_called("inceptionn")) {
     add_variable_rate(hcomp::detail::inceptionn_of(settings));
   } else if (codec.row->is_called("error_bounded")) {
-    add_variable_rate(hcomp::detail::error_bounded_of(settings));
+    add_variable_rate(hcomp::detail::error_bounded_of<float>(settings));
   } else {
     device_codecs::for_each([&]<class C>() {
       if (!codec.row->is_called(C::name)) return;

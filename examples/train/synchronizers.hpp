@@ -179,7 +179,7 @@ std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step
   if (name == "fp16") return mean_by(hcomp::float_cast<hcomp::float16, float>{});
   if (name == "inceptionn") return mean_by(hcomp::detail::inceptionn_of(*what.settings));
   if (name == "error_bounded") {  // of the mean
-    auto of_sum = hcomp::detail::error_bounded_of(*what.settings).options();
+    auto of_sum = hcomp::detail::error_bounded_of<float>(*what.settings).options();
     of_sum.bound *= transport.size();
     return mean_by(hcomp::error_bounded(of_sum));
   }

@@ -4,6 +4,7 @@
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/core/half.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,9 +53,11 @@ std::string codec_table() {
   codec_rows<float>().for_each([&](codec_facts const& codec) {
     auto names = codec.also;
     names.insert(names.begin(), codec.name);
-    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr;
+    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr,
+               of_halves = codec_rows<float16>().find(codec.name) != nullptr;
     text.append("| ").append(list(names));
-    text.append(of_doubles ? " | any" : " | float").append(" | ").append(codec.about);
+    text.append(of_halves ? " | any" : of_doubles ? " | float, double" : " | float");
+    text.append(" | ").append(codec.about);
     text.append(" | ").append(settings_of(codec)).append(" | ").append(algorithms_of(codec));
     text.append(" | ").append(to_text(codec.promise));
     text.append(codec.carries_nonfinite ? " | yes |\n" : " | no |\n");

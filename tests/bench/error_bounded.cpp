@@ -1,9 +1,10 @@
-// error_bounded on one thread, against reading the same fp32 values from memory:
+// error_bounded on one thread, against reading the same values from memory:
 //
-//   encode              asked: 2 GB/s of fp32, 0.50 * 10^9 values per second
-//   decode              asked: 3 GB/s, 0.75
-//   merge               asked: 3 GB/s, 0.75: two codes of one rank each -> their sum
-//   decode-add-encode   a hop of a ring: code + fp32 -> code
+//   encode              asked: 2 GB/s of fp32, 0.50 * 10^9 values per second; of doubles 0.25 of the rate
+//                       of reading
+//   decode              asked: 3 GB/s, 0.75; 0.35
+//   merge               asked: 3 GB/s, 0.75: two codes of one rank each -> their sum; 0.3
+//   decode-add-encode   a hop of a ring: code + values -> code
 //
 // on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
 // that ZCCL was measured with. Last, how many times smaller codes are than the vectors, of one
@@ -29,18 +30,19 @@ namespace {
 constexpr std::size_t values = std::size_t{1} << 22;
 constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 18, 1};
 
-struct state {
-  bounded_values::input input, other;
-  hcomp::error_bounded codec{{.bound = 2 * input.bound, .ranks = 2}};
+template <class T> std::vector<T> as(std::vector<float> const& x) { return {x.begin(), x.end()}; }
+
+template <class T> struct state {
+  bounded_values::input input, another;
+  hcomp::error_bounded<T> codec{{.bound = 2 * input.bound, .ranks = 2}};
+  std::vector<T> x = as<T>(input.x), other = as<T>(another.x);
   std::size_t slice = 0;  ///< values of one code
-  std::vector<float> y = std::vector<float>(values);
+  std::vector<T> y = std::vector<T>(values);
   std::vector<std::byte> mine = {}, others = {}, out = {};
   double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of the codes
 
-  std::span<float const> of_x(std::size_t first) const {
-    return std::span(input.x).subspan(first, slice);
-  }
-  std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
+  std::span<T const> of_x(std::size_t first) const { return std::span(x).subspan(first, slice); }
+  std::span<T> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The code that begins with value `first`, with room for any of its length.
   std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const room = codec.capacity(slice);
@@ -57,23 +59,27 @@ struct state {
     std::size_t alone = 0, sum = 0;
     for (std::size_t first = 0; first < extent; first += slice) {
       alone += codec.encode(of_x(first), code(mine, first));
-      codec.encode(std::span(other.x).subspan(first, slice), code(others, first));
+      codec.encode(std::span<T const>(other).subspan(first, slice), code(others, first));
       sum += codec.merge(code(mine, first), code(others, first), code(out, first));
     }
-    double const all = static_cast<double>(extent * sizeof(float));
+    double const all = static_cast<double>(extent * sizeof(T));
     if (extent != values) return;
     ratio = all / static_cast<double>(alone);
     ratio_of_sum = all / static_cast<double>(sum);
   }
 };
 
-void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::simd_level at) {
-  auto const read = bench::fastest_read(s->input.x.data(), nullptr, values);
-  hcomp::error_bounded const codec(s->codec.options(), at);
+template <class T>
+void add(std::shared_ptr<state<T>> const& s, hcomp::error_bounded<T> const& codec,
+         std::string const& level) {
+  // which reads floats
+  constexpr std::size_t each = sizeof(T) / sizeof(float);
+  auto* const as_floats = reinterpret_cast<float const*>(s->x.data());
+  auto const read = bench::fastest_read(as_floats, nullptr, each * values);
   auto const contest = [&](char const* figure, bench::work const& kernel) {
     bench::contest one{std::string(figure) + " " + s->input.name, level, 0, kernel,
-                       [s, read](std::size_t first, std::size_t n, int) {
-                         read(s->input.x.data() + first, nullptr, n);
+                       [=](std::size_t first, std::size_t n, int) {
+                         read(as_floats + each * first, nullptr, each * n);
                        }};
     one.prepare = [s](std::size_t extent) { s->prepare(extent); };
     one.extents = {in_memory, bench::in_cache};
@@ -97,20 +103,29 @@ void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::simd_
   });
 }
 
+template <class T> using states = std::vector<std::shared_ptr<state<T>>>;
+
+template <class T> states<T> of_three_kinds() {
+  states<T> all;
+  for (auto* const make :
+       {bounded_values::gradient, bounded_values::smooth, bounded_values::sparse})
+    all.push_back(std::make_shared<state<T>>(state<T>{make(values, 1), make(values, 2)}));
+  return all;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::shared_ptr<state>> all;
-  for (auto* const make :
-       {bounded_values::gradient, bounded_values::smooth, bounded_values::sparse})
-    all.push_back(std::make_shared<state>(state{make(values, 1), make(values, 2)}));
+  auto const all = of_three_kinds<float>();
+  auto const doubles = of_three_kinds<double>();
   std::pair<char const*, hcomp::simd_level> const levels[] = {
       {"baseline", hcomp::simd_level::baseline},
       {"avx2", hcomp::simd_level::avx2},
       {"avx512", hcomp::simd_level::avx512}};
   for (auto const& [name, level] : levels)
     if (level <= hcomp::best_simd_level())
-      for (auto const& s : all) add(s, name, level);
+      for (auto const& s : all) add(s, hcomp::error_bounded(s->codec.options(), level), name);
+  for (auto const& s : doubles) add(s, s->codec, "doubles");
   int const failed =
       bench::run(argc, argv, "Time of error_bounded / time of reading; values per second");
   for (auto const& s : all)
@@ -118,5 +133,9 @@ int main(int argc, char** argv) {
       std::printf("%-27s%6.2f times smaller, the sum of two%6.2f; ZCCL's format%6.2f\n",
                   s->input.name.c_str(), s->ratio, s->ratio_of_sum,
                   bounded_values::ratio_of_fz_light(s->input.x, s->input.bound));
+  for (auto const& s : doubles)
+    if (s->ratio > 0)
+      std::printf("%-27s%6.2f times smaller, the sum of two%6.2f\n",
+                  (s->input.name + ", doubles").c_str(), s->ratio, s->ratio_of_sum);
   return failed;
 }

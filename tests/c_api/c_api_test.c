@@ -233,7 +233,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   refused(10, MPI_FLOAT, "thc; double: fp16", "without ';'");
   refused(10, MPI_INT, "identity", "neither float (4 bytes) nor double");
   refused(10, MPI_DATATYPE_NULL, "identity", "neither float (4 bytes) nor double");
-  refused(10, MPI_DOUBLE, "error_bounded 1e-3", "float only");
+  refused(10, MPI_DOUBLE, "inceptionn", "float only");
   refused((size_t)-1, MPI_FLOAT, "identity", "18446744073709551615 values, there can be");
   refused(10, MPI_FLOAT, "identity algorithm=torus:5x7", "35");
   refused(10, MPI_FLOAT, "th\x1b[31mc", "method 'th\\x1b[31mc': no codec is called 'th\\x1b[31mc'");

@@ -29,24 +29,24 @@ using bytes = std::vector<std::byte>;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-bytes encoded(error_bounded_fine const& codec, floats const& x) {
+bytes encoded(error_bounded_fine<> const& codec, floats const& x) {
   bytes out(codec.capacity(x.size()));
   out.resize(codec.encode(x, out));
   return {out.begin(), out.end()};  // without room behind it
 }
-bytes merged(error_bounded_fine const& codec, bytes const& a, bytes const& b) {
+bytes merged(error_bounded_fine<> const& codec, bytes const& a, bytes const& b) {
   bytes out(
-      codec.capacity(hcomp::detail::header_of_code<error_bounded_fine::header_type>(a).values));
+      codec.capacity(hcomp::detail::header_of_code<error_bounded_fine<>::header_type>(a).values));
   out.resize(codec.merge(a, b, out));
   return {out.begin(), out.end()};
 }
-floats decoded(error_bounded_fine const& codec, bytes const& in, std::size_t n) {
+floats decoded(error_bounded_fine<> const& codec, bytes const& in, std::size_t n) {
   floats y(n, 77.0f);
   codec.decode(in, y);
   return y;
 }
 /// Blocks of all widths.
-floats of_all_sizes(error_bounded_fine const& codec, std::size_t n, std::uint64_t seed) {
+floats of_all_sizes(error_bounded_fine<> const& codec, std::size_t n, std::uint64_t seed) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     double const bits = static_cast<double>(hcomp::mix(seed + i / 32) % 58);

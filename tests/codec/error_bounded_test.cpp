@@ -35,22 +35,22 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// A copy: it has no room behind it that could be read unnoticed.
-bytes encoded(error_bounded const& codec, floats const& x) {
+bytes encoded(error_bounded<> const& codec, floats const& x) {
   bytes out(codec.capacity(x.size()));
   out.resize(codec.encode(x, out));
   return {out.begin(), out.end()};
 }
-bytes merged(error_bounded const& codec, bytes const& a, bytes const& b) {
+bytes merged(error_bounded<> const& codec, bytes const& a, bytes const& b) {
   bytes out(codec.capacity(codec.peek(a).values));
   out.resize(codec.merge(a, b, out));
   return {out.begin(), out.end()};
 }
-floats decoded(error_bounded const& codec, bytes const& in) {
+floats decoded(error_bounded<> const& codec, bytes const& in) {
   floats y(codec.peek(in).values, 77.0f);
   codec.decode(in, y);
   return y;
 }
-bytes summed(error_bounded const& codec, std::vector<floats> const& ranks) {
+bytes summed(error_bounded<> const& codec, std::vector<floats> const& ranks) {
   bytes sum = encoded(codec, ranks[0]);
   for (std::size_t r = 1; r < ranks.size(); ++r) sum = merged(codec, sum, encoded(codec, ranks[r]));
   return sum;
@@ -80,7 +80,7 @@ double largest_error(std::vector<floats> const& ranks, floats const& y) {
 }
 
 /// Up to 2^-0.001 of what becomes an integer, as many of each power of two; a seventh are zeros.
-floats of_all_sizes(error_bounded const& codec, std::size_t n, std::uint64_t seed) {
+floats of_all_sizes(error_bounded<> const& codec, std::size_t n, std::uint64_t seed) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t const random = hcomp::mix(seed * 1'000'003 + i);
@@ -93,7 +93,7 @@ floats of_all_sizes(error_bounded const& codec, std::size_t n, std::uint64_t see
 }
 /// Halfway between two multiples, so that all ranks are off by half a step to the same side, and so
 /// large that the rounding to float counts as well.
-floats halfway(error_bounded const& codec, std::size_t n) {
+floats halfway(error_bounded<> const& codec, std::size_t n) {
   floats x(n);
   double const highest = std::exp2(codec.options().magnitude_bits);
   for (std::size_t i = 0; i < n; ++i)

@@ -26,6 +26,7 @@
 namespace hcomp::testing {
 
 using code_bytes_of = std::vector<std::byte>;
+template <class C> using values_of = std::vector<typename C::value_type>;
 
 /// Several workers for every block, as on a device.
 struct workers_executor {
@@ -43,14 +44,14 @@ struct workers_executor {
   void synchronize() {}
 };
 
-template <VariableRate C> code_bytes_of code_of(C const& codec, std::vector<float> const& x) {
+template <VariableRate C> code_bytes_of code_of(C const& codec, values_of<C> const& x) {
   code_bytes_of out(C::capacity(x.size()));
   out.resize(codec.encode(x, out));
   return out;
 }
-inline bool same_values(std::vector<float> const& a, std::vector<float> const& b) {
+template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 inline bool begins(code_bytes_of const& code, code_bytes_of const& expected) {
   return code.size() >= expected.size() &&
@@ -69,14 +70,14 @@ template <class F> std::string complaint_of(F const& f) {
 /// All that a coder does with the vectors of two ranks.
 /// @param most_bytes  of the coder: codes are longer than its scratch
 template <class E, VariableRate C>
-void check_coder(E& executor, C const& codec, std::vector<float> const& x,
-                 std::vector<float> const& second,
+void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C> const& second,
                  std::size_t most_bytes = std::size_t{256} << 20) {
-  using floats = std::vector<float>;
+  using vector = values_of<C>;
+  using T = typename C::value_type;
   std::size_t const n = x.size();
   auto const expected = code_of(codec, x), other = code_of(codec, second);
   variable_rate_coder<C, E> coder(n, executor, most_bytes);
-  workers::array<float, E> const there(executor, x, n % 3), y(executor, floats(n, 7.0f), n % 2);
+  workers::array<T, E> const there(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
   workers::array<std::byte, E> const code(executor, code_bytes_of(C::capacity(n), std::byte{0xee}));
 
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
@@ -86,7 +87,7 @@ void check_coder(E& executor, C const& codec, std::vector<float> const& x,
   }
   auto const in = code.span().first(expected.size());
   CHECK_NOTHROW(coder.check(codec, in, n));
-  floats decoded(n);
+  vector decoded(n);
   codec.decode(expected, decoded);
   coder.decode(codec, in, y.span());
   CHECK(same_values(y.host(), decoded));
@@ -118,7 +119,7 @@ void check_coder(E& executor, C const& codec, std::vector<float> const& x,
 
   coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
   codec.decode(sum, decoded);
-  for (float& value : decoded) value /= 3;
+  for (T& value : decoded) value /= 3;
   CHECK(same_values(y.host(), decoded));
 
   if constexpr (FittedVariableRate<C>) CHECK(coder.measure(there.span()) == C::measure(x));
@@ -132,7 +133,7 @@ void check_coder(E& executor, C const& codec, std::vector<float> const& x,
 /// The same complaints as on the host about codes of x that are damaged in many ways; and nothing is
 /// read behind them, as far as sanitizers see.
 template <class E, VariableRate C>
-void check_damage(E& executor, C const& codec, std::vector<float> const& x) {
+void check_damage(E& executor, C const& codec, values_of<C> const& x) {
   std::size_t const n = x.size();
   CAPTURE(n);
   auto const whole = code_of(codec, x);
@@ -160,7 +161,7 @@ void check_damage(E& executor, C const& codec, std::vector<float> const& x) {
   CHECK(complaints > 100);
 }
 /// By threads, and on what is like a device.
-template <VariableRate C> void check_damage(C const& codec, std::vector<float> const& x) {
+template <VariableRate C> void check_damage(C const& codec, values_of<C> const& x) {
   reference_executor host;
   check_damage(host, codec, x);
   host_executor threads(2);
@@ -173,7 +174,7 @@ template <VariableRate C> void check_damage(C const& codec, std::vector<float> c
 template <VariableRate C> void check_refusals(C const& codec) {
   guarded_executor executor;
   variable_rate_coder<C, guarded_executor> coder(100, executor);
-  workers::array<float, guarded_executor> const x(executor, std::vector<float>(101));
+  workers::array<typename C::value_type, guarded_executor> const x(executor, values_of<C>(101));
   workers::array<std::byte, guarded_executor> const code(executor, code_bytes_of(1000));
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
                        "variable_rate_coder::encode: 101 values, made for 100",

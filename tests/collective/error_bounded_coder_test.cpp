@@ -63,7 +63,7 @@ floats of_all_forms(std::size_t n, std::uint64_t seed, double step) {
 }
 
 template <class E>
-void check_forms(E& executor, error_bounded const& codec, std::size_t n,
+void check_forms(E& executor, error_bounded<> const& codec, std::size_t n,
                  std::size_t most_bytes = many) {
   check_coder(executor, codec, of_all_forms(n, n + 1, codec.step()),
               of_all_forms(n, n + 2, codec.step()), most_bytes);
@@ -138,7 +138,7 @@ TEST_CASE(
   constexpr std::size_t n = 9000;
   error_bounded const codec({.bound = 1e-3, .ranks = 3});
   auto const complaints = [&](auto& executor, bytes const& a, bytes const& b) {
-    variable_rate_coder<error_bounded, std::decay_t<decltype(executor)>> coder(n, executor);
+    variable_rate_coder<error_bounded<>, std::decay_t<decltype(executor)>> coder(n, executor);
     array const first(executor, a), second(executor, b), code(executor, bytes(codec.capacity(n)));
     auto const found = complaint_of([&] {
       coder.merge(codec, first.span(), second.span(), n, code.span());

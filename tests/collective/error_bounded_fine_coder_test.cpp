@@ -26,36 +26,38 @@ using hcomp::testing::guarded_executor;
 namespace {
 
 /// Blocks of integers of all widths, zeros, and what stays doubles, among them NaN and infinity.
-std::vector<float> of_all_forms(std::size_t n, std::uint64_t seed, double step) {
-  std::vector<float> x(n);
+template <class T> std::vector<T> of_all_forms(std::size_t n, std::uint64_t seed, double step) {
+  std::vector<T> x(n);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t const random = hcomp::mix(seed * 1000 + i);
     auto const form = static_cast<double>(hcomp::mix(seed * 77 + i / 32) % 8);
     double const laplace = bounded_values::laplace(seed, i);
-    x[i] = static_cast<float>(form == 0 ? 0 : std::exp2(9 * form) * step * laplace);
+    x[i] = static_cast<T>(form == 0 ? 0 : std::exp2(9 * form) * step * laplace);
     if (form == 7 && random % 40 == 1)
-      x[i] = random % 80 == 1 ? -std::numeric_limits<float>::infinity()
-                              : std::numeric_limits<float>::quiet_NaN();
+      x[i] = random % 80 == 1 ? -std::numeric_limits<T>::infinity()
+                              : std::numeric_limits<T>::quiet_NaN();
   }
   return x;
 }
 
-template <class E> void check_forms(E& executor, error_bounded_fine const& codec, std::size_t n) {
-  check_coder(executor, codec, of_all_forms(n, n + 1, codec.step()),
-              of_all_forms(n, n + 2, codec.step()));
+template <class E, class T>
+void check_forms(E& executor, error_bounded_fine<T> const& codec, std::size_t n) {
+  check_coder(executor, codec, of_all_forms<T>(n, n + 1, codec.step()),
+              of_all_forms<T>(n, n + 2, codec.step()));
 }
 
 }  // namespace
 
-TEST_CASE(
+TEST_CASE_TEMPLATE(
     "variable_rate_coder of error_bounded_fine: the host's bytes and values, by any workers and "
-    "threads") {
+    "threads",
+    T, float, double) {
   workers::sharing_executor<5> five;
   workers::sharing_executor<32> warp;
   hcomp::host_executor one, three(3);
   hcomp::reference_executor threads(3);
   for (double const bound : {1e-20, 1e-3, 1e4}) {
-    error_bounded_fine const codec({.bound = bound, .ranks = 3});
+    error_bounded_fine<T> const codec({.bound = bound, .ranks = 3});
     for (std::size_t const n : {0, 1, 31, 33, 1024, 1025, 5000, 17'000}) {
       CAPTURE(bound);
       CAPTURE(n);
@@ -71,7 +73,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("variable_rate_coder of error_bounded_fine: damage is told as on the host") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 3});
-  for (std::size_t const n : {0, 33, 3000}) check_damage(codec, of_all_forms(n, 3, codec.step()));
+TEST_CASE_TEMPLATE("variable_rate_coder of error_bounded_fine: damage is told as on the host", T,
+                   float, double) {
+  error_bounded_fine<T> const codec({.bound = 1e-3, .ranks = 3});
+  for (std::size_t const n : {0, 33, 3000})
+    check_damage(codec, of_all_forms<T>(n, 3, codec.step()));
 }

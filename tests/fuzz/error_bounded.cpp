@@ -22,7 +22,7 @@ using hcomp::simd_level;
 
 /// The same codec with and without vectors.
 struct codecs {
-  error_bounded codec, reference;
+  error_bounded<> codec, reference;
 
   codecs(error_bounded_options const& options, simd_level level)
       : codec(options, level), reference(options, simd_level::baseline) {}
@@ -35,7 +35,7 @@ bool may_have(input in, std::size_t values) { return values / 32 <= in.size(); }
 /// refuse.
 template <class Add>
 std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add) {
-  auto const one = [&](error_bounded const& codec) -> std::optional<bytes> {
+  auto const one = [&](error_bounded<> const& codec) -> std::optional<bytes> {
     bytes sum;
     if (refuses([&] {
           sum = written(codec.capacity(values), [&](bytes& out) { return add(codec, out); });
@@ -50,18 +50,18 @@ std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add
 }
 std::optional<bytes> merged(codecs const& by, input a, input b) {
   std::size_t values = 0;
-  if (!refuses([&] { values = error_bounded::peek(a).values; }) && !may_have(a, values))
+  if (!refuses([&] { values = error_bounded<>::peek(a).values; }) && !may_have(a, values))
     values = 0;  // merge finds out before it writes
   return sum_of(by, values,
-                [&](error_bounded const& codec, bytes& out) { return codec.merge(a, b, out); });
+                [&](error_bounded<> const& codec, bytes& out) { return codec.merge(a, b, out); });
 }
 /// Of any two codes, sound or not.
 std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   auto const sum = merged(by, a, b);
   require(sum == merged(by, b, a), "the order makes no difference");
   if (sum)
-    require(error_bounded::peek(*sum).weight ==
-                error_bounded::peek(a).weight + error_bounded::peek(b).weight,
+    require(error_bounded<>::peek(*sum).weight ==
+                error_bounded<>::peek(a).weight + error_bounded<>::peek(b).weight,
             "a sum has the ranks of both");
   return sum;
 }
@@ -79,7 +79,7 @@ bytes values(codecs const& by, floats const& x) {
                                : error <= by.codec.options().bound,
             "a rank's values are within the bound");
   }
-  auto const info = error_bounded::peek(code);
+  auto const info = error_bounded<>::peek(code);
   require(info.weight == 1 && info.float_additions == 0, "a rank's code is of one rank");
   require(info.has_floats || info.error <= info.options.bound, "integers are within the bound");
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -95,7 +95,7 @@ void code(input in, simd_level level) {
   hcomp::error_bounded_info info;
   floats none;
   try {
-    info = error_bounded::peek(in);
+    info = error_bounded<>::peek(in);
   } catch (hcomp::wire_error const&) {
     codecs const by({}, level);
     require(refuses([&] { by.codec.decode(in, none); }), "decode checks the header");
@@ -111,7 +111,7 @@ void code(input in, simd_level level) {
   }
   floats x(n, 5.0f);
   floats const ones(n, 0.25f);
-  auto const hop = [&](error_bounded const& codec, bytes& out) {
+  auto const hop = [&](error_bounded<> const& codec, bytes& out) {
     return codec.decode_add_encode(in, ones, out);
   };
   try {
@@ -184,11 +184,11 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
   auto const sum = merged_both_ways(by, a, b);
   require(sum.has_value(), "two ranks are added");
   require(sum == sum_of(by, n,
-                        [&](error_bounded const& codec, bytes& out) {
+                        [&](error_bounded<> const& codec, bytes& out) {
                           return codec.decode_add_encode(a, y, out);
                         }),
           "a hop is encode and merge");
-  auto const info = error_bounded::peek(*sum);
+  auto const info = error_bounded<>::peek(*sum);
   floats const answer = decoded(by.codec, *sum, n);
   for (std::size_t i = 0; i < n; ++i) {
     double const exact = static_cast<double>(x[i]) + static_cast<double>(y[i]);

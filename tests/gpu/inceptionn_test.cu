@@ -184,7 +184,7 @@ TEST_CASE("gpu: error_bounded has the CPU's bytes and values") {
     for (float& value : decoded) value /= 3;
 
     gpu::stream_executor executor;
-    variable_rate_coder<error_bounded, gpu::stream_executor> coder(n, executor,
+    variable_rate_coder<error_bounded<>, gpu::stream_executor> coder(n, executor,
                                                                    std::size_t{4} << 20);
     array<float> const there(x), y(floats(n, 7.0f));
     array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);

@@ -10,7 +10,7 @@
 
 namespace hcomp {
 
-/// A codec of vectors of floats whose code has a length that depends on the data: a small value,
+/// A codec of vectors of floats or doubles whose code has a length that depends on the data: a small value,
 /// its parameters, equal on all ranks.
 ///
 /// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
@@ -37,7 +37,7 @@ template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,
              std::span<std::byte const> in, std::size_t n) {
-  requires std::same_as<typename C::value_type, float>;
+  requires std::floating_point<typename C::value_type>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
   { C::wire_kind } -> std::convertible_to<std::uint8_t>;          // on the wire
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
@@ -58,7 +58,8 @@ concept VariableRate = std::copyable<C> &&
 /// every block what `measure` says of its chunks.
 template <class C>
 concept FittedVariableRate = VariableRate<C> &&
-    requires(C const c, std::span<float const> x, std::uint32_t largest, int ranks) {
+    requires(C const c, std::span<typename C::value_type const> x, std::uint32_t largest,
+             int ranks) {
   typename C::measure_work;
   { C::measure(x) } -> std::same_as<std::uint32_t>;
   { c.fitted(largest, ranks) } -> std::same_as<C>;
@@ -84,7 +85,7 @@ template <class C>
 concept BoundedVariableRate = MergingVariableRate<C> &&
     MergingVariableRate<typename C::fine_type> &&
     requires(C const c, typename C::fine_type const fine, std::uint32_t ranks, int parts,
-             std::span<std::byte const> in, float value) {
+             std::span<std::byte const> in, typename C::value_type value) {
   { c.fitted(ranks) } -> std::same_as<C>;
   { c.bound() } -> std::same_as<double>;
   { c.error_of(in, parts) } -> std::same_as<double>;

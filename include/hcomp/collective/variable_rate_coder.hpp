@@ -40,6 +40,8 @@ namespace hcomp {
 template <VariableRate C, Executor E> class variable_rate_coder {
   using coder_type = typename C::coder_type;
   using header_type = typename coder_type::header;
+  using value_type = typename C::value_type;
+  using code_sources = detail::code_sources<value_type>;
 
  public:
   /// @param most_values  of a vector
@@ -64,14 +66,14 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// @param out  overwritten beyond the code, too
   /// @throws std::invalid_argument  `out` has less than codec.capacity(x.size()) bytes or begins at
   ///                                another address, or x is longer than `most_values`
-  void encode(C const& codec, std::span<float const> x, std::span<std::byte> out) {
+  void encode(C const& codec, std::span<value_type const> x, std::span<std::byte> out) {
     put("encode", codec, {x.size(), x.data()}, out);
   }
   /// The same with x and what `in` holds, added: a hop of a ring.
   /// @param in   sound, of x.size() values
   /// @param out  must overlap neither `in` nor x
-  void decode_add_encode(C const& codec, std::span<std::byte const> in, std::span<float const> x,
-                         std::span<std::byte> out) {
+  void decode_add_encode(C const& codec, std::span<std::byte const> in,
+                         std::span<value_type const> x, std::span<std::byte> out) {
     put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
   /// The same with two codes, added as they are.
@@ -95,13 +97,14 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// Gives the executor the work of decoding `in`.
   /// @param in     sound, of x.size() values; other bytes may follow it
   /// @param parts  that the values are divided by; 0: they are not
-  void decode(C const& codec, std::span<std::byte const> in, std::span<float> x, int parts = 0) {
+  void decode(C const& codec, std::span<std::byte const> in, std::span<value_type> x,
+              int parts = 0) {
     get("decode", codec, in.data(), nullptr, parts, x);
   }
   /// out = addends, which may be there, and what `in` holds. NaNs become one NaN.
   /// @param in  as in decode, of out.size() values
-  void decode_add(C const& codec, std::span<std::byte const> in, std::span<float const> addends,
-                  std::span<float> out) {
+  void decode_add(C const& codec, std::span<std::byte const> in,
+                  std::span<value_type const> addends, std::span<value_type> out) {
     get("decode_add", codec, in.data(), addends.data(), 0, out);
   }
 
@@ -134,7 +137,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
 
   /// C::measure, of any number of values. Waits for the executor.
-  std::uint32_t measure(std::span<float const> x) requires FittedVariableRate<C> {
+  std::uint32_t measure(std::span<value_type const> x) requires FittedVariableRate<C> {
     auto all = runs_of(x.size());
     all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
     using work = typename C::measure_work;
@@ -190,11 +193,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
                                   std::to_string(address) + ", not a multiple of 4");
   }
 
-  void put(char const* who, C const& codec, detail::code_sources const& from,
-           std::span<std::byte> out) {
+  void put(char const* who, C const& codec, code_sources const& from, std::span<std::byte> out) {
     require_values(who, from.values);
-    for (std::byte const* const code : {from.a, from.b, static_cast<std::byte const*>(out.data())})
-      require_address(who, code);
+    std::byte const* const codes[] = {from.a, from.b, out.data()};
+    for (std::byte const* const code : codes) require_address(who, code);
     detail::require_room<C>(where, who, from.values, out.size());
     auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
@@ -206,7 +208,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
   /// Returns the number of notes.
   std::size_t make_chunks(coder_type const& coder, header_type const& header,
-                          detail::code_sources const& from, typename coder_type::note* notes,
+                          code_sources const& from, typename coder_type::note* notes,
                           std::uint64_t* bytes, std::span<std::byte> out) {
     if constexpr (in_place) {
       auto all = runs_of(from.values);
@@ -231,13 +233,13 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     }
   }
 
-  void get(char const* who, C const& codec, std::byte const* in, float const* addends, int parts,
-           std::span<float> out) {
+  void get(char const* who, C const& codec, std::byte const* in, value_type const* addends,
+           int parts, std::span<value_type> out) {
     require_address(who, in);
     auto const all = runs_of(out.size());
     executor_->for_each_block(
         all.runs(), detail::decode_chunks<coder_type>{codec.coder(), all, out.size(), in, addends,
-                                                      static_cast<float>(parts), out.data()});
+                                                      static_cast<value_type>(parts), out.data()});
   }
 
   std::size_t most_values_;

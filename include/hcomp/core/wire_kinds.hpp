@@ -28,6 +28,7 @@ struct wire_kinds {
   static constexpr std::uint8_t inceptionn = 30;
   static constexpr std::uint8_t error_bounded_fine = 31;
   static constexpr std::uint8_t reproducible_float = 32, reproducible_double = 33;
+  static constexpr std::uint8_t error_bounded_double = 34;
 };
 
 }  // namespace hcomp

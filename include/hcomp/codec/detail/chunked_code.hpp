@@ -18,9 +18,9 @@ namespace hcomp::detail {
 
 /// What becomes a code: what code `a` holds, or x if there is none, and added to it what code `b`
 /// holds, if there is one. Codes are sound, and on devices at multiples of 4.
-struct code_sources {
+template <class T> struct code_sources {
   std::size_t values;
-  float const* x = nullptr;
+  T const* x = nullptr;
   std::byte const* a = nullptr;
   std::byte const* b = nullptr;
 };
@@ -80,7 +80,8 @@ template <class Header>
 /// @param limit  where bytes of `out` end that may be overwritten
 /// @param note   what is found out is added to it
 template <class Group, class Coder>
-std::size_t encode_run(Group group, Coder const& coder, code_sources const& from, std::size_t first,
+std::size_t encode_run(Group group, Coder const& coder,
+                       code_sources<typename Coder::value_type> const& from, std::size_t first,
                        std::size_t end, std::byte* out, std::size_t at, std::size_t limit,
                        typename Coder::note& note) {
   for (std::size_t i = first; i < end; ++i) {
@@ -106,7 +107,7 @@ HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* i
 }
 
 /// Where there is NaN or infinity among n values, at most 4096: a bit for every 64.
-inline std::uint64_t nonfinite_runs(float const* x, std::size_t n) {
+template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
   std::uint64_t runs = 0;
   for (std::size_t first = 0; first < n; first += 64) {
     bool finite = true;
@@ -135,7 +136,8 @@ void require_room(std::string const& where, char const* who, std::size_t values,
 /// @throws wire_error             it cannot be made; `out` is of no use then
 /// @throws std::invalid_argument  as require_room
 template <class C>
-std::size_t encode_code(char const* who, C const& codec, code_sources const& from,
+std::size_t encode_code(char const* who, C const& codec,
+                        code_sources<typename C::value_type> const& from,
                         std::span<std::byte> out) {
   using coder = typename C::coder_type;
   using header = typename coder::header;
@@ -172,12 +174,13 @@ void check_code(C const& codec, std::span<std::byte const> in, std::size_t value
 /// out = addends, which may be there or null, and what `in` holds.
 /// @throws wire_error  as check_code; `out` is unchanged
 template <class C>
-void decode_code(C const& codec, std::span<std::byte const> in, float const* addends,
-                 std::span<float> out) {
+void decode_code(C const& codec, std::span<std::byte const> in,
+                 typename C::value_type const* addends, std::span<typename C::value_type> out) {
   using header = typename C::coder_type::header;
   check_code(codec, in, out.size());
   for (std::size_t i = 0; i < chunks_of<header>(out.size()); ++i)
-    codec.coder().decode_chunk(simd_group{}, in.data(), i, out.size(), addends, 0.0f, out.data());
+    codec.coder().decode_chunk(simd_group{}, in.data(), i, out.size(), addends,
+                               typename C::value_type{0}, out.data());
 }
 
 }  // namespace hcomp::detail

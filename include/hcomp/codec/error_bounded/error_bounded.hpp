@@ -69,7 +69,9 @@ struct error_bounded_info {
 /// than the vector. Source: integers that are added without decoding, in blocks of their own width,
 /// after J. Huang et al., hZCCL, SC 2024; the division of the bound, its derivation and this format
 /// are ours.
-class error_bounded {
+template <class T = float> class error_bounded;
+
+template <> class error_bounded<float> {
  public:
   using value_type = float;
   using header_type = detail::error_bounded::header;
@@ -176,10 +178,10 @@ class error_bounded {
     double const error = header.largest_error_of(grid);
     if (parts == 0) return error;
     double const largest = header.largest_of(grid) + error;
-    return (error + detail::error_bounded::rounding_of_quotient(largest)) / parts;
+    return (error + detail::error_bounded::rounding_of_quotient<float>(largest)) / parts;
   }
 
-  using fine_type = error_bounded_fine;
+  using fine_type = error_bounded_fine<float>;
   /// For sums that keep the bound where this codec's cannot.
   fine_type fine() const { return fine_type(options_); }
   /// A value that stays a float.
@@ -223,6 +225,32 @@ class error_bounded {
   coder_type coder_;
 };
 
-static_assert(BoundedVariableRate<error_bounded>);
+/// The same for doubles, whatever their size: codes are those of error_bounded_fine, in plans too.
+/// `magnitude_bits` is not looked at.
+template <> class error_bounded<double> : public error_bounded_fine<double> {
+ public:
+  using error_bounded_fine::error_bounded_fine;
+
+  /// The same bound for the sum of so many ranks.
+  /// @throws std::invalid_argument  they are too many, or each one's share too small
+  error_bounded fitted(std::uint32_t ranks) const {
+    auto options = this->options();
+    options.ranks = ranks;
+    return error_bounded(options);
+  }
+  double bound() const { return options().bound; }
+
+  using fine_type = error_bounded_fine<double>;
+  fine_type fine() const { return *this; }
+  static bool needs_fine(double) { return false; }
+  static bool needs_fine(std::span<std::byte const>) { return false; }
+};
+
+error_bounded()->error_bounded<float>;
+explicit error_bounded(error_bounded_options const&)->error_bounded<float>;
+error_bounded(error_bounded_options const&, simd_level)->error_bounded<float>;
+
+static_assert(BoundedVariableRate<error_bounded<float>>);
+static_assert(BoundedVariableRate<error_bounded<double>>);
 
 }  // namespace hcomp

@@ -1,9 +1,10 @@
 #pragma once
 /// @file
-/// Sums for bounds close to the precision of floats: what plans of error_bounded add by where
-/// values are too large for its integers.
+/// Sums of doubles with a bound, and of floats for bounds close to their precision: what plans of
+/// error_bounded add by where values are too large for its integers.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_code.hpp>
@@ -18,29 +19,34 @@
 namespace hcomp {
 
 /// Vectors encoded for sums of values of any size: whenever the float next to the exact sum is
-/// within the bound of it, so is the answer. `error_of` says how far off any value is at most,
-/// exactly but for roundings to steps.
+/// within the bound of it, so is the answer. Of doubles that is so up to 2^43 times the bound;
+/// larger answers are off by the bound and one rounding to double at most. `error_of` says how far
+/// off any value is at most, exactly but for roundings to steps.
 ///
-/// A value becomes a multiple of a power of two, 2^-2 to 2^-20 of the bound divided by the ranks.
-/// It has as many bytes as its block of 32 needs, up to 8. Sums add the integers. Values that need
+/// A value becomes a multiple of a power of two, of floats 2^-2 to 2^-20 of the bound divided by the
+/// ranks, of doubles 1 to 2 of it. It has as many bytes as its block of 32 needs, up to 8. Sums add the integers. Values that need
 /// more than 62 bits, less one for each power of two ranks, NaN and infinity are doubles, and added
 /// as such. Two exceptions, which `error_of` tells: sums with doubles that lose bits beyond the 53
-/// they have; and a bound that is a power of two, or up to 2^-20 of it more, may be exceeded by
-/// 2^-20 of it.
+/// they have; and a bound of floats that is a power of two, or up to 2^-20 of it more, may be
+/// exceeded by 2^-20 of it. What is beyond the range of floats, `error_of` calls infinity.
 /// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
+template <class T = float>
+  requires std::same_as<T, float> || std::same_as<T, double>
 class error_bounded_fine {
  public:
-  using value_type = float;
-  using header_type = detail::error_bounded::fine_header;
-  using coder_type = detail::error_bounded::fine_coder;
-  static constexpr char const* name = "error_bounded_fine";
-  static constexpr std::uint8_t wire_kind = wire_kinds::error_bounded_fine;
+  using value_type = T;
+  using header_type = detail::error_bounded::fine_header<T>;
+  using coder_type = detail::error_bounded::fine_coder<T>;
+  static constexpr char const* name =
+      std::same_as<T, float> ? "error_bounded_fine" : "error_bounded";
+  static constexpr std::uint8_t wire_kind =
+      std::same_as<T, float> ? wire_kinds::error_bounded_fine : wire_kinds::error_bounded_double;
   static constexpr std::size_t chunk_values = header_type::chunk_values;
   static constexpr std::size_t max_values = header_type::max_values;
 
   /// @throws std::invalid_argument  a setting is out of range
   explicit error_bounded_fine(error_bounded_options const& options = {})
-      : options_(options), coder_{detail::error_bounded::fine_grid(possible(options))} {}
+      : options_(options), coder_{detail::error_bounded::fine_grid<T>(possible(options))} {}
 
   error_bounded_options const& options() const { return options_; }
   std::array<double, 3> parameters() const {
@@ -63,7 +69,7 @@ class error_bounded_fine {
 
   // As those of error_bounded.
 
-  std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
+  std::size_t encode(std::span<T const> x, std::span<std::byte> out) const {
     return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
   }
   std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
@@ -74,36 +80,36 @@ class error_bounded_fine {
     return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
                                out);
   }
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
+  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<T const> x,
                                 std::span<std::byte> out) const {
     check(in, x.size());
     return detail::encode_code("decode_add_encode", *this,
                                {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
-  void decode(std::span<std::byte const> in, std::span<float> x) const {
+  void decode(std::span<std::byte const> in, std::span<T> x) const {
     detail::decode_code(*this, in, nullptr, x);
   }
-  void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
+  void decode_add(std::span<std::byte const> in, std::span<T> sums) const {
     detail::decode_code(*this, in, sums.data(), sums);
   }
   void check(std::span<std::byte const> in, std::size_t count) const {
     detail::check_code(*this, in, count);
   }
-  /// How far any value is off at most, its rounding to float included.
+  /// How far any value is off at most, its rounding included.
   /// @param parts  that values are divided by; 0: they are not
   /// @throws wire_error  it is no code, or bytes of it are missing
   double error_of(std::span<std::byte const> in, int parts = 0) const {
     auto const front = detail::header_of_code<header_type>(in);
     double const error = front.largest_error();
     if (parts == 0) return error;
-    return (error + detail::error_bounded::rounding_of_quotient(front.largest)) / parts;
+    return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest)) / parts;
   }
 
   // ---- What VariableRate is made of ----
 
   coder_type const& coder() const { return coder_; }
   /// @throws wire_error  there is no code: see merge
-  std::size_t bytes_of(coder_type::outcome const& made) const {
+  std::size_t bytes_of(typename coder_type::outcome const& made) const {
     auto const& weights = made.weights;
     std::uint32_t const ranks = weights[0] + weights[1];
     if (ranks > options_.ranks)
@@ -116,7 +122,7 @@ class error_bounded_fine {
 
  private:
   static error_bounded_options const& possible(error_bounded_options const& options) {
-    detail::error_bounded::require_possible(options);
+    detail::error_bounded::require_possible<T>(options);
     return options;
   }
 
@@ -124,6 +130,7 @@ class error_bounded_fine {
   coder_type coder_;
 };
 
-static_assert(MergingVariableRate<error_bounded_fine>);
+static_assert(MergingVariableRate<error_bounded_fine<float>>);
+static_assert(MergingVariableRate<error_bounded_fine<double>>);
 
 }  // namespace hcomp

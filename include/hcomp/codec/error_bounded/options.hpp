@@ -8,6 +8,7 @@
 #include <hcomp/core/bits.hpp>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace hcomp {
 
@@ -16,10 +17,10 @@ struct error_bounded_options {
   /// Largest error of a value of the answer, the sum of `ranks` ranks. Divided by the ranks, 2^-100
   /// to 2^100.
   double bound = 1e-3;
-  /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits); every one of them has its share of the
-  /// bound.
+  /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits), of doubles to 2^20; every one of them
+  /// has its share of the bound.
   std::uint32_t ranks = 1;
-  /// 10 to 22. Values up to 2^magnitude_bits steps, of twice the bound of one rank, become
+  /// Of floats, 10 to 22; doubles do not need it. Values up to 2^magnitude_bits steps, of twice the bound of one rank, become
   /// integers; with larger ones, plans sum by error_bounded_fine. The rounding of the answer to
   /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it.
   int magnitude_bits = 18;
@@ -35,24 +36,29 @@ inline std::string text_of(error_bounded_options const& o) {
          ", ranks " + std::to_string(o.ranks) + ", magnitude bits " +
          std::to_string(o.magnitude_bits);
 }
-inline bool is_possible(error_bounded_options const& o) {
+/// For sums of T.
+template <class T> bool is_possible(error_bounded_options const& o) {
   if (o.magnitude_bits < 10 || o.magnitude_bits > 22 || !is_finite(o.bound)) return false;
-  if (o.ranks < 1 || o.ranks > 1u << (28 - o.magnitude_bits)) return false;
+  int const rank_bits = std::is_same_v<T, float> ? 28 - o.magnitude_bits : 20;
+  if (o.ranks < 1 || o.ranks > 1u << rank_bits) return false;
   double const share = o.bound / o.ranks;
   return share >= 0x1p-100 && share <= 0x1p100;
 }
+template <class T>
 inline constexpr char const* possible_options =
-    "the bound divided by the ranks is 2^-100 to 2^100, the magnitude bits 10 to 22, the ranks 1 "
-    "to 2^(28 - magnitude bits)";
+    std::is_same_v<T, float>
+        ? "the bound divided by the ranks is 2^-100 to 2^100, the magnitude bits 10 to 22, the "
+          "ranks 1 to 2^(28 - magnitude bits)"
+        : "the bound divided by the ranks is 2^-100 to 2^100, the ranks 1 to 2^20";
 
 /// @throws std::invalid_argument  a setting is out of range
-inline void require_possible(error_bounded_options const& o) {
-  if (!is_possible(o))
-    throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options);
+template <class T> void require_possible(error_bounded_options const& o) {
+  if (!is_possible<T>(o))
+    throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options<T>);
 }
 /// @throws std::invalid_argument  as require_possible
 inline step_grid grid_of(error_bounded_options const& o) {
-  require_possible(o);
+  require_possible<float>(o);
   return step_grid(o.bound / o.ranks, o.magnitude_bits);
 }
 

@@ -69,18 +69,23 @@ inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
        .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
        .fitted = s.yes("fitted")});
 }
-inline hcomp::error_bounded error_bounded_of(codec_settings const& s) {
-  return hcomp::error_bounded({.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+template <class V> hcomp::error_bounded<V> error_bounded_of(codec_settings const& s) {
+  return hcomp::error_bounded<V>(
+      {.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
 }
 /// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
-/// error_bounded_fine take, and a rounding to float.
-inline double largest_error_bounded(codec_settings const& s, int ranks, double magnitude,
-                                    double sum) {
+/// error_bounded_fine take, and a rounding to float. Of doubles always the bound, and a rounding.
+template <class V>
+double largest_error_bounded(codec_settings const& s, int ranks, double magnitude, double sum) {
   double const bound = s["bound"];
   // of doubles, here and there; and of bounds that are powers of two
   double const slack = ranks * 0x1p-52 * magnitude + 0x1p-20 * bound;
-  bool const has_float = std::fabs(static_cast<double>(static_cast<float>(sum)) - sum) <= bound;
-  return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(sum) + bound)) + slack;
+  if constexpr (std::is_same_v<V, float>) {
+    bool const has_float = std::fabs(static_cast<double>(static_cast<float>(sum)) - sum) <= bound;
+    return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(sum) + bound)) + slack;
+  } else {
+    return bound + 0x1p-53 * std::fabs(sum) + slack;
+  }
 }
 
 // Templates, so that only who makes plans by name compiles plans of all codecs.
@@ -100,16 +105,16 @@ template <class V> codec_row<V> inceptionn_row() {
 }
 template <class V> codec_row<V> error_bounded_row() {
   using enum codec_key::kind;
-  return row_of<hcomp::error_bounded>(
+  return row_of<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "values above 2^this steps are summed twice"}},
+                 "floats above 2^this steps are summed twice"}},
        .promise = sum_promise::bounded,
-       .largest_error = largest_error_bounded,
+       .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
-      [](codec_settings const& s) { return error_bounded_of(s); });
+      [](codec_settings const& s) { return error_bounded_of<V>(s); });
 }
 
 template <class V> codec_row<V> lossless_row() {
@@ -243,8 +248,9 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
     rows.push_back(lossless_row<V>());
     rows.push_back(top_k_row(rows.back().algorithms));
     rows.push_back(inceptionn_row<V>());
-    rows.push_back(error_bounded_row<V>());
   }
+  if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>)
+    rows.push_back(error_bounded_row<V>());
   return rows;
 }
 

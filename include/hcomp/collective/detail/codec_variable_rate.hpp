@@ -33,6 +33,8 @@ namespace hcomp::detail {
 /// Codes between messages, which are in the host's memory, and the executor's. On hosts they are
 /// read and made where they are.
 template <VariableRate C, Executor E> class code_passage {
+  using value_type = typename C::value_type;
+
  public:
   using memory = std::vector<std::byte>;
   using coder = variable_rate_coder<C, E>;
@@ -66,11 +68,11 @@ template <VariableRate C, Executor E> class code_passage {
   }
 
   // values as they are
-  void copy_out(std::span<float const> x, std::span<std::byte> out) {
+  void copy_out(std::span<value_type const> x, std::span<std::byte> out) {
     executor_->synchronize();
     if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
   }
-  void copy_in(std::span<std::byte const> in, std::span<float> x) {
+  void copy_in(std::span<std::byte const> in, std::span<value_type> x) {
     if (!x.empty()) std::memcpy(x.data(), in.data(), in.size());
   }
 
@@ -84,6 +86,8 @@ template <VariableRate C, Executor E> class code_passage {
 /// back in the order of its work. Decoding is not waited for; encoding is, once or, if a code is
 /// longer than the one before, twice.
 template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
+  using value_type = typename C::value_type;
+
  public:
   using memory = typename E::staging;
   using coder = variable_rate_coder<C, E>;
@@ -122,11 +126,11 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
     return bytes;
   }
 
-  void copy_out(std::span<float const> x, std::span<std::byte> out) {
+  void copy_out(std::span<value_type const> x, std::span<std::byte> out) {
     executor_->wait(
         executor_->read(out.data(), reinterpret_cast<std::byte const*>(x.data()), x.size_bytes()));
   }
-  void copy_in(std::span<std::byte const> in, std::span<float> x) {
+  void copy_in(std::span<std::byte const> in, std::span<value_type> x) {
     copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data()), in.data(), in.size());
   }
 
@@ -142,6 +146,8 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
 
 /// What an engine needs a codec and an executor for.
 template <VariableRate C, Executor E> class codec_variable_rate final : public variable_rate_work {
+  using value_type = typename C::value_type;
+
  public:
   /// @throws std::invalid_argument  more ranks than can share the codec's bound
   codec_variable_rate(C const& codec, std::size_t values, int ranks, E& executor,
@@ -149,7 +155,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
       : ranks_(ranks),
         given_(for_ranks(codec, ranks)),
         codec_(given_),
-        layout_(layout_of_floats(values)),
+        layout_(layout_of(values)),
         executor_(&executor) {}
 
   E& executor() const { return *executor_; }
@@ -174,7 +180,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     given_ = codec_ = wanted;
   }
   codec_terms terms(C const& codec) const {
-    return terms_of(for_ranks(codec, ranks_), sizeof(float),
+    return terms_of(for_ranks(codec, ranks_), sizeof(value_type),
                     std::numeric_limits<std::uint32_t>::max());
   }
   any_buffer allocate(std::size_t bytes) override {
@@ -182,7 +188,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   }
   std::size_t capacity(std::size_t values) const override {
     return by_codec([&](auto const& codec, auto const&) {
-      return std::max(codec.capacity(values), values * sizeof(float));
+      return std::max(codec.capacity(values), values * sizeof(value_type));
     });
   }
   void reserve(std::size_t longest, std::size_t sums, bool merges) override {
@@ -232,7 +238,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     if (!plain)
       return by_codec(
           [&](auto const& codec, auto& there) { there->coder.check(codec, in, values); });
-    if (in.size() != values * sizeof(float))
+    if (in.size() != values * sizeof(value_type))
       throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
                        std::to_string(values) + " uncompressed values");
   }
@@ -256,10 +262,10 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     };
     if (plain) {
       constexpr std::size_t some = 1024;
-      float x[some];
+      value_type x[some];
       for (std::size_t first = 0; first < values; first += some) {
         std::size_t const n = std::min(some, values - first);
-        std::memcpy(x, in.data() + first * sizeof(float), n * sizeof(float));
+        std::memcpy(x, in.data() + first * sizeof(value_type), n * sizeof(value_type));
         note(first, nonfinite_runs(x, n));
       }
     } else {
@@ -276,24 +282,24 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 
   // ---- Of codec_variable_rate_values, whose values are in the executor's memory
 
-  std::uint32_t measure([[maybe_unused]] std::span<float const> x) {
+  std::uint32_t measure([[maybe_unused]] std::span<value_type const> x) {
     if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
     return 0;
   }
   /// Room for values, as they are added up.
-  float* sums() {
+  value_type* sums() {
     return by_codec(
-        [](auto const&, auto& there) { return reinterpret_cast<float*>(there->sums.data()); });
+        [](auto const&, auto& there) { return reinterpret_cast<value_type*>(there->sums.data()); });
   }
 
   /// Functions that write a code return its length.
-  std::size_t encode(std::span<float const> x, std::span<std::byte> out) {
+  std::size_t encode(std::span<value_type const> x, std::span<std::byte> out) {
     return by_codec([&](auto const& codec, auto& there) {
       there->coder.encode(codec, x, there->passage.room(out));
       return there->fetch(codec, out);
     });
   }
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
+  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
                                 std::span<std::byte> out) {
     return by_codec([&](auto const& codec, auto& there) {
       auto const code = there->sent(codec, in, x.size());
@@ -301,26 +307,26 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
       return there->fetch(codec, out);
     });
   }
-  void decode_add(std::span<std::byte const> in, std::span<float const> addends,
-                  std::span<float> out) {
+  void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
+                  std::span<value_type> out) {
     by_codec([&](auto const& codec, auto& there) {
       there->coder.decode_add(codec, there->sent(codec, in, out.size()), addends, out);
       there->passage.end_of_sent();
     });
   }
-  void decode(std::span<std::byte const> in, std::span<float> x, int parts = 0) {
+  void decode(std::span<std::byte const> in, std::span<value_type> x, int parts = 0) {
     by_codec([&](auto const& codec, auto& there) {
       there->coder.decode(codec, there->sent(codec, in, x.size()), x, parts);
     });
   }
-  std::size_t copy_out(std::span<float const> x, std::span<std::byte> out) {
+  std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
     there_->passage.copy_out(x, out);
     return x.size_bytes();
   }
-  void copy_in(std::span<std::byte const> in, std::span<float> x, int parts) {
+  void copy_in(std::span<std::byte const> in, std::span<value_type> x, int parts) {
     check(in, x.size(), true);
     there_->passage.copy_in(in, x);
-    divide_values const work{x.size(), static_cast<float>(parts), x.data()};
+    divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
     if (parts > 0) executor_->for_each_block(work.runs(), work);
   }
 
@@ -334,7 +340,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values, bool merges)
         : coder(longest, executor),
           passage(executor, codec, longest, merges),
-          sums(sum_values * sizeof(float)) {}
+          sums(sum_values * sizeof(value_type)) {}
 
     std::span<std::byte const> sent(D const& codec, std::span<std::byte const> in,
                                     std::size_t values, bool is_other = false) {
@@ -375,10 +381,10 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return false;
   }
   /// Chunks are cut between cache lines.
-  static code_layout layout_of_floats(std::size_t values) {
+  static code_layout layout_of(std::size_t values) {
     constexpr std::size_t block = 64;
     std::size_t const last = values == 0 ? 0 : (values - 1) % block + 1;
-    return {values, block, block * sizeof(float), last * sizeof(float)};
+    return {values, block, block * sizeof(value_type), last * sizeof(value_type)};
   }
 
   int ranks_;
@@ -393,9 +399,12 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 /// The values of one call.
 template <VariableRate C, Executor E>
 class codec_variable_rate_values final : public variable_rate_values {
+  using value_type = typename C::value_type;
+
  public:
   /// @param x  of the whole vector
-  codec_variable_rate_values(codec_variable_rate<C, E>& work, float* x, no_feedback<float>&)
+  codec_variable_rate_values(codec_variable_rate<C, E>& work, value_type* x,
+                             no_feedback<value_type>&)
       : work_(&work), x_(x) {}
 
   bool seem_to_need_fine() const override {
@@ -432,13 +441,15 @@ class codec_variable_rate_values final : public variable_rate_values {
   }
 
  private:
-  std::span<float> sums(value_range part) const { return {work_->sums() + part.first, part.count}; }
-  std::span<float const> values(value_range part, bool of_sums) const {
+  std::span<value_type> sums(value_range part) const {
+    return {work_->sums() + part.first, part.count};
+  }
+  std::span<value_type const> values(value_range part, bool of_sums) const {
     return {(of_sums ? work_->sums() : x_) + part.first, part.count};
   }
 
   codec_variable_rate<C, E>* work_;
-  float* x_;
+  value_type* x_;
 };
 
 }  // namespace hcomp::detail

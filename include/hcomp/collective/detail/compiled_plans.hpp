@@ -54,7 +54,8 @@ HCOMP_COMPILE_PLANS(double, reproducible<double>)
   HCOMP_COMPILE class codec_variable_rate_values<hcomp::__VA_ARGS__, host_executor>;
 
 HCOMP_COMPILE_PLANS(inceptionn)
-HCOMP_COMPILE_PLANS(error_bounded)
+HCOMP_COMPILE_PLANS(error_bounded<float>)
+HCOMP_COMPILE_PLANS(error_bounded<double>)
 
 #undef HCOMP_COMPILE_PLANS
 

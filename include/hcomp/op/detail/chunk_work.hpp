@@ -15,7 +15,7 @@ namespace hcomp::detail {
 /// Encodes chunk `first` and those that follow it into slots, a chunk per block.
 template <class Coder> struct encode_into_slots {
   Coder coder;
-  code_sources from;
+  code_sources<typename Coder::value_type> from;
   std::size_t first;
   std::byte* slots;  ///< of header::slot_bytes, at multiples of 4
   std::uint32_t* lengths;
@@ -39,7 +39,7 @@ template <class Coder> struct encode_into_slots {
 /// where they would if all chunks before them were as long as can be.
 template <class Coder> struct encode_runs {
   Coder coder;
-  code_sources from;
+  code_sources<typename Coder::value_type> from;
   std::size_t chunks, per_run;
   std::span<std::byte> out;
   std::uint64_t* ends;          ///< of runs
@@ -92,7 +92,7 @@ template <class Coder> struct join_runs {
 /// What is left to be done when all chunks are in their places.
 template <class Coder> struct finish_code {
   Coder coder;
-  code_sources from;
+  code_sources<typename Coder::value_type> from;
   typename Coder::note const* notes;
   std::size_t count;  ///< of notes
   std::uint64_t const* bytes;
@@ -123,9 +123,9 @@ template <class Coder> struct decode_chunks {
   chunk_runs all;
   std::size_t values;
   std::byte const* in;
-  float const* addends;
-  float divided_by;
-  float* out;
+  typename Coder::value_type const* addends;
+  typename Coder::value_type divided_by;
+  typename Coder::value_type* out;
 
   static std::size_t scratch_bytes() { return Coder::scratch_bytes(1); }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Division of a vector of floats where it lies.
+/// Division of a vector where it lies.
 
 #include <cstddef>
 #include <hcomp/codec/detail/divided.hpp>
@@ -9,12 +9,12 @@
 namespace hcomp::detail {
 
 /// x[i] /= by for all values, run by run: work for an executor. The same bits on CPUs and GPUs.
-struct divide_values {
+template <class T> struct divide_values {
   static constexpr std::size_t run = 1024;
 
   std::size_t values;
-  float by;
-  float* x;
+  T by;
+  T* x;
 
   constexpr std::size_t runs() const { return (values + run - 1) / run; }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {

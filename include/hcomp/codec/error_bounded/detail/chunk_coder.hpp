@@ -30,6 +30,7 @@ enum class code_fault : std::uint32_t {
 
 /// See VariableRate.
 struct chunk_coder {
+  using value_type = float;
   using header = error_bounded::header;
   /// What is known when chunks are encoded.
   struct note {
@@ -54,7 +55,7 @@ struct chunk_coder {
   }
 
   template <class Group>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
                                     std::byte* out, std::size_t, note& found) const {
     using state = value_block::state;
     auto const& grid = by_cpu.grid;
@@ -188,8 +189,9 @@ struct chunk_coder {
 
   /// The rest of the header, from the notes of all chunks in their order.
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources const& from, note const* notes, std::size_t count,
-                       std::uint64_t bytes, std::byte* out, outcome& made) const {
+  HCOMP_HD void finish(Group group, code_sources<float> const& from, note const* notes,
+                       std::size_t count, std::uint64_t bytes, std::byte* out,
+                       outcome& made) const {
     auto front = load_aligned<header>(out);
     std::uint32_t error = 0, float_error = 0, bits = 0;
     bool has_floats = false;
@@ -247,8 +249,8 @@ struct chunk_coder {
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
   // ---- The same as fast as a CPU can
-  std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
-                           std::size_t, note& found) const {
+  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+                           std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     auto const fill = [&](auto const& first_of) {
       if (!from.b) return write(from, n, out, found, first_of, [](auto&&...) {});
@@ -298,7 +300,7 @@ struct chunk_coder {
 
  private:
   /// Ranks that are summed.
-  HCOMP_HD static std::uint32_t weight_of(code_sources const& from) {
+  HCOMP_HD static std::uint32_t weight_of(code_sources<float> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
     return weight;
@@ -369,8 +371,8 @@ struct chunk_coder {
   }
   /// A chunk of blocks that `make(first, n, block, error)` makes and to which `add_to` adds.
   template <class Make, class Add>
-  std::size_t write(code_sources const& from, std::size_t n, std::byte* out, note& found, Make make,
-                    Add add_to) const {
+  std::size_t write(code_sources<float> const& from, std::size_t n, std::byte* out, note& found,
+                    Make make, Add add_to) const {
     block_writer writer(by_cpu, out, n, weight_of(from));
     double error = 0;
     word_sums sums;

@@ -9,19 +9,25 @@
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_avx2.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
 #include <string>
+#include <type_traits>
 
 namespace hcomp::detail::error_bounded {
 
 /// The first bytes of a code. Behind them, where each chunk begins, and the chunks: a byte for each
 /// block of 32 values, and the blocks, of which none depends on another.
-struct fine_header {
-  static constexpr std::uint16_t right_magic = 0x4645;  // "EF"
+template <class T> struct fine_header {
+  using value_type = T;
+  static constexpr std::uint16_t right_magic =
+      std::is_same_v<T, float> ? 0x4645 : 0x4445;  // "EF", "ED"
   static constexpr std::uint8_t right_version = 1;
   static constexpr char const* chunks_are_of = "blocks";
   static constexpr std::size_t chunk_values = 1024;
@@ -37,9 +43,9 @@ struct fine_header {
   std::uint32_t ranks;
   double bound;
   std::uint64_t values, bytes;
-  double error;    ///< how far values are off at most, but for the rounding to float
+  double error;    ///< how far values are off at most, but for their rounding
   float rounding;  ///< what that changes any value at most
-  float largest;   ///< no value is larger, as a float
+  float largest;   ///< no value is larger
   std::uint32_t weight, chunks;
 
   error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
@@ -79,11 +85,12 @@ struct fine_header {
     require_alike(*this, here, expected);
   }
 };
-static_assert(sizeof(fine_header) == 56);
+static_assert(sizeof(fine_header<float>) == 56);
 
 /// See VariableRate.
-struct fine_coder {
-  using header = fine_header;
+template <class T> struct fine_coder {
+  using value_type = T;
+  using header = fine_header<T>;
   /// What is known when chunks are encoded.
   struct note {
     float error, lost, rounding, largest;  ///< of fine_findings, rounded up
@@ -96,12 +103,12 @@ struct fine_coder {
     std::uint32_t weights[2];  ///< of what was summed
   };
 
-  fine_grid grid;
+  fine_grid<T> grid;
 
   static constexpr std::size_t scratch_bytes(int) { return 0; }
 
   template <class Group>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
                                     std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     reader<Group> of_a(from.a, i, from.values), of_b(from.b, i, from.values);
@@ -113,40 +120,37 @@ struct fine_coder {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      fine_block v;
+      block v, other;
       if (from.a)
         of_a.take(group, k, v);
       else
         v.set(grid, from.x + (is_here ? i * chunk_values() + k * block_values : 0), here, findings);
       if (from.b) {
-        fine_block other;
         of_b.take(group, k, other);
         v.add(grid, other, findings);
       }
       v.note_rounding(grid, findings);
       is_beyond |= !v.is_within(most);
       std::uint8_t const mode = v.mode();
-      auto const bytes = group.running_sum(is_here ? fine_block::payload_bytes(mode, here) : 0);
+      auto const bytes = group.running_sum(is_here ? block::payload_bytes(mode, here) : 0);
       if (is_here) {
         out[k] = static_cast<std::byte>(mode);
         v.put(mode, here, out + at + bytes.before);
       }
       at += bytes.all;
     }
-    note const mine{largest_of(group, findings.error), largest_of(group, findings.lost),
-                    largest_of(group, findings.rounding), largest_of(group, findings.largest),
-                    group.any(is_beyond)};
+    note const mine = note_of(group, findings, is_beyond);
     if (group.worker() == 0) add(found, mine);
     return at;
   }
 
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                             float const* addends, float divided_by, float* out) const {
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, fine_block const& v) {
+                             T const* addends, T divided_by, T* out) const {
+    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       for (std::size_t j = 0; j < n; ++j) {
-        float value = v.value(grid, j);
-        if (addends) value = same_bits<float>(bits_of_sum(addends[first + j] + value));
+        T value = v.value(grid, j);
+        if (addends) value = with_one_nan(addends[first + j] + value);
         out[first + j] = divided_by != 0 ? divided(value, divided_by) : value;
       }
     });
@@ -156,7 +160,7 @@ struct fine_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, fine_block const& v) {
+    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       bool finite = true;
       for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.value(grid, j));
       std::size_t const k = first % chunk_values() / block_values;
@@ -164,6 +168,39 @@ struct fine_coder {
     });
     return group.sum(mine[0]) | group.sum(mine[1]);  // every bit is one worker's alone
   }
+
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+  // ---- The same as fast as a CPU can
+
+  std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
+                           std::size_t room, note& found) const {
+#if defined(__x86_64__)
+    if (best_simd_level() != simd_level::baseline)
+      return encode_chunk_avx2(from, i, out, room, found);
+#endif
+    return encode_chunk(serial_group{}, from, i, out, room, found);
+  }
+  void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
+                    T const* addends, T divided_by, T* out) const {
+#if defined(__x86_64__)
+    if (best_simd_level() != simd_level::baseline)
+      return decode_chunk_avx2(in, i, values, addends, divided_by, out);
+#endif
+    decode_chunk(serial_group{}, in, i, values, addends, divided_by, out);
+  }
+  std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
+                                   std::size_t values) const {
+    if constexpr (std::is_same_v<T, double>) {  // steps of integers are finite
+      std::byte const* const modes =
+          in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
+      std::byte all{0};
+      for (std::size_t k = 0; k < blocks_of(values_of_chunk<header>(i, values)); ++k)
+        all |= modes[k];
+      if ((static_cast<std::uint8_t>(all) & block::has_doubles) == 0) return 0;
+    }
+    return nonfinite_in_chunk(serial_group{}, in, i, values);
+  }
+#endif
 
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
@@ -174,8 +211,9 @@ struct fine_coder {
 
   /// The rest of the header, from the notes of all chunks.
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources const& from, note const* notes, std::size_t count,
-                       std::uint64_t bytes, std::byte* out, outcome& made) const {
+  HCOMP_HD void finish(Group group, code_sources<T> const& from, note const* notes,
+                       std::size_t count, std::uint64_t bytes, std::byte* out,
+                       outcome& made) const {
     auto front = load_aligned<header>(out);
     note mine{};
     for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
@@ -192,7 +230,8 @@ struct fine_coder {
     front.rounding = all.rounding;
     front.largest = all.largest;
     int next = 0;
-    for (std::byte const* const in : {from.a, from.b}) {
+    std::byte const* const codes[] = {from.a, from.b};
+    for (std::byte const* const in : codes) {
       if (!in) continue;
       auto const summand = load_aligned<header>(in);
       made.weights[next++] = summand.weight;
@@ -205,9 +244,11 @@ struct fine_coder {
   }
 
  private:
+  using block = fine_block<T>;
+
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
   /// Ranks that are summed.
-  HCOMP_HD static std::uint32_t weight_of(code_sources const& from) {
+  HCOMP_HD static std::uint32_t weight_of(code_sources<T> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
     return weight;
@@ -219,6 +260,13 @@ struct fine_coder {
     if (other.largest > found.largest) found.largest = other.largest;
     found.is_beyond |= other.is_beyond;
   }
+  /// Of all workers.
+  template <class Group>
+  HCOMP_HD static note note_of(Group group, fine_findings const& findings, bool is_beyond) {
+    return {largest_of(group, findings.error), largest_of(group, findings.lost),
+            largest_of(group, findings.rounding), largest_of(group, findings.largest),
+            group.any(is_beyond)};
+  }
   /// The largest of all workers' figures, rounded up.
   template <class Group> HCOMP_HD static float largest_of(Group group, double figure) {
     auto bits = same_bits<std::uint32_t>(static_cast<float>(figure));
@@ -227,6 +275,125 @@ struct fine_coder {
     return same_bits<float>(bits);
   }
 
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  /// Blocks of a chunk one after the other, of a sound code.
+  struct walk {
+    std::byte const* chunk = nullptr;
+    std::byte const* end = nullptr;  ///< of the code
+    std::size_t at = 0;              ///< the payload of the next block
+
+    /// @param in  null: there is no code
+    walk(std::byte const* in, std::size_t i, std::size_t values) {
+      if (!in) return;
+      chunk = in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
+      end = in + load_aligned<header>(in).bytes;
+      at = blocks_of(values_of_chunk<header>(i, values));
+    }
+    std::uint8_t mode(std::size_t k) const {
+      return static_cast<std::uint8_t>(chunk ? chunk[k] : std::byte{0});
+    }
+    std::byte const* payload() const { return chunk + at; }
+    /// Whether integers_avx2 can take block k, a whole one, or there is no code.
+    bool is_fast(std::size_t k) const {
+      return !chunk || (mode(k) <= integers_avx2::most_bytes &&
+                        static_cast<std::size_t>(end - payload()) >=
+                            block_values * mode(k) + integers_avx2::beyond);
+    }
+    void pass(std::size_t k, std::size_t here) { at += block::payload_bytes(mode(k), here); }
+  };
+
+  [[gnu::target("avx2")]] std::size_t encode_chunk_avx2(code_sources<T> const& from, std::size_t i,
+                                                        std::byte* out, std::size_t room,
+                                                        note& found) const {
+    std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
+    walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
+    std::size_t at = blocks;
+    fine_findings findings;
+    bool is_beyond = false;
+    for (std::size_t k = 0; k < blocks; ++k) {
+      std::size_t const here = values_of_block(k, n);
+      T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
+      bool is_fast = here == block_values && of_a.is_fast(k) && of_b.is_fast(k) &&
+                     room - at >= block_values * sizeof(std::int64_t) + integers_avx2::beyond;
+      integers_avx2 q;
+      if (is_fast) {
+        if (from.a)
+          q.take(of_a.mode(k), of_a.payload());
+        else
+          is_fast = q.set(grid, x, findings);
+      }
+      if (is_fast) {
+        if (from.b) {
+          integers_avx2 other;
+          other.take(of_b.mode(k), of_b.payload());
+          q.add(other);
+        }
+        auto const range = q.look(grid, findings);
+        auto const above = zigzag(range.greatest), below = zigzag(range.least);
+        std::size_t const bytes =
+            (static_cast<std::size_t>(bit_length(above > below ? above : below)) + 7) / 8;
+        is_beyond |= static_cast<std::uint64_t>(range.greatest < 0 ? 0 : range.greatest) > most ||
+                     static_cast<std::uint64_t>(range.least > 0 ? 0 : -range.least) > most;
+        out[k] = static_cast<std::byte>(bytes);
+        q.put(bytes, out + at);
+        at += block_values * bytes;
+      } else {
+        block v, other;
+        if (from.a)
+          v.take(of_a.mode(k), here, of_a.payload());
+        else
+          v.set(grid, x, here, findings);
+        if (from.b) {
+          other.take(of_b.mode(k), here, of_b.payload());
+          v.add(grid, other, findings);
+        }
+        v.note_rounding(grid, findings);
+        is_beyond |= !v.is_within(most);
+        std::uint8_t const mode = v.mode();
+        out[k] = static_cast<std::byte>(mode);
+        v.put(mode, here, out + at);
+        at += block::payload_bytes(mode, here);
+      }
+      of_a.pass(k, here);
+      of_b.pass(k, here);
+    }
+    add(found, note_of(serial_group{}, findings, is_beyond));
+    return at;
+  }
+  [[gnu::target("avx2")]] void decode_chunk_avx2(std::byte const* in, std::size_t i,
+                                                 std::size_t values, T const* addends, T divided_by,
+                                                 T* out) const {
+    std::size_t const n = values_of_chunk<header>(i, values);
+    walk of(in, i, values);
+    for (std::size_t k = 0; k < blocks_of(n); ++k) {
+      std::size_t const here = values_of_block(k, n), first = i * chunk_values() + k * block_values;
+      T decoded[block_values];
+      T* const to = addends || here < block_values ? decoded : out + first;
+      if (here == block_values && of.is_fast(k)) {
+        integers_avx2 q;
+        q.take(of.mode(k), of.payload());
+        q.get(grid, to);
+      } else {
+        block v;
+        v.take(of.mode(k), here, of.payload());
+        for (std::size_t j = 0; j < here; ++j) to[j] = v.value(grid, j);
+      }
+      of.pass(k, here);
+      if (addends)
+        for (std::size_t j = 0; j < here; ++j)
+          out[first + j] = with_one_nan(addends[first + j] + to[j]);
+      else if (to == decoded)
+        for (std::size_t j = 0; j < here; ++j) out[first + j] = to[j];
+      if (divided_by != 0)
+        for (std::size_t j = 0; j < here; ++j) out[first + j] = divided(out[first + j], divided_by);
+    }
+  }
+  static std::uint64_t zigzag(std::int64_t q) {
+    return static_cast<std::uint64_t>(q) << 1 ^ static_cast<std::uint64_t>(q >> 63);
+  }
+#endif
+
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
     std::size_t const blocks = blocks_of(n);
     if (bytes < blocks) return false;
@@ -234,12 +401,11 @@ struct fine_coder {
     for (std::size_t k = 0; k < blocks; ++k) {
       auto const mode = static_cast<std::uint8_t>(chunk[k]);
       std::size_t const here = values_of_block(k, n);
-      if (!fine_block::is_mode(mode) || bytes - at < fine_block::payload_bytes(mode, here))
-        return false;
-      if ((mode & fine_block::has_doubles) != 0 && here < block_values &&
+      if (!block::is_mode(mode) || bytes - at < block::payload_bytes(mode, here)) return false;
+      if ((mode & block::has_doubles) != 0 && here < block_values &&
           load<std::uint32_t>(chunk + at) >> here != 0)
         return false;
-      at += fine_block::payload_bytes(mode, here);
+      at += block::payload_bytes(mode, here);
     }
     return at == bytes;
   }
@@ -258,11 +424,11 @@ struct fine_coder {
     }
     /// v = the worker's next block; zeros, if there are not so many.
     /// @param k  which that is: in every call, as many as there are workers more than before
-    HCOMP_HD void take(Group group, std::size_t k, fine_block& v) {
+    HCOMP_HD void take(Group group, std::size_t k, block& v) {
       bool const is_here = k < blocks_of(n);
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
       auto const mode = static_cast<std::uint8_t>(is_here ? chunk[k] : std::byte{0});
-      auto const bytes = group.running_sum(fine_block::payload_bytes(mode, here));
+      auto const bytes = group.running_sum(block::payload_bytes(mode, here));
       v.take(mode, here, chunk + at + bytes.before);
       at += bytes.all;
     }
@@ -274,7 +440,7 @@ struct fine_coder {
     reader<Group> from(in, i, values);
     for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
-      fine_block v;
+      block v;
       from.take(group, k, v);
       if (k < blocks_of(from.n))
         f(i * chunk_values() + k * block_values, values_of_block(k, from.n), v);

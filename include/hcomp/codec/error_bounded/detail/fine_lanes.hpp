@@ -6,21 +6,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <type_traits>
 
 namespace hcomp::detail::error_bounded {
 
 /// Multiples of a power of two, the same on all ranks.
 ///
-/// Let E be the bound of P ranks, h the largest power of two not above it, S an exact sum and d a
+/// Of doubles, a bound leaves 2^-10 of itself for their rounding, which is enough for sums of up to
+/// 2^43 times the bound. Floats come closer to theirs: let E be the bound of P ranks, h the largest power of two not above it, S an exact sum and d a
 /// bound on how far what is added up is off. Where floats near S are 2h apart or less, rounding
 /// adds at most h: the answer is within the bound if d <= E - h. Where they are 4h apart or more
 /// and one of them is within the bound of S, that is the answer if E + d < 2h. So d is less than
 /// both. Its share of the bound is at least 2^-20: a bound that is so close to a power of two may
 /// be missed by as much. Every rank is off by half a step: d = P step / 2.
-struct fine_grid {
+template <class T> struct fine_grid {
   double step;
   double inverse;        ///< 1 / step; its products with floats are exact
   double beyond;         ///< steps of one rank that are no integers of 62 bits / P
@@ -28,9 +31,12 @@ struct fine_grid {
 
   explicit fine_grid(error_bounded_options const& o) {
     int exponent;
-    double const mantissa = 2 * std::frexp(o.bound, &exponent);  // E / h
-    double const least = std::fmin(mantissa - 1, 2 - mantissa) / mantissa;
-    double const share = std::fmax(0x1p-20, std::fmin(0.25, least)) * (1 - 0x1p-10);
+    double share = 1 - 0x1p-10;
+    if constexpr (std::is_same_v<T, float>) {
+      double const mantissa = 2 * std::frexp(o.bound, &exponent);  // E / h
+      double const least = std::fmin(mantissa - 1, 2 - mantissa) / mantissa;
+      share *= std::fmax(0x1p-20, std::fmin(0.25, least));
+    }
     std::frexp(2 * share * (o.bound / o.ranks), &exponent);
     step = std::ldexp(1.0, exponent - 1);
     inverse = 1 / step;
@@ -40,40 +46,46 @@ struct fine_grid {
   }
 };
 
+/// Of all NaNs one, so that it does not matter which of two came first.
+HCOMP_HD inline float with_one_nan(float sum) { return same_bits<float>(bits_of_sum(sum)); }
+HCOMP_HD inline double with_one_nan(double sum) {
+  auto const bits = same_bits<std::uint64_t>(sum);
+  bool const is_nan = (bits & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff0} << 48;
+  return is_nan ? same_bits<double>(std::uint64_t{0x7ff8} << 48) : sum;
+}
+
 /// What has changed values at most, and how large they are.
 struct fine_findings {
   double error = 0;     ///< by roundings of one rank's values to steps
   double lost = 0;      ///< by additions of doubles
-  double rounding = 0;  ///< by the rounding to float
-  double largest = 0;   ///< |float| of a value
+  double rounding = 0;  ///< by the rounding to the type of values
+  double largest = 0;   ///< |value|, rounded
 
   HCOMP_HD static void raise(double& most, double by) { most = by > most ? by : most; }
 };
 
 /// 32 values or less.
-struct fine_block {
+template <class T> struct fine_block {
+  using grid_type = fine_grid<T>;
   static constexpr std::size_t values = 32;
   std::int64_t q[values];     ///< steps, or the bits of a double; behind the last value, 0
   std::uint32_t doubles = 0;  ///< which are doubles
 
   HCOMP_HD bool is_double(std::size_t i) const { return (doubles >> i & 1u) != 0; }
   HCOMP_HD double as_double(std::size_t i) const { return same_bits<double>(q[i]); }
-  HCOMP_HD float value(fine_grid const& grid, std::size_t i) const {
-    return is_double(i) ? static_cast<float>(as_double(i)) : rounded(grid, q[i]);
+  HCOMP_HD T value(grid_type const& grid, std::size_t i) const {
+    return is_double(i) ? static_cast<T>(as_double(i)) : rounded(grid, q[i]);
   }
   /// Once: the step is a power of two.
-  HCOMP_HD static float rounded(fine_grid const& grid, std::int64_t q) {
-    return static_cast<float>(q) * static_cast<float>(grid.step);
+  HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {
+    return static_cast<T>(q) * static_cast<T>(grid.step);
   }
   HCOMP_HD void set_double(std::size_t i, double value) {
-    constexpr std::uint64_t not_a_number = std::uint64_t{0x7ff8} << 48;
-    auto const bits = same_bits<std::uint64_t>(value);
-    bool const is_nan = (bits & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff0} << 48;
-    q[i] = static_cast<std::int64_t>(is_nan ? not_a_number : bits);  // of all NaNs one
+    q[i] = same_bits<std::int64_t>(with_one_nan(value));
     doubles |= std::uint32_t{1} << i;
   }
   /// Value i becomes the nearest integer, or stays a double. Returns how much that changes it.
-  HCOMP_HD double set(fine_grid const& grid, std::size_t i, double value) {
+  HCOMP_HD double set(grid_type const& grid, std::size_t i, double value) {
     double const multiple = value * grid.inverse;
     if (!is_finite(value) || std::fabs(multiple) >= grid.beyond) {
       set_double(i, value);
@@ -84,13 +96,13 @@ struct fine_block {
     return std::fabs(multiple - static_cast<double>(q[i])) * grid.step;
   }
   /// @param n  behind as many values, zeros
-  HCOMP_HD void set(fine_grid const& grid, float const* x, std::size_t n, fine_findings& found) {
+  HCOMP_HD void set(grid_type const& grid, T const* x, std::size_t n, fine_findings& found) {
     doubles = 0;
     for (std::size_t i = 0; i < values; ++i)
       fine_findings::raise(found.error, set(grid, i, i < n ? static_cast<double>(x[i]) : 0));
   }
 
-  HCOMP_HD void add(fine_grid const& grid, fine_block const& other, fine_findings& found) {
+  HCOMP_HD void add(grid_type const& grid, fine_block const& other, fine_findings& found) {
     std::uint32_t const not_integers = doubles | other.doubles;
     for (std::size_t i = 0; i < values; ++i)
       if ((not_integers >> i & 1u) == 0)  // damaged codes may hold anything
@@ -119,14 +131,14 @@ struct fine_block {
     }
     return all;
   }
-  /// Notes what becomes of values when they are rounded to float.
-  HCOMP_HD void note_rounding(fine_grid const& grid, fine_findings& found) const {
+  /// Notes what becomes of values when they are rounded.
+  HCOMP_HD void note_rounding(grid_type const& grid, fine_findings& found) const {
     std::int64_t largest = 0, rest = 0;  // of integers
     for (std::size_t i = 0; i < values; ++i) {
       auto const bits = static_cast<std::uint64_t>(is_double(i) ? 0 : q[i]);
       auto const size = static_cast<std::int64_t>(bits >> 63 != 0 ? 0 - bits : bits);
       std::int64_t const known = is_sum(size) ? size : 0;
-      std::int64_t const off = known - static_cast<std::int64_t>(static_cast<float>(known));
+      std::int64_t const off = known - static_cast<std::int64_t>(static_cast<T>(known));
       largest = known > largest ? known : largest;
       rest = off > rest ? off : -off > rest ? -off : rest;
     }
@@ -134,9 +146,15 @@ struct fine_block {
                  found);
     for (std::uint32_t left = doubles; left != 0; left &= left - 1) {
       double const one = std::fabs(as_double(static_cast<std::size_t>(lowest_one(left))));
-      double const size = static_cast<double>(static_cast<float>(one));
+      double const size = static_cast<double>(static_cast<T>(one));
       if (is_finite(one)) note_largest(size, std::fabs(one - size), found);
     }
+  }
+
+  /// @param size  a rounded value, which may be infinite where the value is not
+  HCOMP_HD static void note_largest(double size, double rounding, fine_findings& found) {
+    fine_findings::raise(found.largest, size);
+    fine_findings::raise(found.rounding, is_finite(size) ? rounding : size);
   }
 
   // ---- In a code: a byte that says the width, and 128 more if there are doubles; in front of the
@@ -196,14 +214,9 @@ struct fine_block {
   HCOMP_HD static bool is_sum(std::int64_t size) {
     return size >= 0 && size <= std::int64_t{1} << 62;
   }
-  /// @param size  a float, which may be infinite where a value is not
-  HCOMP_HD static void note_largest(double size, double rounding, fine_findings& found) {
-    fine_findings::raise(found.largest, size);
-    fine_findings::raise(found.rounding, is_finite(size) ? rounding : size);
-  }
   /// Value i as a double.
   /// @param error  that of its rounding is added
-  HCOMP_HD double addend(fine_grid const& grid, std::size_t i, double& error) const {
+  HCOMP_HD double addend(grid_type const& grid, std::size_t i, double& error) const {
     if (is_double(i)) return as_double(i);
     auto const near = static_cast<double>(q[i]);
     if (std::fabs(near) <= 0x1p62)
@@ -211,7 +224,7 @@ struct fine_block {
     return near * grid.step;
   }
   /// Adds value i of another block, where one of them is a double. Returns the error of that.
-  HCOMP_HD double add_doubles(fine_grid const& grid, std::size_t i, fine_block const& other) {
+  HCOMP_HD double add_doubles(grid_type const& grid, std::size_t i, fine_block const& other) {
     double error = 0;
     double const a = addend(grid, i, error), b = other.addend(grid, i, error), sum = a + b;
     if (!is_finite(sum)) {

@@ -12,6 +12,7 @@
 #include <hcomp/core/config.hpp>
 #include <span>
 #include <string>
+#include <type_traits>
 
 namespace hcomp::detail::error_bounded {
 
@@ -30,9 +31,10 @@ template <class Header> void require_front(Header const& came, std::size_t given
                    std::to_string(came.version) + "; it should be " +
                    std::to_string(Header::right_magic) + ", version " +
                    std::to_string(Header::right_version));
-  if (!is_possible(came.options()) || came.weight < 1 || came.weight > came.ranks)
+  using value_type = typename Header::value_type;
+  if (!is_possible<value_type>(came.options()) || came.weight < 1 || came.weight > came.ranks)
     refuse_damaged(text_of(came.options()) + ", " + std::to_string(came.weight) +
-                   " of the ranks summed; " + possible_options);
+                   " of the ranks summed; " + possible_options<value_type>);
   if (came.values > Header::max_values || came.chunks != chunks_of<Header>(came.values))
     refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.chunks) +
                    " chunks of " + std::to_string(Header::chunk_values));
@@ -52,12 +54,15 @@ void require_alike(Header const& front, error_bounded_options const& here, std::
     refuse_damaged(std::to_string(front.values) + " values, " + std::to_string(expected) +
                    " were expected");
 }
-/// What values up to `largest` change by when they are divided and rounded to float, before the
+/// What values up to `largest` change by when they are divided and rounded to T, before the
 /// division.
-inline double rounding_of_quotient(double largest) { return 0x1.001p-24 * largest; }
+template <class T> double rounding_of_quotient(double largest) {
+  return (std::is_same_v<T, float> ? 0x1.001p-24 : 0x1.001p-53) * largest;
+}
 
 /// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
 struct header {
+  using value_type = float;
   static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
   static constexpr std::uint8_t right_version = 2;
   static constexpr char const* chunks_are_of = "blocks";  ///< beside values

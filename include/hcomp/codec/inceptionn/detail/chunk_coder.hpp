@@ -19,6 +19,7 @@ namespace hcomp::detail::inceptionn {
 
 /// See VariableRate.
 struct chunk_coder {
+  using value_type = float;
   using header = inceptionn::header;
   struct note {};
   struct outcome {
@@ -32,7 +33,7 @@ struct chunk_coder {
   static constexpr std::size_t scratch_bytes(int) { return chunk_values * sizeof(float) + 16; }
 
   template <class Group>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
                                     std::byte* out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
@@ -81,15 +82,15 @@ struct chunk_coder {
   }
 
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources const&, note const*, std::size_t,
+  HCOMP_HD void finish(Group group, code_sources<float> const&, note const*, std::size_t,
                        std::uint64_t bytes, std::byte*, outcome& made) const {
     if (group.worker() == 0) made.bytes = bytes;
   }
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
   // ---- The same as fast as a CPU can
-  std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
-                           std::size_t room, note&) const {
+  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+                           std::byte* out, std::size_t room, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
     if (!from.b) return by_cpu.encode(x, n, out, room);
@@ -144,14 +145,15 @@ struct chunk_coder {
 
 /// For encode_run: chunks whose tags and payloads f(n, out) puts.
 template <class F> struct given_chunks {
+  using value_type = float;
   using header = inceptionn::header;
   struct note {};
 
   cpu_coder const& by_cpu;
   F const& f;
 
-  std::size_t encode_chunk(simd_group, code_sources const& from, std::size_t i, std::byte* out,
-                           std::size_t, note&) const {
+  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+                           std::byte* out, std::size_t, note&) const {
     std::byte coded[chunk_room];
     std::size_t const n = values_of_chunk<header>(i, from.values);
     return by_cpu.finish(coded, f(n, coded), n, out);
