@@ -2,7 +2,8 @@
 # Installs what hcomp needs on Debian 12. Quick when nothing is missing.
 #
 #   cmake/setup.sh main      what examples/run.sh needs
-#   cmake/setup.sh torch     that and what examples/torch/run.sh needs
+#   cmake/setup.sh lammps    that and what examples/lammps/run.sh needs
+#   cmake/setup.sh torch     that of main and what examples/torch/run.sh needs
 #   cmake/setup.sh tests     that and what tests/run.sh needs
 #   cmake/setup.sh all       that and what tests/run.sh --torch needs
 set -euo pipefail
@@ -12,6 +13,9 @@ main=(
   libopenmpi-dev openmpi-bin libucx-dev         # communication
   libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzfp-dev  # the examples
   gnuplot-nox dataset-fashion-mnist             # what the main job draws and learns
+)
+lammps=(
+  lammps iproute2 python3-minimal               # emulated hosts, and a table of what they did
 )
 torch=(
   python3-venv                                  # PyTorch comes from PyPI
@@ -25,6 +29,7 @@ tests=(
   gfortran python3-mpi4py python3-numpy         # the other languages
   python3-setuptools python3-wheel              # the Python package
   doxygen help2man                              # the API reference, manual pages
+  lammps                                        # an application that knows nothing of hcomp
 )
 all=(
   python3-torch                                 # Debian's older PyTorch
@@ -32,11 +37,12 @@ all=(
 
 case "${1-}" in
   main) wanted=("${main[@]}") ;;
+  lammps) wanted=("${main[@]}" "${lammps[@]}") ;;
   torch) wanted=("${main[@]}" "${torch[@]}") ;;
   tests) wanted=("${main[@]}" "${torch[@]}" "${tests[@]}") ;;
   all) wanted=("${main[@]}" "${torch[@]}" "${tests[@]}" "${all[@]}") ;;
   *)
-    echo "usage: cmake/setup.sh main|torch|tests|all (was called with '${1-}')" >&2
+    echo "usage: cmake/setup.sh main|lammps|torch|tests|all (was called with '${1-}')" >&2
     exit 2
     ;;
 esac
