@@ -21,15 +21,15 @@ function(hcomp_settle_component component needed words)
   hcomp_note("hcomp::${component}" "${state}")
 endfunction()
 
-# hcomp_install_if_built(<target> <arguments of install(TARGETS)>...): headers are installed without
-# building anything; what takes minutes to build is installed where it was built.
-function(hcomp_install_if_built target)
+# hcomp_install_if_built(<target> <package> <arguments of install(TARGETS)>...): headers are installed
+# without building anything; what takes minutes to build is installed where it was built.
+function(hcomp_install_if_built target package)
   if(HCOMP_INSTALL)
-    install(TARGETS ${target} ${ARGN} OPTIONAL)
+    install(TARGETS ${target} ${ARGN} COMPONENT ${package} OPTIONAL)
     install(CODE "
       if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
         message(STATUS \"Not built, so not installed: $<TARGET_FILE:${target}>\")
-      endif()")
+      endif()" COMPONENT ${package})
   endif()
 endfunction()
 

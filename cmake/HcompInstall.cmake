@@ -1,10 +1,11 @@
 # install(): three include roots become one tree; one export file per component, because each finds
-# its own dependencies; a CMake package and a pkg-config file.
+# its own dependencies; a CMake package and a pkg-config file. The components of install() are Debian's
+# packages, see HcompPackages.cmake.
 
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/hcomp plugins/hcomp kernels/hcomp
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
 
 # Nothing here depends on the architecture, so all of it goes below share/.
@@ -16,9 +17,10 @@ foreach(component hcomp mpi ucx gpu)
     set(target hcomp_${component})
   endif()
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
-  install(TARGETS ${target} EXPORT hcomp_${component}_export)
+  install(TARGETS ${target} EXPORT hcomp_${component}_export COMPONENT dev)
   install(EXPORT hcomp_${component}_export
-    NAMESPACE hcomp:: FILE hcomp-${component}-targets.cmake DESTINATION ${package_dir})
+    NAMESPACE hcomp:: FILE hcomp-${component}-targets.cmake DESTINATION ${package_dir}
+    COMPONENT dev)
 endforeach()
 
 # Who finds the package sees by this file whether hcomp::compiled was built before the rest was installed.
@@ -32,7 +34,8 @@ install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/hcomp-config.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/hcomp-config-version.cmake
   cmake/modules/Finducx.cmake
-  DESTINATION ${package_dir})
+  DESTINATION ${package_dir} COMPONENT dev)
 
 configure_file(cmake/hcomp.pc.in hcomp.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hcomp.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hcomp.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig
+  COMPONENT dev)

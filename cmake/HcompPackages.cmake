@@ -1,0 +1,69 @@
+# Debian packages of a build, by `cpack` in its folder: what install() installs, in /usr, one package per
+# component. A library is packaged where it was built; what packages need is found by dpkg-shlibdeps.
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME hcomp)
+set(CPACK_PACKAGE_CONTACT "The hcomp maintainers")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_COMPONENTS_ALL dev tools python)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+
+# hcomp_package(<component> <name> <section> <architecture> <words> [DEPENDS <packages>])
+#
+# No architecture: that of this machine, and what its libraries and programs need.
+function(hcomp_package component name section architecture words)
+  cmake_parse_arguments(PARSE_ARGV 5 arg "" "DEPENDS" "")
+  string(TOUPPER ${component} upper)
+  set(of CPACK_DEBIAN_${upper}_PACKAGE)
+  set(${of}_NAME ${name} PARENT_SCOPE)
+  set(${of}_SECTION ${section} PARENT_SCOPE)
+  if(architecture)
+    set(${of}_ARCHITECTURE ${architecture} PARENT_SCOPE)
+  endif()
+  if(arg_DEPENDS)
+    set(${of}_DEPENDS "${arg_DEPENDS}" PARENT_SCOPE)
+  endif()
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION
+    "${PROJECT_DESCRIPTION}: ${words}" PARENT_SCOPE)
+endfunction()
+
+hcomp_package(dev libhcomp-dev libdevel "" "headers, CMake and pkg-config files, plans compiled")
+hcomp_package(tools hcomp-tools science "" "hcomp-info and hcomp_perf")
+hcomp_package(python python3-hcomp python all "the Python package, which finds the other packages' libraries"
+  DEPENDS "python3, python3-numpy")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "libhcomp-ucx | libhcomp-openmpi | libhcomp-mpich, python3-mpi4py")
+foreach(kind ucx openmpi mpich)
+  if(TARGET hcomp_c_${kind})
+    list(APPEND CPACK_COMPONENTS_ALL ${kind})
+    hcomp_package(${kind} libhcomp-${kind} libs ""
+      "libraries for programs that nobody recompiles, for C, Fortran and Python, over ${kind}")
+    string(TOUPPER ${kind} upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
+    list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/plugins/${kind})
+  endif()
+endforeach()
+
+# Python looks for packages elsewhere than in share/hcomp/python. What was not built is missed here and
+# not by who installs an empty package.
+file(WRITE ${PROJECT_BINARY_DIR}/prepare_packages.cmake [[
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  file(GLOB_RECURSE files "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/*")
+  if(NOT files)
+    message(FATAL_ERROR "package '${component}' would be empty: build first (cmake --build .)")
+  endif()
+endforeach()
+set(root "${CPACK_TEMPORARY_DIRECTORY}/python/usr")
+if(EXISTS "${root}/share/hcomp/python/hcomp")
+  file(MAKE_DIRECTORY "${root}/lib/python3/dist-packages")
+  file(CREATE_LINK ../../../share/hcomp/python/hcomp "${root}/lib/python3/dist-packages/hcomp" SYMBOLIC)
+endif()
+]])
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/prepare_packages.cmake)
+
+include(CPack)
