@@ -18,7 +18,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
   target_compile_options(hcomp_strict INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Werror>
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>
+    # A host's function called on a device is a warning, and the code around the call is gone.
+    $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--Werror=cross-execution-space-call>)
   if(HCOMP_WERROR)
     target_link_libraries(hcomp_build_options INTERFACE hcomp::strict)
   endif()

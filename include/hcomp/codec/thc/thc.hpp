@@ -258,7 +258,7 @@ template <class Codec, class T> class basic_codec {
       double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
       largest = most > largest ? most : largest;
     }
-    if (hop_variance(weight) > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
+    if (weight != 1 && grid_of(weight).shift > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
     return r == reduction::sum ? largest * weight : largest;
   }
   /// In every worker, whether decode_sums gives finite values only.

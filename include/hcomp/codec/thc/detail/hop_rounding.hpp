@@ -49,7 +49,7 @@ struct hop_grid {
   /// By how much of itself the largest sum is exceeded at most, at either end, however sums of
   /// rounded sums came about: of each the margin and half a step, and steps * 2^shift is less than
   /// twice its largest. Such sums still fit into lanes.
-  static constexpr double excess(int bits) {
+  HCOMP_HD static constexpr double excess(int bits) {
     return static_cast<double>(2 * spare(bits) + 1) / steps(bits);
   }
 
