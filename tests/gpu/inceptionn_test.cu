@@ -1,6 +1,6 @@
 /// @file
-/// INCEPTIONN's codes on a GPU, and those of error_bounded: the host's bytes, values and
-/// complaints.
+/// INCEPTIONN's codes on a GPU, and those of error_bounded and error_bounded_fine: the host's bytes,
+/// values and complaints.
 
 #include <doctest/doctest.h>
 
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
@@ -19,6 +20,7 @@
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <string>
+#include <support/all_or_few.hpp>
 #include <support/inceptionn.hpp>
 #include <vector>
 
@@ -31,6 +33,7 @@ using inceptionn::same;
 namespace {
 
 using namespace hcomp;
+using namespace hcomp::testing;
 
 /// On the device.
 template <class T> class array {
@@ -70,10 +73,11 @@ std::string complaint(std::function<void()> const& f) {
 }  // namespace
 
 TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
-  auto cases = inceptionn::all_settings({1, 10, 14});
+  auto cases = inceptionn::all_settings(all_or_few<std::vector<int>>({1, 10, 14}, {10}));
   cases.push_back({.bound_exponent = 8, .prescale = 5});
   for (auto const& options : cases)
-    for (std::size_t const n : {0, 1, 1023, 1025, 70'001, 700 * 1024 + 5})
+    for (std::size_t const n : all_or_few<std::vector<std::size_t>>(
+             {0, 1, 1023, 1025, 70'001, 700 * 1024 + 5}, {0, 1, 1025, 5'001}))
       for (bool const large : {false, true}) {
         CAPTURE(hcomp::detail::inceptionn::text_of(options));
         CAPTURE(n);
@@ -93,7 +97,7 @@ TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
         gpu::stream_executor executor;
         // in parts, or at once
         variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(
-            n, executor, std::size_t{large ? 1u : 64u} << 20);
+            n, executor, large ? std::size_t{1} << 20 : std::size_t{64} << 20);
         array<float> const there(x), y(floats(n, 7.0f));
         array<std::byte> const code(bytes(codec.capacity(n))), added(other);
         coder.encode(codec, there.span(), code.span());
@@ -129,7 +133,7 @@ TEST_CASE("gpu: damage to INCEPTIONN's codes is told as on the host") {
 }
 
 TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA graph") {
-  constexpr std::size_t n = 300'000;
+  std::size_t const n = all_or_few(300'000, 20'000);
   auto const codec = codec_of({});
   cudaStream_t stream = nullptr;
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -169,44 +173,117 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("gpu: error_bounded has the CPU's bytes and values") {
+namespace {
+
+using hcomp::detail::error_bounded::block_kind;
+using hcomp::detail::error_bounded::block_values;
+
+/// Two blocks of every kind, in turn: small numbers, numbers whose differences are small, few numbers,
+/// and numbers beyond the integers' limit.
+floats of_all_kinds(double step, std::size_t n, std::uint64_t seed) {
+  floats x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const draw = static_cast<std::int64_t>(mix(seed * 1'000'003 + i));
+    auto const place = static_cast<double>(i % (2 * block_values));
+    switch (static_cast<block_kind>(i / (2 * block_values) % 4)) {
+      case block_kind::plain:
+        x[i] = static_cast<float>(step * static_cast<double>(draw % 100));
+        break;
+      case block_kind::difference: x[i] = static_cast<float>(step * (10'000 + 3 * place)); break;
+      case block_kind::sparse:
+        x[i] = draw % 16 == 0 ? static_cast<float>(step * static_cast<double>(draw % 20'000)) : 0;
+        break;
+      case block_kind::words: x[i] = static_cast<float>(draw); break;
+    }
+  }
+  return x;
+}
+
+/// How many blocks of `x` are of each kind, if all are in one chunk.
+std::vector<std::size_t> kinds_of(error_bounded<> const& codec, floats const& x) {
+  using namespace hcomp::detail::error_bounded;
+  step_grid const grid = grid_of(codec.options());
+  std::vector<std::size_t> counts(4);
+  std::int32_t before = 0;
+  for (std::size_t first = 0; first + block_values <= x.size(); first += block_values) {
+    block_shape shape{};
+    bool is_words = false;
+    for (std::size_t i = 0; i < block_values; ++i) {
+      std::int32_t const q = nearest_integer(grid, x[first + i]);
+      is_words |= q == no_integer;
+      if (is_words) break;
+      shape.plain |= zigzag(q);
+      shape.difference |= zigzag(q - before);
+      shape.nonzero |= static_cast<std::uint32_t>(q != 0) << i;
+      before = q;
+    }
+    auto const kind = is_words ? block_kind::words : best_mode(shape, block_values).kind();
+    ++counts[static_cast<std::size_t>(kind)];
+  }
+  return counts;
+}
+
+/// Everything that a variable_rate_coder does with codes that can be merged.
+template <class C> void check_coder(C const& codec, floats const& x) {
+  std::size_t const n = x.size();
+  auto const expected = encoded(codec, x);
+  auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
+  bytes two(codec.capacity(n)), three(two), room(two);
+  two.resize(codec.decode_add_encode(other, x, two));
+  three.resize(codec.merge(two, other, three));
+  floats decoded(n);
+  codec.decode(three, decoded);
+  for (float& value : decoded) value /= 3;
+
+  gpu::stream_executor executor;
+  variable_rate_coder<C, gpu::stream_executor> coder(n, executor, std::size_t{4} << 20);
+  array<float> const there(x), y(floats(n, 7.0f));
+  array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
+  coder.encode(codec, there.span(), code.span());
+  REQUIRE(coder.bytes(codec) == expected.size());
+  CHECK(begins_with(code.host(), expected));
+  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  REQUIRE(coder.bytes(codec) == two.size());
+  CHECK(begins_with(code.host(), two));
+  coder.merge(codec, sum.span(), added.span(), n, code.span());
+  REQUIRE(coder.bytes(codec) == three.size());
+  CHECK(begins_with(code.host(), three));
+  coder.decode(codec, code.span(), y.span(), 3);
+  CHECK(same(y.host(), decoded));
+  codec.decode_add(other, decoded);
+  coder.decode_add(codec, added.span(), y.span(), y.span());
+  CHECK(same(y.host(), decoded));
+
+  array<std::byte> const five(bytes(codec.capacity(n)));
+  coder.merge(codec, code.span(), sum.span(), n, five.span());
+  CHECK(complaint([&] { coder.bytes(codec); }) ==
+        complaint([&] { codec.merge(three, two, room); }));
+}
+
+auto const bounded_sizes = [] {
+  return all_or_few<std::vector<std::size_t>>({0, 1, 33, 4097, 70'001, 300 * 4096 + 5},
+                                              {0, 1, 33, 9'001});
+};
+
+}  // namespace
+
+TEST_CASE("gpu: error_bounded has the CPU's bytes and values, for blocks of every kind") {
   error_bounded const codec({.bound = 1e-3, .ranks = 4}, simd_level::baseline);
-  for (std::size_t const n : {0, 1, 33, 4097, 70'001, 300 * 4096 + 5}) {
+  for (std::size_t const n : bounded_sizes()) {
     CAPTURE(n);
-    auto const x = inceptionn::mixed(n, {.seed = n});  // some stay floats
-    auto const expected = encoded(codec, x);
-    auto const other = encoded(codec, inceptionn::normal(n, 0.05, {.seed = 5}));
-    bytes two(codec.capacity(n)), three(two), room(two);
-    two.resize(codec.decode_add_encode(other, x, two));
-    three.resize(codec.merge(two, other, three));
-    floats decoded(n);
-    codec.decode(three, decoded);
-    for (float& value : decoded) value /= 3;
+    check_coder(codec, inceptionn::mixed(n, {.seed = n}));  // some stay floats
+    auto const x = of_all_kinds(codec.step(), n, n);
+    for (std::size_t const blocks : kinds_of(codec, x)) CHECK(blocks >= n / (10 * block_values));
+    check_coder(codec, x);
+  }
+}
 
-    gpu::stream_executor executor;
-    variable_rate_coder<error_bounded<>, gpu::stream_executor> coder(n, executor,
-                                                                   std::size_t{4} << 20);
-    array<float> const there(x), y(floats(n, 7.0f));
-    array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
-    coder.encode(codec, there.span(), code.span());
-    REQUIRE(coder.bytes(codec) == expected.size());
-    CHECK(begins_with(code.host(), expected));
-    coder.decode_add_encode(codec, added.span(), there.span(), code.span());
-    REQUIRE(coder.bytes(codec) == two.size());
-    CHECK(begins_with(code.host(), two));
-    coder.merge(codec, sum.span(), added.span(), n, code.span());
-    REQUIRE(coder.bytes(codec) == three.size());
-    CHECK(begins_with(code.host(), three));
-    coder.decode(codec, code.span(), y.span(), 3);
-    CHECK(same(y.host(), decoded));
-    codec.decode_add(other, decoded);
-    coder.decode_add(codec, added.span(), y.span(), y.span());
-    CHECK(same(y.host(), decoded));
-
-    array<std::byte> const five(bytes(codec.capacity(n)));
-    coder.merge(codec, code.span(), sum.span(), n, five.span());
-    CHECK(complaint([&] { coder.bytes(codec); }) ==
-          complaint([&] { codec.merge(three, two, room); }));
+TEST_CASE("gpu: error_bounded_fine has the CPU's bytes and values") {
+  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+  for (std::size_t const n : bounded_sizes()) {
+    CAPTURE(n);
+    check_coder(codec, inceptionn::mixed(n, {.seed = n}));
+    check_coder(codec, of_all_kinds(codec.step(), n, n));
   }
 }
 
@@ -214,10 +291,10 @@ namespace {
 
 /// @param codec_of  (flag) -> the codec
 template <class CodecOf> void check_plans(CodecOf const& codec_of) {
-  using namespace hcomp::testing;
   for (std::string const how : {"ring", "torus", "direct", "aggregator"})
-    for (std::size_t const n : {std::size_t{1}, std::size_t{300'001}})
+    for (std::size_t const n : {1, all_or_few(300'001, 9'001)})
       for (bool const flag : {false, true}) {
+        if (!takes_all_cases() && flag == (how == "ring" || how == "aggregator")) continue;
         CAPTURE(how);
         CAPTURE(n);
         CAPTURE(flag);

@@ -74,7 +74,8 @@ template <class T> struct fine_block {
   HCOMP_HD bool is_double(std::size_t i) const { return (doubles >> i & 1u) != 0; }
   HCOMP_HD double as_double(std::size_t i) const { return same_bits<double>(q[i]); }
   HCOMP_HD T value(grid_type const& grid, std::size_t i) const {
-    return is_double(i) ? static_cast<T>(as_double(i)) : rounded(grid, q[i]);
+    if (!is_double(i)) return rounded(grid, q[i]);
+    return with_one_nan(static_cast<T>(as_double(i)));
   }
   /// Once: the step is a power of two.
   HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdlib>
+#include <utility>
+
+namespace hcomp::testing {
+
+/// Whether a test of tests/gpu takes all its cases. Always, but on the PTX machine of tests/ptx, where
+/// kernels take a thousand times as long: there it takes as few as reach every kernel and every kind
+/// of block, unless HCOMP_PTX_LONG is set.
+inline bool takes_all_cases() {
+  return std::getenv("HCOMP_PTX_MACHINE") == nullptr || std::getenv("HCOMP_PTX_LONG") != nullptr;
+}
+
+/// One of two choices of cases.
+template <class T> T all_or_few(T all, T few) {
+  return takes_all_cases() ? std::move(all) : std::move(few);
+}
+
+}  // namespace hcomp::testing
