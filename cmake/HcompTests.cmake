@@ -4,7 +4,8 @@
 #                               and optimisation: linkers take one of two definitions of a template
 #   tests/mpi/*_test.cpp        one program per file and MPI, cases mpi.<file>.<mpi>.np<ranks>
 #   tests/ucx/*_test.cpp        the same with UCX
-#   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU
+#   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU. Cases ptx.<file> run the
+#                               same program on a machine of tests/support/ptx
 #   tests/compile_fail/*.cpp    must not compile; see tests/compile_fail/check.cmake
 #   tests/bench/*.cpp           one benchmark per file, a short smoke run by ctest
 #   tests/<folder>/CMakeLists.txt takes a folder out of these rules

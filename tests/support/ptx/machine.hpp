@@ -1,0 +1,30 @@
+#pragma once
+/// @file
+/// Runs a launch on this processor, a thread at a time from one synchronising instruction to the next.
+
+#include <cstddef>
+#include <cstdint>
+#include <support/ptx/memory.hpp>
+#include <support/ptx/program.hpp>
+#include <vector>
+
+namespace hcomp::ptx {
+
+/// Runs all threads of `grid` blocks of `threads` each, one block after the other.
+///
+/// Ends the program where a kernel does what has no meaning: an address outside of allocations or not a
+/// multiple of its size, a barrier or a shuffle whose threads do not all come, come to different places
+/// or have ended, a mask that names lanes that do not exist, a loop without an end.
+///
+/// Adds to the report: two accesses to a byte that nothing orders, one of them a write and one of them
+/// not atomic; a byte of global or shared memory that was read and never written. Ordered are accesses
+/// of one thread; of one block by its barriers; of one warp by bar.warp.sync of all its lanes, but not
+/// by votes and shuffles; of launches, always.
+///
+/// Not seen: what ptxas makes of PTX, orders of memory that are weaker than a program's, races between
+/// streams, uninitialised registers and local memory, time.
+/// @param parameters  kernel::parameter_bytes of them
+void launch(device_memory& memory, kernel const& code, std::uint32_t grid, std::uint32_t threads,
+            std::vector<std::byte> const& parameters, std::size_t dynamic_shared_bytes);
+
+}  // namespace hcomp::ptx

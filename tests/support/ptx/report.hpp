@@ -1,0 +1,67 @@
+#pragma once
+/// @file
+/// What the machine says about a program: errors that end it, findings that make it fail, figures.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <support/ptx/program.hpp>
+#include <tuple>
+
+namespace hcomp::ptx {
+
+/// What is set for a run, by environment variables.
+///
+/// | HCOMP_PTX_... | |
+/// |---|---|
+/// | CHECKS=0 | no checks for races and uninitialised bytes: twice as fast |
+/// | ORDER=0, 1, 2 | blocks, warps and lanes run in their order, in reverse, or shuffled |
+/// | SEED=n | of ORDER=2 |
+/// | EAGER=1 | streams run at once, and not when they are waited for |
+/// | STATS=1 | what each kernel executed, as a table at the end |
+/// | LONG=1 | read by tests/gpu: all cases, not a choice of them |
+struct options {
+  bool checks, eager, stats;
+  int order;
+  std::uint64_t seed;
+
+  static options const& get();
+};
+
+enum class finding { race, uninitialised };
+
+/// Findings, figures, and the program's end.
+class report {
+ public:
+  /// What a kernel did in all launches.
+  struct figures {
+    std::uint64_t launches = 0, threads = 0, instructions = 0, barriers = 0, warp_steps = 0;
+    std::uint64_t loaded_bytes = 0, loaded_sectors = 0, stored_bytes = 0, stored_sectors = 0;
+    std::uint64_t local = 0, shared = 0;
+    double seconds = 0;
+  };
+
+  static report& get();
+
+  /// Ends the program: kernel, block, thread, line and text are in `where`.
+  [[noreturn]] static void fail(std::string const& what);
+
+  void add(finding what, std::string const& detail, kernel const& in, std::size_t at);
+  figures& of(kernel const& one) { return figures_[one.name]; }
+  /// Prints all of it. Returns whether there is anything that is not expected.
+  bool finish() const;
+
+ private:
+  struct counted {
+    std::uint64_t times = 0;
+    std::string text;
+  };
+  std::map<std::tuple<std::string, finding, int, std::string>, counted> findings_;
+  std::map<std::string, figures> figures_;
+};
+
+/// `name` as people write it.
+std::string demangled(std::string const& name);
+
+}  // namespace hcomp::ptx
