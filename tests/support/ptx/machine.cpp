@@ -78,8 +78,11 @@ class launch_run {
   void run() {
     ++figures_.launches;
     figures_.threads += std::uint64_t{grid_} * threads_.size();
-    for (std::uint32_t i = 0; i < grid_; ++i)
-      run_block(options::get().order == 1 ? grid_ - 1 - i : i);
+    std::vector<unsigned> order(grid_);
+    std::iota(order.begin(), order.end(), 0u);
+    if (options::get().order == 1) std::reverse(order.begin(), order.end());
+    if (options::get().order == 2) shuffle(order);
+    for (unsigned const block : order) run_block(block);
   }
 
  private:

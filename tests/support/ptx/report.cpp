@@ -95,25 +95,32 @@ bool report::finish() const {
   }
   double seconds = 0;
   std::uint64_t launches = 0, instructions = 0;
+  std::size_t launched_kernels = 0;
+  if (options::get().stats)
+    std::fprintf(
+        stderr,
+        "| kernel | launches | threads | instructions | bytes loaded | sectors | bytes stored "
+        "| sectors | shared accesses | local accesses | barriers | warp steps | seconds |\n");
   for (auto const& [name, f] : figures_) {
     seconds += f.seconds;
     launches += f.launches;
     instructions += f.instructions;
+    launched_kernels += f.launches > 0;
     if (!options::get().stats) continue;
-    auto const whole = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+    std::fprintf(stderr, "| %s |", demangled(name).c_str());
+    for (std::uint64_t const figure :
+         {f.launches, f.threads, f.instructions, f.loaded_bytes, f.loaded_sectors, f.stored_bytes,
+          f.stored_sectors, f.shared, f.local, f.barriers, f.warp_steps})
+      std::fprintf(stderr, " %llu |", static_cast<unsigned long long>(figure));
+    std::fprintf(stderr, " %.2f |\n", f.seconds);
+  }
+  if (launches > 0)
     std::fprintf(
         stderr,
-        "| %s | %llu launches | %llu threads | %llu instructions | loaded %llu bytes in %llu "
-        "sectors | stored %llu in %llu | shared %llu, local %llu accesses | %llu barriers | "
-        "%llu warp steps | %.2f s |\n",
-        demangled(name).c_str(), whole(f.launches), whole(f.threads), whole(f.instructions),
-        whole(f.loaded_bytes), whole(f.loaded_sectors), whole(f.stored_bytes),
-        whole(f.stored_sectors), whole(f.shared), whole(f.local), whole(f.barriers),
-        whole(f.warp_steps), f.seconds);
-  }
-  std::fprintf(stderr, "PTX machine: %llu launches, %.0f million instructions, %.1f s in kernels\n",
-               static_cast<unsigned long long>(launches), static_cast<double>(instructions) / 1e6,
-               seconds);
+        "PTX machine: %llu launches of %zu of %zu kernels, %.0f million instructions, %.1f s "
+        "in kernels\n",
+        static_cast<unsigned long long>(launches), launched_kernels, figures_.size(),
+        static_cast<double>(instructions) / 1e6, seconds);
   std::fflush(stderr);
   return is_sound;
 }

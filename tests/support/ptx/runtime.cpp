@@ -146,6 +146,7 @@ kernel const* kernel_of(function const& one) {
     } catch (parse_error const& error) {
       report::fail(error.what());
     }
+    for (auto const& one : in.parsed->kernels) report::get().of(one);
     for (auto const& variable : in.parsed->globals)
       all().memory.add(variable.begin, variable.size, memory_kind::constant);
   }
