@@ -15,11 +15,11 @@ namespace hcomp::ptx {
 ///
 /// | HCOMP_PTX_... | |
 /// |---|---|
-/// | CHECKS=0 | no checks for races and uninitialised bytes: twice as fast |
+/// | CHECKS=0 | no checks for races and uninitialised bytes: faster |
 /// | ORDER=0, 1, 2 | blocks, warps and lanes run in their order, in reverse, or shuffled |
 /// | SEED=n | of ORDER=2 |
 /// | EAGER=1 | streams run at once, and not when they are waited for |
-/// | STATS=1 | what each kernel executed, as a table at the end, and expected findings; ten times as slow |
+/// | STATS=1 | what each kernel executed, as a table at the end, and expected findings; much slower |
 /// | LONG=1 | read by tests/gpu: all cases, not a choice of them |
 struct options {
   bool checks, eager, stats;
