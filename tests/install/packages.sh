@@ -35,12 +35,16 @@ if [[ ${1-} == --inside ]]; then
 fi
 
 source=$1 build=$2 work=$3 program=${4-}
-if ((EUID != 0)) || ! unshare --mount true 2>/dev/null; then
-  echo "Skipped: it needs root and the right to make mount namespaces"
-  exit 77
-fi
 rm -rf "$work"
 mkdir -p "$work/root"
+# shellcheck disable=SC2016  # arguments of the inner shell
+unshare --mount --propagation private bash -euc '
+  mount -t tmpfs tmpfs "$1"
+  mkdir "$1/upper" "$1/work" "$1/all"
+  mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/all"' - "$work/root" 2>/dev/null || {
+  echo "Skipped: it needs root and the right to mount an overlay"
+  exit 77
+}
 (cd "$build" && cpack -B "$work/packages") >"$work/cpack.log" 2>&1 || {
   cat "$work/cpack.log"
   exit 1
