@@ -1,10 +1,10 @@
 // error_bounded on one thread, against reading the same values from memory:
 //
-//   encode              asked: 2 GB/s of fp32, 0.50 * 10^9 values per second; of doubles 0.25 of the rate
-//                       of reading
-//   decode              asked: 3 GB/s, 0.75; 0.35
-//   merge               asked: 3 GB/s, 0.75: two codes of one rank each -> their sum; 0.3
-//   decode-add-encode   a hop of a ring: code + values -> code
+//   encode   asked of fp32: 2 GB/s, 0.50 * 10^9 values per second; of doubles: 4.0 times as long
+//            as reading
+//   decode   asked: 3 GB/s, 0.75 * 10^9 values; 2.9 times as long
+//   merge    two codes of one rank each -> their sum. Asked: 3 GB/s, 0.75 * 10^9 values; 3.3 times
+//   hop      of a ring: code + values -> code
 //
 // on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
 // that ZCCL was measured with. Last, how many times smaller codes are than the vectors, of one

@@ -14,33 +14,27 @@
 #include <hcomp/core/random.hpp>
 #include <limits>
 #include <stdexcept>
+#include <support/codes.hpp>
 #include <support/error_bounded.hpp>
 #include <support/exact_sum.hpp>
 #include <support/few_cases.hpp>
 #include <vector>
 
 using hcomp::error_bounded_options;
+using hcomp::testing::encoded;
 using hcomp::testing::exact_sum;
 using hcomp::testing::few_cases;
+using hcomp::testing::merged;
+using hcomp::testing::refused_when_damaged;
 
 namespace {
 
 using codec_type = hcomp::error_bounded<double>;
 using doubles = std::vector<double>;
-using bytes = std::vector<std::byte>;
+using bytes = hcomp::testing::code_bytes;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-bytes encoded(codec_type const& codec, doubles const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return {out.begin(), out.end()};  // without room behind it
-}
-bytes merged(codec_type const& codec, bytes const& a, bytes const& b) {
-  bytes out(codec.capacity(hcomp::detail::header_of_code<codec_type::header_type>(a).values));
-  out.resize(codec.merge(a, b, out));
-  return {out.begin(), out.end()};
-}
 doubles decoded(codec_type const& codec, bytes const& in, std::size_t n) {
   doubles y(n, 77.0);
   codec.decode(in, y);
@@ -157,33 +151,7 @@ TEST_CASE("error_bounded of doubles: damaged codes are refused or read as someth
   auto values = of_sizes(1500, -12, 45, 3);
   values[77] = 3e200;
   auto const right = encoded(codec, values);
-  std::size_t refused = 0;
-  for (std::uint64_t round = 0; round < 4000; ++round) {
-    std::uint64_t random = round + 1;
-    auto const draw = [&](std::size_t below) { return (random = hcomp::mix(random)) % below; };
-    bytes in = right;
-    if (draw(4) == 0) in.resize(draw(in.size()));
-    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
-      // mostly in the header, the table or the modes
-      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), std::size_t{100}));
-      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
-                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
-    }
-    in.shrink_to_fit();
-    doubles y(1500, 5.0);
-    try {
-      codec.decode(in, y);
-    } catch (hcomp::wire_error const&) {
-      ++refused;
-      REQUIRE(y == doubles(1500, 5.0));
-    }
-    try {
-      bytes out(codec.capacity(1500));
-      out.resize(codec.merge(right, in, out));
-      codec.check(out, 1500);
-    } catch (hcomp::wire_error const&) {
-    }
-  }
+  std::size_t const refused = refused_when_damaged(codec, right, 1500, 100);
   CHECK(refused > 1000);
   CHECK(refused < 4000);
 }

@@ -16,30 +16,23 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <support/codes.hpp>
 #include <support/error_bounded.hpp>
 #include <vector>
 
 using hcomp::error_bounded_fine;
 using hcomp::error_bounded_options;
+using hcomp::testing::encoded;
+using hcomp::testing::merged;
+using hcomp::testing::refused_when_damaged;
 
 namespace {
 
 using floats = std::vector<float>;
-using bytes = std::vector<std::byte>;
+using bytes = hcomp::testing::code_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-bytes encoded(error_bounded_fine<> const& codec, floats const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return {out.begin(), out.end()};  // without room behind it
-}
-bytes merged(error_bounded_fine<> const& codec, bytes const& a, bytes const& b) {
-  bytes out(
-      codec.capacity(hcomp::detail::header_of_code<error_bounded_fine<>::header_type>(a).values));
-  out.resize(codec.merge(a, b, out));
-  return {out.begin(), out.end()};
-}
 floats decoded(error_bounded_fine<> const& codec, bytes const& in, std::size_t n) {
   floats y(n, 77.0f);
   codec.decode(in, y);
@@ -149,33 +142,7 @@ TEST_CASE(
   auto values = of_all_sizes(codec, 1500, 3);
   values[77] = 3e38f;
   auto const right = encoded(codec, values);
-  std::size_t refused = 0;
-  for (std::uint64_t round = 0; round < 4000; ++round) {
-    std::uint64_t random = round + 1;
-    auto const draw = [&](std::size_t below) { return (random = hcomp::mix(random)) % below; };
-    bytes in = right;
-    if (draw(4) == 0) in.resize(draw(in.size()));
-    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
-      // mostly in the header, the table or the modes
-      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), std::size_t{100}));
-      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
-                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
-    }
-    in.shrink_to_fit();
-    floats y(1500, 5.0f);
-    try {
-      codec.decode(in, y);
-    } catch (hcomp::wire_error const&) {
-      ++refused;
-      REQUIRE(y == floats(1500, 5.0f));
-    }
-    try {
-      bytes out(codec.capacity(1500));
-      out.resize(codec.merge(right, in, out));
-      codec.check(out, 1500);
-    } catch (hcomp::wire_error const&) {
-    }
-  }
+  std::size_t const refused = refused_when_damaged(codec, right, 1500, 100);
   CHECK(refused > 1000);
   CHECK(refused < 4000);
 }

@@ -18,6 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/codes.hpp>
 #include <support/data.hpp>
 #include <support/error_bounded.hpp>
 #include <vector>
@@ -25,26 +26,19 @@
 using hcomp::error_bounded;
 using hcomp::error_bounded_options;
 using hcomp::simd_level;
+using hcomp::testing::encoded;
+using hcomp::testing::merged;
+using hcomp::testing::refused_when_damaged;
 
 namespace {
 
 using floats = std::vector<float>;
-using bytes = std::vector<std::byte>;
+using bytes = hcomp::testing::code_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// A copy: it has no room behind it that could be read unnoticed.
-bytes encoded(error_bounded<> const& codec, floats const& x) {
-  bytes out(codec.capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return {out.begin(), out.end()};
-}
-bytes merged(error_bounded<> const& codec, bytes const& a, bytes const& b) {
-  bytes out(codec.capacity(codec.peek(a).values));
-  out.resize(codec.merge(a, b, out));
-  return {out.begin(), out.end()};
-}
 floats decoded(error_bounded<> const& codec, bytes const& in) {
   floats y(codec.peek(in).values, 77.0f);
   codec.decode(in, y);
@@ -476,33 +470,7 @@ TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapp
 TEST_CASE("error_bounded: damaged codes are refused or read as something, within their bytes") {
   error_bounded const codec({.bound = 1e-3, .ranks = 4});
   auto const right = encoded(codec, of_all_forms(700, 3, true));
-  std::size_t refused = 0;
-  for (std::uint64_t round = 0; round < 4000; ++round) {
-    std::uint64_t random = round + 1;
-    auto const draw = [&](std::size_t below) { return (random = hcomp::mix(random)) % below; };
-    bytes in = right;
-    if (draw(4) == 0) in.resize(draw(in.size()));
-    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
-      // mostly in the header, the table or the modes
-      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), std::size_t{90}));
-      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
-                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
-    }
-    in.shrink_to_fit();
-    floats y(700, 5.0f);
-    bytes out(codec.capacity(700));
-    try {
-      codec.decode(in, y);
-    } catch (hcomp::wire_error const&) {
-      ++refused;
-      REQUIRE(y == floats(700, 5.0f));
-    }
-    try {
-      out.resize(codec.merge(right, in, out));
-      codec.check(out, 700);
-    } catch (hcomp::wire_error const&) {
-    }
-  }
+  std::size_t const refused = refused_when_damaged(codec, right, 700, 90);
   CHECK(refused > 2000);
   CHECK(refused < 4000);
 }

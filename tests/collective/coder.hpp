@@ -18,6 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/codes.hpp>
 #include <support/guarded_executor.hpp>
 #include <support/worker_executor.hpp>
 #include <support/worker_group.hpp>
@@ -25,7 +26,6 @@
 
 namespace hcomp::testing {
 
-using code_bytes_of = std::vector<std::byte>;
 template <class C> using values_of = std::vector<typename C::value_type>;
 
 /// Several workers for every block, as on a device.
@@ -44,16 +44,11 @@ struct workers_executor {
   void synchronize() {}
 };
 
-template <VariableRate C> code_bytes_of code_of(C const& codec, values_of<C> const& x) {
-  code_bytes_of out(C::capacity(x.size()));
-  out.resize(codec.encode(x, out));
-  return out;
-}
 template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
-inline bool begins(code_bytes_of const& code, code_bytes_of const& expected) {
+inline bool begins(code_bytes const& code, code_bytes const& expected) {
   return code.size() >= expected.size() &&
          std::equal(expected.begin(), expected.end(), code.begin());
 }
@@ -75,10 +70,10 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   using vector = values_of<C>;
   using T = typename C::value_type;
   std::size_t const n = x.size();
-  auto const expected = code_of(codec, x), other = code_of(codec, second);
+  auto const expected = encoded(codec, x), other = encoded(codec, second);
   variable_rate_coder<C, E> coder(n, executor, most_bytes);
   workers::array<T, E> const there(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
-  workers::array<std::byte, E> const code(executor, code_bytes_of(C::capacity(n), std::byte{0xee}));
+  workers::array<std::byte, E> const code(executor, code_bytes(C::capacity(n), std::byte{0xee}));
 
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
     coder.encode(codec, there.span(), code.span());
@@ -101,14 +96,14 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   coder.decode_add(codec, added.span(), there.span(), y.span());
   CHECK(same_values(y.host(), decoded));
 
-  code_bytes_of sum(C::capacity(n));
+  code_bytes sum(C::capacity(n));
   sum.resize(codec.decode_add_encode(other, x, sum));
   coder.decode_add_encode(codec, added.span(), there.span(), code.span());
   REQUIRE(coder.bytes(codec) == sum.size());
   CHECK(begins(code.host(), sum));
   if constexpr (MergingVariableRate<C>) {  // of two ranks and of one, so that headers are added
     workers::array<std::byte, E> const two(executor, sum);
-    code_bytes_of three(C::capacity(n));
+    code_bytes three(C::capacity(n));
     three.resize(codec.merge(sum, other, three));
     coder.merge(codec, two.span(), added.span(), n, code.span());
     REQUIRE(coder.bytes(codec) == three.size());
@@ -136,9 +131,9 @@ template <class E, VariableRate C>
 void check_damage(E& executor, C const& codec, values_of<C> const& x) {
   std::size_t const n = x.size();
   CAPTURE(n);
-  auto const whole = code_of(codec, x);
+  auto const whole = encoded(codec, x);
   int complaints = 0;
-  auto const compare = [&](code_bytes_of const& in, std::size_t values) {
+  auto const compare = [&](code_bytes const& in, std::size_t values) {
     auto const expected = complaint_of([&] { codec.check(in, values); });
     complaints += !expected.empty();
     variable_rate_coder<C, E> coder(values, executor);
@@ -175,7 +170,7 @@ template <VariableRate C> void check_refusals(C const& codec) {
   guarded_executor executor;
   variable_rate_coder<C, guarded_executor> coder(100, executor);
   workers::array<typename C::value_type, guarded_executor> const x(executor, values_of<C>(101));
-  workers::array<std::byte, guarded_executor> const code(executor, code_bytes_of(1000));
+  workers::array<std::byte, guarded_executor> const code(executor, code_bytes(1000));
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
                        "variable_rate_coder::encode: 101 values, made for 100",
                        std::invalid_argument);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <collective/merging_ways.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -39,16 +40,6 @@ vectors around(double center, int highest, int ranks, std::size_t n, std::uint64
   }
   return x;
 }
-std::vector<plan_options> ways(int ranks) {
-  std::vector<plan_options> all;
-  for (std::string const how : {"ring", "direct", "aggregator", "torus"}) {
-    if (how == "torus" && ranks % 2 != 0) continue;
-    auto& one = all.emplace_back();
-    one.how = algorithm::from(how == "torus" ? "torus:2x" + std::to_string(ranks / 2) : how);
-    one.segment_bytes = 16384;
-  }
-  return all;
-}
 /// How far the answer is off at most.
 double largest_error(vectors const& x, doubles const& answer, double parts = 1) {
   double most = 0;
@@ -70,7 +61,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
     double bound;
   } const cases[] = {{0, 0, 1e-6}, {300, 4, 1e-4}, {0, 20, 1e-9}, {1e9, 60, 3e8}, {0, -60, 1e-25}};
   for (int const ranks : few_cases ? std::vector{1, 6} : std::vector{1, 2, 3, 6})
-    for (auto const& options : ways(ranks))
+    for (auto const& options : merging_ways(ranks))
       for (auto const& one : cases) {
         CAPTURE(ranks);
         CAPTURE(options.how.name());
@@ -95,7 +86,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
 
 TEST_CASE("error bound of doubles: means, and single steps of a sum") {
   for (int const ranks : {2, 5})
-    for (auto const& options : ways(ranks)) {
+    for (auto const& options : merging_ways(ranks)) {
       CAPTURE(ranks);
       CAPTURE(options.how.name());
       auto const x = around(100, 2, ranks, 3000, 2);

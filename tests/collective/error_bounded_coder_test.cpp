@@ -26,7 +26,7 @@ using hcomp::error_bounded;
 using hcomp::variable_rate_coder;
 using hcomp::testing::check_coder;
 using hcomp::testing::check_damage;
-using hcomp::testing::code_of;
+using hcomp::testing::encoded;
 using hcomp::testing::complaint_of;
 using hcomp::testing::guarded_executor;
 using workers::array;
@@ -151,7 +151,7 @@ TEST_CASE(
   /// Codes of blocks of floats and integers, whose first words at some places are other ones.
   auto const changed = [&](std::vector<std::pair<std::size_t, std::uint32_t>> const& changes) {
     floats x(n, 1e30f);
-    auto code = code_of(codec, x);
+    auto code = encoded(codec, x);
     for (auto const& [i, word] : changes) {
       std::size_t const chunk = i / 4096;
       std::size_t const at = hcomp::load<std::uint32_t>(code.data() + 56, chunk) + 4 +
@@ -179,13 +179,13 @@ TEST_CASE(
   auto const check = [&](auto& executor) {
     std::vector<std::string> texts;
     for (auto const& changes : all)
-      for (auto const& added : {code_of(codec, zeros), code_of(codec, integers), changed(changes)})
+      for (auto const& added : {encoded(codec, zeros), encoded(codec, integers), changed(changes)})
         texts.push_back(complaints(executor, changed(changes), added));
     CHECK(std::ranges::count(texts, "") < 8);
     CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("no ranks") < 99; }) > 2);
     CHECK(std::ranges::count_if(texts, [](auto& text) { return text.find("the most") < 99; }) > 2);
 
-    auto const one = code_of(codec, integers);
+    auto const one = encoded(codec, integers);
     bytes two(codec.capacity(n));
     two.resize(codec.merge(one, one, two));
     CHECK(complaints(executor, two, one) == "");

@@ -1,0 +1,69 @@
+#pragma once
+/// @file
+/// What tests of codecs of variable rate do with codes.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
+#include <vector>
+
+namespace hcomp::testing {
+
+using code_bytes = std::vector<std::byte>;
+
+/// Without room behind it, so that sanitizers see what is read there.
+template <class C>
+code_bytes encoded(C const& codec, std::vector<typename C::value_type> const& x) {
+  code_bytes out(codec.capacity(x.size()));
+  out.resize(codec.encode(x, out));
+  return {out.begin(), out.end()};
+}
+template <class C> code_bytes merged(C const& codec, code_bytes const& a, code_bytes const& b) {
+  code_bytes out(codec.capacity(detail::header_of_code<typename C::coder_type::header>(a).values));
+  out.resize(codec.merge(a, b, out));
+  return {out.begin(), out.end()};
+}
+
+/// Damages a code in 4000 ways, mostly in its first `front` bytes: the header, the table and the
+/// modes. Decoding and merging refuse it, and decoding leaves values as they were, or it is read as
+/// something, within its bytes. Returns how many were refused.
+template <class C>
+std::size_t refused_when_damaged(C const& codec, code_bytes const& right, std::size_t values,
+                                 std::size_t front) {
+  using T = typename C::value_type;
+  std::size_t refused = 0;
+  for (std::uint64_t round = 0; round < 4000; ++round) {
+    std::uint64_t random = round + 1;
+    auto const draw = [&](std::size_t below) { return (random = mix(random)) % below; };
+    auto in = right;
+    if (draw(4) == 0) in.resize(draw(in.size()));
+    for (std::size_t i = draw(4); i > 0 && !in.empty(); --i) {
+      std::size_t const at = draw(draw(3) == 0 ? in.size() : std::min(in.size(), front));
+      in[at] = draw(2) == 0 ? static_cast<std::byte>(draw(256))
+                            : in[at] ^ static_cast<std::byte>(1u << draw(8));
+    }
+    in.shrink_to_fit();
+    std::vector<T> y(values, T{5});
+    auto const before = y;
+    try {
+      codec.decode(in, y);
+    } catch (wire_error const&) {
+      ++refused;
+      REQUIRE(y == before);
+    }
+    try {
+      code_bytes out(codec.capacity(values));
+      out.resize(codec.merge(right, in, out));
+      codec.check(out, values);
+    } catch (wire_error const&) {
+    }
+  }
+  return refused;
+}
+
+}  // namespace hcomp::testing
