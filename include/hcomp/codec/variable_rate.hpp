@@ -10,8 +10,8 @@
 
 namespace hcomp {
 
-/// A codec of vectors of floats or doubles whose code has a length that depends on the data: a small value,
-/// its parameters, equal on all ranks.
+/// A codec of vectors of floats or doubles whose code has a length that depends on the data: a
+/// small value, its parameters, equal on all ranks.
 ///
 /// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
 /// chunked_code.hpp). `capacity(n)` is the most bytes that n values can take, known without them.

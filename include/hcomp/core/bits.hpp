@@ -82,9 +82,9 @@ HCOMP_HD inline bool is_finite(double value) {
   return (same_bits<std::uint64_t>(value) >> 52 & 0x7ffu) != 0x7ffu;
 }
 
-// std::popcount, std::countr_zero and std::bit_width for host and device. nvcc 13 compiles std's to
-// constants in device code, of 64-bit words all and of 32-bit words countr_zero, and does not say so:
-// libstdc++ writes them with builtins that only hosts have.
+// std::popcount, std::countr_zero and std::bit_width for host and device. In device code nvcc 13
+// compiles std's to constants, all of them for 64-bit words and countr_zero for 32-bit words too,
+// and does not say so: libstdc++ writes them with builtins that only hosts have.
 namespace detail {
 
 /// How many bits of `word` are 1.

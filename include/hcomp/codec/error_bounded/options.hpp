@@ -20,9 +20,10 @@ struct error_bounded_options {
   /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits), of doubles to 2^20; every one of them
   /// has its share of the bound.
   std::uint32_t ranks = 1;
-  /// Of floats, 10 to 22; doubles do not need it. Values up to 2^magnitude_bits steps, of twice the bound of one rank, become
+  /// 10 to 22. Floats up to 2^magnitude_bits steps, of twice the bound of one rank, become
   /// integers; with larger ones, plans sum by error_bounded_fine. The rounding of the answer to
-  /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it.
+  /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it. Sums of doubles do
+  /// not use it.
   int magnitude_bits = 18;
 
   friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;

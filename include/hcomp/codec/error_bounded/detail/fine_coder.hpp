@@ -121,17 +121,12 @@ template <class T> struct fine_coder {
       bool const is_here = k < blocks;
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
       block v, other;
-      if (from.a)
-        of_a.take(group, k, v);
-      else
-        v.set(grid, from.x + (is_here ? i * chunk_values() + k * block_values : 0), here, findings);
-      if (from.b) {
-        of_b.take(group, k, other);
-        v.add(grid, other, findings);
-      }
-      v.note_rounding(grid, findings);
-      is_beyond |= !v.is_within(most);
-      std::uint8_t const mode = v.mode();
+      if (from.a) of_a.take(group, k, v);
+      if (from.b) of_b.take(group, k, other);
+      T const* const x =
+          from.a ? nullptr : from.x + (is_here ? i * chunk_values() + k * block_values : 0);
+      std::uint8_t const mode =
+          sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
       auto const bytes = group.running_sum(is_here ? block::payload_bytes(mode, here) : 0);
       if (is_here) {
         out[k] = static_cast<std::byte>(mode);
@@ -260,6 +255,18 @@ template <class T> struct fine_coder {
     if (other.largest > found.largest) found.largest = other.largest;
     found.is_beyond |= other.is_beyond;
   }
+  /// Adds up a block, and notes what becomes of it. Returns its mode.
+  /// @param v      what a code had, or where x becomes a block
+  /// @param x      null: there is a code
+  /// @param other  null, or of the other code
+  HCOMP_HD std::uint8_t sum(block& v, T const* x, std::size_t n, block const* other,
+                            std::uint64_t most, fine_findings& found, bool& is_beyond) const {
+    if (x) v.set(grid, x, n, found);
+    if (other) v.add(grid, *other, found);
+    v.note_rounding(grid, found);
+    is_beyond |= !v.is_within(most);
+    return v.mode();
+  }
   /// Of all workers.
   template <class Group>
   HCOMP_HD static note note_of(Group group, fine_findings const& findings, bool is_beyond) {
@@ -330,9 +337,8 @@ template <class T> struct fine_coder {
           q.add(other);
         }
         auto const range = q.look(grid, findings);
-        auto const above = zigzag(range.greatest), below = zigzag(range.least);
         std::size_t const bytes =
-            (static_cast<std::size_t>(bit_length(above > below ? above : below)) + 7) / 8;
+            block::bytes_of(block::zigzag(range.greatest) | block::zigzag(range.least));
         is_beyond |= static_cast<std::uint64_t>(range.greatest < 0 ? 0 : range.greatest) > most ||
                      static_cast<std::uint64_t>(range.least > 0 ? 0 : -range.least) > most;
         out[k] = static_cast<std::byte>(bytes);
@@ -340,17 +346,10 @@ template <class T> struct fine_coder {
         at += block_values * bytes;
       } else {
         block v, other;
-        if (from.a)
-          v.take(of_a.mode(k), here, of_a.payload());
-        else
-          v.set(grid, x, here, findings);
-        if (from.b) {
-          other.take(of_b.mode(k), here, of_b.payload());
-          v.add(grid, other, findings);
-        }
-        v.note_rounding(grid, findings);
-        is_beyond |= !v.is_within(most);
-        std::uint8_t const mode = v.mode();
+        if (from.a) v.take(of_a.mode(k), here, of_a.payload());
+        if (from.b) other.take(of_b.mode(k), here, of_b.payload());
+        std::uint8_t const mode =
+            sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
         out[k] = static_cast<std::byte>(mode);
         v.put(mode, here, out + at);
         at += block::payload_bytes(mode, here);
@@ -388,9 +387,6 @@ template <class T> struct fine_coder {
       if (divided_by != 0)
         for (std::size_t j = 0; j < here; ++j) out[first + j] = divided(out[first + j], divided_by);
     }
-  }
-  static std::uint64_t zigzag(std::int64_t q) {
-    return static_cast<std::uint64_t>(q) << 1 ^ static_cast<std::uint64_t>(q >> 63);
   }
 #endif
 

@@ -16,13 +16,15 @@ namespace hcomp::detail::error_bounded {
 
 /// Multiples of a power of two, the same on all ranks.
 ///
-/// Of doubles, a bound leaves 2^-10 of itself for their rounding, which is enough for sums of up to
-/// 2^43 times the bound. Floats come closer to theirs: let E be the bound of P ranks, h the largest power of two not above it, S an exact sum and d a
-/// bound on how far what is added up is off. Where floats near S are 2h apart or less, rounding
-/// adds at most h: the answer is within the bound if d <= E - h. Where they are 4h apart or more
-/// and one of them is within the bound of S, that is the answer if E + d < 2h. So d is less than
-/// both. Its share of the bound is at least 2^-20: a bound that is so close to a power of two may
-/// be missed by as much. Every rank is off by half a step: d = P step / 2.
+/// Let E be the bound of P ranks, S an exact sum and d a bound on how far what is added up is off:
+/// every rank by half a step, d = P step / 2. Of doubles, d is (1 - 2^-10) E at most. What is left
+/// is enough for their rounding, up to sums of 2^43 E.
+///
+/// Floats are often no denser than the bound. Let h be the largest power of two not above E. Where
+/// floats near S are 2h apart or less, rounding adds at most h: the answer is within the bound if d
+/// <= E - h. Where they are 4h apart or more and one of them is within the bound of S, that is the
+/// answer if E + d < 2h. So d is less than both. Its share of the bound is at least 2^-20: a bound
+/// that is so close to a power of two may be missed by as much.
 template <class T> struct fine_grid {
   double step;
   double inverse;        ///< 1 / step; its products with floats are exact
@@ -119,9 +121,14 @@ template <class T> struct fine_block {
   HCOMP_HD std::uint32_t width() const {
     if (doubles != 0) return 8;
     std::uint64_t all = 0;
-    for (std::int64_t const one : q)
-      all |= static_cast<std::uint64_t>(one) << 1 ^ static_cast<std::uint64_t>(one >> 63);
-    return (static_cast<std::uint32_t>(bit_length(all)) + 7) / 8;
+    for (std::int64_t const one : q) all |= zigzag(one);
+    return bytes_of(all);
+  }
+  HCOMP_HD static std::uint64_t zigzag(std::int64_t q) {
+    return static_cast<std::uint64_t>(q) << 1 ^ static_cast<std::uint64_t>(q >> 63);
+  }
+  HCOMP_HD static std::uint32_t bytes_of(std::uint64_t zigzag) {
+    return (static_cast<std::uint32_t>(bit_length(zigzag)) + 7) / 8;
   }
   /// No integer is beyond so many steps.
   HCOMP_HD bool is_within(std::uint64_t most) const {
