@@ -49,21 +49,5 @@ foreach(kind ucx openmpi mpich)
   endif()
 endforeach()
 
-# Python looks for packages elsewhere than in share/hcomp/python. What was not built is missed here and
-# not by who installs an empty package.
-file(WRITE ${PROJECT_BINARY_DIR}/prepare_packages.cmake [[
-foreach(component IN LISTS CPACK_COMPONENTS_ALL)
-  file(GLOB_RECURSE files "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/*")
-  if(NOT files)
-    message(FATAL_ERROR "package '${component}' would be empty: build first (cmake --build .)")
-  endif()
-endforeach()
-set(root "${CPACK_TEMPORARY_DIRECTORY}/python/usr")
-if(EXISTS "${root}/share/hcomp/python/hcomp")
-  file(MAKE_DIRECTORY "${root}/lib/python3/dist-packages")
-  file(CREATE_LINK ../../../share/hcomp/python/hcomp "${root}/lib/python3/dist-packages/hcomp" SYMBOLIC)
-endif()
-]])
-set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/prepare_packages.cmake)
-
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/prepare_packages.cmake)
 include(CPack)

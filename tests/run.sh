@@ -4,8 +4,8 @@
 #   tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>]
 #   tests/run.sh --help
 #
-# Without --quick and --full, tests that find most with sanitizers are only in that build (those that say
-# "build: sanitized", and tests/mpi and tests/ucx by Open MPI).
+# Without --quick and --full, tests that find most with sanitizers are only in that build: those that say
+# "build: sanitized", and tests/mpi and tests/ucx by Open MPI, there on 1 and 3 ranks.
 #
 # --quick   only the g++ build, with all tests; without it also clang with address+undefined sanitizers,
 #           and the thread sanitizer

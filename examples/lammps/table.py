@@ -1,6 +1,5 @@
 """Tables of run.sh's runs: what they took, and how far their physics is from MPI's own sums."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -31,7 +30,8 @@ def largest(a, b):
 
 
 def main(results):
-    print(f"{'link':<9}{'sums':<24}{'seconds':>9}{'MB sent':>9}{'energy off':>12}{'T off':>9}{'RDF off':>9}")
+    head = "link     sums                    seconds  MB sent   energy off   T off, K   pairs off"
+    print(head)
     for rate in sorted({one.parent.parent.name for one in results.glob("*/*/log.lammps")}):
         plain = results / rate / "off"
         _, steps = log_of(plain)
@@ -40,8 +40,8 @@ def main(results):
             energy = largest([row[3] for row in mine], [row[3] for row in steps]) / abs(steps[0][3])
             heat = largest([row[1] for row in mine], [row[1] for row in steps])
             print(
-                f"{rate:<9}{one.name.replace('_', ' '):<24}{seconds:>9.2f}{megabytes_of(one):>9.1f}"
-                f"{energy:>12.1e}{heat:>7.1e} K{largest(rdf_of(one), rdf_of(plain)):>9.1e}"
+                f"{rate:<9}{one.name.replace('_', ' '):<22}{seconds:>9.2f}{megabytes_of(one):>9.1f}"
+                f"{energy:>13.1e}{heat:>11.1e}{largest(rdf_of(one), rdf_of(plain)):>12.1e}"
             )
 
 
