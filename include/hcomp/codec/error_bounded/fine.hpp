@@ -28,8 +28,7 @@ namespace hcomp {
 /// needs, up to 8. Sums add the integers. Values that need more than 62 bits, less one for each
 /// power of two ranks, NaN and infinity are doubles, and added as such. Two exceptions, which
 /// `error_of` tells: sums with doubles that lose bits beyond the 53 they have; and a bound of
-/// floats that is a power of two, or up to 2^-20 of it more, may be exceeded by 2^-20 of it. What
-/// is beyond the range of floats, `error_of` calls infinity.
+/// floats that is a power of two, or up to 2^-20 of it more, may be exceeded by 2^-20 of it.
 /// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>
@@ -103,7 +102,7 @@ class error_bounded_fine {
     auto const front = detail::header_of_code<header_type>(in);
     double const error = front.largest_error();
     if (parts == 0) return error;
-    return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest)) / parts;
+    return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest.value())) / parts;
   }
 
   // ---- What VariableRate is made of ----

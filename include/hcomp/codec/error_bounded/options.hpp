@@ -15,7 +15,7 @@ namespace hcomp {
 /// Settings of error_bounded; equal on all ranks.
 struct error_bounded_options {
   /// Largest error of a value of the answer, the sum of `ranks` ranks. Divided by the ranks, 2^-100
-  /// to 2^100.
+  /// to 2^100, of doubles 2^-900 to 2^900.
   double bound = 1e-3;
   /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits), of doubles to 2^20; every one of them
   /// has its share of the bound.
@@ -43,14 +43,15 @@ template <class T> bool is_possible(error_bounded_options const& o) {
   int const rank_bits = std::is_same_v<T, float> ? 28 - o.magnitude_bits : 20;
   if (o.ranks < 1 || o.ranks > 1u << rank_bits) return false;
   double const share = o.bound / o.ranks;
-  return share >= 0x1p-100 && share <= 0x1p100;
+  double const least = std::is_same_v<T, float> ? 0x1p-100 : 0x1p-900;
+  return share >= least && share <= 1 / least;
 }
 template <class T>
 inline constexpr char const* possible_options =
     std::is_same_v<T, float>
         ? "the bound divided by the ranks is 2^-100 to 2^100, the magnitude bits 10 to 22, the "
           "ranks 1 to 2^(28 - magnitude bits)"
-        : "the bound divided by the ranks is 2^-100 to 2^100, the ranks 1 to 2^20";
+        : "the bound divided by the ranks is 2^-900 to 2^900, the ranks 1 to 2^20";
 
 /// @throws std::invalid_argument  a setting is out of range
 template <class T> void require_possible(error_bounded_options const& o) {

@@ -105,10 +105,16 @@ template <class V> codec_row<V> inceptionn_row() {
 }
 template <class V> codec_row<V> error_bounded_row() {
   using enum codec_key::kind;
+  bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
   return row_of<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
-       .keys = {{"bound", real, 0x1p-90, 0x1p100, {}, "most that a value of the sum may be off"},
+       .keys = {{"bound",
+                 real,
+                 is_float ? 0x1p-90 : 0x1p-890,
+                 is_float ? 0x1p100 : 0x1p900,
+                 {},
+                 "most that a value of the sum may be off"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
                  "floats above 2^this steps are summed twice"}},
        .promise = sum_promise::bounded,

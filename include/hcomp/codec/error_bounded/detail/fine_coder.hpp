@@ -22,13 +22,28 @@
 
 namespace hcomp::detail::error_bounded {
 
+/// A figure of an error in 32 bits: the upper half of a double, rounded up.
+struct short_double {
+  std::uint32_t half = 0;
+
+  /// @param value  not negative, not NaN
+  HCOMP_HD static short_double above(double value) {
+    auto const bits = same_bits<std::uint64_t>(value);
+    return {static_cast<std::uint32_t>(bits >> 32) + (static_cast<std::uint32_t>(bits) != 0)};
+  }
+  HCOMP_HD double value() const { return same_bits<double>(std::uint64_t{half} << 32); }
+  /// To infinity.
+  bool is_sound() const { return half <= 0x7ff00000; }
+  HCOMP_HD void raise(short_double other) { half = other.half > half ? other.half : half; }
+};
+
 /// The first bytes of a code. Behind them, where each chunk begins, and the chunks: a byte for each
 /// block of 32 values, and the blocks, of which none depends on another.
 template <class T> struct fine_header {
   using value_type = T;
   static constexpr std::uint16_t right_magic =
       std::is_same_v<T, float> ? 0x4645 : 0x4445;  // "EF", "ED"
-  static constexpr std::uint8_t right_version = 1;
+  static constexpr std::uint8_t right_version = 2;
   static constexpr char const* chunks_are_of = "blocks";
   static constexpr std::size_t chunk_values = 1024;
   static constexpr std::size_t max_chunks = 500'000;
@@ -43,9 +58,9 @@ template <class T> struct fine_header {
   std::uint32_t ranks;
   double bound;
   std::uint64_t values, bytes;
-  double error;    ///< how far values are off at most, but for their rounding
-  float rounding;  ///< what that changes any value at most
-  float largest;   ///< no value is larger
+  double error;           ///< how far values are off at most, but for their rounding
+  short_double rounding;  ///< what that changes any value at most
+  short_double largest;   ///< no value is larger
   std::uint32_t weight, chunks;
 
   error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
@@ -64,20 +79,22 @@ template <class T> struct fine_header {
             values,
             0,
             0,
-            0,
-            0,
+            {},
+            {},
             1,
             static_cast<std::uint32_t>(chunks_of<fine_header>(values))};
   }
-  double largest_error() const { return error + static_cast<double>(rounding); }
+  double largest_error() const { return error + rounding.value(); }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
   /// @throws wire_error  it cannot be one, or bytes of the code are missing
   static fine_header checked(fine_header const& came, std::size_t given) {
     require_front(came, given);
-    for (double const figure :
-         {came.error, static_cast<double>(came.rounding), static_cast<double>(came.largest)})
-      if (!(figure >= 0)) refuse_damaged("an error or a value of " + std::to_string(figure));
+    if (!(came.error >= 0) || !came.rounding.is_sound() || !came.largest.is_sound())
+      refuse_damaged("an error of " + std::to_string(came.error) +
+                     ", one of rounding and a value " + "of which the upper halves are " +
+                     std::to_string(came.rounding.half) + " and " +
+                     std::to_string(came.largest.half));
     return came;
   }
   /// @throws wire_error  it is not of so many values with these options
@@ -93,8 +110,8 @@ template <class T> struct fine_coder {
   using header = fine_header<T>;
   /// What is known when chunks are encoded.
   struct note {
-    float error, lost, rounding, largest;  ///< of fine_findings, rounded up
-    std::uint32_t is_beyond;               ///< 1: a sum is larger than so many ranks can have
+    short_double error, lost, rounding, largest;  ///< of fine_findings
+    std::uint32_t is_beyond;  ///< 1: a sum is larger than so many ranks can have
   };
   /// What became of a code.
   struct outcome {
@@ -213,15 +230,13 @@ template <class T> struct fine_coder {
     note mine{};
     for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
       add(mine, notes[i]);
-    note const all{largest_of(group, mine.error), largest_of(group, mine.lost),
-                   largest_of(group, mine.rounding), largest_of(group, mine.largest),
-                   group.any(mine.is_beyond != 0)};
+    note const all = largest_of(group, mine);
     group.sync();  // all have read the header
     if (group.worker() != 0) return;
 
     made = {bytes, all.is_beyond, {0, 0}};
     front.weight = from.a ? 0 : 1;
-    front.error = static_cast<double>(all.error);
+    front.error = all.error.value();
     front.rounding = all.rounding;
     front.largest = all.largest;
     int next = 0;
@@ -233,7 +248,7 @@ template <class T> struct fine_coder {
       front.weight += summand.weight;
       front.error += summand.error;
     }
-    front.error += static_cast<double>(all.lost);
+    front.error += all.lost.value();
     if (!from.a) made.weights[next] = 1;
     store_aligned(out, 0, front);
   }
@@ -249,10 +264,10 @@ template <class T> struct fine_coder {
     return weight;
   }
   HCOMP_HD static void add(note& found, note const& other) {
-    if (other.error > found.error) found.error = other.error;
-    if (other.lost > found.lost) found.lost = other.lost;
-    if (other.rounding > found.rounding) found.rounding = other.rounding;
-    if (other.largest > found.largest) found.largest = other.largest;
+    found.error.raise(other.error);
+    found.lost.raise(other.lost);
+    found.rounding.raise(other.rounding);
+    found.largest.raise(other.largest);
     found.is_beyond |= other.is_beyond;
   }
   /// Adds up a block, and notes what becomes of it. Returns its mode.
@@ -270,16 +285,19 @@ template <class T> struct fine_coder {
   /// Of all workers.
   template <class Group>
   HCOMP_HD static note note_of(Group group, fine_findings const& findings, bool is_beyond) {
-    return {largest_of(group, findings.error), largest_of(group, findings.lost),
-            largest_of(group, findings.rounding), largest_of(group, findings.largest),
-            group.any(is_beyond)};
+    using figure = short_double;
+    return largest_of(
+        group, {figure::above(findings.error), figure::above(findings.lost),
+                figure::above(findings.rounding), figure::above(findings.largest), is_beyond});
   }
-  /// The largest of all workers' figures, rounded up.
-  template <class Group> HCOMP_HD static float largest_of(Group group, double figure) {
-    auto bits = same_bits<std::uint32_t>(static_cast<float>(figure));
-    if (static_cast<double>(same_bits<float>(bits)) < figure) ++bits;  // the next float
-    if constexpr (Group::workers > 1) bits = largest_in(group, bits, 31);
-    return same_bits<float>(bits);
+  /// Of all workers.
+  template <class Group> HCOMP_HD static note largest_of(Group group, note const& mine) {
+    auto const most = [&](short_double figure) -> short_double {
+      if constexpr (Group::workers > 1) return {largest_in(group, figure.half, 31)};
+      return figure;
+    };
+    return {most(mine.error), most(mine.lost), most(mine.rounding), most(mine.largest),
+            group.any(mine.is_beyond != 0)};
   }
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
