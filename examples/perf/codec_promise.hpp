@@ -36,10 +36,12 @@ promise promise_of(hcomp::codec_facts const& codec, hcomp::codec_settings const&
     case hcomp::sum_promise::bounded: {
       if (!codec.largest_error) return {};
       double const parts = mean ? ranks : 1;
-      return {{}, false, [=, of_sum = codec.largest_error](double magnitude, double exact) {
-                double const by_division = mean ? 2 * rounding<T>() * magnitude : 0;
-                return of_sum(settings, ranks, magnitude * parts, exact * parts) / parts +
-                       by_division;
+      return {{}, false, [=, of_sum = codec.largest_error](hcomp::summed_value one) {
+                double const by_division = mean ? 2 * rounding<T>() * one.magnitude : 0;
+                one.ranks = ranks;
+                one.magnitude *= parts;
+                one.exact *= parts;
+                return of_sum(settings, one) / parts + by_division;
               }};
     }
     case hcomp::sum_promise::on_average: break;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
 #include <optional>
@@ -17,9 +18,8 @@ namespace perf {
 struct promise {
   std::optional<double> relative_error;
   bool keeps_unanimous_signs = false;
-  /// How far a value may be from the exact one, by the sum of its magnitudes and the exact one;
-  /// empty: not stated.
-  std::function<double(double, double)> largest_error = {};
+  /// How far a value of the sum or mean may be from the exact one; empty: not stated.
+  std::function<double(hcomp::summed_value const&)> largest_error = {};
 };
 
 /// How a contender is called in tables and files.

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <hcomp/collective/digest.hpp>
@@ -22,10 +23,11 @@ struct verdict {
   bool as_promised = true;
 };
 
-/// The exact sum of the ranks' inputs. Every rank keeps the part of the vector it checks; that all
-/// ranks hold the same is checked apart.
+/// The exact sum of the ranks' inputs, or their mean. Every rank keeps the part of the vector it
+/// checks; that all ranks hold the same is checked apart.
 template <class T> class exact_sum {
  public:
+  /// Collective.
   exact_sum(input const& data, std::size_t values, bool mean) {
     auto const ranks = static_cast<std::size_t>(example::ranks());
     auto const rank = static_cast<std::size_t>(example::rank());
@@ -38,12 +40,14 @@ template <class T> class exact_sum {
     for (int r = 0; r < example::ranks(); ++r) {
       data.read(r, first_, x);
       for (std::size_t i = 0; i < x.size(); ++i) {
-        double const value = static_cast<double>(static_cast<T>(x[i])) * scale;
+        double const summand = static_cast<double>(static_cast<T>(x[i])), value = summand * scale;
         sum_[i] += value;
         magnitude_[i] += std::abs(value);
+        largest_ = std::max(largest_, std::abs(summand));
         if (value == 0) has_zero_[i] = true;
       }
     }
+    MPI_Allreduce(MPI_IN_PLACE, &largest_, 1, MPI_DOUBLE, MPI_MAX, example::comm);
   }
 
   /// Collective.
@@ -64,7 +68,8 @@ template <class T> class exact_sum {
         ++total[wrong_signs];
       double const off = std::abs(value - sum_[i]);
       double const slack = 0x1p-48 * magnitude_[i];  // of the exact sum, which is made of doubles
-      if ((what.largest_error && !(off <= what.largest_error(magnitude_[i], sum_[i]))) ||
+      hcomp::summed_value const one{example::ranks(), magnitude_[i], sum_[i], largest_};
+      if ((what.largest_error && !(off <= what.largest_error(one))) ||
           (told > 0 && !(off <= told + slack)))
         ++total[too_far];
     }
@@ -82,6 +87,7 @@ template <class T> class exact_sum {
  private:
   std::size_t first_ = 0;
   std::vector<double> sum_, magnitude_;
+  double largest_ = 0;          ///< summand of all
   std::vector<bool> has_zero_;  ///< of some rank's
 };
 

@@ -387,7 +387,10 @@ TEST_CASE(
     "promise: error_bounded keeps its bound where a float is within it, else it rounds once") {
   auto const codec = hcomp::codec_from(perf::codecs<float>(), "error_bounded:1e-3");
   auto const largest_error = [&](bool mean) {
-    return perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error;
+    return [of = perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error](
+               double magnitude, double exact) {
+      return of({.ranks = 4, .magnitude = magnitude, .exact = exact, .largest = magnitude});
+    };
   };
   auto const of_sum = largest_error(false);
   auto const is = [](double value) { return doctest::Approx(value).epsilon(2e-6); };
@@ -400,6 +403,10 @@ TEST_CASE(
   auto const of_mean = largest_error(true);
   CHECK(of_mean(1, 0.5) == is(0.25e-3 + 2 * 0x1p-24));
   CHECK(of_mean(1e6, 1e6 + 0.03) == is(0.0625e-3 + 3 * 0x1p-24 * 1e6));
+
+  auto const relative = hcomp::codec_from(perf::codecs<float>(), "error_bounded:rel=1e-5");
+  auto const of_share = perf::promise_of<float>(*relative.row, relative.settings, 4, false);
+  CHECK(of_share.largest_error({4, 300, 200, 100}) == is(1e-3));
 }
 
 TEST_CASE("options: what cannot be meant is refused with its value") {

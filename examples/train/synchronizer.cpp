@@ -43,8 +43,9 @@ class mean_by_name : public synchronizer {
     auto codec = hcomp::codec_from(hcomp::codec_rows<float>(), what.how->codec);
     codec.settings = *what.settings;
     for (auto const& key : codec.row->keys)
-      if (key.name == "bound")
-        codec.settings.set(key.name, key.text(codec.settings[key.name] * ranks));
+      if (key.name == "bound" || key.name == "rel")
+        if (auto const of_mean = codec.settings.get(key.name))
+          codec.settings.set(key.name, key.text(*of_mean * ranks));
     return codec;
   }
 

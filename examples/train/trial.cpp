@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-
 namespace train {
 namespace {
 
@@ -55,9 +54,9 @@ void set(hcomp::codec_row<float> const& row, hcomp::codec_settings& settings,
     end = std::min(word.size() + 1, words.size());
     auto const equals = word.find('=');
     if (equals != word.npos)
-      settings.set(word.substr(0, equals), word.substr(equals + 1));
+      settings.replace(word.substr(0, equals), word.substr(equals + 1));
     else if (!row.keys.empty())
-      settings.set(row.keys.front().name, word);
+      settings.replace(row.keys.front().name, word);
     else
       throw std::invalid_argument("it has no settings");
   }
@@ -131,9 +130,10 @@ std::string trial::name() const {
     auto const usual = usual_codec(*how);
     auto const& keys = usual.row->keys;
     for (auto const& key : keys)
-      if ((*settings)[key.name] != usual.settings[key.name] ||
-          (usual.row->promise == hcomp::sum_promise::bounded && &key == &keys.front()))
-        text += fmt::format(", {}={}", key.name, key.text((*settings)[key.name]));
+      if (auto const value = settings->get(key.name);
+          value && (value != usual.settings.get(key.name) ||
+                    (usual.row->promise == hcomp::sum_promise::bounded && &key == &keys.front())))
+        text += fmt::format(", {}={}", key.name, key.text(*value));
   }
   if (!by_aggregators) return text;
   if (by_aggregators->late > 0) text += fmt::format(", {:g} % late", 100 * by_aggregators->late);

@@ -237,9 +237,9 @@ std::string keys_text(choice_of_codec const& codec, codec_settings const& given)
   auto const keys = codec.keys();
   std::string text;
   for (auto const& key : keys)
-    if (auto const value = given[key.name];
-        (key.name == keys[0].name && value != 0) || value != key.usual)
-      text += (text.empty() ? "" : ",") + key.name + "=" + key.text(value);
+    if (auto const value = given.get(key.name);
+        value && ((key.name == keys[0].name && value != 0) || value != key.usual))
+      text += (text.empty() ? "" : ",") + key.name + "=" + key.text(*value);
   return text;
 }
 
@@ -282,6 +282,7 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   }
   try {
     if (settings) {
+      settings->require_all();
       result.sum.keys = keys_text(codec, *settings);
       codec.row->check(*settings);
     }
@@ -492,7 +493,9 @@ std::string help() {
     for (auto const& key : codec.keys())
       line(key.name + "=" + key.values(),
            std::string(codec.name) + ": " + key.about +
-               (key.usual ? "; default " + key.text(*key.usual) : "; needed"));
+               (key.usual                ? "; default " + key.text(*key.usual)
+                : key.instead_of.empty() ? "; needed"
+                                         : "; instead of " + key.instead_of));
   text += "\nKeys of a rule\n";
   lines(rule_keys);
   text += "\nKeys for the whole program\n";

@@ -127,7 +127,7 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     std::size_t const bytes = mine.encode(group, rule, n, one.found_code.data());
     unsigned const nonfinite = mine.nonfinite(group);
     auto const largest = hcomp::detail::largest_in(
-        group, hcomp::detail::inceptionn::largest_exponent(group, x.data() + one.shift, n, 0), 8);
+        group, hcomp::detail::largest_magnitude(group, x.data() + one.shift, n), 31);
     mine.decode(group, rule, one.code.data(), one.code.size(), n);
     mine.write(group, one.found.data() + one.shift, n);
     mine.divide(3);

@@ -77,8 +77,8 @@ template <class T> hcomp::codec_row<T> steps_row() {
        .keys = {{"step", hcomp::codec_key::kind::real, 1e-6, 1, 1e-3, "between two values"}},
        .promise = hcomp::sum_promise::bounded,
        .largest_error =
-           [](hcomp::codec_settings const& s, int ranks, double magnitude, double) {
-             return ranks * s["step"] / 2 + magnitude * 0x1p-23;  // and a rounding to float
+           [](hcomp::codec_settings const& s, hcomp::summed_value const& v) {
+             return v.ranks * s["step"] / 2 + v.magnitude * 0x1p-23;  // and a rounding to float
            }},
       [](hcomp::codec_settings const& s) { return steps<T>{s["step"]}; });
 }

@@ -55,7 +55,8 @@ concept VariableRate = std::copyable<C> &&
 /// The largest of all ranks' `measure(x)` is what `fitted(largest, ranks)` makes a codec of, for
 /// sums over so many ranks. NaN and infinity must not spoil it. A plan does so in every call if
 /// `fits_calls()`. `measure_work{values, chunks per block, x, found}` measures for an executor: of
-/// every block what `measure` says of its chunks.
+/// every block what `measure` says of its chunks. Of a BoundedVariableRate, `needs_fine_for(
+/// largest)` says of what was fitted to it that it needs fine().
 template <class C>
 concept FittedVariableRate = VariableRate<C> &&
     requires(C const c, std::span<typename C::value_type const> x, std::uint32_t largest,

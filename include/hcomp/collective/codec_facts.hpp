@@ -25,6 +25,7 @@ struct codec_key {
   double least = 0, most = 1;
   std::optional<double> usual = {};  ///< none: it must be given
   std::string about = {};            ///< in a few words
+  std::string instead_of = {};  ///< a key without a usual value, of which and this one is given
 
   /// @throws std::invalid_argument  not such a value
   double read(std::string_view value) const {
@@ -57,6 +58,8 @@ struct codec_key {
     std::snprintf(limits, sizeof(limits), " from %.3g to %.3g", least, most);
     return (is == kind::whole ? "a whole number" : "a number") + std::string(limits);
   }
+  /// "bits, of one rank's value: a whole number from 1 to 8".
+  std::string description() const { return name + ", " + about + ": " + range(); }
 
  private:
   [[noreturn]] void refuse(std::string_view value) const {
@@ -75,6 +78,14 @@ enum class sum_promise {
 
 class codec_settings;
 
+/// A value of a sum of so many ranks.
+struct summed_value {
+  int ranks;
+  double magnitude;  ///< the sum of its magnitudes
+  double exact;
+  double largest;  ///< magnitude of any rank's values of the vector
+};
+
 /// What there is to know of a codec without its type.
 struct codec_facts {
   std::string name;
@@ -84,9 +95,8 @@ struct codec_facts {
   sum_promise promise = sum_promise::rounded;
   /// sum_promise::rounded: of a value, by which it is off each time; 0: as its type rounds.
   double rounding = 0;
-  /// sum_promise::bounded: how far a value of the sum of so many ranks is off at most, by the sum
-  /// of its magnitudes and the exact sum. None: that depends on other values, too.
-  double (*largest_error)(codec_settings const&, int ranks, double magnitude, double sum) = nullptr;
+  /// sum_promise::bounded: how far a value of a sum is off at most. None: nobody can say.
+  double (*largest_error)(codec_settings const&, summed_value const&) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
   bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
   /// NaN and infinity come out where they went in, and nothing else becomes one of them.
@@ -119,20 +129,38 @@ class codec_settings {
     auto& one = values_[place_of(key)];
     one.second = one.first.read(value);
   }
+  /// As `set`; of two keys that stand in each other's place, the other one has no value then.
+  void replace(std::string_view key, std::string_view value) {
+    set(key, value);
+    auto const& set_one = values_[place_of(key)].first;
+    for (auto& [other, its_value] : values_)
+      if (stand_in_one_place(set_one, other)) its_value.reset();
+  }
+  /// None if it has neither been set nor has a usual value.
+  /// @throws std::invalid_argument  no such key
+  std::optional<double> get(std::string_view key) const { return values_[place_of(key)].second; }
   /// @throws std::invalid_argument  no such key, or it has no value
   double operator[](std::string_view key) const {
-    auto const& one = values_[place_of(key)];
-    if (!one.second)
-      throw std::invalid_argument("it needs " + one.first.name + ", " + one.first.about + ": " +
-                                  one.first.range());
-    return *one.second;
+    auto const value = get(key);
+    if (!value) throw std::invalid_argument(need_of(values_[place_of(key)].first));
+    return *value;
   }
   int whole(std::string_view key) const { return static_cast<int>((*this)[key]); }
   bool yes(std::string_view key) const { return (*this)[key] != 0; }
 
-  /// @throws std::invalid_argument  a key that must be given is not
+  /// @throws std::invalid_argument  a key that must be given is not, or two of which one is
   void require_all() const {
-    for (auto const& one : values_) (*this)[one.first.name];
+    for (auto const& [key, value] : values_) {
+      if (key.instead_of.empty()) {
+        bool given = value.has_value();
+        for (auto const& [other, its_value] : values_)
+          given |= other.instead_of == key.name && its_value;
+        if (!given) throw std::invalid_argument(need_of(key));
+      } else if (value && get(key.instead_of)) {
+        throw std::invalid_argument("it takes " + key.instead_of + " or " + key.name +
+                                    ", not both");
+      }
+    }
   }
   /// What is not as usual: "bits=4,transform=64"; empty if all is.
   std::string text() const {
@@ -144,6 +172,15 @@ class codec_settings {
   }
 
  private:
+  static bool stand_in_one_place(codec_key const& a, codec_key const& b) {
+    return a.instead_of == b.name || b.instead_of == a.name;
+  }
+  std::string need_of(codec_key const& key) const {
+    std::string text = "it needs " + key.description();
+    for (auto const& [other, value] : values_)
+      if (other.instead_of == key.name) text += "; or " + other.description();
+    return text;
+  }
   std::size_t place_of(std::string_view key) const {
     for (std::size_t i = 0; i < values_.size(); ++i)
       if (values_[i].first.name == key) return i;

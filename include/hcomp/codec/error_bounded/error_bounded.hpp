@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/magnitudes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunk_coder.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
@@ -58,6 +59,10 @@ struct error_bounded_info {
 /// float whenever something is added to it, in the order of the additions. Then the bound may not
 /// hold: `error_bounded_info::has_floats` says that there are any, and `error` how far values are
 /// off.
+/// A bound can be a share of the largest value of all ranks:
+///
+///     hcomp::error_bounded const codec({.bound = 1e-6, .relative = true});
+///
 /// In a plan the bound holds for values of all sizes, by every algorithm: whenever the float next
 /// to the exact sum is within the bound of it, so is the answer. The plan divides the bound by its
 /// ranks. Where a value of some rank stayed a float, all ranks sum again, by error_bounded_fine.
@@ -90,9 +95,8 @@ template <> class error_bounded<float> {
                 level}} {}
 
   error_bounded_options const& options() const { return options_; }
-  std::array<double, 3> parameters() const {
-    return {options_.bound, static_cast<double>(options_.ranks),
-            static_cast<double>(options_.magnitude_bits)};
+  std::array<double, 4> parameters() const {
+    return detail::error_bounded::parameters_of(options_);
   }
   /// The same bound for the sum of so many ranks.
   /// @throws std::invalid_argument  they are too many, or each one's share too small
@@ -101,7 +105,23 @@ template <> class error_bounded<float> {
     options.ranks = ranks;
     return error_bounded(options, coder_.by_cpu.level);
   }
+  /// A share of the largest value, if that is relative.
   double bound() const { return options_.bound; }
+
+  bool fits_calls() const { return options_.relative; }
+  /// The bits of the largest magnitude that is finite.
+  static std::uint32_t measure(std::span<float const> x) { return detail::largest_magnitude(x); }
+  /// With a relative bound that has become a number.
+  /// @param largest  of all ranks' measure(x)
+  error_bounded fitted(std::uint32_t largest, int ranks) const {
+    return error_bounded(detail::error_bounded::fitted_options<float>(
+                             options_, largest, static_cast<std::uint32_t>(ranks)),
+                         coder_.by_cpu.level);
+  }
+  /// The largest value stays a float.
+  bool needs_fine_for(std::uint32_t largest) const {
+    return needs_fine(static_cast<float>(detail::magnitude_of<float>(largest)));
+  }
   /// What the integers are multiples of.
   double step() const { return coder_.by_cpu.grid.step; }
 
@@ -204,6 +224,7 @@ template <> class error_bounded<float> {
   // ---- What VariableRate is made of ----
 
   using coder_type = detail::error_bounded::chunk_coder;
+  using measure_work = detail::measure_magnitudes<float, chunk_values>;
 
   coder_type const& coder() const { return coder_; }
   /// @throws wire_error  there is no code: see merge
@@ -240,6 +261,16 @@ template <> class error_bounded<double> : public error_bounded_fine<double> {
   }
   double bound() const { return options().bound; }
 
+  using measure_work = detail::measure_magnitudes<double, chunk_values>;
+  bool fits_calls() const { return options().relative; }
+  /// The upper halves of their bits.
+  static std::uint32_t measure(std::span<double const> x) { return detail::largest_magnitude(x); }
+  error_bounded fitted(std::uint32_t largest, int ranks) const {
+    return error_bounded(detail::error_bounded::fitted_options<double>(
+        options(), largest, static_cast<std::uint32_t>(ranks)));
+  }
+  static bool needs_fine_for(std::uint32_t) { return false; }
+
   using fine_type = error_bounded_fine<double>;
   fine_type fine() const { return *this; }
   static bool needs_fine(double) { return false; }
@@ -252,5 +283,7 @@ error_bounded(error_bounded_options const&, simd_level)->error_bounded<float>;
 
 static_assert(BoundedVariableRate<error_bounded<float>>);
 static_assert(BoundedVariableRate<error_bounded<double>>);
+static_assert(FittedVariableRate<error_bounded<float>>);
+static_assert(FittedVariableRate<error_bounded<double>>);
 
 }  // namespace hcomp

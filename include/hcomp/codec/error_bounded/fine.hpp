@@ -49,9 +49,8 @@ class error_bounded_fine {
       : options_(options), coder_{detail::error_bounded::fine_grid<T>(possible(options))} {}
 
   error_bounded_options const& options() const { return options_; }
-  std::array<double, 3> parameters() const {
-    return {options_.bound, static_cast<double>(options_.ranks),
-            static_cast<double>(options_.magnitude_bits)};
+  std::array<double, 4> parameters() const {
+    return detail::error_bounded::parameters_of(options_);
   }
   /// The same bound for the sum of so many ranks.
   /// @throws std::invalid_argument  they are too many, or each one's share too small

@@ -2,13 +2,17 @@
 /// @file
 /// How far the sum of all ranks may be off; equal on all ranks.
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
+#include <hcomp/codec/detail/magnitudes.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/core/bits.hpp>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace hcomp {
 
@@ -25,6 +29,10 @@ struct error_bounded_options {
   /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it. Sums of doubles do
   /// not use it.
   int magnitude_bits = 18;
+  /// The bound is a share: of the largest finite magnitude among the values of all ranks. Plans
+  /// agree on that in every call, and `report.bound` says what the bound was: as if they had been
+  /// given `fitted(largest, ranks)`. It is nowhere outside the range that `bound` has.
+  bool relative = false;
 
   friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;
 };
@@ -34,17 +42,26 @@ namespace detail::error_bounded {
 inline std::string text_of(error_bounded_options const& o) {
   char bound[32];
   return "bound " + std::string(bound, std::to_chars(bound, bound + sizeof(bound), o.bound).ptr) +
-         ", ranks " + std::to_string(o.ranks) + ", magnitude bits " +
-         std::to_string(o.magnitude_bits);
+         (o.relative ? " of the largest value" : "") + ", ranks " + std::to_string(o.ranks) +
+         ", magnitude bits " + std::to_string(o.magnitude_bits);
 }
+/// Of the bound, of one rank; the most is its inverse.
+template <class T>
+inline constexpr double least_share = std::is_same_v<T, float> ? 0x1p-100 : 0x1p-900;
+
+/// What ranks compare.
+inline std::array<double, 4> parameters_of(error_bounded_options const& o) {
+  return {o.bound, static_cast<double>(o.ranks), static_cast<double>(o.magnitude_bits),
+          o.relative ? 1.0 : 0.0};
+}
+
 /// For sums of T.
 template <class T> bool is_possible(error_bounded_options const& o) {
   if (o.magnitude_bits < 10 || o.magnitude_bits > 22 || !is_finite(o.bound)) return false;
   int const rank_bits = std::is_same_v<T, float> ? 28 - o.magnitude_bits : 20;
   if (o.ranks < 1 || o.ranks > 1u << rank_bits) return false;
   double const share = o.bound / o.ranks;
-  double const least = std::is_same_v<T, float> ? 0x1p-100 : 0x1p-900;
-  return share >= least && share <= 1 / least;
+  return share >= least_share<T> && share <= 1 / least_share<T>;
 }
 template <class T>
 inline constexpr char const* possible_options =
@@ -58,6 +75,26 @@ template <class T> void require_possible(error_bounded_options const& o) {
   if (!is_possible<T>(o))
     throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options<T>);
 }
+/// Before there are codes.
+/// @throws std::invalid_argument  the bound is a share of nobody knows what
+inline void require_absolute(error_bounded_options const& o) {
+  if (o.relative)
+    throw std::invalid_argument("error_bounded: " + text_of(o) +
+                                "; a codec for codes is `fitted(largest, ranks)`, with the largest "
+                                "of all ranks' `measure(x)`");
+}
+/// The bound as a number.
+/// @param largest  magnitude_bits of all ranks' values
+template <class T>
+error_bounded_options fitted_options(error_bounded_options options, std::uint32_t largest,
+                                     std::uint32_t ranks) {
+  options.ranks = ranks;
+  if (!std::exchange(options.relative, false)) return options;
+  double const least = least_share<T> * ranks, most = 1 / least_share<T>;
+  options.bound = std::clamp(options.bound * magnitude_of<T>(largest), least, most);
+  return options;
+}
+
 /// @throws std::invalid_argument  as require_possible
 inline step_grid grid_of(error_bounded_options const& o) {
   require_possible<float>(o);

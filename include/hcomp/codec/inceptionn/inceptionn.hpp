@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/magnitudes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunk_coder.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/detail/header.hpp>
@@ -75,27 +76,21 @@ class inceptionn {
   }
   bool fits_calls() const { return options_.fitted; }
 
-  /// The exponent, as floats store it, of the largest value that is finite.
-  static std::uint32_t measure(std::span<float const> x) {
-    std::uint32_t largest = 0;
-    for (float const value : x) {
-      std::uint32_t const exponent = same_bits<std::uint32_t>(value) >> 23 & 255u;
-      largest = std::max(largest, exponent == 255 ? 0 : exponent);
-    }
-    return largest;
-  }
+  /// The bits of the largest magnitude that is finite.
+  static std::uint32_t measure(std::span<float const> x) { return detail::largest_magnitude(x); }
 
   /// With the prescale that brings the largest value, times the square root of the ranks, to
   /// between 1/4 and 1: as sums of independent values grow. The bound 2^-E is then a share of that.
-  /// @param largest  of all ranks' measure(x); 0 leaves the prescale as it is, and so does what no
-  ///                 rank can have measured
+  /// @param largest  of all ranks' measure(x); a denormal leaves the prescale as it is, and so does
+  ///                 what no rank can have measured
   inceptionn fitted(std::uint32_t largest, int ranks) const {
     int const doublings = detail::bit_length(static_cast<unsigned>(ranks) - 1);  // rounded up
     auto settings = options_;
-    settings.fitted = false;  // it is
-    if (largest > 0 && largest < 255)
+    settings.fitted = false;                       // it is
+    std::uint32_t const exponent = largest >> 23;  // as floats store it
+    if (exponent > 0 && exponent < 255)
       settings.prescale =
-          std::clamp(126 - static_cast<int>(largest) - (doublings + 1) / 2, -64, 64);
+          std::clamp(126 - static_cast<int>(exponent) - (doublings + 1) / 2, -64, 64);
     return inceptionn(settings, coder_.by_cpu.level);
   }
 
@@ -188,7 +183,7 @@ class inceptionn {
   // ---- What VariableRate is made of ----
 
   using coder_type = detail::inceptionn::chunk_coder;
-  using measure_work = detail::inceptionn::measure_exponents;
+  using measure_work = detail::measure_magnitudes<float, chunk_values>;
 
   coder_type const& coder() const { return coder_; }
   static std::size_t bytes_of(coder_type::outcome const& made) {

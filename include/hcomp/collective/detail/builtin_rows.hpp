@@ -2,6 +2,7 @@
 /// @file
 /// The rows of hcomp's codecs.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
@@ -70,21 +71,25 @@ inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
        .fitted = s.yes("fitted")});
 }
 template <class V> hcomp::error_bounded<V> error_bounded_of(codec_settings const& s) {
-  return hcomp::error_bounded<V>(
-      {.bound = s["bound"], .magnitude_bits = s.whole("magnitude_bits")});
+  auto const share = s.get("rel");
+  return hcomp::error_bounded<V>({.bound = share ? *share : s["bound"],
+                                  .magnitude_bits = s.whole("magnitude_bits"),
+                                  .relative = share.has_value()});
 }
 /// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
 /// error_bounded_fine take, and a rounding to float. Of doubles always the bound, and a rounding.
-template <class V>
-double largest_error_bounded(codec_settings const& s, int ranks, double magnitude, double sum) {
-  double const bound = s["bound"];
+template <class V> double largest_error_bounded(codec_settings const& s, summed_value const& v) {
+  auto const share = s.get("rel");
+  double const least = error_bounded::least_share<V> * v.ranks;
+  double const bound = share ? std::max(*share * v.largest, least) : s["bound"];
   // of doubles, here and there; and of bounds that are powers of two
-  double const slack = ranks * 0x1p-52 * magnitude + 0x1p-20 * bound;
+  double const slack = v.ranks * 0x1p-52 * v.magnitude + 0x1p-20 * bound;
   if constexpr (std::is_same_v<V, float>) {
-    bool const has_float = std::fabs(static_cast<double>(static_cast<float>(sum)) - sum) <= bound;
-    return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(sum) + bound)) + slack;
+    bool const has_float =
+        std::fabs(static_cast<double>(static_cast<float>(v.exact)) - v.exact) <= bound;
+    return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(v.exact) + bound)) + slack;
   } else {
-    return bound + 0x1p-53 * std::fabs(sum) + slack;
+    return bound + 0x1p-53 * std::fabs(v.exact) + slack;
   }
 }
 
@@ -109,14 +114,16 @@ template <class V> codec_row<V> error_bounded_row() {
   return row_of<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
-       .keys = {{"bound",
-                 real,
-                 is_float ? 0x1p-90 : 0x1p-890,
-                 is_float ? 0x1p100 : 0x1p900,
-                 {},
-                 "most that a value of the sum may be off"},
-                {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "floats above 2^this steps are summed twice"}},
+       .keys =
+           {{"bound",
+             real,
+             is_float ? 0x1p-90 : 0x1p-890,
+             is_float ? 0x1p100 : 0x1p900,
+             {},
+             "most that a value of the sum may be off"},
+            {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
+             "floats above 2^this steps are summed twice"},
+            {"rel", real, 0x1p-60, 1, {}, "the bound by the largest value of the call", "bound"}},
        .promise = sum_promise::bounded,
        .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
@@ -151,18 +158,17 @@ template <class V> codec_row<V> lossless_row() {
 
 /// What smaller summands lose beside the largest one, and the roundings of the sum to the type in
 /// which it is made and to V.
-template <class V>
-double largest_reproducible(codec_settings const&, int ranks, double magnitude, double sum) {
+template <class V> double largest_reproducible(codec_settings const&, summed_value const& v) {
   bool const is_double = std::is_same_v<V, double>;
-  double const lost = ranks * (is_double ? 0x1p-54 : 0x1p-26) * magnitude,
-               found = std::fabs(sum) + lost;
+  double const lost = v.ranks * (is_double ? 0x1p-54 : 0x1p-26) * v.magnitude,
+               found = std::fabs(v.exact) + lost;
   double const of_type = is_double                    ? 0x1p-53
                          : std::is_same_v<V, float>   ? 0x1p-24
                          : std::is_same_v<V, float16> ? 0x1p-11 + 0x1p-24
                                                       : 0x1p-8 + 0x1p-24;
   double const denormal = is_double ? 0x1p-1074 : std::is_same_v<V, float16> ? 0x1p-25 : 0x1p-134;
   // and of the doubles that this is calculated with
-  return lost + of_type * found + denormal + ranks * 0x1p-52 * magnitude;
+  return lost + of_type * found + denormal + v.ranks * 0x1p-52 * v.magnitude;
 }
 template <class V> codec_row<V> reproducible_row() {
   return row_of<reproducible<V>>(

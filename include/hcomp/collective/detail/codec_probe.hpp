@@ -182,13 +182,19 @@ struct codec_probe {
                               variable_rate_engine_settings const& made_for,
                               variable_rate_work& work, variable_rate_values& x) const {
     value_range const all{0, values};
+    work.reserve(values, 0, made_for.merges_codes);
+    bool const is_fine = made_for.fits_calls && work.fit(x.measure(), ranks);
+    if (is_fine) {
+      work.refine();
+      work.reserve(values, 0, made_for.merges_codes);
+    }
     std::size_t const room = work.capacity(values);
     auto const code = work.allocate(room), sum = work.allocate(room);
-    work.reserve(values, 0, made_for.merges_codes);
     std::size_t bytes = 0, longest = 0;
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
+      if (is_fine) work.refine();
       bytes = x.encode(all, false, false, {code.data(), room});
     };
     codec_cost cost;

@@ -206,19 +206,21 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   std::uint8_t refine() override {
     if constexpr (has_fine) {
       there_->passage.start();
-      if (!fine_) fine_.emplace(given_.fine());
-      fine_->codec = given_.fine();
+      if (!fine_) fine_.emplace(codec_.fine());
+      fine_->codec = codec_.fine();
       is_fine_ = true;
       if (fine_->there) fine_->there->passage.start();
     }
     return by_codec([](auto const& codec, auto const&) { return codec.wire_kind; });
   }
   double bound() const override {
-    if constexpr (has_fine) return given_.bound();
+    if constexpr (has_fine) return codec_.bound();
     return 0;
   }
-  void fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
+  bool fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
     if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
+    if constexpr (FittedVariableRate<C> && has_fine) return codec_.needs_fine_for(largest);
+    return false;
   }
   std::size_t merge([[maybe_unused]] std::span<std::byte const> a,
                     [[maybe_unused]] std::span<std::byte const> b,

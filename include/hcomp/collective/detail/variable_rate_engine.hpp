@@ -132,21 +132,21 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   call_arguments with_hint(call_arguments given, variable_rate_values const& values) const {
     bool const are_there = given.x && given.is_reachable && given.values == layout_.values &&
                            reinterpret_cast<std::uintptr_t>(given.x) % given.alignment == 0;
-    given.needs_fine = are_there && values.seem_to_need_fine();
+    given.needs_fine = are_there && !fits_calls_ && values.seem_to_need_fine();
     return given;
   }
   /// Calls `sum()` after the arguments of all ranks were found to be good; and again, by the finer
   /// codec, if it returns false on all ranks, which have not changed x.
   template <class Sum> void run(one_call const& it, Sum const& sum) {
     it.figures.messages = message_memory_;
-    it.figures.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
     session_.require_weights_of_one();
     work_->start();
     wire_kind_ = session_.codec().wire_kind;
     if (places_.empty()) allocate();
     start();
-    if (fits_calls_) fit(it);
-    if (!session_.needs_fine() && sum()) return;
+    bool const needs_fine = fits_calls_ ? fit(it) : session_.needs_fine();
+    it.figures.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
+    if (!needs_fine && sum()) return;
     wire_kind_ = work_->refine();
     if (!std::exchange(has_fine_room_, true)) allocate();
     start();
@@ -162,13 +162,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     }
     found_ = {};
   }
-  void fit(one_call const& it) {
+  /// Returns, on all ranks alike, whether the finer codec is needed.
+  bool fit(one_call const& it) {
     stopwatch watch;
     std::uint32_t largest = it.values.measure();
     watch.add_to(it.figures.seconds_encode);
     session_.unite(largest, [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
     watch.add_to(it.figures.seconds_communicate);
-    work_->fit(largest, schedule_.size);
+    return work_->fit(largest, schedule_.size);
   }
   /// Returns false, on all ranks alike, if the codes are not good enough.
   bool finish(std::uint32_t weight, report& figures) {

@@ -43,10 +43,11 @@ class variable_rate_work {
   virtual void start() = 0;
   /// Sums with BoundedVariableRate::fine() from here to the next `start`; returns its wire kind.
   virtual std::uint8_t refine() = 0;
-  /// Of a BoundedVariableRate, of sums; otherwise 0.
+  /// Of a BoundedVariableRate, of sums, fitted if it was; otherwise 0.
   virtual double bound() const = 0;
-  /// Makes the codec suit the largest of all ranks' measures; see FittedVariableRate.
-  virtual void fit(std::uint32_t largest, int ranks) = 0;
+  /// Makes the codec suit the largest of all ranks' measures; see FittedVariableRate. Returns
+  /// whether the finer codec is needed.
+  virtual bool fit(std::uint32_t largest, int ranks) = 0;
 
   /// The sum of two codes of as many values; `out` may be one of them. Returns its length. Only of
   /// codecs that are MergingVariableRate.

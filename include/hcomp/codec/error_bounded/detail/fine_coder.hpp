@@ -63,14 +63,18 @@ template <class T> struct fine_header {
   short_double largest;   ///< no value is larger
   std::uint32_t weight, chunks;
 
-  error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
+  error_bounded_options options() const {
+    return {.bound = bound, .ranks = ranks, .magnitude_bits = magnitude_bits};
+  }
 
   static constexpr std::size_t capacity(std::size_t values) {
     return first_chunk_at<fine_header>(chunks_of<fine_header>(values)) +
            blocks_of(values) * beside_block + values * sizeof(std::int64_t);
   }
   /// Of one rank; the length is not known yet.
+  /// @throws std::invalid_argument  the bound is relative
   static fine_header of(error_bounded_options const& options, std::size_t values) {
+    require_absolute(options);
     return {right_magic,
             right_version,
             static_cast<std::uint8_t>(options.magnitude_bits),

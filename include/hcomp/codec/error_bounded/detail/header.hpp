@@ -87,7 +87,9 @@ struct header {
   std::uint8_t largest_bits;
   std::uint8_t has_floats;  ///< 1: some value of some rank is none of the grid's integers
 
-  error_bounded_options options() const { return {bound, ranks, magnitude_bits}; }
+  error_bounded_options options() const {
+    return {.bound = bound, .ranks = ranks, .magnitude_bits = magnitude_bits};
+  }
 
   static constexpr std::size_t capacity(std::size_t values) {
     std::size_t const chunks = chunks_of<header>(values);
@@ -135,7 +137,9 @@ struct header {
   }
 
   /// Of one rank; the length is not known yet.
+  /// @throws std::invalid_argument  the bound is relative
   static header of(error_bounded_options const& options, std::size_t values) {
+    require_absolute(options);
     return {right_magic,
             right_version,
             static_cast<std::uint8_t>(options.magnitude_bits),

@@ -160,19 +160,4 @@ template <class F> struct given_chunks {
   }
 };
 
-/// What FittedVariableRate codecs measure, of every so many chunks.
-struct measure_exponents {
-  std::size_t values, chunks;  ///< of one block
-  float const* x;
-  std::uint32_t* found;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
-    std::size_t const first = block * chunks * chunk_values, left = values - first;
-    std::size_t const most = chunks * chunk_values;
-    std::uint32_t const mine = largest_exponent(group, x + first, left < most ? left : most, 0);
-    std::uint32_t const largest = largest_in(group, mine, 8);
-    if (group.worker() == 0) found[block] = largest;
-  }
-};
-
 }  // namespace hcomp::detail::inceptionn

@@ -277,16 +277,4 @@ HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes, s
   return group.sum(payloads) == bytes - tags && !tags_beyond(chunk, n);
 }
 
-/// The exponent, as floats store it, of the largest finite one of this worker's share of n values,
-/// or `largest`.
-template <class Group>
-HCOMP_HD std::uint32_t largest_exponent(Group group, float const* x, std::size_t n,
-                                        std::uint32_t largest) {
-  for (auto i = static_cast<std::size_t>(group.worker()); i < n; i += Group::workers) {
-    float const value = x[i];
-    std::uint32_t const exponent = same_bits<std::uint32_t>(value) >> 23 & 255u;
-    if (exponent < 255 && exponent > largest) largest = exponent;
-  }
-  return largest;
-}
 }  // namespace hcomp::detail::inceptionn
