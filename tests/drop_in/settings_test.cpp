@@ -324,7 +324,11 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "by ring, torus, torus:RxC, direct, doubling, aggregator"},
       {"float: error_bounded",
        "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, most "
-       "that a value of the sum may be off: a number from 8.08e-28 to 1.27e+30"},
+       "that a value of the sum may be off: a number from 8.08e-28 to 1.27e+30; or rel, bound by "
+       "the largest value of a call: a number from 8.67e-19 to 1"},
+      {"float: error_bounded 1e-4 rel=1e-4",
+       "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 rel=1e-4': codec 'error_bounded': it "
+       "takes bound or rel, not both"},
       {"float: thc transform=100",
        "HCOMP_CONFIG: clause 1 'float: thc transform=100': codec 'thc': thc: transforms of 100 "
        "values asked for; powers of two from 64 to 16384 are possible"},
@@ -399,8 +403,8 @@ TEST_CASE("settings: help() names every codec and key, at 100 columns") {
   auto const text = help();
   for (auto const& codec : codec_names()) CHECK(text.find("\n  " + codec) != text.npos);
   for (std::string const key :
-       {"min", "max", "ranks", "algorithm", "bits", "E", "bound", "feedback", "turns", "threads",
-        "check", "nonblocking", "feedback_memory", "shadow"})
+       {"min", "max", "ranks", "algorithm", "bits", "E", "bound", "rel", "feedback", "turns",
+        "threads", "check", "nonblocking", "feedback_memory", "shadow"})
     CHECK(text.find("\n  " + key + "=") != text.npos);
   for (std::size_t begin = 0; begin < text.size();) {
     auto const end = text.find('\n', begin);

@@ -123,7 +123,7 @@ template <class V> codec_row<V> error_bounded_row() {
              "most that a value of the sum may be off"},
             {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
              "floats above 2^this steps are summed twice"},
-            {"rel", real, 0x1p-60, 1, {}, "the bound by the largest value of the call", "bound"}},
+            {"rel", real, 0x1p-60, 1, {}, "bound by the largest value of a call", "bound"}},
        .promise = sum_promise::bounded,
        .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
