@@ -24,11 +24,12 @@ namespace hcomp {
 /// off any value is at most, exactly but for roundings to steps.
 ///
 /// A value becomes a multiple of a step, a power of two: of floats 2^-2 to 2^-20 of the bound
-/// divided by the ranks, of doubles 1 to 2 times that. It has as many bytes as its block of 32
-/// needs, up to 8. Sums add the integers. Values that need more than 62 bits, less one for each
-/// power of two ranks, NaN and infinity are doubles, and added as such. Two exceptions, which
-/// `error_of` tells: sums with doubles that lose bits beyond the 53 they have; and a bound of
-/// floats that is a power of two, or up to 2^-20 of it more, may be exceeded by 2^-20 of it.
+/// divided by the ranks, of doubles 1 to 2 times that. It has as many bits as its block of 32
+/// needs, up to 63; where up to 8 values are not 0, these alone, if that is shorter. Sums add the
+/// integers. Values that need more than 62 bits, less one for each power of two ranks, NaN and
+/// infinity are doubles, and added as such. Two exceptions, which `error_of` tells: sums with
+/// doubles that lose bits beyond the 53 they have; and a bound of floats that is a power of two, or
+/// up to 2^-20 of it more, may be exceeded by 2^-20 of it.
 /// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>

@@ -9,8 +9,9 @@
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_avx2.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_simd.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -43,7 +44,7 @@ template <class T> struct fine_header {
   using value_type = T;
   static constexpr std::uint16_t right_magic =
       std::is_same_v<T, float> ? 0x4645 : 0x4445;  // "EF", "ED"
-  static constexpr std::uint8_t right_version = 2;
+  static constexpr std::uint8_t right_version = 3;
   static constexpr char const* chunks_are_of = "blocks";
   static constexpr std::size_t chunk_values = 1024;
   static constexpr std::size_t max_chunks = 500'000;
@@ -146,11 +147,10 @@ template <class T> struct fine_coder {
       if (from.b) of_b.take(group, k, other);
       T const* const x =
           from.a ? nullptr : from.x + (is_here ? i * chunk_values() + k * block_values : 0);
-      std::uint8_t const mode =
-          sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
-      auto const bytes = group.running_sum(is_here ? block::payload_bytes(mode, here) : 0);
+      auto const mode = sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
+      auto const bytes = group.running_sum(is_here ? mode.payload_bytes(here) : 0);
       if (is_here) {
-        out[k] = static_cast<std::byte>(mode);
+        out[k] = static_cast<std::byte>(mode.byte);
         v.put(mode, here, out + at + bytes.before);
       }
       at += bytes.all;
@@ -192,7 +192,7 @@ template <class T> struct fine_coder {
                            std::size_t room, note& found) const {
 #if defined(__x86_64__)
     if (best_simd_level() != simd_level::baseline)
-      return encode_chunk_avx2(from, i, out, room, found);
+      return encode_chunk_by_vectors(from, i, out, room, found);
 #endif
     return encode_chunk(serial_group{}, from, i, out, room, found);
   }
@@ -200,7 +200,7 @@ template <class T> struct fine_coder {
                     T const* addends, T divided_by, T* out) const {
 #if defined(__x86_64__)
     if (best_simd_level() != simd_level::baseline)
-      return decode_chunk_avx2(in, i, values, addends, divided_by, out);
+      return decode_chunk_by_vectors(in, i, values, addends, divided_by, out);
 #endif
     decode_chunk(serial_group{}, in, i, values, addends, divided_by, out);
   }
@@ -212,7 +212,7 @@ template <class T> struct fine_coder {
       std::byte all{0};
       for (std::size_t k = 0; k < blocks_of(values_of_chunk<header>(i, values)); ++k)
         all |= modes[k];
-      if ((static_cast<std::uint8_t>(all) & block::has_doubles) == 0) return 0;
+      if (static_cast<std::uint8_t>(all) < fine_mode::doubles) return 0;
     }
     return nonfinite_in_chunk(serial_group{}, in, i, values);
   }
@@ -278,13 +278,13 @@ template <class T> struct fine_coder {
   /// @param v      what a code had, or where x becomes a block
   /// @param x      null: there is a code
   /// @param other  null, or of the other code
-  HCOMP_HD std::uint8_t sum(block& v, T const* x, std::size_t n, block const* other,
-                            std::uint64_t most, fine_findings& found, bool& is_beyond) const {
+  HCOMP_HD fine_mode sum(block& v, T const* x, std::size_t n, block const* other,
+                         std::uint64_t most, fine_findings& found, bool& is_beyond) const {
     if (x) v.set(grid, x, n, found);
     if (other) v.add(grid, *other, found);
     v.note_rounding(grid, found);
     is_beyond |= !v.is_within(most);
-    return v.mode();
+    return v.mode(n);
   }
   /// Of all workers.
   template <class Group>
@@ -318,22 +318,22 @@ template <class T> struct fine_coder {
       end = in + load_aligned<header>(in).bytes;
       at = blocks_of(values_of_chunk<header>(i, values));
     }
-    std::uint8_t mode(std::size_t k) const {
-      return static_cast<std::uint8_t>(chunk ? chunk[k] : std::byte{0});
+    fine_mode mode(std::size_t k) const {
+      return {static_cast<std::uint8_t>(chunk ? chunk[k] : std::byte{0})};
     }
-    std::byte const* payload() const { return chunk + at; }
-    /// Whether integers_avx2 can take block k, a whole one, or there is no code.
+    fine_payload block(std::size_t k) const { return {chunk ? chunk + at : nullptr, mode(k)}; }
+    /// Whether vectors can have block k, a whole one, or there is no code.
     bool is_fast(std::size_t k) const {
-      return !chunk || (mode(k) <= integers_avx2::most_bytes &&
-                        static_cast<std::size_t>(end - payload()) >=
-                            block_values * mode(k) + integers_avx2::beyond);
+      int const width =
+          mode(k).is_sparse() ? static_cast<int>(8 * mode(k).sparse_bytes()) : mode(k).width();
+      return !chunk || width <= most_vector_bits;
     }
-    void pass(std::size_t k, std::size_t here) { at += block::payload_bytes(mode(k), here); }
+    void pass(std::size_t k, std::size_t here) { at += mode(k).payload_bytes(here); }
   };
 
-  [[gnu::target("avx2")]] std::size_t encode_chunk_avx2(code_sources<T> const& from, std::size_t i,
-                                                        std::byte* out, std::size_t room,
-                                                        note& found) const {
+  std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
+                                      std::size_t room, note& found) const {
+    auto const kernels = best_fine_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
@@ -343,61 +343,42 @@ template <class T> struct fine_coder {
     for (std::size_t k = 0; k < blocks; ++k) {
       std::size_t const here = values_of_block(k, n);
       T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
-      bool is_fast = here == block_values && of_a.is_fast(k) && of_b.is_fast(k) &&
-                     room - at >= block_values * sizeof(std::int64_t) + integers_avx2::beyond;
-      integers_avx2 q;
-      if (is_fast) {
-        if (from.a)
-          q.take(of_a.mode(k), of_a.payload());
-        else
-          is_fast = q.set(grid, x, findings);
-      }
-      if (is_fast) {
-        if (from.b) {
-          integers_avx2 other;
-          other.take(of_b.mode(k), of_b.payload());
-          q.add(other);
-        }
-        auto const range = q.look(grid, findings);
-        std::size_t const bytes =
-            block::bytes_of(block::zigzag(range.greatest) | block::zigzag(range.least));
-        is_beyond |= static_cast<std::uint64_t>(range.greatest < 0 ? 0 : range.greatest) > most ||
-                     static_cast<std::uint64_t>(range.least > 0 ? 0 : -range.least) > most;
-        out[k] = static_cast<std::byte>(bytes);
-        q.put(bytes, out + at);
-        at += block_values * bytes;
+      fine_payload const a = of_a.block(k), b = of_b.block(k);
+      bool const is_fast = here == block_values && of_a.is_fast(k) && of_b.is_fast(k) &&
+                           room - at >= (block_values + 8) * sizeof(std::int64_t);
+      fine_sum made;
+      if (is_fast && kernels.sum({grid, x, a, b}, out + at, findings, made)) {
+        is_beyond |= made.largest > most;
       } else {
         block v, other;
-        if (from.a) v.take(of_a.mode(k), here, of_a.payload());
-        if (from.b) other.take(of_b.mode(k), here, of_b.payload());
-        std::uint8_t const mode =
-            sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
-        out[k] = static_cast<std::byte>(mode);
-        v.put(mode, here, out + at);
-        at += block::payload_bytes(mode, here);
+        if (a.in) v.take(a.mode, here, a.in);
+        if (b.in) other.take(b.mode, here, b.in);
+        made.mode = sum(v, x, here, b.in ? &other : nullptr, most, findings, is_beyond);
+        v.put(made.mode, here, out + at);
       }
+      out[k] = static_cast<std::byte>(made.mode.byte);
+      at += made.mode.payload_bytes(here);
       of_a.pass(k, here);
       of_b.pass(k, here);
     }
     add(found, note_of(serial_group{}, findings, is_beyond));
     return at;
   }
-  [[gnu::target("avx2")]] void decode_chunk_avx2(std::byte const* in, std::size_t i,
-                                                 std::size_t values, T const* addends, T divided_by,
-                                                 T* out) const {
+  void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
+                               T const* addends, T divided_by, T* out) const {
+    auto const kernels = best_fine_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, values);
     walk of(in, i, values);
     for (std::size_t k = 0; k < blocks_of(n); ++k) {
       std::size_t const here = values_of_block(k, n), first = i * chunk_values() + k * block_values;
       T decoded[block_values];
       T* const to = addends || here < block_values ? decoded : out + first;
+      fine_payload const from = of.block(k);
       if (here == block_values && of.is_fast(k)) {
-        integers_avx2 q;
-        q.take(of.mode(k), of.payload());
-        q.get(grid, to);
+        kernels.get(grid, from, to);
       } else {
         block v;
-        v.take(of.mode(k), here, of.payload());
+        v.take(from.mode, here, from.in);
         for (std::size_t j = 0; j < here; ++j) to[j] = v.value(grid, j);
       }
       of.pass(k, here);
@@ -417,13 +398,16 @@ template <class T> struct fine_coder {
     if (bytes < blocks) return false;
     std::size_t at = blocks;
     for (std::size_t k = 0; k < blocks; ++k) {
-      auto const mode = static_cast<std::uint8_t>(chunk[k]);
+      fine_mode const mode{static_cast<std::uint8_t>(chunk[k])};
       std::size_t const here = values_of_block(k, n);
-      if (!block::is_mode(mode) || bytes - at < block::payload_bytes(mode, here)) return false;
-      if ((mode & block::has_doubles) != 0 && here < block_values &&
-          load<std::uint32_t>(chunk + at) >> here != 0)
-        return false;
-      at += block::payload_bytes(mode, here);
+      if (!mode.is_valid() || bytes - at < mode.payload_bytes(here)) return false;
+      if (mode.byte >= fine_mode::sparse) {  // a word with bits of values
+        auto const marked = load<std::uint32_t>(chunk + at);
+        if (here < block_values && marked >> here != 0) return false;
+        if (mode.is_sparse() && static_cast<std::size_t>(ones(marked)) != mode.sparse_values())
+          return false;
+      }
+      at += mode.payload_bytes(here);
     }
     return at == bytes;
   }
@@ -445,8 +429,8 @@ template <class T> struct fine_coder {
     HCOMP_HD void take(Group group, std::size_t k, block& v) {
       bool const is_here = k < blocks_of(n);
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      auto const mode = static_cast<std::uint8_t>(is_here ? chunk[k] : std::byte{0});
-      auto const bytes = group.running_sum(block::payload_bytes(mode, here));
+      fine_mode const mode{static_cast<std::uint8_t>(is_here ? chunk[k] : std::byte{0})};
+      auto const bytes = group.running_sum(mode.payload_bytes(here));
       v.take(mode, here, chunk + at + bytes.before);
       at += bytes.all;
     }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -46,6 +46,8 @@ template <class T> struct fine_grid {
     beyond = std::ldexp(1.0, bits);
     largest = std::int64_t{1} << bits;
   }
+  /// Whole blocks of values of fewer steps are done by vectors.
+  double most_by_vectors() const { return beyond < 0x1p46 ? beyond : 0x1p46; }
 };
 
 /// Of all NaNs one, so that it does not matter which of two came first.
@@ -117,19 +119,6 @@ template <class T> struct fine_block {
         fine_findings::raise(found.lost, add_doubles(grid, i, other));
   }
 
-  /// Bytes of each value; 8 where there are doubles.
-  HCOMP_HD std::uint32_t width() const {
-    if (doubles != 0) return 8;
-    std::uint64_t all = 0;
-    for (std::int64_t const one : q) all |= zigzag(one);
-    return bytes_of(all);
-  }
-  HCOMP_HD static std::uint64_t zigzag(std::int64_t q) {
-    return static_cast<std::uint64_t>(q) << 1 ^ static_cast<std::uint64_t>(q >> 63);
-  }
-  HCOMP_HD static std::uint32_t bytes_of(std::uint64_t zigzag) {
-    return (static_cast<std::uint32_t>(bit_length(zigzag)) + 7) / 8;
-  }
   /// No integer is beyond so many steps.
   HCOMP_HD bool is_within(std::uint64_t most) const {
     bool all = true;
@@ -150,8 +139,7 @@ template <class T> struct fine_block {
       largest = known > largest ? known : largest;
       rest = off > rest ? off : -off > rest ? -off : rest;
     }
-    note_largest(static_cast<double>(rounded(grid, largest)), static_cast<double>(rest) * grid.step,
-                 found);
+    note_largest_steps(grid, largest, static_cast<double>(rest), found);
     for (std::uint32_t left = doubles; left != 0; left &= left - 1) {
       double const one = std::fabs(as_double(static_cast<std::size_t>(lowest_one(left))));
       double const size = static_cast<double>(static_cast<T>(one));
@@ -165,50 +153,37 @@ template <class T> struct fine_block {
     fine_findings::raise(found.rounding, is_finite(size) ? rounding : size);
   }
 
-  // ---- In a code: a byte that says the width, and 128 more if there are doubles; in front of the
-  // values, which are these
+  /// @param largest  magnitude of integers
+  /// @param rest     what the rounding of one changes, in steps
+  HCOMP_HD static void note_largest_steps(grid_type const& grid, std::int64_t largest, double rest,
+                                          fine_findings& found) {
+    note_largest(static_cast<double>(rounded(grid, largest)), rest * grid.step, found);
+  }
 
-  static constexpr std::uint8_t has_doubles = 128;
-  HCOMP_HD std::uint8_t mode() const {
-    return static_cast<std::uint8_t>(width() | (doubles != 0 ? has_doubles : 0u));
-  }
-  HCOMP_HD static bool is_mode(std::uint8_t mode) { return mode <= 8 || mode == (has_doubles | 8); }
-  HCOMP_HD static std::size_t payload_bytes(std::uint8_t mode, std::size_t n) {
-    return (mode & has_doubles ? sizeof(std::uint32_t) : 0) + (mode & 15u) * n;
-  }
-  HCOMP_HD void put(std::uint8_t mode, std::size_t n, std::byte* out) const {
-    if (mode & has_doubles) {
-      store(out, 0, doubles);
-      out += sizeof(std::uint32_t);
+  // ---- In a code
+
+  HCOMP_HD fine_mode mode(std::size_t n) const {
+    if (doubles != 0) return {fine_mode::doubles};
+    std::uint64_t zigzags = 0;
+    std::size_t not_zero = 0;
+    for (std::int64_t const one : q) {
+      zigzags |= fine_mode::zigzag(one);
+      not_zero += one != 0;
     }
-    switch (mode & 15u) {
-      case 1: return put_bytes<1>(n, out);
-      case 2: return put_bytes<2>(n, out);
-      case 3: return put_bytes<3>(n, out);
-      case 4: return put_bytes<4>(n, out);
-      case 5: return put_bytes<5>(n, out);
-      case 6: return put_bytes<6>(n, out);
-      case 7: return put_bytes<7>(n, out);
-      case 8: return put_bytes<8>(n, out);
-    }
+    return fine_mode::of(zigzags, not_zero, n);
   }
-  HCOMP_HD void take(std::uint8_t mode, std::size_t n, std::byte const* in) {
+  HCOMP_HD void put(fine_mode mode, std::size_t n, std::byte* out) const {
+    if (!mode.has_doubles()) return put_integers(q, mode, n, out);
+    store(out, 0, doubles);
+    memcpy(out + sizeof(doubles), q, n * sizeof(q[0]));
+  }
+  /// Of a sound code.
+  HCOMP_HD void take(fine_mode mode, std::size_t n, std::byte const* in) {
     doubles = 0;
-    if (mode & has_doubles) {
-      doubles = load<std::uint32_t>(in);
-      in += sizeof(std::uint32_t);
-    }
-    for (auto& one : q) one = 0;
-    switch (mode & 15u) {
-      case 1: return take_bytes<1>(n, in);
-      case 2: return take_bytes<2>(n, in);
-      case 3: return take_bytes<3>(n, in);
-      case 4: return take_bytes<4>(n, in);
-      case 5: return take_bytes<5>(n, in);
-      case 6: return take_bytes<6>(n, in);
-      case 7: return take_bytes<7>(n, in);
-      case 8: return take_bytes<8>(n, in);
-    }
+    for (std::size_t i = n; i < values; ++i) q[i] = 0;
+    if (!mode.has_doubles()) return take_integers(in, mode, n, q);
+    doubles = load<std::uint32_t>(in);
+    memcpy(q, in + sizeof(doubles), n * sizeof(q[0]));
   }
 
  private:
@@ -243,17 +218,25 @@ template <class T> struct fine_block {
     double const of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
     return error + std::fabs(lost) + set(grid, i, sum);
   }
-  template <int Bytes> HCOMP_HD void put_bytes(std::size_t n, std::byte* out) const {
-    for (std::size_t i = 0; i < n; ++i) memcpy(out + Bytes * i, q + i, Bytes);
-  }
-  template <int Bytes> HCOMP_HD void take_bytes(std::size_t n, std::byte const* in) {
-    constexpr int above = 64 - 8 * Bytes;
-    for (std::size_t i = 0; i < n; ++i) {
-      std::uint64_t bits = 0;
-      memcpy(&bits, in + Bytes * i, Bytes);
-      q[i] = static_cast<std::int64_t>(bits << above) >> above;  // the sign, above the highest
-    }
-  }
+};
+
+// ---- Whole blocks of integers of up to 48 bits, by vectors
+
+inline constexpr int most_vector_bits = 48;
+/// A block of a code, or none.
+struct fine_payload {
+  std::byte const* in = nullptr;
+  fine_mode mode{};
+};
+/// What a block is the sum of: x or a, and b.
+template <class T> struct fine_summands {
+  fine_grid<T> const& grid;
+  T const* x;  ///< if there is no a
+  fine_payload a, b;
+};
+struct fine_sum {
+  fine_mode mode;
+  std::uint64_t largest;  ///< magnitude, in steps
 };
 
 }  // namespace hcomp::detail::error_bounded

@@ -1,0 +1,93 @@
+#pragma once
+/// @file
+/// How blocks of error_bounded_fine lie in a code.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail::error_bounded {
+
+/// A byte for each block, in front of all payloads of its chunk, which says what the payload is:
+/// - 0 to 63: integers of so many bits, one behind the other
+/// - 64 + 8 (b - 1) + k - 1: a word whose bits say which are not 0, and these k integers of b bytes
+/// - 128: a word whose bits say which are doubles, and all values in 64 bits
+struct fine_mode {
+  static constexpr std::uint8_t sparse = 64, doubles = 128;
+  static constexpr std::size_t most_sparse = 8;
+
+  std::uint8_t byte = 0;
+
+  HCOMP_HD bool is_valid() const { return byte <= doubles; }
+  HCOMP_HD bool has_doubles() const { return byte == doubles; }
+  HCOMP_HD bool is_sparse() const { return byte >= sparse && byte < doubles; }
+  /// Bits of a value that is not sparse.
+  HCOMP_HD int width() const { return has_doubles() ? 64 : byte; }
+  HCOMP_HD std::size_t sparse_values() const { return (byte & 7u) + 1; }
+  HCOMP_HD std::size_t sparse_bytes() const { return (byte >> 3 & 7u) + 1; }
+  HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
+    constexpr std::size_t word = sizeof(std::uint32_t);
+    if (is_sparse()) return word + sparse_values() * sparse_bytes();
+    return (has_doubles() ? word : 0) + packed_bytes(width(), n);
+  }
+
+  /// Of n integers, whichever is shorter.
+  /// @param zigzags  the largest of them, or all by OR
+  HCOMP_HD static fine_mode of(std::uint64_t zigzags, std::size_t not_zero, std::size_t n) {
+    int const all = bit_length(zigzags), bits = all < sparse ? all : sparse - 1;  // if damaged
+    auto const bytes = static_cast<std::size_t>(bits + 7) / 8;
+    if (bits == 0 || not_zero > most_sparse ||
+        sizeof(std::uint32_t) + not_zero * bytes >= packed_bytes(bits, n))
+      return {static_cast<std::uint8_t>(bits)};
+    return {static_cast<std::uint8_t>(sparse + 8 * (bytes - 1) + not_zero - 1)};
+  }
+  /// In so many bits, or one more, for either sign.
+  HCOMP_HD static std::uint64_t zigzag(std::int64_t q) {
+    return static_cast<std::uint64_t>(q) << 1 ^ static_cast<std::uint64_t>(q >> 63);
+  }
+};
+
+/// What decides about a block of integers.
+struct fine_sizes {
+  std::uint64_t largest;  ///< magnitude
+  std::uint64_t zigzags;  ///< by OR
+  std::size_t not_zero;
+
+  HCOMP_HD fine_mode mode(std::size_t n) const { return fine_mode::of(zigzags, not_zero, n); }
+};
+
+// ---- Integers in a code
+
+/// @param mode  of these integers
+HCOMP_HD inline void put_integers(std::int64_t const* q, fine_mode mode, std::size_t n,
+                                  std::byte* out) {
+  if (!mode.is_sparse()) return pack_integers(q, mode.width(), n, out);
+  std::uint32_t not_zero = 0;
+  std::byte* to = out + sizeof(not_zero);
+  for (std::size_t i = 0; i < n; ++i)
+    if (q[i] != 0) {
+      not_zero |= std::uint32_t{1} << i;
+      memcpy(to, q + i, mode.sparse_bytes());
+      to += mode.sparse_bytes();
+    }
+  store(out, 0, not_zero);
+}
+/// The opposite. Sets n integers.
+/// @param mode  without doubles
+HCOMP_HD inline void take_integers(std::byte const* in, fine_mode mode, std::size_t n,
+                                   std::int64_t* q) {
+  if (!mode.is_sparse()) return unpack_integers(in, mode.width(), n, q);
+  for (std::size_t i = 0; i < n; ++i) q[i] = 0;
+  std::size_t const bytes = mode.sparse_bytes();
+  std::byte const* from = in + sizeof(std::uint32_t);
+  for (auto left = load<std::uint32_t>(in); left != 0; left &= left - 1, from += bytes) {
+    std::uint64_t bits = 0;
+    memcpy(&bits, from, bytes);
+    q[lowest_one(left)] = with_sign(bits, static_cast<int>(8 * bytes));
+  }
+}
+
+}  // namespace hcomp::detail::error_bounded

@@ -1,0 +1,24 @@
+#pragma once
+/// @file
+/// What error_bounded_fine does with whole blocks, as fast as a processor can.
+
+#include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_avx2.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_avx512.hpp>
+#include <hcomp/core/simd.hpp>
+
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+namespace hcomp::detail::error_bounded {
+
+template <class T> struct fine_kernels {
+  bool (*sum)(fine_summands<T> const&, std::byte* out, fine_findings&, fine_sum&);
+  void (*get)(fine_grid<T> const&, fine_payload const&, T* out);
+};
+/// By AVX-512 or AVX2, one of which there is.
+template <class T> fine_kernels<T> best_fine_kernels() {
+  if (puts_bytes_in_order()) return {sum_block_avx512<T>, get_block_avx512<T>};
+  return {sum_block_avx2<T>, get_block_avx2<T>};
+}
+
+}  // namespace hcomp::detail::error_bounded
+#endif
