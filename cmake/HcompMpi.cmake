@@ -6,6 +6,7 @@
 
 set(HCOMP_MPIS openmpi mpich CACHE STRING "MPI libraries that the tests are built for")
 find_package(PkgConfig QUIET)
+include(CheckCXXSourceCompiles)
 
 function(hcomp_find_mpi mpi package words)
   set(target hcomp_tests_${mpi})
@@ -44,11 +45,52 @@ foreach(mpi IN LISTS HCOMP_MPIS)
   endif()
 endforeach()
 
+# The standard's own binary interface (MPI 5), under which one library serves all MPIs that have it.
+# hcomp_tests::abi is for the drop-in library and its tests alone: no member of HCOMP_MPIS.
+set(HCOMP_MPI_ABI_ROOT ${PROJECT_SOURCE_DIR}/build/mpi_wheels/mpich CACHE PATH
+  "Where an MPI with the ABI of MPI 5 is installed, such as that of tests/pmpi/setup.sh")
+function(hcomp_find_mpi_abi)
+  set(why "")
+  set(here PATHS ${HCOMP_MPI_ABI_ROOT} NO_DEFAULT_PATH)
+  find_library(HCOMP_MPI_ABI_LIBRARY NAMES mpi_abi PATH_SUFFIXES lib lib64 ${here})
+  find_path(HCOMP_MPI_ABI_INCLUDE NAMES mpi.h PATH_SUFFIXES include ${here})
+  mark_as_advanced(HCOMP_MPI_ABI_LIBRARY HCOMP_MPI_ABI_INCLUDE)
+  if(NOT HCOMP_WITH_MPI)
+    set(why "HCOMP_WITH_MPI is ${HCOMP_WITH_MPI}")
+  elseif(HCOMP_SANITIZE)
+    set(why "it is built without sanitizers")
+  elseif(NOT HCOMP_MPI_ABI_LIBRARY OR NOT HCOMP_MPI_ABI_INCLUDE)
+    set(why "${HCOMP_MPI_ABI_ROOT} (HCOMP_MPI_ABI_ROOT) has no libmpi_abi.so; tests/pmpi/setup.sh fetches one")
+  else()
+    set(CMAKE_REQUIRED_INCLUDES ${HCOMP_MPI_ABI_INCLUDE})
+    set(CMAKE_REQUIRED_DEFINITIONS -DMPI_ABI)
+    set(CMAKE_REQUIRED_QUIET ON)
+    check_cxx_source_compiles("
+      #include <mpi.h>
+      static_assert(MPI_ABI_VERSION == 1);
+      int main() {}" HCOMP_MPI_ABI_WORKS)
+    if(NOT HCOMP_MPI_ABI_WORKS)
+      set(why "${HCOMP_MPI_ABI_INCLUDE}/mpi.h is not that of version 1 of the ABI")
+    endif()
+  endif()
+  set(HCOMP_MISSING_abi "${why}" PARENT_SCOPE)
+  if(NOT why)
+    get_filename_component(folder ${HCOMP_MPI_ABI_LIBRARY} DIRECTORY)
+    add_library(hcomp_tests_abi INTERFACE)
+    add_library(hcomp_tests::abi ALIAS hcomp_tests_abi)
+    target_link_libraries(hcomp_tests_abi INTERFACE hcomp::hcomp ${HCOMP_MPI_ABI_LIBRARY})
+    target_link_directories(hcomp_tests_abi INTERFACE ${folder})  # libmpi_abi.so may be a linker script
+    target_include_directories(hcomp_tests_abi INTERFACE ${PROJECT_SOURCE_DIR}/plugins)
+    target_include_directories(hcomp_tests_abi SYSTEM INTERFACE ${HCOMP_MPI_ABI_INCLUDE})
+    target_compile_definitions(hcomp_tests_abi INTERFACE MPI_ABI)
+  endif()
+endfunction()
+hcomp_find_mpi_abi()
+
 set(HCOMP_LAUNCH_openmpi ${HCOMP_LAUNCHER_openmpi} --oversubscribe --bind-to none -np)
 set(HCOMP_LAUNCH_mpich ${HCOMP_LAUNCHER_mpich} -n)
 
 # Which of them can go on when a rank is lost, and how they are started for it.
-include(CheckCXXSourceCompiles)
 function(hcomp_find_ulfm mpi)
   set(why "${HCOMP_MISSING_${mpi}}")
   if(NOT why)

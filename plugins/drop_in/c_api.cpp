@@ -86,28 +86,37 @@ int set(MPI_Comm comm, char const* settings) noexcept {
   });
 }
 
+/// MPI_COMM_NULL where MPI is not running.
+MPI_Comm handle_of(int comm) {
+  if (!hcomp::mpi::is_running()) return MPI_COMM_NULL;
+#if MPI_ABI_VERSION >= 1  // which says nothing of Fortran's handles
+  return PMPI_Comm_fromint(comm);
+#else
+  return PMPI_Comm_f2c(comm);
+#endif
+}
+
 }  // namespace
 
 int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* method,
                  hcomp_sum** sum) {
   return create(comm, values, hcomp::drop_in::type_of(type), method, sum);
 }
-int hcomp_create_f(MPI_Fint comm, size_t values, int value_bytes, char const* method_text,
+int hcomp_create_f(int comm, size_t values, int value_bytes, char const* method_text,
                    hcomp_sum** sum) {
-  MPI_Comm const in_c = hcomp::mpi::is_running() ? PMPI_Comm_f2c(comm) : MPI_COMM_NULL;
-  return create(in_c, values, type_of(value_bytes), method_text, sum);
+  return create(handle_of(comm), values, type_of(value_bytes), method_text, sum);
 }
 
 int hcomp_comm_set(MPI_Comm comm, char const* settings) { return set(comm, settings); }
-int hcomp_comm_set_f(MPI_Fint comm, char const* settings) {
-  return set(hcomp::mpi::is_running() ? PMPI_Comm_f2c(comm) : MPI_COMM_NULL, settings);
-}
+int hcomp_comm_set_f(int comm, char const* settings) { return set(handle_of(comm), settings); }
 
 char const* hcomp_built_for() {
 #ifdef OPEN_MPI
 #define HCOMP_TEXT(x) #x
 #define HCOMP_NUMBERS(a, b, c) HCOMP_TEXT(a) "." HCOMP_TEXT(b) "." HCOMP_TEXT(c)
   return "Open MPI " HCOMP_NUMBERS(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+#elif MPI_ABI_VERSION >= 1
+  return "the ABI of MPI 5";
 #else
   return "MPICH " MPICH_VERSION;
 #endif

@@ -213,12 +213,12 @@ library::library(settings const& wanted, std::string report, int level)
   if (found) largest_tag_ = *bound;
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, freed, &state_key_, nullptr);
   PMPI_Comm_create_keyval(
-      [](MPI_Comm, int, void*, void* value, void* copy, int* flag) {
+      [](MPI_Comm, int, void*, void* value, void* copy, int* flag) -> int {
         *static_cast<settings**>(copy) = new settings(*static_cast<settings*>(value));
         *flag = 1;
         return MPI_SUCCESS;
       },
-      [](MPI_Comm, int, void* value, void*) {
+      [](MPI_Comm, int, void* value, void*) -> int {
         delete static_cast<settings*>(value);
         return MPI_SUCCESS;
       },

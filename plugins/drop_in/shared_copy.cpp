@@ -116,7 +116,7 @@ class shared_copies {
     int key = MPI_KEYVAL_INVALID;
     PMPI_Comm_create_keyval(
         MPI_COMM_NULL_COPY_FN,
-        [](MPI_Comm, int, void* value, void*) {
+        [](MPI_Comm, int, void* value, void*) -> int {
           auto& it = *static_cast<shared_copies*>(value);
           std::lock_guard const lock(it.mutex_);
           it.copies_.clear();

@@ -40,10 +40,11 @@ HCOMP_API int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char
 HCOMP_API int hcomp_comm_set(MPI_Comm comm, char const* settings);
 
 /// hcomp_create and hcomp_comm_set for languages that have Fortran's handles.
+/// @param comm         as MPI_Comm_c2f gives it, or MPI_Comm_toint with the ABI of MPI 5
 /// @param value_bytes  4 or 8
-HCOMP_API int hcomp_create_f(MPI_Fint comm, size_t values, int value_bytes, char const* method,
+HCOMP_API int hcomp_create_f(int comm, size_t values, int value_bytes, char const* method,
                              hcomp_sum** sum);
-HCOMP_API int hcomp_comm_set_f(MPI_Fint comm, char const* settings);
+HCOMP_API int hcomp_comm_set_f(int comm, char const* settings);
 
 #ifdef __cplusplus
 }

