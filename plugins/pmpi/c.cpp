@@ -7,10 +7,12 @@
 #include <mpi-ext.h>
 #endif
 
+#include <algorithm>
 #include <chrono>
 #include <drop_in/take_over.hpp>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #define HCOMP_INTERPOSED extern "C" __attribute__((visibility("default")))
 
@@ -121,22 +123,25 @@ HCOMP_INTERPOSED int MPI_Cancel(MPI_Request* request) {
 
 // ---- Persistent requests ---------------------------------------------------------------------
 
+/// Defines MPI_Allreduce_init, or MPIX_Allreduce_init for `mpi` MPIX.
+#define HCOMP_ALLREDUCE_INIT(mpi)                                                        \
+  HCOMP_INTERPOSED int mpi##_Allreduce_init(void const* send, void* receive, int count,  \
+                                            MPI_Datatype type, MPI_Op op, MPI_Comm comm, \
+                                            MPI_Info info, MPI_Request* request) {       \
+    int code = 0;                                                                        \
+    if (!is_small(count) && drop_in::all_reduce_init(HCOMP_CALL(count), request, code))  \
+      return code;                                                                       \
+    return P##mpi##_Allreduce_init(send, receive, count, type, op, comm, info, request); \
+  }
 #if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-HCOMP_INTERPOSED int MPIX_Allreduce_init(void const* send, void* receive, int count,
-                                         MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                                         MPI_Request* request) {
-  int code = 0;
-  if (!is_small(count) && drop_in::all_reduce_init(HCOMP_CALL(count), request, code)) return code;
-  return PMPIX_Allreduce_init(send, receive, count, type, op, comm, info, request);
-}
-#elif MPI_VERSION >= 4
-HCOMP_INTERPOSED int MPI_Allreduce_init(void const* send, void* receive, int count,
-                                        MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                                        MPI_Request* request) {
-  int code = 0;
-  if (!is_small(count) && drop_in::all_reduce_init(HCOMP_CALL(count), request, code)) return code;
-  return PMPI_Allreduce_init(send, receive, count, type, op, comm, info, request);
-}
+// Of Open MPI 4.1. A library made with it also runs with Open MPI 5, which has the name without X:
+// only one of the two is there.
+#pragma weak PMPIX_Allreduce_init
+extern "C" __attribute__((weak)) decltype(PMPIX_Allreduce_init) PMPI_Allreduce_init;
+HCOMP_ALLREDUCE_INIT(MPIX)
+HCOMP_ALLREDUCE_INIT(MPI)
+#elif MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
+HCOMP_ALLREDUCE_INIT(MPI)
 #endif
 
 HCOMP_INTERPOSED int MPI_Start(MPI_Request* request) {
@@ -157,12 +162,72 @@ HCOMP_INTERPOSED int MPI_Request_free(MPI_Request* request) {
 // ---- Counts beyond int -----------------------------------------------------------------------
 
 #if MPI_VERSION >= 4
+
+namespace {
+
+/// In an int, as our counts are.
+bool fits(MPI_Count count) { return 0 <= count && count <= std::numeric_limits<int>::max(); }
+
+/// Those of all ranks; none if MPI has to look at them, or one does not fit.
+std::vector<int> narrow(MPI_Count const* counts, MPI_Comm comm) {
+  int ranks = 0;
+  if (!counts || comm == MPI_COMM_NULL || PMPI_Comm_size(comm, &ranks) != MPI_SUCCESS) return {};
+  if (!std::all_of(counts, counts + ranks, fits)) return {};
+  return {counts, counts + ranks};
+}
+
+}  // namespace
+
 HCOMP_INTERPOSED int MPI_Allreduce_c(void const* send, void* receive, MPI_Count count,
                                      MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   int code = 0;
-  if (!is_small(count) && count <= std::numeric_limits<int>::max() &&
+  if (!is_small(count) && fits(count) &&
       drop_in::all_reduce(HCOMP_CALL(static_cast<int>(count)), code))
     return code;
   return PMPI_Allreduce_c(send, receive, count, type, op, comm);
 }
+HCOMP_INTERPOSED int MPI_Iallreduce_c(void const* send, void* receive, MPI_Count count,
+                                      MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                                      MPI_Request* request) {
+  int code = 0;
+  if (!is_small(count) && fits(count) &&
+      drop_in::iall_reduce(HCOMP_CALL(static_cast<int>(count)), request, code))
+    return code;
+  return PMPI_Iallreduce_c(send, receive, count, type, op, comm, request);
+}
+HCOMP_INTERPOSED int MPI_Reduce_c(void const* send, void* receive, MPI_Count count,
+                                  MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+  int code = 0;
+  if (!is_small(count) && fits(count) &&
+      drop_in::reduce(HCOMP_CALL(static_cast<int>(count)), root, code))
+    return code;
+  return PMPI_Reduce_c(send, receive, count, type, op, root, comm);
+}
+HCOMP_INTERPOSED int MPI_Reduce_scatter_c(void const* send, void* receive, MPI_Count const* counts,
+                                          MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_off()) {
+    auto const as_int = narrow(counts, comm);
+    if (!as_int.empty() && drop_in::reduce_scatter(HCOMP_CALL(0), as_int.data(), code)) return code;
+  }
+  return PMPI_Reduce_scatter_c(send, receive, counts, type, op, comm);
+}
+HCOMP_INTERPOSED int MPI_Reduce_scatter_block_c(void const* send, void* receive, MPI_Count count,
+                                                MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int code = 0;
+  if (!is_off() && fits(count) &&
+      drop_in::reduce_scatter_block(HCOMP_CALL(0), static_cast<int>(count), code))
+    return code;
+  return PMPI_Reduce_scatter_block_c(send, receive, count, type, op, comm);
+}
+HCOMP_INTERPOSED int MPI_Allreduce_init_c(void const* send, void* receive, MPI_Count count,
+                                          MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                                          MPI_Info info, MPI_Request* request) {
+  int code = 0;
+  if (!is_small(count) && fits(count) &&
+      drop_in::all_reduce_init(HCOMP_CALL(static_cast<int>(count)), request, code))
+    return code;
+  return PMPI_Allreduce_init_c(send, receive, count, type, op, comm, info, request);
+}
+
 #endif

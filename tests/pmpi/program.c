@@ -18,9 +18,12 @@
  */
 #include <math.h>
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define MPI_Allreduce_init MPIX_Allreduce_init
+#endif
+#if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define HAS_PERSISTENT
 #endif
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +95,34 @@ static void start_thrice(char const* what, MPI_Request request, void* x, void* y
   }
 }
 
+#if MPI_VERSION >= 4
+/* By functions whose counts may be beyond int, from x to y. */
+static void sum_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void* x, void* y) {
+  int const rank = rank_in(comm), ranks = size_of(comm), root = ranks - 1, each = n / ranks;
+  MPI_Request request;
+  fill(x, type, n, rank, 15);
+  MPI_Allreduce_c(x, y, n, type, MPI_SUM, comm);
+  check("MPI_Allreduce_c", y, type, 0, n, ranks, 15);
+  fill(x, type, n, rank, 16);
+  MPI_Iallreduce_c(x, y, n, type, MPI_SUM, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check("MPI_Iallreduce_c", y, type, 0, n, ranks, 16);
+  fill(x, type, n, rank, 17);
+  MPI_Reduce_c(x, rank == root ? y : NULL, n, type, MPI_SUM, root, comm);
+  if (rank == root) check("MPI_Reduce_c", y, type, 0, n, ranks, 17);
+  MPI_Reduce_scatter_block_c(x, y, each, type, MPI_SUM, comm);
+  check("MPI_Reduce_scatter_block_c", y, type, rank * each, each, ranks, 17);
+  MPI_Count* const counts = malloc(sizeof(MPI_Count) * (size_t)ranks);
+  for (int r = 0; r < ranks; ++r) counts[r] = each + (r == root ? n % ranks : 0);
+  MPI_Reduce_scatter_c(x, y, counts, type, MPI_SUM, comm);
+  check("MPI_Reduce_scatter_c", y, type, rank * each, (int)counts[rank], ranks, 17);
+  free(counts);
+  MPI_Allreduce_init_c(x, y, n, type, MPI_SUM, comm, MPI_INFO_NULL, &request);
+  start_thrice("MPI_Allreduce_init_c", request, x, y, type, n, rank, ranks, 18);
+  MPI_Request_free(&request);
+}
+#endif
+
 static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads) {
   int const rank = rank_in(comm), ranks = size_of(comm);
   size_t const size = type == MPI_FLOAT ? sizeof(float) : sizeof(double);
@@ -148,11 +179,15 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
     free(z[k]);
   }
 
-#if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#ifdef HAS_PERSISTENT
   MPI_Request persistent;
   MPI_Allreduce_init(x, y, n, type, MPI_SUM, comm, MPI_INFO_NULL, &persistent);
   start_thrice("MPI_Allreduce_init", persistent, x, y, type, n, rank, ranks, 8);
   MPI_Request_free(&persistent);
+#endif
+
+#if MPI_VERSION >= 4
+  sum_with_large_counts(comm, type, n, x, y);
 #endif
 
   /* A communicator may be freed while it sums. Without the library Open MPI 4.1 itself crashes. */
@@ -165,7 +200,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
     MPI_Comm_free(&other);
     MPI_Wait(&pending, MPI_STATUS_IGNORE);
     check("MPI_Iallreduce of a freed communicator", y, type, 0, n, ranks, 11);
-#if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#ifdef HAS_PERSISTENT
     MPI_Comm_dup(comm, &other);
     MPI_Allreduce_init(x, y, n, type, MPI_SUM, other, MPI_INFO_NULL, &pending);
     MPI_Comm_free(&other);
