@@ -25,6 +25,9 @@ struct totals {
 };
 HCOMP_SHARED extern totals so_far;
 
+/// Before MPI_Init: ends the process with a text where the code at `caller`, which calls it, was
+/// linked with an MPI of another kind than this library, which would end in a crash.
+HCOMP_SHARED void require_own_mpi(void const* caller) noexcept;
 /// Before MPI_Init_thread: the level to ask for, at least `asked`.
 HCOMP_SHARED int thread_level(int asked) noexcept;
 /// True if that was called: MPI's functions are interposed.

@@ -42,12 +42,14 @@ int start(int code) {
   { __func__, __builtin_return_address(0), send, receive, count, type, op, comm }
 
 HCOMP_INTERPOSED int MPI_Init(int* argc, char*** argv) {
+  drop_in::require_own_mpi(__builtin_return_address(0));
   int const level = drop_in::thread_level(MPI_THREAD_SINGLE);
   int provided = 0;
   return start(level > MPI_THREAD_SINGLE ? PMPI_Init_thread(argc, argv, level, &provided)
                                          : PMPI_Init(argc, argv));
 }
 HCOMP_INTERPOSED int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  drop_in::require_own_mpi(__builtin_return_address(0));
   return start(PMPI_Init_thread(argc, argv, drop_in::thread_level(required), provided));
 }
 

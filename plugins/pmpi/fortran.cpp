@@ -1,6 +1,7 @@
 /// @file
 /// The Fortran functions that go past MPI's C functions: Open MPI's all do, MPICH's those of
-/// mpi_f08 that take no vector. The others call them.
+/// mpi_f08 that take no vector. The others call them. With the ABI of MPI 5, which says nothing of
+/// Fortran, only what refuses programs of other MPIs.
 
 #include <mpi.h>
 
@@ -17,19 +18,14 @@ namespace {
 
 namespace drop_in = hcomp::drop_in;
 
+#if MPI_ABI_VERSION >= 1
+using MPI_Fint = int;  // of the MPIs that are refused
+#endif
+
 /// The function that this one stands in front of.
 template <class F> F* next(char const* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
-
-bool is_under_way(MPI_Fint const* requests, MPI_Fint count) {
-  for (MPI_Fint i = 0; i < count; ++i) {
-    MPI_Request const one = PMPI_Request_f2c(requests[i]);
-    if (drop_in::is_under_way(&one, 1)) return true;
-  }
-  return false;
-}
-void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 }  // namespace
 
@@ -60,17 +56,46 @@ void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 #define HCOMP_FORTRAN(name, parameters, arguments, taken) \
   HCOMP_FORTRAN_AND(name, parameters, arguments, taken, )
 
+#ifndef OPEN_MPI
+// MPICH's call the functions of C, where Open MPI's would go past us.
+HCOMP_FORTRAN_AS(mpi_init_, (MPI_Fint * error), (error),
+                 (drop_in::require_own_mpi(caller), false), )
+HCOMP_FORTRAN_AS(mpi_init_thread_, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
+                 (required, provided, error), (drop_in::require_own_mpi(caller), false), )
+#endif
+
+#if MPI_ABI_VERSION >= 1
+HCOMP_FORTRAN(mpi_init, (MPI_Fint * error), (error), (drop_in::require_own_mpi(caller), false))
+HCOMP_FORTRAN(mpi_init_thread, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
+              (required, provided, error), (drop_in::require_own_mpi(caller), false))
+#else
+
 extern "C" int MPI_Init(int*, char***);
 extern "C" int MPI_Init_thread(int*, char***, int, int*);
 
-HCOMP_FORTRAN(mpi_init, (MPI_Fint * error), (error), (code = MPI_Init(nullptr, nullptr), true))
+HCOMP_FORTRAN(mpi_init, (MPI_Fint * error), (error),
+              (drop_in::require_own_mpi(caller), code = MPI_Init(nullptr, nullptr), true))
 HCOMP_FORTRAN(mpi_init_thread, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
               (required, provided, error),
-              (code = MPI_Init_thread(nullptr, nullptr, *required, provided), true))
+              (drop_in::require_own_mpi(caller),
+               code = MPI_Init_thread(nullptr, nullptr, *required, provided), true))
 
 HCOMP_FORTRAN(mpi_finalize, (MPI_Fint * error), (error), (drop_in::stop(), false))
 
 // ---- Requests -----------------------------------------------------------------------------------
+
+namespace {
+
+bool is_under_way(MPI_Fint const* requests, MPI_Fint count) {
+  for (MPI_Fint i = 0; i < count; ++i) {
+    MPI_Request const one = PMPI_Request_f2c(requests[i]);
+    if (drop_in::is_under_way(&one, 1)) return true;
+  }
+  return false;
+}
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+}  // namespace
 
 HCOMP_FORTRAN(mpi_wait, (MPI_Fint * request, MPI_Fint* status, MPI_Fint* error),
               (request, status, error), (drop_in::wait_for(PMPI_Request_f2c(*request)), false))
@@ -226,3 +251,4 @@ HCOMP_FORTRAN(mpi_reduce_scatter_block,
                                                 *count, code))
 
 #endif  // OPEN_MPI
+#endif  // MPI_ABI_VERSION
