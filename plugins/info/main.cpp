@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <drop_in/environment.hpp>
+#include <drop_in/mpi_kind.hpp>
 #include <drop_in/settings.hpp>
+#include <exception>
 #include <filesystem>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/simd.hpp>
@@ -154,13 +156,17 @@ std::string component_line(files::path const& folder, std::string const& open_mp
 /// @param built_by  the libmpi that was found when hcomp was built
 void show_mpi(std::string const& mpi, std::string const& built_by) {
   auto const folder = folder_for(mpi);
-  auto const c = (folder / "libhcomp.so").string(), pmpi = (folder / "libhcomp_pmpi.so").string();
+  auto const c = (folder / "libhcomp.so").string(),
+             pmpi = (folder / drop_in::mpi_kind_called(mpi)->preload).string();
   std::error_code error;
   for (auto const& library : {c, pmpi})
     if (!files::exists(library, error))
       return print_wrong(mpi, fmt::format("{} does not exist; {} was found when hcomp was built",
                                           library, built_by));
   auto const tried = info::try_library(c, describe_hcomp);
+  if (!tried.loads && tried.words.starts_with("libmpi_abi.so"))
+    return print(mpi, fmt::format("{}\n{}\nfor programs that bring {}, which is not here", c, pmpi,
+                                  tried.words.substr(0, tried.words.find(':'))));
   if (!tried.loads) return print_wrong(mpi, "does not load: " + tried.words);
   auto const words = split(tried.words, "|");
   if (words[0] != "?" && words[0] != version)
@@ -332,8 +338,11 @@ void show_preload() {
     files::path const path(library);
     std::error_code error;
     auto const mpi = path.parent_path().filename().string();
-    if (path.filename() != "libhcomp_pmpi.so")
-      print_wrong("LD_PRELOAD", library + " takes nothing over; libhcomp_pmpi.so beside it does");
+    auto const* const kind = drop_in::mpi_kind_called(mpi);
+    std::string const expected(kind ? kind->preload : "libhcomp_pmpi.so");
+    if (path.filename() != expected)
+      print_wrong("LD_PRELOAD",
+                  fmt::format("{} takes nothing over; {} beside it does", library, expected));
     else if (!mpi.empty() && !files::exists(path, error))
       print_wrong("LD_PRELOAD", library + " does not exist, and the loader goes on without it");
     else
@@ -342,6 +351,23 @@ void show_preload() {
       print_wrong("LD_PRELOAD", fmt::format("libraries for two MPIs, {} and {}", mpis, mpi));
     mpis = mpi;
   }
+}
+
+/// The library to preload for a program, or for a library that programs load.
+/// @throws std::runtime_error  there is none
+std::string preload_for(std::string const& file) {
+  for (auto const& library : info::libraries_of(file)) {
+    auto const* const mpi = drop_in::mpi_kind_of(library);
+    if (!mpi) continue;
+    auto const path = (folder_for(std::string(mpi->name)) / mpi->preload).string();
+    if (!files::exists(path))
+      throw std::runtime_error(
+          fmt::format("{} is linked with {}, which is {}, and {} does not exist; CMake's target "
+                      "hcomp_pmpi_{} builds it",
+                      file, library, mpi->words, path, mpi->name));
+    return path;
+  }
+  throw std::runtime_error(file + " is linked with none of Open MPI, MPICH, and the ABI of MPI 5");
 }
 
 }  // namespace
@@ -356,6 +382,12 @@ int main(int count, char** words) {
   app.add_flag("--settings", only_settings, "Print what HCOMP_CONFIG can be, and nothing else");
   app.add_flag("--codecs", only_codecs,
                "Print the codecs as a table in Markdown, and nothing else");
+  std::string program;
+  auto const* const preload =
+      app.add_option("--preload-for", program,
+                     "Print the library to preload for this program, and nothing else; for one in "
+                     "Python, for mpi4py's MPI.*.so")
+          ->type_name("FILE");
   try {
     app.parse(count, words);
   } catch (CLI::ParseError const& one) {
@@ -365,11 +397,13 @@ int main(int count, char** words) {
     fmt::print(stderr, "{}", hcomp::detail::printable(errors.str()));
     return leave(status);
   }
-  if (only_settings || only_codecs) {
+  if (only_settings || only_codecs || preload->count() > 0) {
     try {
-      put(only_settings ? drop_in::help() : info::codec_table());
-    } catch (std::invalid_argument const& why) {
-      fmt::print(stderr, "hcomp-info: {}\n", why.what());
+      put(only_settings ? drop_in::help()
+          : only_codecs ? info::codec_table()
+                        : preload_for(program) + "\n");
+    } catch (std::exception const& why) {
+      fmt::print(stderr, "hcomp-info: {}\n", hcomp::detail::printable(why.what()));
       return EXIT_FAILURE;
     }
     return leave(EXIT_SUCCESS);

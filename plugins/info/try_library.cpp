@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -37,9 +42,9 @@ std::string read_all(int file) {
 
 }  // namespace
 
-trial try_library(std::string const& library, std::string (*describe)(void* handle)) {
+trial run_apart(std::string const& what, std::function<int(int output)> const& work) {
   int ends[2];
-  // not for programs that the library starts: they would keep it open
+  // not for programs that the work starts: they would keep it open
   if (pipe2(ends, O_CLOEXEC) != 0) return {false, fmt::format("pipe2: {}", std::strerror(errno))};
   std::fflush(stdout);  // what is not written yet would be copied
   pid_t const child = fork();
@@ -51,9 +56,7 @@ trial try_library(std::string const& library, std::string (*describe)(void* hand
   if (child == 0) {
     close(ends[0]);
     dup2(ends[1], 1), dup2(ends[1], 2);  // the loader's last words, should it give up
-    void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    write_all(ends[1], handle ? '\0' + describe(handle) : std::string(dlerror()));
-    _exit(handle ? EXIT_SUCCESS : EXIT_FAILURE);
+    _exit(work(ends[1]));
   }
   close(ends[1]);
   auto words = read_all(ends[0]);
@@ -62,12 +65,46 @@ trial try_library(std::string const& library, std::string (*describe)(void* hand
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status))
-    return {false, fmt::format("{}: ends the process that loads it: {}", library,
+    return {false, fmt::format("{}: ends the process that loads it: {}", what,
                                strsignal(WTERMSIG(status)))};
-  bool const loads = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
-  if (loads) words.erase(0, words.rfind('\0') + 1);  // what it has printed is not asked for
   while (words.ends_with('\n')) words.pop_back();
-  return {loads, std::move(words)};
+  return {WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS, std::move(words)};
+}
+
+trial try_library(std::string const& library, std::string (*describe)(void* handle)) {
+  auto tried = run_apart(library, [&](int output) {
+    void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    write_all(output, handle ? '\0' + describe(handle) : std::string(dlerror()));
+    return handle ? EXIT_SUCCESS : EXIT_FAILURE;
+  });
+  // What it has printed is not asked for.
+  if (tried.loads) tried.words.erase(0, tried.words.rfind('\0') + 1);
+  return tried;
+}
+
+std::vector<std::string> libraries_of(std::string const& file) {
+  std::string loader;  // this program's own
+  dl_iterate_phdr(
+      [](dl_phdr_info* program, std::size_t, void* found) {
+        for (int i = 0; i < program->dlpi_phnum; ++i)
+          if (auto const& part = program->dlpi_phdr[i]; part.p_type == PT_INTERP)
+            *static_cast<std::string*>(found) =
+                reinterpret_cast<char const*>(program->dlpi_addr + part.p_vaddr);
+        return 1;  // the others are libraries
+      },
+      &loader);
+  auto const path = std::filesystem::absolute(file).string();
+  auto const listed = run_apart(file, [&](int) {
+    unsetenv("LD_PRELOAD");
+    execl(loader.c_str(), loader.c_str(), "--list", path.c_str(), nullptr);
+    std::perror(loader.c_str());
+    return EXIT_FAILURE;
+  });
+  if (!listed.loads) throw std::runtime_error(listed.words);
+  std::vector<std::string> names;  // "\tlibmpi.so.40 => /usr/lib/libmpi.so.40 (0x7f0000000000)"
+  std::istringstream lines(listed.words);
+  for (std::string name, rest; lines >> name && std::getline(lines, rest);) names.push_back(name);
+  return names;
 }
 
 }  // namespace hcomp::info

@@ -5,7 +5,8 @@
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
 command_after_dashes(command)
 
-execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output)
+execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output
+  ERROR_VARIABLE output)
 message("${output}")
 if(NOT status STREQUAL STATUS)
   message(FATAL_ERROR "it ended with ${status}, it should have ended with ${STATUS}")
