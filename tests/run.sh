@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
 #
-#   tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>]
+#   tests/run.sh [--quick | --full] [--torch] [--wheels] [-- <arguments for ctest>]
 #   tests/run.sh --help
 #
 # Without --quick and --full, tests that find most with sanitizers are only in that build: those that say
@@ -12,7 +12,9 @@
 # --full    what is released: all tests in the g++ build, too, which compiles examples and benchmarks as
 #           people do, with -O3 and for all GPU architectures; without it with -O1 and for one
 # --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh).
-#           Without it, and where PyPI cannot be reached, their tests are skipped
+#           Without it, and where PyPI cannot be reached, their tests are skipped. Implies --wheels
+# --wheels  fetches PyPI's MPICH 5 and Open MPI 5 into build/mpi_wheels, once (tests/pmpi/setup.sh), and builds
+#           the drop-in library for the ABI of MPI 5; the same holds for their tests
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
 # fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
@@ -23,11 +25,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 presets=(tests asan tsan)
 once=ON
 torch=false
+wheels=false
 while (($# > 0)); do
   case "$1" in
     --quick) presets=(tests) once=OFF ;;
     --full) presets=(release asan tsan) once=OFF ;;
-    --torch) torch=true ;;
+    --torch) torch=true wheels=true ;;
+    --wheels) wheels=true ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
       exit 0
@@ -37,7 +41,7 @@ while (($# > 0)); do
       break
       ;;
     *)
-      echo "usage: tests/run.sh [--quick | --full] [--torch] [-- <arguments for ctest>] (was called with '$1')" >&2
+      echo "usage: tests/run.sh [--quick | --full] [--torch] [--wheels] [-- <arguments for ctest>] (was called with '$1')" >&2
       exit 2
       ;;
   esac
@@ -49,6 +53,9 @@ if $torch; then
   bash tests/torch/setup.sh || echo "tests/run.sh: there is no PyTorch from PyPI; its tests are skipped" >&2
 else
   bash cmake/setup.sh tests
+fi
+if $wheels; then
+  bash tests/pmpi/setup.sh || echo "tests/run.sh: there is no MPI from PyPI; its tests are skipped" >&2
 fi
 # shellcheck source=support/interruptible.sh
 source tests/support/interruptible.sh

