@@ -12,6 +12,7 @@ set(layer_collective core codec op exec feedback transport collective)
 set(layer_gpu        core codec op exec feedback gpu)
 set(layer_host       core codec op exec feedback transport collective host)
 set(layer_ucx        core transport ucx)
+set(layer_udp        core transport collective udp)
 set(layer_elastic    core codec op exec feedback transport collective ucx mpi elastic)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
 # The umbrellas themselves.
@@ -36,6 +37,7 @@ set(cuda_headers "cuda|cub/|thrust/|cooperative_groups|device_launch|nccl|nv/")
 set(forbidden_for_include "${mpi_headers}|${ucx_headers}|${cuda_headers}")
 set(forbidden_for_kernels "${mpi_headers}|${ucx_headers}")
 set(forbidden_for_plugins_ucx "${mpi_headers}|${cuda_headers}")
+set(forbidden_for_plugins_udp "${forbidden_for_include}")
 
 # ---- The check -----------------------------------------------------------------------------------
 set(checked 0)

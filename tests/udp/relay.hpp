@@ -1,0 +1,113 @@
+#pragma once
+/// @file
+/// A relay of datagrams that loses, repeats, delays and damages them, by a seed.
+
+#include <atomic>
+#include <chrono>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <hcomp/udp/address.hpp>
+#include <hcomp/udp/socket.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// Shares of all datagrams, in percent, both ways.
+struct relay_harm {
+  int lost = 0, repeated = 0, delayed = 0, damaged = 0;
+};
+
+/// Stands between workers and one aggregator, which sees every worker by an address of its own.
+class relay {
+ public:
+  relay(std::string const& target, relay_harm const& harm, std::uint64_t seed)
+      : target_(target),
+        harm_(harm),
+        draws_(seed),
+        front_(udp::address("127.0.0.1:0")),
+        thread_([this] { run(); }) {}
+  ~relay() {
+    stop_ = true;
+    thread_.join();
+  }
+
+  std::string local() const { return front_.local().text(); }
+  std::uint64_t harmed() const { return harmed_; }  ///< lost or damaged
+
+ private:
+  struct way {
+    udp::address worker;
+    std::unique_ptr<udp::socket> back;
+  };
+  struct datagram {
+    udp::socket* through;
+    udp::address to;
+    std::vector<std::byte> bytes;
+  };
+
+  bool draw(int percent) { return draws_.integer(0, 99) < percent; }
+
+  void pass(udp::socket& through, udp::address const& to, std::span<std::byte const> bytes) {
+    if (draw(harm_.lost)) {
+      ++harmed_;
+      return;
+    }
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    if (draw(harm_.damaged) && !copy.empty()) {
+      copy[draws_.next() % copy.size()] ^= static_cast<std::byte>(1 + draws_.next() % 255);
+      ++harmed_;
+    }
+    if (draw(harm_.delayed)) return held_.push_back({&through, to, std::move(copy)});
+    through.send(to, copy);
+    if (draw(harm_.repeated)) through.send(to, copy);
+    if (held_.size() > 8) release();
+  }
+  void release() {
+    held_.front().through->send(held_.front().to, held_.front().bytes);
+    held_.pop_front();
+  }
+
+  void run() {
+    std::vector<std::byte> room(65536);
+    udp::address from;
+    while (!stop_) {
+      bool moved = false;
+      while (auto const bytes = front_.receive(room, from)) {
+        moved = true;
+        way* mine = nullptr;
+        for (auto& one : ways_)
+          if (one.worker == from) mine = &one;
+        if (!mine)
+          mine = &ways_.emplace_back(
+              way{from, std::make_unique<udp::socket>(udp::address("127.0.0.1:0"))});
+        pass(*mine->back, target_, std::span(room).first(*bytes));
+      }
+      for (auto& one : ways_)
+        while (auto const bytes = one.back->receive(room, from)) {
+          moved = true;
+          pass(front_, one.worker, std::span(room).first(*bytes));
+        }
+      if (moved) continue;
+      if (!held_.empty()) release();
+      front_.wait(std::chrono::microseconds(100));
+    }
+  }
+
+  udp::address target_;
+  relay_harm harm_;
+  random_numbers draws_;
+  udp::socket front_;
+  std::deque<way> ways_;
+  std::deque<datagram> held_;
+  std::atomic<std::uint64_t> harmed_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hcomp::testing
