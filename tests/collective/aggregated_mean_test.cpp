@@ -299,7 +299,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
       h.unit = maxima[c / 4];
       std::vector<std::uint32_t> const chunk(indices.data() + c * 1024,
                                              indices.data() + c * 1024 + 1024);
-      auto const answer = sums.take(packet_of(h, chunk), 0ns);
+      auto const answer = take(sums, packet_of(h, chunk), 0ns);
       REQUIRE(answer.refused == packet_fault::none);
       if (!answer.packet.empty())
         for (auto& one : receivers) one.take(workers, answer.packet);
@@ -335,7 +335,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   for (int rank = 0; rank < workers; ++rank) {
     h.rank = static_cast<std::uint16_t>(rank);
     h.round = 1;
-    auto const answer = sums.take(packet_of(h, std::vector<std::uint32_t>(1024)), 0ns);
+    auto const answer = take(sums, packet_of(h, std::vector<std::uint32_t>(1024)), 0ns);
     late.assign(answer.packet.begin(), answer.packet.end());
   }
   receivers[0].begin(2, key, 0);

@@ -91,9 +91,9 @@ TEST_CASE("aggregator: its packets have the bytes they had") {
   }();
   CHECK(same_bytes(first, expected_first));
 
-  sums.take(first, 0ns);
+  take(sums, first, 0ns);
   h.rank = 1;
-  auto const answer = sums.take(packet_of(h, {0, 3, 15}), 0ns);
+  auto const answer = take(sums, packet_of(h, {0, 3, 15}), 0ns);
   packet expected;
   for (int const byte :
        {0x01, 0x54, 2, 8, 30, 0, 0,    0,    0x04, 0x03, 0x02, 0x01, 1,    0,    0, 0,  3,  0,
@@ -119,7 +119,7 @@ TEST_CASE("aggregator: every order of arrival gives the same packet, the exact s
     for (int at = 0; at < 4; ++at) {
       int const rank = order[static_cast<std::size_t>(at)];
       auto const answer =
-          sums.take(packet_of(header(rank), indices[static_cast<std::size_t>(rank)]), 0ns);
+          take(sums, packet_of(header(rank), indices[static_cast<std::size_t>(rank)]), 0ns);
       REQUIRE(answer.refused == packet_fault::none);
       REQUIRE(answer.to == (at == 3 ? receiver::all : receiver::nobody));
       if (at < 3) continue;
@@ -164,7 +164,7 @@ TEST_CASE("aggregator: exact for all widths, lengths and numbers of workers, at 
             auto h = header(rank);
             h.bits = static_cast<std::uint8_t>(bits);
             h.largest_level = static_cast<std::uint16_t>(largest);
-            answer = copy_of(sums.take(packet_of(h, indices), 0ns).packet);
+            answer = copy_of(take(sums, packet_of(h, indices), 0ns).packet);
           }
           REQUIRE(numbers_in(answer) == expected);
           REQUIRE(expected.back() == static_cast<std::uint32_t>(workers * largest));
@@ -189,7 +189,7 @@ TEST_CASE("aggregator: sums in tight packets have the bits that theory says") {
 TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
   aggregator sums(small_options());
   auto const send = [&](int rank) {
-    return sums.take(packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0ns);
+    return take(sums, packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0ns);
   };
   send(2);
   CHECK(send(2).to == receiver::nobody);  // nothing to tell yet
@@ -215,7 +215,7 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
   auto options = small_options();
   options.quota = 3;
   aggregator sums(options);
-  auto const send = [&](int rank) { return sums.take(packet_of(header(rank), {15, 1}), 0ns); };
+  auto const send = [&](int rank) { return take(sums, packet_of(header(rank), {15, 1}), 0ns); };
   send(3);
   send(0);
   packet const sum = copy_of(send(2).packet);
@@ -239,8 +239,8 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
 
   options.answer_late = false;
   aggregator silent(options);
-  for (int const rank : {0, 1, 2}) silent.take(packet_of(header(rank), {1}), 0ns);
-  CHECK(silent.take(packet_of(header(3), {1}), 0ns).to == receiver::nobody);
+  for (int const rank : {0, 1, 2}) take(silent, packet_of(header(rank), {1}), 0ns);
+  CHECK(take(silent, packet_of(header(3), {1}), 0ns).to == receiver::nobody);
   CHECK(silent.figures().late == 1);
 }
 
@@ -249,9 +249,9 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   options.deadline = 100ns;
   aggregator sums(options);
   CHECK(sums.time_left(0ns) == std::chrono::nanoseconds::max());
-  sums.take(packet_of(header(1, 0, 1), {4}), 1000ns);
-  sums.take(packet_of(header(2, 0, 0), {5}), 1030ns);
-  sums.take(packet_of(header(3, 0, 1), {6}), 1090ns);  // does not prolong it
+  take(sums, packet_of(header(1, 0, 1), {4}), 1000ns);
+  take(sums, packet_of(header(2, 0, 0), {5}), 1030ns);
+  take(sums, packet_of(header(3, 0, 1), {6}), 1090ns);  // does not prolong it
   CHECK(sums.time_left(1090ns) == 10ns);
   CHECK(sums.expire(1099ns).to == receiver::nobody);
   auto const first = sums.expire(1100ns);
@@ -272,9 +272,9 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   // A sum that went out in time is not sent again, and those opened between others close alone.
   for (std::uint32_t round = 1; round < 3; ++round)
     for (std::uint32_t const chunk : {0, 1})
-      sums.take(packet_of(header(0, round, chunk), {1}), 6000ns);
-  for (int const rank : {1, 2}) sums.take(packet_of(header(rank, 1, 1), {1}), 6001ns);
-  CHECK(sums.take(packet_of(header(3, 1, 1), {1}), 6001ns).to == receiver::all);
+      take(sums, packet_of(header(0, round, chunk), {1}), 6000ns);
+  for (int const rank : {1, 2}) take(sums, packet_of(header(rank, 1, 1), {1}), 6001ns);
+  CHECK(take(sums, packet_of(header(3, 1, 1), {1}), 6001ns).to == receiver::all);
   std::vector<std::uint32_t> rounds;
   for (auto out = sums.expire(7000ns); out.to == receiver::all; out = sums.expire(7000ns))
     rounds.push_back(10 * header_of(out.packet).round + header_of(out.packet).chunk);
@@ -287,8 +287,8 @@ TEST_CASE("aggregator: words may have a deadline of their own") {
   for (auto const own : {0ns, 300ns}) {
     options.word_deadline = own;
     aggregator sums(options);
-    sums.take(packet_of(words_header(0), {1}), 0ns);
-    sums.take(packet_of(header(0), {1}), 1ns);
+    take(sums, packet_of(words_header(0), {1}), 0ns);
+    take(sums, packet_of(header(0), {1}), 1ns);
     CHECK(sums.time_left(50ns) == (own == 0ns ? 50ns : 51ns));
     CHECK(header_of(sums.expire(101ns).packet).kind ==
           (own == 0ns ? packet_kind::maxima : packet_kind::sums));
@@ -299,7 +299,7 @@ TEST_CASE("aggregator: words may have a deadline of their own") {
 
 TEST_CASE("aggregator: without a deadline nothing goes out early") {
   aggregator sums(small_options());
-  sums.take(packet_of(header(1), {4}), 0ns);
+  take(sums, packet_of(header(1), {4}), 0ns);
   CHECK(sums.expire(std::chrono::nanoseconds::max()).to == receiver::nobody);
   CHECK(sums.time_left(5ns) == std::chrono::nanoseconds::max());
 }
@@ -312,7 +312,7 @@ TEST_CASE(
     options.workers = 2;
     aggregator sums(options);
     auto const send = [&](int rank, std::uint32_t round) {
-      return sums.take(packet_of(header(rank, start + round), {7}), 0ns);
+      return take(sums, packet_of(header(rank, start + round), {7}), 0ns);
     };
     send(0, 0);
     send(0, 1);  // two rounds are under way
@@ -333,11 +333,11 @@ TEST_CASE(
 TEST_CASE("aggregator: words are united by their maxima, beside the sums of the same chunk") {
   aggregator sums(small_options());
   std::uint32_t const one = 0x3f800000, two = 0x40000000;
-  sums.take(packet_of(words_header(0), {one, 0, 5}), 0ns);
-  sums.take(packet_of(header(0), {1, 1, 1}), 0ns);
-  sums.take(packet_of(words_header(1), {two, 0, 0xffffffff}), 0ns);
-  sums.take(packet_of(words_header(2), {one, 0, 6}), 0ns);
-  auto const answer = sums.take(packet_of(words_header(3), {0, 0, 4}), 0ns);
+  take(sums, packet_of(words_header(0), {one, 0, 5}), 0ns);
+  take(sums, packet_of(header(0), {1, 1, 1}), 0ns);
+  take(sums, packet_of(words_header(1), {two, 0, 0xffffffff}), 0ns);
+  take(sums, packet_of(words_header(2), {one, 0, 6}), 0ns);
+  auto const answer = take(sums, packet_of(words_header(3), {0, 0, 4}), 0ns);
   CHECK(answer.to == receiver::all);
   CHECK(header_of(answer.packet).kind == packet_kind::maxima);
   CHECK(numbers_in(answer.packet) == std::vector<std::uint32_t>{two, 0, 0xffffffff});
@@ -350,10 +350,10 @@ TEST_CASE("aggregator: NaN of one member is told to all") {
   aggregator sums(options);
   auto h = header(0);
   h.flags = packet_has_nonfinite | 0x4000;  // bits it does not know are not passed on
-  sums.take(packet_of(h, {1}), 0ns);
-  auto const answer = sums.take(packet_of(header(1), {1}), 0ns);
+  take(sums, packet_of(h, {1}), 0ns);
+  auto const answer = take(sums, packet_of(header(1), {1}), 0ns);
   CHECK(header_of(answer.packet).flags == packet_has_nonfinite);
-  CHECK(header_of(sums.take(packet_of(header(2), {1}), 0ns).packet).flags ==
+  CHECK(header_of(take(sums, packet_of(header(2), {1}), 0ns).packet).flags ==
         (packet_has_nonfinite | packet_comes_late));
 }
 
@@ -407,13 +407,13 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   }
 
   aggregator sums(small_options());
-  sums.take(packet_of(header(0), {1, 2, 3}), 0ns);
-  sums.take(packet_of(words_header(0), {1, 2, 3}), 0ns);
+  take(sums, packet_of(header(0), {1, 2, 3}), 0ns);
+  take(sums, packet_of(words_header(0), {1, 2, 3}), 0ns);
   for (auto const& [fault, bytes] : all) {
     std::string const text = to_text(fault);
     CAPTURE(text);
     auto const before = sums.figures();
-    auto const answer = sums.take(bytes, 0ns);
+    auto const answer = take(sums, bytes, 0ns);
     CHECK(std::string(to_text(answer.refused)) == text);
     CHECK(answer.to == receiver::nobody);
     CHECK(sums.figures().refused[static_cast<std::size_t>(fault)] ==
@@ -421,9 +421,47 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
     CHECK(sums.figures().all_refused() == before.all_refused() + 1);
     CHECK(sums.figures().added == 2);
   }
-  for (int const rank : {1, 2}) sums.take(packet_of(header(rank), {1, 2, 3}), 0ns);
-  auto const sum = sums.take(packet_of(header(3), {1, 2, 3}), 0ns);
+  for (int const rank : {1, 2}) take(sums, packet_of(header(rank), {1, 2, 3}), 0ns);
+  auto const sum = take(sums, packet_of(header(3), {1, 2, 3}), 0ns);
   CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});  // nothing was spoilt
+}
+
+TEST_CASE("aggregator: a rank is believed only of its sender") {
+  aggregator sums(small_options());
+  take(sums, packet_of(header(0), {1, 2, 3}), 0ns);
+  for (int const from : {0, 2, 3, 4, -1}) {
+    auto const answer = sums.take(from, packet_of(header(1), {9, 9, 9}), 0ns);
+    CHECK(answer.refused == packet_fault::sender);
+    CHECK(answer.to == receiver::nobody);
+  }
+  CHECK(sums.figures().refused[static_cast<std::size_t>(packet_fault::sender)] == 5);
+  for (int const rank : {1, 2}) take(sums, packet_of(header(rank), {1, 2, 3}), 0ns);
+  auto const sum = take(sums, packet_of(header(3), {1, 2, 3}), 0ns);
+  CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});
+}
+
+TEST_CASE("aggregator: a round far ahead takes no place, and the next one does") {
+  for (std::uint32_t const start : {0u, 7'000'000u, 0xfffffffeu}) {  // begun before the aggregator
+    CAPTURE(start);
+    auto options = small_options();
+    options.rounds_ahead = 5;
+    aggregator sums(options);
+    auto const add = [&](int rank, std::uint32_t round) {
+      return take(sums, packet_of(header(rank, start + round), {1}), 0ns).refused;
+    };
+    CHECK(add(0, 0) == packet_fault::none);
+    CHECK(add(1, 6) == packet_fault::round);
+    CHECK(add(1, 0x7fffffff) == packet_fault::round);
+    CHECK(take(sums, packet_of(words_header(1, start + 6), {1}), 0ns).refused ==
+          packet_fault::round);
+    CHECK(sums.figures().refused[static_cast<std::size_t>(packet_fault::round)] == 3);
+    for (int const rank : {1, 2, 3}) CHECK(add(rank, 0) == packet_fault::none);
+    CHECK(sums.figures().whole == 1);
+    CHECK(add(1, 5) == packet_fault::none);  // which now is the newest
+    CHECK(add(2, 10) == packet_fault::none);
+    CHECK(add(3, 16) == packet_fault::round);
+    CHECK(sums.figures().stale == 0);
+  }
 }
 
 TEST_CASE("aggregator: settings that cannot work are refused with their numbers") {
@@ -453,6 +491,7 @@ TEST_CASE("aggregator: settings that cannot work are refused with their numbers"
       "chunks of 0 values and 5 words in 2 rounds; at least 1 of each is needed, and at most 65536 "
       "rounds",
       [](auto& o) { o.chunk_values = 0; });
+  refused("rounds_ahead 0; 1 to 2147483647 are possible", [](auto& o) { o.rounds_ahead = 0; });
   CHECK_NOTHROW([] {
     auto options = small_options();
     options.workers = 2184;
@@ -465,12 +504,14 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
   options.workers = 67;  // two words of bitmap
   options.deadline = 50ns;
   options.width = sum_width::tight;
+  options.rounds_ahead = 4;  // a damaged round within it makes the next ones stale
   aggregator sums(options);
   random_numbers numbers(11);
   std::uint64_t answers = 0, out = 0;
   for (std::uint64_t i = 0; i < 300'000; ++i) {
     std::chrono::nanoseconds const now(i);
     packet bytes;
+    int from = 0;
     if (numbers.integer(0, 9) == 0) {
       bytes.resize(static_cast<std::size_t>(numbers.integer(0, 80)));
       for (auto& byte : bytes) byte = static_cast<std::byte>(numbers.next());
@@ -479,6 +520,7 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
                                           : header(numbers.integer(0, 70));
       h.round = static_cast<std::uint32_t>(i / 1000 - numbers.integer(0, 3));
       h.chunk = static_cast<std::uint32_t>(numbers.integer(0, 2));
+      from = h.rank;
       bytes =
           packet_of(h, random_indices(static_cast<std::size_t>(numbers.integer(1, 3) * 3), 4, i));
       for (int damage = numbers.integer(0, 3); damage == 3; damage = numbers.integer(0, 3))
@@ -486,7 +528,7 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
       if (numbers.integer(0, 9) == 0) bytes.resize(numbers.next() % (bytes.size() + 1));
     }
     // An exact copy on the heap, so that a sanitizer sees every byte read beyond it.
-    auto answer = sums.take(packet(bytes.begin(), bytes.end()), now);
+    auto answer = sums.take(from, packet(bytes.begin(), bytes.end()), now);
     answers += answer.to == receiver::one;
     do {
       if (answer.to != receiver::nobody) {

@@ -3,6 +3,7 @@
 /// Packets for an aggregator, as workers make them, and what is in its answers.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/aggregation_packet.hpp>
@@ -52,6 +53,13 @@ inline std::vector<int> members_in(std::span<std::byte const> bytes) {
   for (int rank = 0; rank < workers; ++rank)
     if (has_member(bytes, workers, rank)) members.push_back(rank);
   return members;
+}
+
+/// Gives `sums` a packet as from the rank that its header names.
+inline aggregator_answer take(aggregator& sums, std::span<std::byte const> bytes,
+                              std::chrono::nanoseconds now) {
+  int const rank = bytes.size() < packet_header_bytes ? 0 : header_of(bytes).rank;
+  return sums.take(rank, bytes, now);
 }
 
 /// 2^bits levels from 0 to `largest`, about evenly.

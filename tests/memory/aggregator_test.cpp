@@ -68,7 +68,7 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
     std::chrono::nanoseconds now{0};
     for (int again = 0; again < 3; ++again)
       for (auto const& one : packets) {
-        sums.take(one, now);
+        take(sums, one, now);
         while (sums.expire(now).to != aggregator_answer::receiver::nobody) continue;
         now += std::chrono::nanoseconds(3);
       }

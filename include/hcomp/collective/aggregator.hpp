@@ -11,6 +11,7 @@
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/aggregator_options.hpp>
 #include <hcomp/core/bits.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -37,8 +38,9 @@ struct aggregator_answer {
 /// Words (norms as the bits of floats that are not negative) are united by their maxima the same
 /// way, with slots of their own.
 ///
-/// Packets come as they are: what is malformed, or contradicts what its slot already holds, is
-/// counted by reason and changes nothing. Damage on the way is the link's business.
+/// Packets come as they are: what is malformed, names another rank than its sender's, is of a round
+/// far ahead, or contradicts what its slot already holds, is counted by reason and changes nothing.
+/// Damage on the way, and knowing the sender, is the link's business.
 /// Knows no clock and no link, allocates in the constructor only, and uses no floating-point
 /// instruction. Memory: per round about 2 bytes per value, 4 with 16-bit sums, and 8 per word.
 /// Cost of a contribution: one look-up and one addition per value.
@@ -78,19 +80,24 @@ class aggregator {
   int sum_bits() const { return sum_bits_; }  ///< of a number in packets of kind sums
 
   /// Adds a contribution.
-  /// @param now  since some moment in the past; never falls from call to call
-  aggregator_answer take(std::span<std::byte const> packet, std::chrono::nanoseconds now) {
+  /// @param from  the rank that sent it, as the link knows it
+  /// @param now   since some moment in the past; never falls from call to call
+  aggregator_answer take(int from, std::span<std::byte const> packet,
+                         std::chrono::nanoseconds now) {
     aggregation_packet header;
     packet_fault fault = read(packet, header);
     if (fault != packet_fault::none) return refuse(fault);
+    if (header.rank != from) return refuse(packet_fault::sender);
+    if (newest_ &&
+        rounds_between(*newest_, header.round) > static_cast<std::int64_t>(options_.rounds_ahead))
+      return refuse(packet_fault::round);
     bool const is_words = header.kind == packet_kind::words;
     pool& mine = is_words ? words_ : vector_;
     std::size_t const at = std::size_t{header.round % options_.rounds} * mine.chunks + header.chunk;
     slot& place = mine.slots[at];
 
     if (place.state != slot_state::empty && place.round != header.round) {
-      // Rounds are compared like sequence numbers: 2^32 - 1 comes before 0.
-      if (static_cast<std::int32_t>(header.round - place.round) < 0) {
+      if (rounds_between(place.round, header.round) < 0) {
         ++figures_.stale;
         return {};
       }
@@ -232,6 +239,14 @@ class aggregator {
       refuse_setting("chunks of " + std::to_string(o.chunk_values) + " values and " +
                      std::to_string(o.chunk_words) + " words in " + std::to_string(o.rounds) +
                      " rounds; at least 1 of each is needed, and at most 65536 rounds");
+    if (o.rounds_ahead < 1 || o.rounds_ahead > 0x7fffffff)
+      refuse_setting("rounds_ahead " + std::to_string(o.rounds_ahead) +
+                     "; 1 to 2147483647 are possible");
+  }
+
+  /// Rounds are compared like sequence numbers: 2^32 - 1 comes before 0.
+  static std::int32_t rounds_between(std::uint32_t from, std::uint32_t to) {
+    return static_cast<std::int32_t>(to - from);
   }
 
   aggregator_answer refuse(packet_fault fault) {
@@ -270,6 +285,7 @@ class aggregator {
     place.flags = 0;
     place.members = 0;
     place.round = header.round;
+    if (!newest_ || rounds_between(*newest_, header.round) > 0) newest_ = header.round;
     place.values = header.values;
     place.key = header.key;
     place.unit = header.unit;
@@ -369,6 +385,7 @@ class aggregator {
   int sum_bits_ = 8;
   std::size_t seen_words_ = 1;              ///< of 64 workers each
   std::array<std::uint16_t, 256> pairs_{};  ///< levels of two 4-bit indices
+  std::optional<std::uint32_t> newest_;     ///< round that has been contributed to
   pool vector_, words_;
 };
 

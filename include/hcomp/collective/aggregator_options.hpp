@@ -29,6 +29,9 @@ struct aggregator_options {
   std::uint32_t word_chunks = 0;      ///< packets of words per round
   std::uint32_t chunk_words = 256;    ///< at most, per packet
   std::uint32_t rounds = 2;           ///< under way at the same time
+  /// How far a round may be beyond the newest one that has been contributed to; 1 to 2^31 - 1. The
+  /// first contribution may be of any round: workers may have begun before the aggregator.
+  std::uint32_t rounds_ahead = 1024;
   sum_width width = sum_width::lanes;
   int quota = 0;  ///< contributions after which a sum goes out; 0: those of all workers
   /// After so long a sum goes out with what has come, from the first contribution on; 0: never.
@@ -52,6 +55,8 @@ enum class packet_fault : std::uint8_t {
   chunk,    ///< of no part of the vector
   key,      ///< another seed, step or tensor than the first contribution's
   unit,     ///< another norm than the first contribution's
+  sender,   ///< a rank that is not its sender's
+  round,    ///< more than rounds_ahead beyond the newest
   faults    ///< how many there are
 };
 
@@ -69,6 +74,8 @@ inline char const* to_text(packet_fault fault) {
     case packet_fault::chunk: return "a chunk outside the vector";
     case packet_fault::key: return "another seed, step or tensor";
     case packet_fault::unit: return "another norm";
+    case packet_fault::sender: return "a rank that is not its sender's";
+    case packet_fault::round: return "a round too far ahead";
     case packet_fault::faults: break;
   }
   return "unknown fault";

@@ -57,7 +57,7 @@ aggregator_figures serve_aggregation(L& link, aggregator_options const& options,
         continue;
       }
     }
-    send(sums.take(packet, last_heard));
+    send(sums.take(got.from, packet, last_heard));
   }
   return sums.figures();
 }
