@@ -346,6 +346,25 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   CHECK(receivers[0].members(0) == workers);
 }
 
+TEST_CASE("aggregated_mean: a sum of other norms than this worker's is not taken") {
+  // As of an aggregator that was started anew, and has united the norms of fewer workers.
+  aggregation_layout<thc<float>> const layout(16384, thc<float>(), 2, {1});
+  detail::partial_sums<thc<float>> receiver(layout);
+  aggregator sums(layout.aggregator());
+  receiver.begin(0, 5, 0);
+  auto const words =
+      take(sums, packet_of(receiver.header(packet_kind::words, 0), {0x3f800000, 2, 3, 4}), 0ns);
+  receiver.take(1, words.packet);
+  REQUIRE(receiver.has_words(0));
+  for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+    auto h = receiver.header(packet_kind::indices, chunk);
+    CHECK(h.unit == 0x3f800000);
+    h.unit += static_cast<std::uint32_t>(chunk);
+    receiver.take(1, take(sums, packet_of(h, std::vector<std::uint32_t>(1024)), 0ns).packet);
+    CHECK(receiver.members(chunk) == 1 - chunk);
+  }
+}
+
 namespace {
 
 /// Loses what says `loses(peer, header)`.

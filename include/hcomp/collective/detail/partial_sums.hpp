@@ -106,7 +106,10 @@ template <IndexCodec C> class partial_sums {
     }
     // A worker whose norms never came can still read the sums of others.
     std::size_t const word = word_of(chunk * layout_->chunk_values());
-    if (!has_words_[word / chunk_words] && is_one_transform()) norms_[word] = h.unit;
+    bool const has_norm = has_words_[word / chunk_words];
+    if (!has_norm && is_one_transform()) norms_[word] = h.unit;
+    // Of an aggregator that was started anew workers may have other norms for the same round.
+    if (has_norm && h.unit != unit_of(chunk)) return;
     auto* const sums = sums_.data() + chunk * layout_->chunk_values();
     unpack_numbers(payload, h.values, h.bits, [&](std::size_t i, std::uint32_t sum) {
       sums[i] = static_cast<std::uint16_t>(sum);
