@@ -1,0 +1,145 @@
+// The reverse of inceptionn_compressor: payloads of the right type of service are decoded, up to
+// 8 values per beat. How many values a packet has, the total length in its header says, which
+// the compressor has left as it was.
+module inceptionn_decompressor #(
+    parameter int         HEADER_BEATS    = 2,
+    parameter logic [7:0] TYPE_OF_SERVICE = 8'h28,
+    parameter int         HEADER_LENGTH   = 40
+) (
+    input  logic         clk,
+    input  logic         rst,  // synchronous
+    input  logic         setting_write,
+    input  logic [4:0]   setting,
+    input  logic         s_axis_tvalid,
+    output logic         s_axis_tready,
+    input  logic [255:0] s_axis_tdata,
+    input  logic [31:0]  s_axis_tkeep,  // all ones but in the last beat
+    input  logic         s_axis_tlast,
+    output logic         m_axis_tvalid,
+    input  logic         m_axis_tready,
+    output logic [255:0] m_axis_tdata,
+    output logic [31:0]  m_axis_tkeep,
+    output logic         m_axis_tlast,
+    output logic         m_axis_tuser  // with tlast: the packet was damaged
+);
+  logic        whole, as_drawn;
+  logic [13:0] values;
+  logic [3:0]  bound_exponent;
+  inceptionn_classifier #(
+      .HEADER_BEATS(HEADER_BEATS),
+      .TYPE_OF_SERVICE(TYPE_OF_SERVICE),
+      .HEADER_LENGTH(HEADER_LENGTH)
+  ) classifier (
+      .clk, .rst, .setting_write, .setting,
+      .valid(s_axis_tvalid), .ready(s_axis_tready), .data(s_axis_tdata[143:0]), .last(s_axis_tlast),
+      .whole, .values, .bound_exponent, .as_drawn
+  );
+
+  // Of the packet in the unpacker, which has ended before another one enters it.
+  logic [3:0] unpacker_setting;
+  always_ff @(posedge clk)
+    if (s_axis_tvalid && s_axis_tready) unpacker_setting <= {as_drawn, bound_exponent[3:1]};
+  wire unused = bound_exponent[0];
+
+  // ---- Bursts to groups
+  logic         cut_valid, cut_ready, cut_last, cut_error;
+  logic [15:0]  cut_tags;
+  logic [255:0] cut_payload;
+  logic [31:0]  cut_keep;
+  inceptionn_unpacker unpacker (
+      .clk, .rst,
+      .s_valid(s_axis_tvalid), .s_ready(s_axis_tready), .s_data(s_axis_tdata), .s_whole(whole),
+      .s_last(s_axis_tlast), .s_keep(s_axis_tkeep), .s_values(values),
+      .m_valid(cut_valid), .m_ready(cut_ready), .m_tags(cut_tags), .m_payload(cut_payload),
+      .m_last(cut_last), .m_keep(cut_keep), .m_error(cut_error)
+  );
+
+  logic         group_valid, group_ready, group_last, group_error;
+  logic [3:0]   group_setting;
+  logic [15:0]  group_tags;
+  logic [255:0] group_payload;
+  logic [31:0]  group_keep;
+  inceptionn_stage #(.WIDTH(310)) group (
+      .clk, .rst,
+      .s_valid(cut_valid), .s_ready(cut_ready),
+      .s_data({unpacker_setting, cut_last, cut_error, cut_keep, cut_tags, cut_payload}),
+      .m_valid(group_valid), .m_ready(group_ready),
+      .m_data({group_setting, group_last, group_error, group_keep, group_tags, group_payload})
+  );
+
+  // ---- Payloads of four lanes each
+  logic [4:0] low_bytes;
+  always_comb begin
+    low_bytes = '0;
+    for (int i = 0; i < 4; i = i + 1)
+      low_bytes = low_bytes + (group_tags[2*i+:2] == 2'd3 ? 5'd4 : {3'd0, group_tags[2*i+:2]});
+  end
+  logic [255:0] four_payloads;
+  inceptionn_split #(.BYTES(16)) split_eight (
+      .both(group_payload), .low_bytes, .low(four_payloads[127:0]), .high(four_payloads[255:128])
+  );
+
+  logic         fours_valid, fours_ready, fours_last, fours_error;
+  logic [3:0]   fours_setting;
+  logic [15:0]  fours_tags;
+  logic [255:0] fours_payloads;
+  logic [31:0]  fours_keep;
+  inceptionn_stage #(.WIDTH(310)) fours (
+      .clk, .rst,
+      .s_valid(group_valid), .s_ready(group_ready),
+      .s_data({group_setting, group_last, group_error, group_keep, group_tags, four_payloads}),
+      .m_valid(fours_valid), .m_ready(fours_ready),
+      .m_data({fours_setting, fours_last, fours_error, fours_keep, fours_tags, fours_payloads})
+  );
+
+  // ---- Payloads of two lanes each, and of one
+  logic [255:0] lane_payloads;
+  for (genvar i = 0; i < 2; i = i + 1) begin : four
+    wire [5:0]   tags = fours_tags[8*i+:6];
+    wire [3:0]   two_bytes = (tags[1:0] == 2'd3 ? 4'd4 : {2'd0, tags[1:0]}) +
+                             (tags[3:2] == 2'd3 ? 4'd4 : {2'd0, tags[3:2]});
+    logic [127:0] two_payloads;
+    inceptionn_split #(.BYTES(8)) split_four (
+        .both(fours_payloads[128*i+:128]), .low_bytes(two_bytes),
+        .low(two_payloads[63:0]), .high(two_payloads[127:64])
+    );
+    for (genvar j = 0; j < 2; j = j + 1) begin : two
+      wire [1:0] tag = tags[4*j+:2];
+      inceptionn_split #(.BYTES(4)) split_two (
+          .both(two_payloads[64*j+:64]), .low_bytes({tag == 2'd3, tag == 2'd2, tag == 2'd1}),
+          .low(lane_payloads[128*i+64*j+:32]), .high(lane_payloads[128*i+64*j+32+:32])
+      );
+    end
+  end
+
+  logic         lanes_valid, lanes_ready, lanes_last, lanes_error;
+  logic [3:0]   lanes_setting;
+  logic [15:0]  lanes_tags;
+  logic [255:0] lanes_payloads;
+  logic [31:0]  lanes_keep;
+  inceptionn_stage #(.WIDTH(310)) lanes (
+      .clk, .rst,
+      .s_valid(fours_valid), .s_ready(fours_ready),
+      .s_data({fours_setting, fours_last, fours_error, fours_keep, fours_tags, lane_payloads}),
+      .m_valid(lanes_valid), .m_ready(lanes_ready),
+      .m_data({lanes_setting, lanes_last, lanes_error, lanes_keep, lanes_tags, lanes_payloads})
+  );
+
+  // ---- Tags and payloads to values
+  logic [255:0] lane_values;
+  for (genvar i = 0; i < 8; i = i + 1) begin : lane
+    inceptionn_lane_decompressor decompressor (
+        .tag(lanes_tags[2*i+:2]), .payload(lanes_payloads[32*i+:32]),
+        .half_exponent(lanes_setting[2:0]), .as_drawn(lanes_setting[3]),
+        .value(lane_values[32*i+:32])
+    );
+  end
+
+  inceptionn_stage #(.WIDTH(290)) result (
+      .clk, .rst,
+      .s_valid(lanes_valid), .s_ready(lanes_ready),
+      .s_data({lanes_error, lanes_last, lanes_keep, lane_values}),
+      .m_valid(m_axis_tvalid), .m_ready(m_axis_tready),
+      .m_data({m_axis_tuser, m_axis_tlast, m_axis_tkeep, m_axis_tdata})
+  );
+endmodule
