@@ -23,6 +23,7 @@ module inceptionn_classifier #(
     input  logic         last,
     // What to do with this beat.
     output logic         whole,   // pass it on as it is
+    output logic         cut,     // the packet ends with it, and has lost its values
     output logic [13:0]  values,  // of its packet
     output logic [3:0]   bound_exponent,
     output logic         as_drawn
@@ -38,7 +39,9 @@ module inceptionn_classifier #(
   wire to_code = type_and_service == {24'h080045, TYPE_OF_SERVICE} &&
                  total_length > HEADER_LENGTH[15:0] && payload[1:0] == 2'd0 && right_setting;
 
-  assign whole = beat != HEADER_BEATS[3:0] || !coded;
+  wire in_header = beat != HEADER_BEATS[3:0];
+  assign whole = in_header || !coded;
+  assign cut = in_header && last && (beat == '0 ? to_code : coded);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -57,7 +60,7 @@ module inceptionn_classifier #(
           {as_drawn, bound_exponent} <= next_setting;
         end
         if (last) beat <= '0;
-        else if (beat != HEADER_BEATS[3:0]) beat <= beat + 4'd1;
+        else if (in_header) beat <= beat + 4'd1;
       end
     end
   end

@@ -21,7 +21,7 @@ module inceptionn_compressor #(
     output logic [31:0]  m_axis_tkeep,
     output logic         m_axis_tlast
 );
-  logic        whole, as_drawn;
+  logic        whole, cut, as_drawn;
   logic [13:0] values;
   logic [3:0]  bound_exponent;
   inceptionn_classifier #(
@@ -31,9 +31,9 @@ module inceptionn_compressor #(
   ) classifier (
       .clk, .rst, .setting_write, .setting,
       .valid(s_axis_tvalid), .ready(s_axis_tready), .data(s_axis_tdata[143:0]), .last(s_axis_tlast),
-      .whole, .values, .bound_exponent, .as_drawn
+      .whole, .cut, .values, .bound_exponent, .as_drawn
   );
-  wire unused = &{1'b0, values};  // tkeep says which are there
+  wire unused = &{1'b0, cut, values};  // tkeep says which are there
 
   // ---- Values to tags and payloads
   logic [15:0]  lane_tags;

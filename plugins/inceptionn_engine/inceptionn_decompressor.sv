@@ -22,7 +22,7 @@ module inceptionn_decompressor #(
     output logic         m_axis_tlast,
     output logic         m_axis_tuser  // with tlast: the packet was damaged
 );
-  logic        whole, as_drawn;
+  logic        whole, cut, as_drawn;
   logic [13:0] values;
   logic [3:0]  bound_exponent;
   inceptionn_classifier #(
@@ -32,7 +32,7 @@ module inceptionn_decompressor #(
   ) classifier (
       .clk, .rst, .setting_write, .setting,
       .valid(s_axis_tvalid), .ready(s_axis_tready), .data(s_axis_tdata[143:0]), .last(s_axis_tlast),
-      .whole, .values, .bound_exponent, .as_drawn
+      .whole, .cut, .values, .bound_exponent, .as_drawn
   );
 
   // Of the packet in the unpacker, which has ended before another one enters it.
@@ -49,7 +49,7 @@ module inceptionn_decompressor #(
   inceptionn_unpacker unpacker (
       .clk, .rst,
       .s_valid(s_axis_tvalid), .s_ready(s_axis_tready), .s_data(s_axis_tdata), .s_whole(whole),
-      .s_last(s_axis_tlast), .s_keep(s_axis_tkeep), .s_values(values),
+      .s_last(s_axis_tlast), .s_keep(s_axis_tkeep), .s_cut(cut), .s_values(values),
       .m_valid(cut_valid), .m_ready(cut_ready), .m_tags(cut_tags), .m_payload(cut_payload),
       .m_last(cut_last), .m_keep(cut_keep), .m_error(cut_error)
   );

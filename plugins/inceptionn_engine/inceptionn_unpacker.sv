@@ -1,7 +1,8 @@
 // Takes bursts of 32 bytes apart into groups of 2 to 34 bytes: the reverse of inceptionn_packer.
 //
-// What a packet should have is known: its number of values. A packet with other bytes than
-// these values have gives as many values all the same, and m_error with the last of them.
+// The number of values of a packet is known. A packet with other bytes than so many values have
+// gives as many values all the same, and m_error with the last of them; these are the packets that
+// hcomp::inceptionn_bursts::check refuses.
 module inceptionn_unpacker (
     input  logic         clk,
     input  logic         rst,
@@ -11,6 +12,7 @@ module inceptionn_unpacker (
     input  logic         s_whole,   // a beat of a header, passed on as it is
     input  logic         s_last,    // of its packet
     input  logic [31:0]  s_keep,
+    input  logic         s_cut,     // with s_last: the packet has lost its values
     input  logic [13:0]  s_values,  // of the packet; at its first beat that is not s_whole
     output logic         m_valid,
     input  logic         m_ready,
@@ -68,7 +70,7 @@ module inceptionn_unpacker (
   assign m_tags = whole ? '1 : tags;
   assign m_payload = whole ? buffer[255:0] : buffer[271:16];
   assign m_last = final_group;
-  assign m_error = !whole && final_group && (bad || bad_end);
+  assign m_error = final_group && (bad || (!whole && bad_end));
   always_comb begin
     m_keep = '1;
     if (whole && ended) m_keep = last_keep;
@@ -91,7 +93,8 @@ module inceptionn_unpacker (
       else if (finish) whole <= 1'b1;
       if (take) ended <= s_last;
       else if (finish) ended <= 1'b0;
-      if (finish) bad <= 1'b0;
+      if (take && s_cut) bad <= 1'b1;
+      else if (finish) bad <= 1'b0;
       else if ((take && surplus) || (give && !complete)) bad <= 1'b1;
       if (take && whole) left <= s_values;
       else if (give && !whole) left <= left - 14'd8;

@@ -77,16 +77,33 @@ inline std::uint8_t setting_of(hcomp::inceptionn_options const& options) {
   return static_cast<std::uint8_t>(options.bound_exponent | (as_drawn ? 16 : 0));
 }
 
+/// A setting with which no packet is coded.
+inline constexpr std::uint8_t off = 0;
+
 /// How often, in 256 clock cycles, nothing is offered or nothing is taken.
 struct stalls {
   unsigned before = 0, behind = 0;
+};
+
+/// Beats of one run, and the clock cycles from the first to the last of them.
+struct traffic {
+  std::size_t cycles = 0;
+  std::size_t taken = 0, given = 0;
+  std::size_t taking_cycles() const { return last_taken - first_taken + 1; }
+  std::size_t giving_cycles() const { return last_given - first_given + 1; }
+
+  void take() { last_taken = cycles, first_taken = taken++ == 0 ? cycles : first_taken; }
+  void give() { last_given = cycles, first_given = given++ == 0 ? cycles : first_given; }
+  std::size_t first_taken = 0, last_taken = 0, first_given = 0, last_given = 0;
 };
 
 /// `Model` is a compressor or a decompressor as Verilator has compiled it.
 template <class Model> class simulation {
  public:
   explicit simulation(std::uint64_t seed) : random_(seed) {
+    model_.clk = 0;
     model_.rst = 1;
+    model_.eval();  // the first edge is one only if there was a level before it
     tick();
     model_.rst = 0;
   }
@@ -99,15 +116,23 @@ template <class Model> class simulation {
   }
   void set(hcomp::inceptionn_options const& options) { set(setting_of(options)); }
 
-  /// Sends `packets`, and returns what comes until nothing has moved for 100 clock cycles.
-  std::vector<packet> run(std::vector<packet> const& packets, stalls how = {}) {
+  /// Sends `packets`, and returns what comes until nothing has moved for 500 clock cycles.
+  /// @param settings  of each packet, or empty; written while the packet before it is on its way
+  std::vector<packet> run(std::vector<packet> const& packets, stalls how = {},
+                          std::vector<std::uint8_t> const& settings = {}) {
     std::vector<packet> came;
     bytes current;
     std::size_t which = 0, at = 0;  // the next beat
+    std::size_t set_for = 0;        // the next setting is of this packet
     bool offering = false;
-    cycles = taken = given = 0;
-    for (int idle = 0; idle < 100; ++idle) {
-      if (!offering && which < packets.size() && draw() >= how.before) {
+    moved = {};
+    for (int idle = 0; idle < 500; ++idle) {
+      bool const waits = set_for == which && at == 0 && !offering;  // for its setting
+      model_.setting_write =
+          set_for < settings.size() && (waits || (set_for == which + 1 && at > 0)) && draw() < 64;
+      if (model_.setting_write) model_.setting = settings[set_for++];
+      bool const may_offer = set_for >= settings.size() || !waits;
+      if (!offering && may_offer && which < packets.size() && draw() >= how.before) {
         offer(packets[which].content, at);
         offering = true;
       }
@@ -117,16 +142,14 @@ template <class Model> class simulation {
       model_.eval();
       if (model_.s_axis_tvalid && model_.s_axis_tready) {
         idle = 0;
-        ++taken;
+        moved.take();
         offering = false;
         at += beat_bytes;
         if (at >= packets[which].content.size()) ++which, at = 0;
       }
       if (model_.m_axis_tvalid && model_.m_axis_tready) {
         idle = 0;
-        ++given;
-        if (first_given == 0 || given == 1) first_given = cycles;
-        last_given = cycles;
+        moved.give();
         take(current);
         if (model_.m_axis_tlast) {
           came.push_back({current, is_damaged()});
@@ -134,15 +157,16 @@ template <class Model> class simulation {
         }
       }
       tick();
-      ++cycles;
+      ++moved.cycles;
     }
+    model_.setting_write = 0;
     CHECK(current.empty());
     CHECK(which == packets.size());
     return came;
   }
 
-  /// Of the last run.
-  std::size_t cycles = 0, taken = 0, given = 0, first_given = 0, last_given = 0;
+  /// What the last run moved.
+  traffic moved;
 
  private:
   unsigned draw() {
