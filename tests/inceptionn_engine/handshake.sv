@@ -14,9 +14,11 @@ module handshake #(
   always_ff @(posedge clk) begin
     waiting <= !rst && valid && !ready;
     offered <= data;
+  end
+
+  always_comb
     if (waiting && !rst) begin
       assert (valid);
       assert (data == offered);
     end
-  end
 endmodule
