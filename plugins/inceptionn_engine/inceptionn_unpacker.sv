@@ -63,8 +63,15 @@ module inceptionn_unpacker (
   wire append = take && !surplus;
 
   wire [519:0] shifted = buffer >> {bytes, 3'd0};
-  wire [15:0]  tags_beyond = tags >> {left[2:0], 1'b0};
-  wire bad_end = !complete || fill - bytes >= 7'd32 || shifted != '0 || last_keep != '1 ||
+
+  // What is wrong with the end of a packet.
+  logic dirty;  // behind the last group is not only zeros
+  always_comb begin
+    dirty = 1'b0;
+    for (int i = 2; i < 65; i = i + 1) if (i[6:0] >= bytes && buffer[8*i+:8] != 8'd0) dirty = 1'b1;
+  end
+  wire [15:0] tags_beyond = tags >> {left[2:0], 1'b0};
+  wire bad_end = !complete || fill - bytes >= 7'd32 || dirty || last_keep != '1 ||
                  (left < 14'd8 && tags_beyond != '0);
 
   assign m_tags = whole ? '1 : tags;

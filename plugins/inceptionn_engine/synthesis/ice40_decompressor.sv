@@ -1,0 +1,26 @@
+// See ice40_compressor.sv.
+module ice40_decompressor (
+    input  logic clk,
+    input  logic rst,
+    input  logic serial_in,
+    output logic serial_out
+);
+  logic [296:0] in;
+  always_ff @(posedge clk) in <= {in[295:0], serial_in};
+
+  logic         s_axis_tready, m_axis_tvalid, m_axis_tlast, m_axis_tuser;
+  logic [255:0] m_axis_tdata;
+  logic [31:0]  m_axis_tkeep;
+  inceptionn_decompressor decompressor (
+      .clk, .rst, .setting_write(in[0]), .setting(in[5:1]),
+      .s_axis_tvalid(in[6]), .s_axis_tready, .s_axis_tlast(in[7]), .m_axis_tready(in[8]),
+      .s_axis_tkeep(in[40:9]), .s_axis_tdata(in[296:41]),
+      .m_axis_tvalid, .m_axis_tdata, .m_axis_tkeep, .m_axis_tlast, .m_axis_tuser
+  );
+
+  ice40_fold #(.WIDTH(292)) fold (
+      .clk,
+      .in({s_axis_tready, m_axis_tvalid, m_axis_tlast, m_axis_tuser, m_axis_tkeep, m_axis_tdata}),
+      .out(serial_out)
+  );
+endmodule

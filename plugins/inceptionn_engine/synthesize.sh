@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Synthesizes the engine for three families of FPGAs by Yosys, places and routes what fits on an
+# iCE40 by nextpnr-ice40, and prints the table of README.md. Takes some minutes.
+#
+#   plugins/inceptionn_engine/synthesize.sh [--readme]
+#
+# --readme   puts the table into README.md, too
+#
+# It needs yosys and nextpnr-ice40, which Debian 12 has as packages.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+if (($# > 1)) || [[ ${1---readme} != --readme ]]; then
+  echo "usage: synthesize.sh [--readme] (was called with '$*')" >&2
+  exit 2
+fi
+for program in yosys nextpnr-ice40; do
+  if ! command -v "$program" >/dev/null; then
+    echo "synthesize.sh: $program was not found; on Debian: apt-get install yosys nextpnr-ice40" >&2
+    exit 1
+  fi
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# synthesize <name> <top> <commands of Yosys>: leaves the counts of cells in $work/<name>.
+synthesize() {
+  echo "synthesize.sh: $1" >&2
+  if ! yosys -q -l "$work/log" -p "read_verilog -sv *.sv synthesis/*.sv; $3; tee -o $work/$1 stat -top $2"; then
+    tail -n 20 "$work/log" >&2
+    exit 1
+  fi
+}
+# cells <name> <pattern>: how many cells of these types.
+cells() {
+  awk -v pattern="^($2)\$" '/Number of cells:/ { counting = 1; next } counting && NF == 2 && $1 ~ pattern { sum += $2 }
+    END { print sum + 0 }' "$work/$1"
+}
+# place <name>: on an iCE40 HX8K. Leaves "<logic cells> <MHz>" in $work/<name>.placed; fails if it does not fit.
+place() {
+  nextpnr-ice40 --hx8k --package ct256 --seed 1 --freq 100 --timing-allow-fail -q \
+    --json "$work/$1.json" --report "$work/$1.report" >"$work/log" 2>&1 || return 1
+  python3 - "$work/$1.report" >"$work/$1.placed" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+clock, = report["fmax"].values()
+print(report["utilization"]["ICESTORM_LC"]["used"], round(clock["achieved"]))
+PYTHON
+}
+
+rows=()
+for part in compressor decompressor; do
+  top=inceptionn_$part
+  synthesize "xilinx_$part" "$top" "synth_xilinx -flatten -abc9 -noiopad -top $top; tee -o $work/arrival sta"
+  logic_ps=$(sed -n "s/^Latest arrival time in '$top' is \([0-9]*\):/\1/p" "$work/arrival")
+  rows+=("| $part | Xilinx 7-series | $(cells "xilinx_$part" 'LUT[1-6]') LUT, $(cells "xilinx_$part" 'FD.*') flip-flops | $(
+    cells "xilinx_$part" 'RAM.*|SRL.*') | $(awk "BEGIN { printf \"%.1f\", $logic_ps / 1000 }") ns of logic on the longest path |")
+  synthesize "ecp5_$part" "$top" "synth_ecp5 -top $top"
+  rows+=("| $part | Lattice ECP5 | $(cells "ecp5_$part" 'LUT4') LUT4, $(cells "ecp5_$part" 'CCU2C') carries, $(
+    cells "ecp5_$part" 'TRELLIS_FF') flip-flops | $(cells "ecp5_$part" 'DP16KD|PDPW16KD|TRELLIS_DPR16X4') | |")
+done
+
+# ice40_row <what> <name>
+ice40_row() {
+  read -r logic_cells mhz <"$work/$2.placed"
+  rows+=("| $1 | iCE40 HX8K, placed and routed | $logic_cells of 7680 logic cells | $(
+    cells "$2" 'SB_RAM40.*') | $mhz MHz |")
+}
+for part in compressor decompressor; do
+  name=ice40_$part
+  synthesize "$name" "$name" "synth_ice40 -abc9 -device hx -top $name -json $work/$name.json"
+  if place "$name"; then
+    ice40_row "$part" "$name"
+  else
+    rows+=("| $part | iCE40 HX8K | $(cells "$name" SB_LUT4) LUT4: does not fit | | |")
+  fi
+done
+# The lanes of the decompressor alone, as many as fit.
+for ((lanes = 64; lanes >= 1; lanes -= 4)); do
+  name=ice40_decompressor_lanes
+  synthesize "$name" "$name" "chparam -set LANES $lanes $name; synth_ice40 -abc9 -device hx -top $name -json $work/$name.json"
+  (($(cells "$name" SB_LUT4) < 7680)) || continue
+  if place "$name"; then
+    ice40_row "$lanes lanes of the decompressor" "$name"
+    break
+  fi
+done
+
+{
+  echo "| part | chip | cells | memory blocks | clock |"
+  echo "|---|---|---|---|---|"
+  printf '%s\n' "${rows[@]}"
+} | tee "$work/table"
+
+if [[ ${1-} == --readme ]]; then
+  awk -v table="$work/table" '
+    /^<!-- end of the table -->$/ { skip = 0 }
+    !skip { print }
+    /^<!-- from synthesize.sh -->$/ { skip = 1; while ((getline line < table) > 0) print line }' README.md >"$work/readme"
+  cat "$work/readme" >README.md
+fi
