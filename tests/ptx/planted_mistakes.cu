@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <dlfcn.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <string>
+#include <support/ptx/figures.hpp>
 #include <vector>
 
 namespace {
@@ -228,6 +231,66 @@ template <bool is_right> bool check_find_lowest() {
   return out.host()[0] == 3;
 }
 
+// ---- What is counted --------------------------------------------------------------------------------
+
+__global__ void copy_bytes_of(std::uint8_t const* x, std::uint8_t* out) {
+  for (unsigned i = 0; i < 4; ++i) out[4 * threadIdx.x + i] = x[4 * threadIdx.x + i];
+}
+__global__ void copy_words(std::uint32_t const* x, std::uint32_t* out, unsigned stride) {
+  out[threadIdx.x] = x[threadIdx.x * stride];
+}
+/// Lane 0 alone, or all.
+__global__ void multiply(std::uint32_t* out, bool alone) {
+  if (alone && threadIdx.x > 0) return;
+  std::uint32_t product = 1;
+  for (std::uint32_t i = 0; i < *out; ++i) product *= product + i;
+  out[1 + threadIdx.x] = product;
+}
+__global__ void look_up(std::uint32_t const* x, std::uint32_t* out) {
+  std::uint32_t mine[threads];
+  for (unsigned i = 0; i < threads; ++i) mine[i] = x[i];
+  *out = mine[x[0]] + mine[x[1]];
+}
+template <class F> hcomp::ptx::figures figures_of(F const& launch) {
+  auto* const take = reinterpret_cast<decltype(&hcomp_ptx_take_figures)>(
+      dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_FIGURES));
+  hcomp::ptx::figures found;
+  take(&found);
+  launch();
+  HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+  take(&found);
+  return found;
+}
+bool check_sectors() {
+  zeros<std::uint32_t> const x(8 * threads), out(threads);
+  auto const bytes = figures_of([&] {
+    copy_bytes_of<<<1, threads>>>(reinterpret_cast<std::uint8_t*>(x.data()),
+                                  reinterpret_cast<std::uint8_t*>(out.data()));
+  });
+  auto const words = figures_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 1); });
+  auto const far = figures_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 8); });
+  constexpr unsigned least = threads * 4 / 32;
+  return bytes.loaded_sectors == 4 * least && bytes.stored_sectors == 4 * least &&
+         words.loaded_sectors == least && words.stored_sectors == least &&
+         far.loaded_sectors == threads && far.stored_sectors == least &&
+         far.loaded_bytes == threads * 4;
+}
+bool check_issued() {
+  zeros<std::uint32_t> const out(1 + 32);
+  HCOMP_CUDA_TRY(cudaMemset(out.data(), 1, 2));  // 257 turns
+  auto const all = figures_of([&] { multiply<<<1, 32>>>(out.data(), false); });
+  auto const one = figures_of([&] { multiply<<<1, 32>>>(out.data(), true); });
+  return all.issued == all.instructions && one.issued > 0.9 * static_cast<double>(all.issued) &&
+         one.instructions < one.issued / 16;
+}
+/// Accesses of four values may be one.
+bool check_local() {
+  zeros<std::uint32_t> const x(threads), out(1);
+  auto const local = figures_of([&] { look_up<<<1, 1>>>(x.data(), out.data()); }).local;
+  auto const none = figures_of([&] { copy_words<<<1, 1>>>(x.data(), out.data(), 1); }).local;
+  return local >= threads / 4 + 2 && local <= threads + 2 && none == 0;
+}
+
 // ---- What has to come of them -----------------------------------------------------------------------
 
 constexpr char const* wrong = "the result is wrong";
@@ -267,6 +330,9 @@ constexpr trial trials[] = {
     {"no end", check_wait_for_ever, "a loop without an end"},
     {"lowest bit", check_find_lowest<true>, nullptr},
     {"lowest bit by std", check_find_lowest<false>, wrong},
+    {"sectors of words and bytes", check_sectors, nullptr},
+    {"instructions of a lane alone", check_issued, nullptr},
+    {"local memory", check_local, nullptr},
 };
 
 /// Runs one in a process of its own. What that says is the result; its exit status goes into `failed`.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <support/ptx/figures.hpp>
 #include <support/ptx/machine.hpp>
 #include <support/ptx/memory.hpp>
 #include <support/ptx/program.hpp>
@@ -55,7 +56,6 @@ class launch_run {
         grid_(grid),
         first_epoch_(next_epoch),
         checks_(options::get().checks),
-        figures_(report::get().of(code)),
         shared_(code.shared_bytes + dynamic_shared_bytes),
         shared_histories_(shared_.size()),
         local_stride_((code.local_bytes + 15) / 16 * 16),
@@ -71,18 +71,19 @@ class launch_run {
       std::reverse(lane_order_.begin(), lane_order_.end());
       std::reverse(warp_order_.begin(), warp_order_.end());
     }
-    if (options::get().stats) seen_.resize(threads * code.code.size());
+    if (report::get().counts_sectors()) seen_.resize(threads * code.code.size());
     for (auto const& n : code.code) n.last_allocation = nullptr;
   }
 
-  void run() {
-    ++figures_.launches;
-    figures_.threads += std::uint64_t{grid_} * threads_.size();
+  figures run() {
+    figures_.launches = 1;
+    figures_.threads = std::uint64_t{grid_} * threads_.size();
     std::vector<unsigned> order(grid_);
     std::iota(order.begin(), order.end(), 0u);
     if (options::get().order == 1) std::reverse(order.begin(), order.end());
     if (options::get().order == 2) shuffle(order);
     for (unsigned const block : order) run_block(block);
+    return figures_;
   }
 
  private:
@@ -92,7 +93,7 @@ class launch_run {
   std::uint32_t grid_, block_ = 0;
   std::uint64_t first_epoch_, first_of_block_ = 0, epoch_ = 0;
   bool checks_;
-  report::figures& figures_;
+  figures figures_;
   std::vector<std::byte> shared_;
   histories shared_histories_;
   std::size_t local_stride_;
@@ -143,9 +144,11 @@ class launch_run {
     auto const lanes = std::min<std::size_t>(lanes_of_warp, threads_.size() - first);
     for (;;) {
       if (options::get().order == 2) shuffle(lane_order_);
+      std::uint64_t most = 0;
       for (unsigned const lane : lane_order_)
         if (lane < lanes && threads_[first + lane].is == status::runs)
-          run_thread(threads_[first + lane]);
+          most = std::max(most, run_thread(threads_[first + lane]));
+      figures_.issued += most * lanes_of_warp;
       bool waits = false, moved = false;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         thread_state& t = threads_[first + lane];
@@ -161,7 +164,8 @@ class launch_run {
     }
   }
 
-  void run_thread(thread_state& t) {
+  /// Returns how many instructions it executed, until it waits or ends.
+  std::uint64_t run_thread(thread_state& t) {
     registers const r = registers_of(t);
     instruction const* const code = kernel_.code.data();
     me_ = record_of(t);
@@ -222,7 +226,7 @@ class launch_run {
       }
       t.at = at;
       figures_.instructions += count;
-      return;
+      return count;
     }
   }
 
@@ -559,9 +563,9 @@ class launch_run {
 void launch(device_memory& memory, kernel const& code, std::uint32_t grid, std::uint32_t threads,
             std::vector<std::byte> const& parameters, std::size_t dynamic_shared_bytes) {
   auto const begin = std::chrono::steady_clock::now();
-  launch_run(memory, code, grid, threads, parameters, dynamic_shared_bytes).run();
-  report::get().of(code).seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  auto did = launch_run(memory, code, grid, threads, parameters, dynamic_shared_bytes).run();
+  did.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report::get().add(code, did);
 }
 
 }  // namespace hcomp::ptx

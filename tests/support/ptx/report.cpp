@@ -99,7 +99,8 @@ bool report::finish() const {
   if (options::get().stats)
     std::fprintf(
         stderr,
-        "| kernel | launches | threads | instructions | bytes loaded | sectors | bytes stored "
+        "| kernel | launches | threads | instructions | issued | bytes loaded | sectors | bytes "
+        "stored "
         "| sectors | shared accesses | local accesses | barriers | warp steps | seconds |\n");
   for (auto const& [name, f] : figures_) {
     seconds += f.seconds;
@@ -109,8 +110,8 @@ bool report::finish() const {
     if (!options::get().stats) continue;
     std::fprintf(stderr, "| %s |", demangled(name).c_str());
     for (std::uint64_t const figure :
-         {f.launches, f.threads, f.instructions, f.loaded_bytes, f.loaded_sectors, f.stored_bytes,
-          f.stored_sectors, f.shared, f.local, f.barriers, f.warp_steps})
+         {f.launches, f.threads, f.instructions, f.issued, f.loaded_bytes, f.loaded_sectors,
+          f.stored_bytes, f.stored_sectors, f.shared, f.local, f.barriers, f.warp_steps})
       std::fprintf(stderr, " %llu |", static_cast<unsigned long long>(figure));
     std::fprintf(stderr, " %.2f |\n", f.seconds);
   }

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <support/ptx/figures.hpp>
 #include <support/ptx/program.hpp>
 #include <tuple>
+#include <utility>
 
 namespace hcomp::ptx {
 
@@ -34,21 +36,24 @@ enum class finding { race, uninitialised };
 /// Findings, figures, and the program's end.
 class report {
  public:
-  /// What a kernel did in all launches.
-  struct figures {
-    std::uint64_t launches = 0, threads = 0, instructions = 0, barriers = 0, warp_steps = 0;
-    std::uint64_t loaded_bytes = 0, loaded_sectors = 0, stored_bytes = 0, stored_sectors = 0;
-    std::uint64_t local = 0, shared = 0;
-    double seconds = 0;
-  };
-
   static report& get();
 
   /// Ends the program: kernel, block, thread, line and text are in `where`.
   [[noreturn]] static void fail(std::string const& what);
 
   void add(finding what, std::string const& detail, kernel const& in, std::size_t at);
-  figures& of(kernel const& one) { return figures_[one.name]; }
+  /// What a launch did. With none, the kernel is in the table nevertheless.
+  void add(kernel const& in, figures const& did = {}) {
+    figures_[in.name] += did;
+    since_taken_ += did;
+  }
+  /// What all launches did since the last call.
+  figures take_figures() {
+    counts_sectors_ = true;
+    return std::exchange(since_taken_, {});
+  }
+  /// Bytes and sectors take long to count.
+  bool counts_sectors() const { return counts_sectors_ || options::get().stats; }
   /// Prints all of it. Returns whether there is anything that is not expected.
   bool finish() const;
 
@@ -58,7 +63,9 @@ class report {
     std::string text;
   };
   std::map<std::tuple<std::string, finding, int, std::string>, counted> findings_;
-  std::map<std::string, figures> figures_;
+  std::map<std::string, figures> figures_;  ///< by the kernels' names
+  figures since_taken_;
+  bool counts_sectors_ = false;
 };
 
 /// `name` as people write it.

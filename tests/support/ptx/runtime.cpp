@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <support/ptx/figures.hpp>
 #include <support/ptx/machine.hpp>
 #include <support/ptx/memory.hpp>
 #include <support/ptx/program.hpp>
@@ -146,7 +147,7 @@ kernel const* kernel_of(function const& one) {
     } catch (parse_error const& error) {
       report::fail(error.what());
     }
-    for (auto const& one : in.parsed->kernels) report::get().of(one);
+    for (auto const& one : in.parsed->kernels) report::get().add(one);
     for (auto const& variable : in.parsed->globals)
       all().memory.add(variable.begin, variable.size, memory_kind::constant);
   }
@@ -352,6 +353,11 @@ char const* cudaGetErrorString(cudaError_t code) {
   static thread_local char text[32];
   std::snprintf(text, sizeof(text), "error %d", static_cast<int>(code));
   return text;
+}
+
+void hcomp_ptx_take_figures(figures* found) {
+  std::lock_guard const lock(all().mutex);
+  *found = report::get().take_figures();
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------
