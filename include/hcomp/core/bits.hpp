@@ -66,8 +66,8 @@ HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std:
   }
 }
 
-/// Same bits, other type; both of one size.
-template <class To, class From> HCOMP_HD inline To same_bits(From const& from) {
+/// Same bits, other type; both of one size. By value: through a reference nvcc loads single bytes.
+template <class To, class From> HCOMP_HD inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   memcpy(&to, &from, sizeof(To));
