@@ -69,11 +69,12 @@ template <Compressor C, class View> struct encode_with_feedback {
   block_origin origin;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    encode_blocks<C, decltype(view.source())> const work{codec, layout, view.source(), code,
-                                                         origin};
-    work.encode(group, b, [&](int first, int count, auto const& decode) {
-      view.encoded(group, b * layout.block_values + static_cast<std::size_t>(first), count, decode);
-    });
+    detail::encode_block_of(group, codec, layout, view.source(), code, origin, b,
+                            [&](int first, int count, auto const& decode) {
+                              view.encoded(
+                                  group, b * layout.block_values + static_cast<std::size_t>(first),
+                                  count, decode);
+                            });
     if constexpr (requires { view.settle(group, b, 0, true, true); }) settle(group, b);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }

@@ -125,6 +125,38 @@ constexpr std::size_t statistics_words(C const& codec, code_layout const& layout
   }
 }
 
+namespace detail {
+
+/// Block b of `x` into block b of `code`, as encode_blocks has them. after(first, count, decode) is
+/// called for parts of the block that are encoded: values `first` on, which decode(to) would give
+/// back, as they will be when nothing is added to them.
+/// @param codec  where it is: a copy in a kernel would be in slow memory
+template <class C, class Source, class Group, class After>
+HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& layout,
+                              Source const& x, std::byte* code, block_origin const& origin,
+                              std::size_t b, After const& after) {
+  auto const n = layout.values_in(b);
+  auto place = origin;
+  place.index = static_cast<std::uint32_t>(b);
+  if constexpr (Calibrated<C>)
+    if (origin.statistics)
+      place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
+  std::byte* const block = code + layout.offset(b);
+  auto const values = x + b * layout.block_values;
+  if constexpr (requires { codec.encode_parts(group, values, n, block, place, skip{}); }) {
+    codec.encode_parts(group, values, n, block, place, [&](int first, int count) {
+      after(first, count,
+            [&](auto* to) { codec.decode_part(group, block, first, count, to, reduction::mean); });
+    });
+  } else {
+    codec.encode_block(group, values, n, block, place);
+    after(0, n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
+  }
+  if (origin.checksum) seal(group, block, codec.block_bytes(n));
+}
+
+}  // namespace detail
+
 /// Block b of `x` into block b of `code`.
 template <Compressor C, class Source> struct encode_blocks {
   C codec;
@@ -134,33 +166,7 @@ template <Compressor C, class Source> struct encode_blocks {
   block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    encode(group, b, [](int, int, auto const&) {});
-  }
-  /// after(first, count, decode) is called for parts of the block that are encoded: values `first`
-  /// on, which decode(to) would give back, as they will be when nothing is added to them.
-  template <class Group, class After>
-  HCOMP_HD void encode(Group group, std::size_t b, After const& after) const {
-    auto const n = layout.values_in(b);
-    auto place = origin;
-    place.index = static_cast<std::uint32_t>(b);
-    if constexpr (Calibrated<C>)
-      if (origin.statistics)
-        place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
-    std::byte* const block = code + layout.offset(b);
-    auto const values = x + b * layout.block_values;
-    if constexpr (requires {
-                    codec.encode_parts(group, values, n, block, place, detail::skip{});
-                  }) {
-      codec.encode_parts(group, values, n, block, place, [&](int first, int count) {
-        after(first, count, [&](auto* to) {
-          codec.decode_part(group, block, first, count, to, reduction::mean);
-        });
-      });
-    } else {
-      codec.encode_block(group, values, n, block, place);
-      after(0, n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
-    }
-    if (origin.checksum) detail::seal(group, block, codec.block_bytes(n));
+    detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, int, auto const&) {});
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
