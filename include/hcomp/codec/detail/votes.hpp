@@ -5,30 +5,37 @@
 #include <cstdint>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <type_traits>
 
 namespace hcomp::detail {
 
-/// put(h, bits) for all halves h of words: bit j is whether is_set(32 h + j), and 0 from n on. By
-/// workers in warps: neighbours look at neighbouring values, as memory likes it, several at once,
-/// since it is far away.
-template <HasWarps Group, class IsSet, class Put>
-HCOMP_HD void vote_on(Group group, int n, IsSet const& is_set, Put const& put) {
-  constexpr int at_once = 4;
+/// put(h, bits) for all halves h of words: bit j is whether is_set(look(32 h + j)), and 0 from n on. By
+/// workers in warps: neighbours look at neighbouring values, as memory likes it. Since that is far
+/// away, they look at several before they judge the first.
+template <HasWarps Group, class Look, class IsSet, class Put>
+HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set, Put const& put) {
+  constexpr int at_once = 8;
   int const lane = group.worker() % 32, halves = (n + 63) / 64 * 2;
   for (int h = group.worker() / 32 * at_once; h < halves; h += Group::workers / 32 * at_once) {
-    bool votes[at_once];
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      int const i = (h + k) * 32 + lane;
-      votes[k] = i < n && is_set(i);
-    }
-    std::uint32_t mine = 0;
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      std::uint32_t const bits = group.vote(votes[k]);
-      if (lane == k) mine = bits;
-    }
-    if (lane < at_once && h + lane < halves) put(h + lane, mine);
+    int const first = h * 32 + lane;
+    auto const vote = [&](auto is_whole) {
+      auto const is_inside = [&](int k) { return is_whole || first + k * 32 < n; };
+      decltype(look(0)) seen[at_once] = {};
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if (is_inside(k)) seen[k] = look(first + k * 32);
+      std::uint32_t mine = 0;
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        std::uint32_t const bits = group.vote(is_inside(k) && is_set(seen[k]));
+        if (lane == k) mine = bits;
+      }
+      if (lane < at_once && h + lane < halves) put(h + lane, mine);
+    };
+    if ((h + at_once) * 32 <= n)
+      vote(std::true_type{});
+    else
+      vote(std::false_type{});
   }
 }
 

@@ -59,12 +59,13 @@ struct mark_runs {
     if constexpr (HasWarps<Group>) {
       auto* const union_here = reinterpret_cast<std::byte*>(words + run.word);
       auto* const own_here = reinterpret_cast<std::byte*>(own + run.word);
-      auto const is_not_zero = [&](int i) {
-        std::uint32_t const magnitude = same_bits<std::uint32_t>(here[i]) & 0x7fffffffu;
+      auto const look = [&](int i) { return here[i]; };
+      auto const is_not_zero = [&](float value) {
+        std::uint32_t const magnitude = same_bits<std::uint32_t>(value) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
         return magnitude != 0;
       };
-      vote_on(group, run.values, is_not_zero, [&](int h, std::uint32_t bits) {
+      vote_on(group, run.values, look, is_not_zero, [&](int h, std::uint32_t bits) {
         store_aligned(union_here, static_cast<std::size_t>(h), bits);
         store_aligned(own_here, static_cast<std::size_t>(h), bits);
       });

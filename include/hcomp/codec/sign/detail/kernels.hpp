@@ -47,12 +47,12 @@ HCOMP_HD std::uint64_t word_of_signs(Source const& x, int w, int count, bool& fi
 template <HasWarps Group, class Source, class Put>
 HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
   bool finite = true;
-  auto const is_positive = [&](int i) {
-    auto const value = x[static_cast<std::size_t>(i)];
+  auto const look = [&](int i) { return x[static_cast<std::size_t>(i)]; };
+  auto const is_positive = [&](auto value) {
     finite &= is_finite(value);
     return value >= 0;
   };
-  vote_on(group, n, is_positive, put);
+  vote_on(group, n, look, is_positive, put);
   return !finite;
 }
 

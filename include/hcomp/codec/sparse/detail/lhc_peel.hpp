@@ -111,10 +111,12 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph
       return (graph.open[cell / 64] >> cell % 64 & 1) != 0 &&
              claims_its_value(layout, graph, static_cast<std::uint32_t>(cell));
     };
-    vote_on(group, static_cast<int>((end - first) * 64), claims, [&](int h, std::uint32_t bits) {
+    auto const is_claim = [](bool claim) { return claim; };
+    auto const put = [&](int h, std::uint32_t bits) {
       store_aligned(open, static_cast<std::size_t>(h), bits);
       found += static_cast<std::uint64_t>(ones(bits));
-    });
+    };
+    vote_on(group, static_cast<int>((end - first) * 64), claims, is_claim, put);
   } else {
     for (std::size_t w = first + static_cast<std::size_t>(group.worker()); w < end;
          w += Group::workers) {
