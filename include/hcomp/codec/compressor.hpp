@@ -59,6 +59,25 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
+/// A codec whose values are encoded one by one, so that what is lost of each is known at once.
+///
+/// By workers in warps `encode_block` calls source.note(i, source[i]) for all i < n, where the source
+/// has such a function. `decoded_alone(value, weight)` is what the value decodes to, as a mean, when
+/// nothing is added to it.
+template <class C>
+concept EncodesEach = Compressor<C> &&
+    requires(C const c, typename C::value_type value, std::uint32_t weight) {
+  {c.decoded_alone(value, weight)};
+};
+
+/// A codec that workers in warps decode value by value: `decode_each(group, block, n, r, put)` calls
+/// put(i, value i) for all i < n, as accumulator_t of its values.
+template <class C, class Group, class Put>
+concept DecodesEach = HasWarps<Group> && Compressor<C> &&
+    requires(C const c, Group group, std::byte const* block, int n, reduction r, Put put) {
+  c.decode_each(group, block, n, r, put);
+};
+
 /// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability
 /// of its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
 template <class C>

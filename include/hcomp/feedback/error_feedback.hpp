@@ -20,6 +20,26 @@
 
 namespace hcomp {
 
+namespace detail {
+
+/// x + residual, of which what `codec` loses is noted.
+template <class T, class C> struct noting_source {
+  compensated<T> source;
+  accumulator_t<T>* pending;
+  C codec;
+  std::uint32_t weight;
+
+  HCOMP_HD accumulator_t<T> operator[](std::size_t i) const { return source[i]; }
+  HCOMP_HD void note(std::size_t i, accumulator_t<T> value) const {
+    pending[i] = value - static_cast<accumulator_t<T>>(codec.decoded_alone(value, weight));
+  }
+  HCOMP_HD friend noting_source operator+(noting_source from, std::size_t values) {
+    return {from.source + values, from.pending + values, from.codec, from.weight};
+  }
+};
+
+}  // namespace detail
+
 /// residual' = (x + residual) - decode(encode(x + residual)), on every rank for itself.
 ///
 /// Sums of inputs and of what was sent differ by one residual, however many steps were made. One
@@ -80,6 +100,10 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     std::uint64_t* withheld;
 
     HCOMP_HD compensated<T> source() const { return {x, residual}; }
+    template <EncodesEach C>
+    HCOMP_HD detail::noting_source<T, C> noting(C const& codec, std::uint32_t weight) const {
+      return {source(), pending, codec, weight};
+    }
 
     template <class Group, class Decode>
     HCOMP_HD void encoded(Group group, std::size_t first, int n, Decode const& decode) const {
@@ -112,6 +136,7 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
       decode();
     }
+    HCOMP_HD void replace(std::size_t, T& x, T value) const { x = value; }
 
    private:
     /// How many values are not zero, and of these are lost in their residuals; of 2^31 at most.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
@@ -17,8 +18,11 @@ namespace hcomp {
 /// caller, in the memory space of the tensor.
 ///
 /// `view(x)` is a small value for kernels: `source()` gives the values to encode, `encoded` is
-/// called after the encoding of every block or part of one, and may decode it to see what is left,
-/// `decoded` around the decoding of every block or part of one into x, unless that becomes NaN.
+/// called after the encoding of every block, and may decode it to see what is left, `decoded` around
+/// the decoding of every block or part of one into x, unless that becomes NaN. So that devices need
+/// not look at a value twice, a view may have two more: `noting(codec, weight)`, a source for a codec
+/// that EncodesEach, which does what `encoded` would; and `replace(i, x, value)`, which does what
+/// `decoded` would, for value i alone.
 /// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
 /// its units, if the codec is Calibrated, and for all where infinity or NaN was met. `encoded` and
 /// `settle` may only write what `commit()` makes valid: if the collective throws, nothing has
@@ -53,6 +57,7 @@ template <class T> class no_feedback {
     HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
       decode();
     }
+    HCOMP_HD void replace(std::size_t, T& x, T value) const { x = value; }
   };
   kernel_view view(T const* x) { return {x}; }
 
@@ -69,12 +74,14 @@ template <Compressor C, class View> struct encode_with_feedback {
   block_origin origin;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    detail::encode_block_of(group, codec, layout, view.source(), code, origin, b,
-                            [&](int first, int count, auto const& decode) {
-                              view.encoded(
-                                  group, b * layout.block_values + static_cast<std::size_t>(first),
-                                  count, decode);
-                            });
+    if constexpr (HasWarps<Group> && requires { view.noting(codec, origin.weight); })
+      detail::encode_block_of(group, codec, layout, view.noting(codec, origin.weight), code, origin,
+                              b, [](int, auto const&) {});
+    else
+      detail::encode_block_of(group, codec, layout, view.source(), code, origin, b,
+                              [&](int n, auto const& decode) {
+                                view.encoded(group, b * layout.block_values, n, decode);
+                              });
     if constexpr (requires { view.settle(group, b, 0, true, true); }) settle(group, b);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
@@ -109,7 +116,7 @@ template <Compressor C, class View> struct encode_with_feedback {
 /// decoding then stays in a cache.
 template <Compressor C, class View> struct decode_with_feedback {
   /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
-  template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 2048;
+  template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 4096;
 
   decode_blocks<C> decode;
   View view;
@@ -121,7 +128,11 @@ template <Compressor C, class View> struct decode_with_feedback {
     auto* const x = decode.x + first;
     std::byte const* const block = decode.code + decode.layout.offset(b);
     if (decode.becomes_nan(block)) return decode(group, i);
-    if constexpr (requires { decode.codec.decode_part(group, block, 0, n, x, decode.result); }) {
+    if constexpr (DecodesEach<C, Group, replacing> && requires { view.replace(first, *x, *x); }) {
+      decode.codec.decode_each(group, block, n, decode.result, replacing{view, first, x});
+    } else if constexpr (requires {
+                           decode.codec.decode_part(group, block, 0, n, x, decode.result);
+                         }) {
       constexpr int most = part_values<Group>;
       for (int at = 0; at < n; at += most) {
         int const part = n - at < most ? n - at : most;
@@ -134,6 +145,19 @@ template <Compressor C, class View> struct decode_with_feedback {
     }
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return decode.scratch_bytes(); }
+
+ private:
+  using value_type = typename C::value_type;
+  /// What the view makes of single decoded values of a block.
+  struct replacing {
+    View const& view;
+    std::size_t first;
+    value_type* x;
+
+    template <class V> HCOMP_HD void operator()(int j, V value) const {
+      view.replace(first + static_cast<std::size_t>(j), x[j], static_cast<value_type>(value));
+    }
+  };
 };
 
 }  // namespace hcomp

@@ -78,6 +78,11 @@ class global_compensation {
       decode();
       detail::for_pairs(group, own, out, n, [](number& c, T g) { c -= static_cast<number>(g); });
     }
+    HCOMP_HD void replace(std::size_t i, T& x, T value) const {
+      using number = compensation_type;
+      c[i] = (c[i] + static_cast<number>(x)) - static_cast<number>(value);
+      x = value;
+    }
   };
   kernel_view view(T const* x) { return {x, compensation_.data()}; }
   void commit() { ++rounds_; }

@@ -64,11 +64,6 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   group.sync();
 }
 
-/// For asking whether a codec encodes in parts.
-struct skip {
-  HCOMP_HD void operator()(int, int) const {}
-};
-
 }  // namespace detail
 
 /// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all workers
@@ -127,9 +122,8 @@ constexpr std::size_t statistics_words(C const& codec, code_layout const& layout
 
 namespace detail {
 
-/// Block b of `x` into block b of `code`, as encode_blocks has them. after(first, count, decode) is
-/// called for parts of the block that are encoded: values `first` on, which decode(to) would give
-/// back, as they will be when nothing is added to them.
+/// Block b of `x` into block b of `code`, as encode_blocks has them. after(n, decode) is called when
+/// it is encoded: decode(to) would give its n values back, as they will be when nothing is added.
 /// @param codec  where it is: a copy in a kernel would be in slow memory
 template <class C, class Source, class Group, class After>
 HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& layout,
@@ -143,15 +137,8 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
       place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
   std::byte* const block = code + layout.offset(b);
   auto const values = x + b * layout.block_values;
-  if constexpr (requires { codec.encode_parts(group, values, n, block, place, skip{}); }) {
-    codec.encode_parts(group, values, n, block, place, [&](int first, int count) {
-      after(first, count,
-            [&](auto* to) { codec.decode_part(group, block, first, count, to, reduction::mean); });
-    });
-  } else {
-    codec.encode_block(group, values, n, block, place);
-    after(0, n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
-  }
+  codec.encode_block(group, values, n, block, place);
+  after(n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
   if (origin.checksum) seal(group, block, codec.block_bytes(n));
 }
 
@@ -166,7 +153,7 @@ template <Compressor C, class Source> struct encode_blocks {
   block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, int, auto const&) {});
+    detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, auto const&) {});
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };

@@ -2,16 +2,18 @@
 /// @file
 /// What workers find out together about single values: bits of words, and what is largest.
 
+#include <cstddef>
 #include <cstdint>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <type_traits>
 
 namespace hcomp::detail {
 
-/// put(h, bits) for all halves h of words: bit j is whether is_set(look(32 h + j)), and 0 from n on. By
-/// workers in warps: neighbours look at neighbouring values, as memory likes it. Since that is far
-/// away, they look at several before they judge the first.
+/// put(h, bits) for all halves h of words: bit j is whether is_set(i, look(i)) for i = 32 h + j, and 0
+/// from n on. By workers in warps: neighbours look at neighbouring values, as memory likes it. Since that
+/// is far away, they look at several before they judge the first.
 template <HasWarps Group, class Look, class IsSet, class Put>
 HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set, Put const& put) {
   constexpr int at_once = 8;
@@ -27,7 +29,7 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
       std::uint32_t mine = 0;
       HCOMP_UNROLL
       for (int k = 0; k < at_once; ++k) {
-        std::uint32_t const bits = group.vote(is_inside(k) && is_set(seen[k]));
+        std::uint32_t const bits = group.vote(is_inside(k) && is_set(first + k * 32, seen[k]));
         if (lane == k) mine = bits;
       }
       if (lane < at_once && h + lane < halves) put(h + lane, mine);
@@ -36,6 +38,30 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
       vote(std::true_type{});
     else
       vote(std::false_type{});
+  }
+}
+
+/// f(i, whether bit i is set) for i < n, where half h of words is the h-th of `bits`. By workers in
+/// warps: one load is for 32 of them, and neighbours have neighbouring values.
+template <HasWarps Group, class F>
+HCOMP_HD void for_bits(Group group, std::byte const* bits, int n, F const& f) {
+  int const lane = group.worker() % 32, halves = (n + 31) / 32;
+  for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
+    std::uint32_t const mine =
+        h + lane < halves ? load_aligned<std::uint32_t>(bits, static_cast<std::size_t>(h + lane))
+                          : 0;
+    auto const turn = [&](auto is_whole) {
+      HCOMP_UNROLL
+      for (int k = 0; k < 32; ++k) {
+        std::uint32_t const half = group.xor_shuffle(mine, lane ^ k);
+        int const i = (h + k) * 32 + lane;
+        if (is_whole || i < n) f(i, (half >> lane & 1) != 0);
+      }
+    };
+    if ((h + 32) * 32 <= n)
+      turn(std::true_type{});
+    else
+      turn(std::false_type{});
   }
 }
 

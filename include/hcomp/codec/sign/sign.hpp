@@ -52,24 +52,8 @@ template <class T = float> struct sign {
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
-    encode_parts(group, x, n, block, origin, [](int, int) {});
-  }
-  /// The same; after(first, count) is called when these values are encoded, and can be decoded by
-  /// decode_part as a mean.
-  template <class Group, class Source, class After>
-  HCOMP_HD void encode_parts(Group group, Source const& x, int n, std::byte* block,
-                             block_origin const& origin, After const& after) const {
-    // as few as keep all workers of a device busy
-    constexpr int part = Group::workers == 1 ? block_values : 2048;
-    bool nonfinite = false;
-    for (int at = 0; at < n; at += part) {
-      int const count = n - at < part ? n - at : part;
-      nonfinite |=
-          detail::sign::pack_signs(group, x + at, count, block + block_header_bytes + at / 8);
-      group.sync();
-      after(at, count);
-    }
-    nonfinite = group.any(nonfinite);
+    bool const nonfinite =
+        group.any(detail::sign::pack_signs(group, x, n, block + block_header_bytes));
     if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
     group.sync();
   }
@@ -96,16 +80,31 @@ template <class T = float> struct sign {
   template <class Group, class Out>
   HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
                             reduction r) const {
-    auto const header = load_aligned<block_header>(block);
-    auto const size =
-        r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(header.weight) : magnitude;
     detail::sign::unpack_signs(group, block + block_header_bytes + first / 8, n,
-                               static_cast<Out>(size), x);
+                               static_cast<Out>(size_of(block, r)), x);
+  }
+
+  template <class V>
+  HCOMP_HD accumulator_t<T> decoded_alone(V value, std::uint32_t /*weight*/) const {
+    return value >= 0 ? magnitude : -magnitude;
+  }
+  template <HasWarps Group, class Put>
+  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
+                            Put const& put) const {
+    auto const size = size_of(block, r);
+    detail::for_bits(group, block + block_header_bytes, n,
+                     [&](int i, bool is_set) { put(i, is_set ? size : -size); });
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.
   HCOMP_HD static constexpr std::uint64_t first_word(std::uint32_t block_index) {
     return std::uint64_t{block_index} * (block_values / 64);
+  }
+
+ private:
+  HCOMP_HD accumulator_t<T> size_of(std::byte const* block, reduction r) const {
+    auto const weight = load_aligned<block_header>(block).weight;
+    return r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(weight) : magnitude;
   }
 };
 

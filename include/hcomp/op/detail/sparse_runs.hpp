@@ -60,7 +60,7 @@ struct mark_runs {
       auto* const union_here = reinterpret_cast<std::byte*>(words + run.word);
       auto* const own_here = reinterpret_cast<std::byte*>(own + run.word);
       auto const look = [&](int i) { return here[i]; };
-      auto const is_not_zero = [&](float value) {
+      auto const is_not_zero = [&](int, float value) {
         std::uint32_t const magnitude = same_bits<std::uint32_t>(value) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
         return magnitude != 0;

@@ -11,6 +11,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
+#include <type_traits>
 
 namespace hcomp::detail::sign {
 
@@ -43,17 +44,22 @@ HCOMP_HD std::uint64_t word_of_signs(Source const& x, int w, int count, bool& fi
 }
 
 /// put(h, bits) for all halves h of words of signs. Returns whether this worker saw NaN or
-/// infinity.
+/// infinity. A source that takes notes gets every value.
 template <HasWarps Group, class Source, class Put>
 HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
-  bool finite = true;
-  auto const look = [&](int i) { return x[static_cast<std::size_t>(i)]; };
-  auto const is_positive = [&](auto value) {
-    finite &= is_finite(value);
+  using number = decltype(x[0] + 0.0f);
+  using bits = std::conditional_t<sizeof(number) == 8, std::uint64_t, std::uint32_t>;
+  bits largest = 0;  // magnitude: it takes less than to ask of each value whether it is finite
+  auto const look = [&](int i) { return static_cast<number>(x[static_cast<std::size_t>(i)]); };
+  auto const is_positive = [&](int i, number value) {
+    bits const magnitude = same_bits<bits>(value) & (~bits{0} >> 1);
+    largest = magnitude > largest ? magnitude : largest;
+    if constexpr (requires { x.note(std::size_t{}, value); })
+      x.note(static_cast<std::size_t>(i), value);
     return value >= 0;
   };
   vote_on(group, n, look, is_positive, put);
-  return !finite;
+  return !is_finite(same_bits<number>(largest));
 }
 
 /// Returns whether this worker saw NaN or infinity.
@@ -116,9 +122,15 @@ HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int 
 /// x = +size where the bit is 1, -size where it is 0.
 template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
-  Out const worth[2] = {static_cast<Out>(-size), size};  // a branch would be mispredicted
-  for (int i = group.worker(); i < n; i += Group::workers)
-    x[i] = worth[load_aligned<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
+  Out const other = static_cast<Out>(-size);
+  if constexpr (HasWarps<Group>) {
+    for_bits(group, in, n, [&](int i, bool is_set) { x[i] = is_set ? size : other; });
+  } else {
+    Out const worth[2] = {other, size};  // a branch would be mispredicted
+    for (int i = group.worker(); i < n; i += Group::workers)
+      x[i] =
+          worth[load_aligned<std::uint64_t>(in, static_cast<std::size_t>(i / 64)) >> (i % 64) & 1];
+  }
   group.sync();
 }
 

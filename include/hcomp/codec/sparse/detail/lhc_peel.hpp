@@ -111,7 +111,7 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph
       return (graph.open[cell / 64] >> cell % 64 & 1) != 0 &&
              claims_its_value(layout, graph, static_cast<std::uint32_t>(cell));
     };
-    auto const is_claim = [](bool claim) { return claim; };
+    auto const is_claim = [](int, bool claim) { return claim; };
     auto const put = [&](int h, std::uint32_t bits) {
       store_aligned(open, static_cast<std::size_t>(h), bits);
       found += static_cast<std::uint64_t>(ones(bits));
