@@ -52,6 +52,33 @@ HCOMP_HD inline void store_aligned(std::byte* bytes, std::size_t i, T const& val
 #endif
 }
 
+/// load_aligned and store_aligned of words of 64 bits, on devices at once where `bytes` is a multiple of
+/// 8, as it usually is. Loads of halves, which nvcc would make of memcpy, ask for all sectors twice.
+HCOMP_HD inline std::uint64_t load_word(std::byte const* bytes, std::size_t i = 0) {
+#if defined(__CUDA_ARCH__)
+  if (reinterpret_cast<std::uintptr_t>(bytes) % 8 == 0)
+    return reinterpret_cast<std::uint64_t const*>(bytes)[i];
+  auto const* const halves = reinterpret_cast<std::uint32_t const*>(bytes) + 2 * i;
+  return halves[0] | std::uint64_t{halves[1]} << 32;
+#else
+  return load<std::uint64_t>(bytes, i);
+#endif
+}
+
+HCOMP_HD inline void store_word(std::byte* bytes, std::size_t i, std::uint64_t word) {
+#if defined(__CUDA_ARCH__)
+  if (reinterpret_cast<std::uintptr_t>(bytes) % 8 == 0) {
+    reinterpret_cast<std::uint64_t*>(bytes)[i] = word;
+  } else {
+    auto* const halves = reinterpret_cast<std::uint32_t*>(bytes) + 2 * i;
+    halves[0] = static_cast<std::uint32_t>(word);
+    halves[1] = static_cast<std::uint32_t>(word >> 32);
+  }
+#else
+  store(bytes, i, word);
+#endif
+}
+
 /// to = from, `count` bytes that do not overlap, shared out among the workers of a group; addresses
 /// as for load_aligned.
 template <class Group>

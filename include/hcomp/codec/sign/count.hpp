@@ -89,8 +89,8 @@ template <class T = float> struct sign_count {
         std::uint64_t carry = 0;
         for (int plane = 0; plane < planes(); ++plane) {
           auto const at = word_at(mine.values, plane, w);
-          auto const p = load_aligned<std::uint64_t>(a, at), q = load_aligned<std::uint64_t>(b, at);
-          store_aligned(a, at, p ^ q ^ carry);
+          auto const p = load_word(a, at), q = load_word(b, at);
+          store_word(a, at, p ^ q ^ carry);
           carry = (p & q) | (carry & (p ^ q));
         }
       }

@@ -186,8 +186,10 @@ template <class Codec, class T> class basic_codec {
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     merge_checked<Codec>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
       int const n = mine.values;
-      for (int k = 0; k < transforms(n); ++k)
-        if (norm_in(acc, k) != norm_in(in, k)) return block_fault::scale;
+      bool differ = false;
+      for (int k = group.worker(); k < transforms(n); k += Group::workers)
+        differ |= norm_in(acc, k) != norm_in(in, k);
+      if (group.any(differ)) return block_fault::scale;
       std::size_t const at = lanes_at(n);
       if (lane_bytes_ == 1)
         add_lanes<std::uint8_t>(group, acc + at, in + at, coordinates(n));

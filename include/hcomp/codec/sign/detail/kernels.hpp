@@ -84,22 +84,22 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
 [[gnu::always_inline]] HCOMP_HD inline void merge_sign_word(std::byte* acc, std::byte const* in,
                                                             std::uint64_t place, bool acc_is_lower,
                                                             mask_key const& key) {
-  auto const mine = load_aligned<std::uint64_t>(acc), other = load_aligned<std::uint64_t>(in);
+  auto const mine = load_word(acc), other = load_word(in);
   std::uint64_t const differ = mine ^ other;
   std::uint64_t from_lower;
   bernoulli_mask(from_lower, differ, place, key);
-  store_aligned(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
+  store_word(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
 }
 
 /// lower keeps each of its bits where the mask says so, upper gets the others.
 [[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
                                                              std::uint64_t place,
                                                              mask_key const& key) {
-  auto const all = load_aligned<std::uint64_t>(lower);
+  auto const all = load_word(lower);
   std::uint64_t taken;
   bernoulli_mask(taken, all, place, key);
-  store_aligned(lower, 0, taken);
-  store_aligned(upper, 0, all & ~taken);
+  store_word(lower, 0, taken);
+  store_word(upper, 0, all & ~taken);
 }
 
 #pragma GCC diagnostic pop

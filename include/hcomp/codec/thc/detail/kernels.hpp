@@ -304,9 +304,7 @@ HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int co
   constexpr int in_word = 8 / sizeof(Lane);
   for (int i = group.worker(); i < count / in_word; i += Group::workers) {
     auto const at = static_cast<std::size_t>(i);
-    store_aligned(
-        acc, at,
-        lane_sums<Lane>(load_aligned<std::uint64_t>(acc, at), load_aligned<std::uint64_t>(in, at)));
+    store_word(acc, at, lane_sums<Lane>(load_word(acc, at), load_word(in, at)));
   }
 }
 

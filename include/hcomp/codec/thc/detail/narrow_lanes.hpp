@@ -38,9 +38,9 @@ template <class Numbers = same_numbers> struct row_shift {
   Numbers numbers = {};
 
   HCOMP_HD void word(std::size_t i) const {
-    auto const w = numbers.word(load_aligned<std::uint64_t>(from, i));
+    auto const w = numbers.word(load_word(from, i));
     std::uint64_t const moved = (left < 0 ? w >> -left : w << left) & mask;
-    store_aligned(to, i, adds ? load_aligned<std::uint64_t>(to, i) | moved : moved);
+    store_word(to, i, adds ? load_word(to, i) | moved : moved);
   }
   template <class Group> HCOMP_HD void by(Group group) const {
     for (auto i = static_cast<std::size_t>(group.worker()); i < bytes / 8; i += Group::workers)
