@@ -76,7 +76,7 @@ HCOMP_HD inline bool moves_fours(float const* x, std::size_t n) {
 HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
   auto const* const from = reinterpret_cast<std::byte const*>(x);
   if (moves_fours(x, n))
-    for (std::size_t j = 0; j < n; j += 4)
+    for (std::size_t j = 0; j < block_values; j += 4)
       memcpy(block + j, __builtin_assume_aligned(from + 4 * j, 16), 16);
   else
     for (std::size_t j = 0; j < block_values; ++j) block[j] = j < n ? x[j] : 0.0f;
@@ -84,7 +84,7 @@ HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
 HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) {
   auto* const to = reinterpret_cast<std::byte*>(out);
   if (moves_fours(out, n))
-    for (std::size_t j = 0; j < n; j += 4)
+    for (std::size_t j = 0; j < block_values; j += 4)
       memcpy(__builtin_assume_aligned(to + 4 * j, 16), block + j, 16);
   else
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
