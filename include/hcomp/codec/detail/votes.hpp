@@ -41,27 +41,35 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
   }
 }
 
-/// f(i, whether bit i is set) for i < n, where half h of words is the h-th of `bits`. By workers in
-/// warps: one load is for 32 of them, and neighbours have neighbouring values.
+/// f(i, count) for i < n: bit p of count is bit i of plane p, in which half h of words is number
+/// p plane_halves + h of `bits`. By workers in warps: one load is for 32 of them, and neighbours have
+/// neighbouring values.
 template <HasWarps Group, class F>
-HCOMP_HD void for_bits(Group group, std::byte const* bits, int n, F const& f) {
+HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::size_t plane_halves,
+                         int n, F const& f) {
   int const lane = group.worker() % 32, halves = (n + 31) / 32;
   for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
-    std::uint32_t const mine =
-        h + lane < halves ? load_aligned<std::uint32_t>(bits, static_cast<std::size_t>(h + lane))
-                          : 0;
-    auto const turn = [&](auto is_whole) {
+    std::uint32_t counts[32] = {};
+    for (int p = 0; p < planes; ++p) {
+      std::size_t const at = static_cast<std::size_t>(p) * plane_halves;
+      std::uint32_t const mine =
+          h + lane < halves
+              ? load_aligned<std::uint32_t>(bits, at + static_cast<std::size_t>(h + lane))
+              : 0;
       HCOMP_UNROLL
-      for (int k = 0; k < 32; ++k) {
-        std::uint32_t const half = group.xor_shuffle(mine, lane ^ k);
-        int const i = (h + k) * 32 + lane;
-        if (is_whole || i < n) f(i, (half >> lane & 1) != 0);
-      }
+      for (int k = 0; k < 32; ++k)
+        counts[k] |= (group.xor_shuffle(mine, lane ^ k) >> lane & 1u) << p;
+    }
+    int const first = h * 32 + lane;
+    auto const give = [&](auto is_whole) {
+      HCOMP_UNROLL
+      for (int k = 0; k < 32; ++k)
+        if (is_whole || first + k * 32 < n) f(first + k * 32, counts[k]);
     };
     if ((h + 32) * 32 <= n)
-      turn(std::true_type{});
+      give(std::true_type{});
     else
-      turn(std::false_type{});
+      give(std::false_type{});
   }
 }
 

@@ -115,22 +115,40 @@ template <class T = float> struct sign_count {
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
-    auto const whole = static_cast<std::int64_t>(load_aligned<block_header>(block).weight);
-    for (int i = group.worker(); i < n; i += Group::workers) {
-      std::int64_t count = 0;
-      for (int plane = 0; plane < planes(); ++plane) {
-        auto const word =
-            load_aligned<std::uint64_t>(block + block_header_bytes, word_at(n, plane, i / 64));
-        count |= static_cast<std::int64_t>(word >> (i % 64) & 1) << plane;
+    auto const weight = load_aligned<block_header>(block).weight;
+    if constexpr (HasWarps<Group>)
+      decode_each(group, block, n, r,
+                  [&](int i, accumulator_t<T> value) { x[i] = static_cast<Out>(value); });
+    else
+      for (int i = group.worker(); i < n; i += Group::workers) {
+        std::uint32_t count = 0;
+        for (int plane = 0; plane < planes(); ++plane) {
+          auto const word =
+              load_aligned<std::uint64_t>(block + block_header_bytes, word_at(n, plane, i / 64));
+          count |= static_cast<std::uint32_t>(word >> (i % 64) & 1) << plane;
+        }
+        x[i] = static_cast<Out>(worth(count, weight, r));
       }
-      auto const sum = magnitude * static_cast<accumulator_t<T>>(2 * count - whole);
-      x[i] =
-          static_cast<Out>(r == reduction::mean ? sum / static_cast<accumulator_t<T>>(whole) : sum);
-    }
     group.sync();
+  }
+  template <HasWarps Group, class Put>
+  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
+                            Put const& put) const {
+    auto const weight = load_aligned<block_header>(block).weight;
+    detail::for_counts(group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
+                       [&](int i, std::uint32_t count) { put(i, worth(count, weight, r)); });
+  }
+  template <class V> HCOMP_HD accumulator_t<T> decoded_alone(V value, std::uint32_t weight) const {
+    return worth(value >= 0 ? weight : 0, weight, reduction::mean);
   }
 
  private:
+  /// Of as many ranks of all with x >= 0.
+  HCOMP_HD accumulator_t<T> worth(std::uint32_t count, std::uint32_t all, reduction r) const {
+    auto const more = 2 * static_cast<std::int64_t>(count) - static_cast<std::int64_t>(all);
+    auto const sum = magnitude * static_cast<accumulator_t<T>>(more);
+    return r == reduction::mean ? sum / static_cast<accumulator_t<T>>(all) : sum;
+  }
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   HCOMP_HD static constexpr std::size_t bytes_of(int n, int planes) {
     return block_header_bytes + static_cast<std::size_t>(words_of(n) * planes) * 8;

@@ -92,8 +92,8 @@ template <class T = float> struct sign {
   HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
                             Put const& put) const {
     auto const size = size_of(block, r);
-    detail::for_bits(group, block + block_header_bytes, n,
-                     [&](int i, bool is_set) { put(i, is_set ? size : -size); });
+    detail::for_counts(group, block + block_header_bytes, 1, 0, n,
+                       [&](int i, std::uint32_t bit) { put(i, bit ? size : -size); });
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.
