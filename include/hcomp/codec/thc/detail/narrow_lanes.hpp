@@ -84,6 +84,44 @@ template <class Lane> HCOMP_HD constexpr std::uint64_t lane_bits(int first, int 
   return one * ((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
 }
 
+// Workers in warps take a column each: all rows of a word, of which every one is loaded and stored once.
+
+template <class Lane, class Numbers, HasWarps Group>
+HCOMP_HD void narrow_columns(Group group, std::byte const* lanes, std::size_t row, int bits,
+                             std::byte* out, Numbers const& numbers) {
+  constexpr int all = 8 * sizeof(Lane);
+  for (auto i = static_cast<std::size_t>(group.worker()); i < row / 8; i += Group::workers) {
+    std::uint64_t word = 0;  // of the narrow row
+    for (int r = 0; r < all; ++r) {
+      auto const w = numbers.word(load_word(lanes + static_cast<std::size_t>(r) * row, i));
+      int const at = r * bits % all, left = all - at;
+      word |= w << at & lane_bits<Lane>(at, all);
+      if (bits < left) continue;
+      store_word(out + static_cast<std::size_t>(r * bits / all) * row, i, word);
+      word = bits > left ? w >> left & lane_bits<Lane>(0, bits - left) : 0;
+    }
+  }
+}
+template <class Lane, class Numbers, HasWarps Group>
+HCOMP_HD void widen_columns(Group group, std::byte const* in, std::size_t row, int bits,
+                            std::byte* lanes, Numbers const& numbers) {
+  constexpr int all = 8 * sizeof(Lane);
+  for (auto i = static_cast<std::size_t>(group.worker()); i < row / 8; i += Group::workers) {
+    std::uint64_t word = 0;  // of the narrow row
+    for (int r = 0; r < all; ++r) {
+      std::byte const* const from = in + static_cast<std::size_t>(r * bits / all) * row;
+      int const at = r * bits % all, left = all - at;
+      if (at == 0) word = load_word(from, i);
+      auto w = word >> at & lane_bits<Lane>(0, bits < left ? bits : left);
+      if (bits > left) {
+        word = load_word(from + row, i);
+        w |= word << left & lane_bits<Lane>(left, bits);
+      }
+      store_word(lanes + static_cast<std::size_t>(r) * row, i, numbers.word(w));
+    }
+  }
+}
+
 /// @param count    lanes, a multiple of 64
 /// @param bits     1 to those of a lane; higher bits of the numbers must be 0
 /// @param out      count / 8 * bits bytes, apart from the lanes
@@ -93,15 +131,19 @@ HCOMP_HD void narrow_lanes(Group group, std::byte const* lanes, std::size_t coun
                            std::byte* out, Numbers const& numbers = {}) {
   constexpr int all = 8 * sizeof(Lane);
   std::size_t const row = count / 8;
-  for (int r = 0; r < all; ++r) {
-    std::byte const* const from = lanes + static_cast<std::size_t>(r) * row;
-    std::byte* const to = out + static_cast<std::size_t>(r * bits / all) * row;
-    int const at = r * bits % all, left = all - at;
-    row_shift<Numbers>{to, from, row, at, lane_bits<Lane>(at, all), at > 0, numbers}.by(group);
-    if (bits > left)
-      row_shift<Numbers>{to + row, from,   row, -left, lane_bits<Lane>(0, bits - left),
-                         false,    numbers}
-          .by(group);
+  if constexpr (HasWarps<Group>) {
+    narrow_columns<Lane>(group, lanes, row, bits, out, numbers);
+  } else {
+    for (int r = 0; r < all; ++r) {
+      std::byte const* const from = lanes + static_cast<std::size_t>(r) * row;
+      std::byte* const to = out + static_cast<std::size_t>(r * bits / all) * row;
+      int const at = r * bits % all, left = all - at;
+      row_shift<Numbers>{to, from, row, at, lane_bits<Lane>(at, all), at > 0, numbers}.by(group);
+      if (bits > left)
+        row_shift<Numbers>{to + row, from,   row, -left, lane_bits<Lane>(0, bits - left),
+                           false,    numbers}
+            .by(group);
+    }
   }
   group.sync();
 }
@@ -114,15 +156,20 @@ HCOMP_HD void widen_lanes(Group group, std::byte const* in, std::size_t count, i
   constexpr int all = 8 * sizeof(Lane);
   [[maybe_unused]] constexpr std::uint64_t whole = ~std::uint64_t{0};
   std::size_t const row = count / 8;
-  for (int r = 0; r < all; ++r) {
-    std::byte* const to = lanes + static_cast<std::size_t>(r) * row;
-    std::byte const* const from = in + static_cast<std::size_t>(r * bits / all) * row;
-    int const at = r * bits % all, left = all - at;
-    row_shift<>{to, from, row, -at, lane_bits<Lane>(0, bits < left ? bits : left), false}.by(group);
-    if (bits > left)
-      row_shift<>{to, from + row, row, left, lane_bits<Lane>(left, bits), true}.by(group);
-    if constexpr (!std::is_same_v<Numbers, same_numbers>)
-      row_shift<Numbers>{to, to, row, 0, whole, false, numbers}.by(group);
+  if constexpr (HasWarps<Group>) {
+    widen_columns<Lane>(group, in, row, bits, lanes, numbers);
+  } else {
+    for (int r = 0; r < all; ++r) {
+      std::byte* const to = lanes + static_cast<std::size_t>(r) * row;
+      std::byte const* const from = in + static_cast<std::size_t>(r * bits / all) * row;
+      int const at = r * bits % all, left = all - at;
+      row_shift<>{to, from, row, -at, lane_bits<Lane>(0, bits < left ? bits : left), false}.by(
+          group);
+      if (bits > left)
+        row_shift<>{to, from + row, row, left, lane_bits<Lane>(left, bits), true}.by(group);
+      if constexpr (!std::is_same_v<Numbers, same_numbers>)
+        row_shift<Numbers>{to, to, row, 0, whole, false, numbers}.by(group);
+    }
   }
   group.sync();
 }
