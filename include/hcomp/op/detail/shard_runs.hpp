@@ -82,9 +82,9 @@ template <class Lane> struct add_part {
     sparse_run const run(r, values);
     for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers)
       words[run.word + w] |= part.words[run.word + w];
-    part.for_each(
-        group, run, [&](std::size_t i, std::size_t place) { sums[i] += lanes[place]; },
-        [](std::size_t) {});
+    part.for_each(group, run, [&](std::size_t i, bool is_marked, std::size_t place) {
+      if (is_marked) sums[i] += lanes[place];
+    });
   }
 };
 

@@ -217,17 +217,48 @@ struct packed_places {
   std::uint64_t const* words;
   std::uint32_t const* marks_before;
 
-  /// f(value, its place) for the marked values of a run, other(value) for the others.
-  template <class Group, class F, class Other>
-  HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f, Other const& other) const {
-    run.for_each(group, [&](std::size_t value) {
-      std::size_t const w = value / 64;
-      std::uint64_t const marks = words[w], mine = std::uint64_t{1} << value % 64;
-      if (marks & mine)
-        f(value, marks_before[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
-      else
-        other(value);
-    });
+  /// f(value, whether it is marked, its place if it is) for the values of a run.
+  template <class Group, class F>
+  HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f) const {
+    if constexpr (HasWarps<Group>) {
+      for_each_of_warps(group, run, f);
+      group.sync();
+    } else {
+      run.for_each(group, [&](std::size_t value) {
+        std::size_t const w = value / 64;
+        std::uint64_t const marks = words[w], mine = std::uint64_t{1} << value % 64;
+        f(value, (marks & mine) != 0,
+          marks_before[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
+      });
+    }
+  }
+
+ private:
+  /// A lane loads half a word for all lanes.
+  template <class Group, class F>
+  HCOMP_HD void for_each_of_warps(Group group, sparse_run const& run, F const& f) const {
+    auto const* const marks = reinterpret_cast<std::byte const*>(words + run.word);
+    int const lane = group.worker() % 32, halves = (run.values + 31) / 32;
+    for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
+      std::uint32_t mine = 0, before = 0;
+      if (h + lane < halves) {
+        auto const at = static_cast<std::size_t>(h + lane);
+        mine = load_aligned<std::uint32_t>(marks, at);
+        before = marks_before[run.word + at / 2];
+      }
+      std::uint32_t const lower = group.xor_shuffle(mine, 1);
+      if (lane % 2 == 1) before += static_cast<std::uint32_t>(ones(lower));
+      HCOMP_UNROLL
+      for (int k = 0; k < 32; ++k) {
+        std::uint32_t const half = group.xor_shuffle(mine, lane ^ k);
+        std::uint32_t const place = group.xor_shuffle(before, lane ^ k);
+        int const i = (h + k) * 32 + lane;
+        std::uint32_t const below = half & ((std::uint32_t{1} << lane) - 1);
+        if (i < run.values)
+          f(run.first + static_cast<std::size_t>(i), (half >> lane & 1u) != 0,
+            std::size_t{place} + static_cast<std::size_t>(ones(below)));
+      }
+    }
   }
 };
 
@@ -275,9 +306,10 @@ template <class Convert> struct pack_runs {
   typename Convert::to* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(
-        group, sparse_run(r, values),
-        [&](std::size_t i, std::size_t place) { out[place] = convert(in[i]); }, [](std::size_t) {});
+    places.for_each(group, sparse_run(r, values),
+                    [&](std::size_t i, bool is_marked, std::size_t place) {
+                      if (is_marked) out[place] = convert(in[i]);
+                    });
   }
 };
 
@@ -290,10 +322,10 @@ template <class Convert> struct unpack_runs {
   typename Convert::to* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(
-        group, sparse_run(r, values),
-        [&](std::size_t i, std::size_t place) { out[i] = convert(in[place]); },
-        [&](std::size_t i) { out[i] = 0; });
+    places.for_each(group, sparse_run(r, values),
+                    [&](std::size_t i, bool is_marked, std::size_t place) {
+                      out[i] = is_marked ? convert(in[place]) : 0;
+                    });
   }
 };
 
