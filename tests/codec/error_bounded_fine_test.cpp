@@ -290,8 +290,8 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, floa
         auto const y = of_block(grid, highest / 2, not_zero, seed + 500);
         fine_block<T> a, b;
         fine_findings of_a, of_b;
-        a.set(grid, x.data(), block_values, of_a);
-        b.set(grid, y.data(), block_values, of_b);
+        a.set(grid, x.data(), of_a);
+        b.set(grid, y.data(), of_b);
         summed_block<T> const first(grid, a, nullptr, of_a), second(grid, b, nullptr, of_b);
         check_sum(kernels, {grid, x.data(), {}, {}}, first);
         check_sum(kernels, {grid, x.data(), {}, second.as_payload()}, {grid, a, &b, of_a});

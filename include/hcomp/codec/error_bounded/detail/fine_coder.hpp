@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
@@ -13,6 +14,7 @@
 #include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_simd.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
+#include <hcomp/codec/error_bounded/detail/workers.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -127,13 +129,20 @@ template <class T> struct fine_coder {
 
   fine_grid<T> grid;
 
-  static constexpr std::size_t scratch_bytes(int) { return 0; }
+  /// Workers that share memory have room for chunks there: payloads are at odd addresses.
+  static constexpr std::size_t scratch_bytes(int codes) {
+    return static_cast<std::size_t>(codes) * room_bytes;
+  }
 
   template <class Group>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
                                     std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
-    reader<Group> of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::size_t rooms = 0;
+    auto const room = [&](bool is_needed) { return room_of(group, is_needed ? rooms++ : rooms); };
+    reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
+        of_b(group, from.b, i, from.values, room(from.b));
+    std::byte* const chunk = SharesMemory<Group> ? room_of(group, rooms) : out;
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fine_findings findings;
@@ -150,10 +159,14 @@ template <class T> struct fine_coder {
       auto const mode = sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
       auto const bytes = group.running_sum(is_here ? mode.payload_bytes(here) : 0);
       if (is_here) {
-        out[k] = static_cast<std::byte>(mode.byte);
-        v.put(mode, here, out + at + bytes.before);
+        chunk[k] = static_cast<std::byte>(mode.byte);
+        v.put(mode, here, chunk + at + bytes.before);
       }
       at += bytes.all;
+    }
+    if constexpr (SharesMemory<Group>) {
+      group.sync();
+      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, at);
     }
     note const mine = note_of(group, findings, is_beyond);
     if (group.worker() == 0) add(found, mine);
@@ -164,11 +177,16 @@ template <class T> struct fine_coder {
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
     for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
-      for (std::size_t j = 0; j < n; ++j) {
-        T value = v.value(grid, j);
-        if (addends) value = with_one_nan(addends[first + j] + value);
-        out[first + j] = divided_by != 0 ? divided(value, divided_by) : value;
+      T block[block_values];
+      for (std::size_t j = 0; j < block_values; ++j) block[j] = v.value(grid, j);
+      if (addends) {
+        T added[block_values];
+        read_block(addends + first, n, added);
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = with_one_nan(added[j] + block[j]);
       }
+      if (divided_by != 0)
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
+      write_block(block, n, out + first);
     });
   }
 
@@ -261,6 +279,15 @@ template <class T> struct fine_coder {
   using block = fine_block<T>;
 
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
+  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
+  static constexpr std::size_t room_bytes = header::slot_bytes + 8;
+  /// Room number i; null for workers that share no memory.
+  template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
+    if constexpr (SharesMemory<Group>)
+      return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
+    else
+      return nullptr;
+  }
   /// Ranks that are summed.
   HCOMP_HD static std::uint32_t weight_of(code_sources<T> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
@@ -280,7 +307,11 @@ template <class T> struct fine_coder {
   /// @param other  null, or of the other code
   HCOMP_HD fine_mode sum(block& v, T const* x, std::size_t n, block const* other,
                          std::uint64_t most, fine_findings& found, bool& is_beyond) const {
-    if (x) v.set(grid, x, n, found);
+    if (x) {
+      T own[block_values];
+      read_block(x, n, own);
+      v.set(grid, own, found);
+    }
     if (other) v.add(grid, *other, found);
     v.note_rounding(grid, found);
     is_beyond |= !v.is_within(most);
@@ -417,12 +448,19 @@ template <class T> struct fine_coder {
     std::byte const* chunk = nullptr;
     std::size_t n = 0, at = 0;
 
-    /// @param in  null: there is nothing to take
-    HCOMP_HD reader(std::byte const* in, std::size_t i, std::size_t values) {
+    /// @param in    null: there is nothing to take
+    /// @param room  for the chunk, if the workers share memory
+    HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                    [[maybe_unused]] std::byte* room) {
       if (!in) return;
-      chunk = in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
+      auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+      chunk = in + part.begin;
       n = values_of_chunk<header>(i, values);
       at = blocks_of(n);
+      if constexpr (SharesMemory<Group>) {
+        chunk = bring_words(group, in, part.begin, part.end, room);
+        group.sync();
+      }
     }
     /// v = the worker's next block; zeros, if there are not so many.
     /// @param k  which that is: in every call, as many as there are workers more than before
@@ -439,7 +477,7 @@ template <class T> struct fine_coder {
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
-    reader<Group> from(in, i, values);
+    reader<Group> from(group, in, i, values, room_of(group, 0));
     for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       block v;

@@ -100,11 +100,11 @@ template <class T> struct fine_block {
     doubles &= ~(std::uint32_t{1} << i);
     return std::fabs(multiple - static_cast<double>(q[i])) * grid.step;
   }
-  /// @param n  behind as many values, zeros
-  HCOMP_HD void set(grid_type const& grid, T const* x, std::size_t n, fine_findings& found) {
+  /// @param x  `values` of them
+  HCOMP_HD void set(grid_type const& grid, T const* x, fine_findings& found) {
     doubles = 0;
     for (std::size_t i = 0; i < values; ++i)
-      fine_findings::raise(found.error, set(grid, i, i < n ? static_cast<double>(x[i]) : 0));
+      fine_findings::raise(found.error, set(grid, i, static_cast<double>(x[i])));
   }
 
   HCOMP_HD void add(grid_type const& grid, fine_block const& other, fine_findings& found) {

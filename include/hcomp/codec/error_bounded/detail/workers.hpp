@@ -68,24 +68,25 @@ constexpr std::size_t sharing_bytes(std::size_t chunks) {
   return sizeof(sharing::words) + chunks * sharing::room;
 }
 
-// Blocks are moved by fours of values where they lie on a multiple of 16 bytes.
-HCOMP_HD inline bool moves_fours(float const* x, std::size_t n) {
+// Blocks are moved by 16 bytes where they lie on a multiple of 16.
+template <class T> inline constexpr std::size_t values_at_once = 16 / sizeof(T);
+template <class T> HCOMP_HD bool moves_several(T const* x, std::size_t n) {
   return n == block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 /// @param block  behind n values, zeros
-HCOMP_HD inline void read_block(float const* x, std::size_t n, float* block) {
+template <class T> HCOMP_HD void read_block(T const* x, std::size_t n, T* block) {
   auto const* const from = reinterpret_cast<std::byte const*>(x);
-  if (moves_fours(x, n))
-    for (std::size_t j = 0; j < block_values; j += 4)
-      memcpy(block + j, __builtin_assume_aligned(from + 4 * j, 16), 16);
+  if (moves_several(x, n))
+    for (std::size_t j = 0; j < block_values; j += values_at_once<T>)
+      memcpy(block + j, __builtin_assume_aligned(from + sizeof(T) * j, 16), 16);
   else
-    for (std::size_t j = 0; j < block_values; ++j) block[j] = j < n ? x[j] : 0.0f;
+    for (std::size_t j = 0; j < block_values; ++j) block[j] = j < n ? x[j] : T{0};
 }
-HCOMP_HD inline void write_block(float const* block, std::size_t n, float* out) {
+template <class T> HCOMP_HD void write_block(T const* block, std::size_t n, T* out) {
   auto* const to = reinterpret_cast<std::byte*>(out);
-  if (moves_fours(out, n))
-    for (std::size_t j = 0; j < block_values; j += 4)
-      memcpy(__builtin_assume_aligned(to + 4 * j, 16), block + j, 16);
+  if (moves_several(out, n))
+    for (std::size_t j = 0; j < block_values; j += values_at_once<T>)
+      memcpy(__builtin_assume_aligned(to + sizeof(T) * j, 16), block + j, 16);
   else
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
 }
