@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
@@ -29,6 +28,20 @@ HCOMP_HD inline std::int64_t with_sign(std::uint64_t low_bits, int width) {
   return width == 0 ? 0 : static_cast<std::int64_t>(low_bits << (64 - width)) >> (64 - width);
 }
 
+/// `width` bits, and others above them, from bit `from` of a byte on; they may be in 9 bytes.
+/// @param given  bytes that may be read
+HCOMP_HD inline std::uint64_t bits_of_bytes(std::byte const* in, [[maybe_unused]] std::size_t given,
+                                            int from, int width) {
+#if !defined(__CUDA_ARCH__)  // where bytes that are not aligned are loaded one by one
+  if (given >= sizeof(std::uint64_t) && from + width <= 64) return load<std::uint64_t>(in) >> from;
+#endif
+  if (width == 0) return 0;
+  std::uint64_t bits = static_cast<std::uint64_t>(*in) >> from;
+  for (int done = 8 - from; done < width; done += 8)
+    bits |= static_cast<std::uint64_t>(*++in) << done;
+  return bits;
+}
+
 /// @param out  packed_bytes(width, n)
 HCOMP_HD inline void pack_integers(std::int64_t const* q, int width, std::size_t n,
                                    std::byte* out) {
@@ -44,23 +57,14 @@ HCOMP_HD inline void pack_integers(std::int64_t const* q, int width, std::size_t
     used -= 64;
     word = used == 0 ? 0 : bits >> (width - used);
   }
-  memcpy(out, &word, static_cast<std::size_t>(used + 7) / 8);
+  for (; used > 0; used -= 8, word >>= 8) *out++ = static_cast<std::byte>(word);
 }
 HCOMP_HD inline void unpack_integers(std::byte const* in, int width, std::size_t n,
                                      std::int64_t* q) {
   std::size_t const bytes = packed_bytes(width, n);
   for (std::size_t i = 0; i < n; ++i) {
     std::size_t const bit = i * static_cast<std::size_t>(width), at = bit / 8;
-    auto const from = static_cast<int>(bit % 8);
-    std::uint64_t bits = 0;
-    if (at + sizeof(bits) <= bytes)
-      bits = load<std::uint64_t>(in + at) >> from;
-    else {
-      memcpy(&bits, in + at, bytes - at);
-      bits >>= from;
-    }
-    if (from + width > 64) bits |= static_cast<std::uint64_t>(in[at + 8]) << (64 - from);
-    q[i] = with_sign(bits, width);
+    q[i] = with_sign(bits_of_bytes(in + at, bytes - at, static_cast<int>(bit % 8), width), width);
   }
 }
 

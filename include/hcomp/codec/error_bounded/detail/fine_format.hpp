@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/detail/packed_integers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -70,7 +69,7 @@ HCOMP_HD inline void put_integers(std::int64_t const* q, fine_mode mode, std::si
   for (std::size_t i = 0; i < n; ++i)
     if (q[i] != 0) {
       not_zero |= std::uint32_t{1} << i;
-      memcpy(to, q + i, mode.sparse_bytes());
+      pack_integers(q + i, 8 * static_cast<int>(mode.sparse_bytes()), 1, to);
       to += mode.sparse_bytes();
     }
   store(out, 0, not_zero);
@@ -83,11 +82,8 @@ HCOMP_HD inline void take_integers(std::byte const* in, fine_mode mode, std::siz
   for (std::size_t i = 0; i < n; ++i) q[i] = 0;
   std::size_t const bytes = mode.sparse_bytes();
   std::byte const* from = in + sizeof(std::uint32_t);
-  for (auto left = load<std::uint32_t>(in); left != 0; left &= left - 1, from += bytes) {
-    std::uint64_t bits = 0;
-    memcpy(&bits, from, bytes);
-    q[lowest_one(left)] = with_sign(bits, static_cast<int>(8 * bytes));
-  }
+  for (auto left = load<std::uint32_t>(in); left != 0; left &= left - 1, from += bytes)
+    unpack_integers(from, static_cast<int>(8 * bytes), 1, q + lowest_one(left));
 }
 
 }  // namespace hcomp::detail::error_bounded
