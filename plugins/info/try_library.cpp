@@ -96,7 +96,8 @@ std::vector<std::string> libraries_of(std::string const& file) {
   auto const path = std::filesystem::absolute(file).string();
   auto const listed = run_apart(file, [&](int) {
     unsetenv("LD_PRELOAD");
-    execl(loader.c_str(), loader.c_str(), "--list", path.c_str(), nullptr);
+    setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);  // as ldd does: not --list, which wants to find all
+    execl(loader.c_str(), loader.c_str(), path.c_str(), nullptr);
     std::perror(loader.c_str());
     return EXIT_FAILURE;
   });
