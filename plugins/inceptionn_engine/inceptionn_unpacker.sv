@@ -22,60 +22,57 @@ module inceptionn_unpacker (
     output logic [31:0]  m_keep,
     output logic         m_error
 );
-  // A burst is taken when 33 bytes or less are left: a group that needs more is complete.
-  logic [519:0] buffer;  // zeros above its bytes
-  logic [6:0]   fill;    // bytes in the buffer
+  // A group of 34 bytes that begins at the end of a burst is in three of them.
+  logic [767:0] bursts;  // zeros where there is none
+  logic [1:0]   count;   // bursts here
+  logic [4:0]   place;   // of the group in front, in the first burst
   logic         whole;   // they are to be passed on as they are
   logic         ended;   // the last of them are the end of a packet
   logic [13:0]  left;    // values that are still to come
   logic         bad;     // something was wrong already
   logic [31:0]  last_keep;
 
-  wire [15:0] tags = buffer[15:0];
-  logic [6:0] bytes;  // of the group in front
+  wire [519:0] from_place = bursts[519:0] >> {place, 3'd0};
+  wire [15:0]  tags = from_place[15:0];
+  logic [6:0]  group_end;  // the byte behind the group
   always_comb begin
-    bytes = 7'd2;
+    group_end = {2'd0, place} + 7'd2;
     for (int i = 0; i < 8; i = i + 1)
-      bytes = bytes + (tags[2*i+:2] == 2'd3 ? 7'd4 : {5'd0, tags[2*i+:2]});
-    if (whole) bytes = 7'd32;
+      group_end = group_end + (tags[2*i+:2] == 2'd3 ? 7'd4 : {5'd0, tags[2*i+:2]});
+    if (whole) group_end = 7'd32;
   end
+  wire [1:0] used = group_end[6:5];  // bursts of which nothing is left behind the group
 
-  wire complete = fill >= bytes;
+  wire complete = {count, 5'd0} >= group_end;
   wire final_group = whole ? ended : left <= 14'd8;
   wire surplus = !whole && final_group && complete && !ended;  // bursts that should not be there
 
   assign m_valid = whole ? complete : ended || (complete && !final_group);
   wire give = m_valid && m_ready;
   wire finish = give && final_group;
+  wire empties = finish || (give && !complete);
 
-  logic [6:0] rest;
+  wire [1:0] rest = empties ? 2'd0 : give ? count - used : count;  // bursts
   always_comb begin
-    if (!give) rest = fill;
-    else if (finish || !complete) rest = '0;
-    else rest = fill - bytes;
     if (m_valid && !m_ready) s_ready = 1'b0;  // what is offered stays the same
     else if (ended) s_ready = finish;
     else if (surplus) s_ready = 1'b1;
-    else if (whole) s_ready = rest == '0;
-    else s_ready = rest <= 7'd33;
+    else if (whole) s_ready = rest == 2'd0;
+    else s_ready = rest != 2'd3;
   end
   wire take = s_valid && s_ready;
   wire append = take && !surplus;
 
-  wire [519:0] shifted = buffer >> {bytes, 3'd0};
-
   // What is wrong with the end of a packet.
-  logic dirty;  // behind the last group is not only zeros
-  always_comb begin
-    dirty = 1'b0;
-    for (int i = 2; i < 65; i = i + 1) if (i[6:0] >= bytes && buffer[8*i+:8] != 8'd0) dirty = 1'b1;
-  end
+  logic [95:0] nonzero;  // bytes
+  always_comb for (int i = 0; i < 96; i = i + 1) nonzero[i] = bursts[8*i+:8] != 8'd0;
+  wire        dirty = (nonzero & {96{1'b1}} << group_end) != '0;  // behind the last group
   wire [15:0] tags_beyond = tags >> {left[2:0], 1'b0};
-  wire bad_end = !complete || fill - bytes >= 7'd32 || dirty || last_keep != '1 ||
+  wire bad_end = !complete || {count, 5'd0} - group_end >= 7'd32 || dirty || last_keep != '1 ||
                  (left < 14'd8 && tags_beyond != '0);
 
   assign m_tags = whole ? '1 : tags;
-  assign m_payload = whole ? buffer[255:0] : buffer[271:16];
+  assign m_payload = whole ? bursts[255:0] : from_place[271:16];
   assign m_last = final_group;
   assign m_error = final_group && (bad || (!whole && bad_end));
   always_comb begin
@@ -86,16 +83,16 @@ module inceptionn_unpacker (
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      buffer <= '0;
-      fill <= '0;
+      count <= '0;
+      place <= '0;
       whole <= 1'b1;
       ended <= 1'b0;
       bad <= 1'b0;
       left <= '0;
     end else begin
-      buffer <= (finish ? '0 : give ? shifted : buffer) |
-                (append ? {264'd0, s_data} << {rest, 3'd0} : '0);
-      fill <= rest + (append ? 7'd32 : '0);
+      count <= rest + {1'b0, append};
+      if (empties) place <= '0;
+      else if (give) place <= group_end[4:0];
       if (take) whole <= s_whole;
       else if (finish) whole <= 1'b1;
       if (take) ended <= s_last;
@@ -108,4 +105,16 @@ module inceptionn_unpacker (
     end
     if (take) last_keep <= s_keep;
   end
+
+  wire [1023:0] later = {512'd0, bursts[767:256]};
+  for (genvar i = 0; i < 3; i = i + 1) begin : burst
+    always_ff @(posedge clk)
+      if (rst) bursts[256*i+:256] <= '0;
+      else if (append && rest == i) bursts[256*i+:256] <= s_data;
+      else if (empties) bursts[256*i+:256] <= '0;
+      else if (give && used == 2'd1) bursts[256*i+:256] <= later[256*i+:256];
+      else if (give && used == 2'd2) bursts[256*i+:256] <= later[256*i+256+:256];
+  end
+
+  wire unused = &{1'b0, from_place[519:272]};
 endmodule

@@ -52,7 +52,7 @@ PYTHON
 rows=()
 for part in compressor decompressor; do
   top=inceptionn_$part
-  synthesize "xilinx_$part" "$top" "synth_xilinx -flatten -abc9 -noiopad -top $top; tee -o $work/arrival sta"
+  synthesize "xilinx_$part" "$top" "synth_xilinx -flatten -abc9 -nowidelut -noiopad -top $top; tee -o $work/arrival sta"
   logic_ps=$(sed -n "s/^Latest arrival time in '$top' is \([0-9]*\):/\1/p" "$work/arrival")
   rows+=("| $part | Xilinx 7-series | $(cells "xilinx_$part" 'LUT[1-6]') LUT, $(cells "xilinx_$part" 'FD.*') flip-flops | $(
     cells "xilinx_$part" 'RAM.*|SRL.*') | $(awk "BEGIN { printf \"%.1f\", $logic_ps / 1000 }") ns of logic on the longest path |")

@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # Registers of the module that a proof looks at: dut_<register> of the proof.
 declare -A registers=(
   [packer]="buffer fill ending last_keep"
-  [unpacker]="buffer fill left whole ended"
+  [unpacker]="bursts count place left whole ended"
 )
 proofs=("$@")
 ((${#proofs[@]} > 0)) || proofs=(lane stage handshakes packer unpacker)

@@ -22,8 +22,9 @@ module unpacker (
   logic [31:0]  m_keep;
   inceptionn_unpacker dut (.*);
   // Registers of dut, connected by prove.sh.
-  wire [519:0] dut_buffer;
-  wire [6:0]   dut_fill;
+  wire [767:0] dut_bursts;
+  wire [1:0]   dut_count;
+  wire [4:0]   dut_place;
   wire [13:0]  dut_left;
   wire         dut_whole, dut_ended;
 
@@ -105,14 +106,16 @@ module unpacker (
         assert (!watching || ahead >= bytes || given[8*ahead+:8] == watched);
       end
       // What makes these inductive.
-      assert (dut_fill == inside && dut_whole == whole && dut_ended == closed);
+      assert ({dut_count, 5'd0} - dut_place == inside && dut_whole == whole && dut_ended == closed);
       assert (whole || (dut_left == left && left != 14'd0));
-      assert (inside <= 7'd65 && (!whole || inside == 7'd0 || inside == 7'd32));
+      assert (inside <= 7'd96 && (dut_place == 5'd0 || dut_count != 2'd0));
+      assert (!whole || inside == 7'd0 || inside == 7'd32);
       assert (!closed || !whole || inside == 7'd32);
       assert (closed ? first : whole ? 1'b1 : coded);
       assert (closed || !whole || inside == 7'd0 || !first);
       assert (!(whole && coded));
-      assert (dut_buffer >> {inside, 3'd0} == 520'd0);
-      assert (!watching || (ahead < inside && dut_buffer[8*ahead+:8] == watched));
+      assert (!whole || dut_place == 5'd0);
+      assert (dut_bursts >> {dut_count, 8'd0} == 768'd0);
+      assert (!watching || (ahead < inside && dut_bursts[8*(dut_place+ahead)+:8] == watched));
     end
 endmodule
