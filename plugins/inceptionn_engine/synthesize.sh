@@ -97,6 +97,6 @@ if [[ ${1-} == --readme ]]; then
   awk -v table="$work/table" '
     /^<!-- end of the table -->$/ { skip = 0 }
     !skip { print }
-    /^<!-- from synthesize.sh -->$/ { skip = 1; while ((getline line < table) > 0) print line }' README.md >"$work/readme"
+    /^<!-- table by synthesize.sh -->$/ { skip = 1; while ((getline line < table) > 0) print line }' README.md >"$work/readme"
   cat "$work/readme" >README.md
 fi
