@@ -33,7 +33,7 @@ function(hcomp_package component name section architecture words)
 endfunction()
 
 hcomp_package(dev libhcomp-dev libdevel "" "headers, CMake and pkg-config files, plans compiled")
-hcomp_package(tools hcomp-tools science "" "hcomp-info and hcomp_perf")
+hcomp_package(tools hcomp-tools science "" "hcomp-info, hcomp-aggregator and hcomp_perf")
 hcomp_package(python python3-hcomp python all "the Python package, which finds the other packages' libraries"
   DEPENDS "python3, python3-numpy")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)

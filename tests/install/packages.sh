@@ -16,6 +16,7 @@ if [[ ${1-} == --inside ]]; then
     exit 1
   }
   hcomp-info >/dev/null
+  hcomp-aggregator --version >/dev/null
   hcomp_perf --help >/dev/null
   cd /
   /usr/bin/python3 -m hcomp

@@ -92,6 +92,18 @@ struct aggregator_figures {
   std::uint64_t abandoned = 0;   ///< sums that a newer round ended before they went out
   std::array<std::uint64_t, static_cast<std::size_t>(packet_fault::faults)> refused = {};
 
+  aggregator_figures& operator+=(aggregator_figures const& other) {
+    added += other.added;
+    duplicates += other.duplicates;
+    late += other.late;
+    stale += other.stale;
+    whole += other.whole;
+    partial += other.partial;
+    abandoned += other.abandoned;
+    for (std::size_t fault = 0; fault < refused.size(); ++fault)
+      refused[fault] += other.refused[fault];
+    return *this;
+  }
   std::uint64_t all_refused() const {
     std::uint64_t sum = 0;
     for (std::uint64_t const count : refused) sum += count;

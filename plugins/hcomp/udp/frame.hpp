@@ -14,7 +14,7 @@ namespace hcomp::udp {
 /// What a datagram is.
 enum class frame_kind : std::uint16_t {
   packet = 1,   ///< an aggregation packet follows
-  join = 2,     ///< of a worker: I am this rank of this job
+  join = 2,     ///< of a worker: I am this rank of this job; its terms may follow
   welcome = 3,  ///< the aggregator's answer to a join: send
   refusal = 4,  ///< the other answer; four bytes follow, of refusal_reason
 };
@@ -26,7 +26,7 @@ struct frame {
   std::uint32_t magic = 0x31554348;  ///< "HCU1"; the last letter is the version
   std::uint32_t job = 0;
   frame_kind kind = frame_kind::packet;
-  std::uint16_t rank = 0;  ///< of the sender, in the job
+  std::uint16_t rank = 0;  ///< of the worker that sends; of no meaning in answers
   /// A number that a worker draws when it starts. It is in all that it sends, and in the answers to
   /// its joins, so that nobody can speak for it who has only its address. 0 in packets of sums.
   std::uint32_t session = 0;
@@ -40,8 +40,11 @@ inline constexpr std::size_t ethernet_datagram_bytes = 1472;
 
 /// Why an aggregator lets a worker not in.
 enum class refusal_reason : std::uint32_t {
-  rank = 1,   ///< the job has no such worker
-  taken = 2,  ///< another sender has this rank
+  rank = 1,    ///< the job has no such worker
+  taken = 2,   ///< another sender has this rank
+  terms = 3,   ///< no terms, impossible ones, or others than the job's first worker had
+  limits = 4,  ///< as many jobs, or as much memory, as the aggregator allows
+  reasons      ///< how many there are, with 0, which is none
 };
 
 /// Text for people.
@@ -49,6 +52,10 @@ inline char const* to_text(refusal_reason reason) {
   switch (reason) {
     case refusal_reason::rank: return "the job has no worker of this rank";
     case refusal_reason::taken: return "another sender has this rank";
+    case refusal_reason::terms:
+      return "no terms, impossible ones, or others than the job's first worker had";
+    case refusal_reason::limits: return "as many jobs, or as much memory, as it allows";
+    case refusal_reason::reasons: break;
   }
   return "an unknown reason";
 }

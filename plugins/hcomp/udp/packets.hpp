@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <hcomp/collective/aggregator_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -18,6 +19,7 @@
 #include <hcomp/udp/frame.hpp>
 #include <hcomp/udp/options.hpp>
 #include <hcomp/udp/socket.hpp>
+#include <hcomp/udp/terms.hpp>
 #include <optional>
 #include <random>
 #include <span>
@@ -69,6 +71,11 @@ class packets {
   std::chrono::nanoseconds now() const {
     return std::chrono::steady_clock::now().time_since_epoch();
   }
+
+  /// Tells a server of many jobs what this job's aggregator has to be like; equal on all workers, and
+  /// before anything is sent. aggregator_packets does without.
+  /// @param options  such as mean.layout().aggregator(), with quota and deadlines
+  void set_terms(aggregator_options const& options) { terms_ = to_terms(options); }
 
   /// Joins all aggregators and waits for their answers, before the first packet, which would join by
   /// itself.
@@ -195,7 +202,8 @@ class packets {
     for (peer& one : peers_) {
       if ((!one.is_joined || (one.asked && now - *one.asked >= options_.join_again)) &&
           (!one.last_join || now - *one.last_join >= options_.join_again)) {
-        std::byte join[frame_bytes];
+        std::vector<std::byte> join(frame_bytes);
+        join.insert(join.end(), terms_.begin(), terms_.end());
         seal(join, header(frame_kind::join));
         hand_over(one, join);
         ++figures_.joins;
@@ -291,6 +299,7 @@ class packets {
   std::vector<peer> peers_;
   udp::socket socket_;
   std::uint32_t session_;
+  std::vector<std::byte> terms_;
   std::vector<std::byte> in_;
   std::vector<std::vector<std::byte>> spare_;  ///< memory of datagrams that have left
   time next_send_{0};

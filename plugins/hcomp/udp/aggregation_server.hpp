@@ -1,0 +1,301 @@
+#pragma once
+/// @file
+/// An aggregator of many jobs at once, on one UDP socket.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/aggregation_packet.hpp>
+#include <hcomp/collective/aggregator.hpp>
+#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/udp/address.hpp>
+#include <hcomp/udp/frame.hpp>
+#include <hcomp/udp/roster.hpp>
+#include <hcomp/udp/socket.hpp>
+#include <hcomp/udp/terms.hpp>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::udp {
+
+/// Limits of a server.
+struct server_options {
+  std::size_t jobs = 64;                            ///< at a time
+  std::size_t memory_bytes = std::size_t{1} << 30;  ///< of all their slots
+  std::chrono::nanoseconds idle =
+      std::chrono::minutes(1);  ///< a job that says nothing for so long ends
+  /// Of sums and words of jobs that ask for none; 0: such sums wait for all their workers.
+  std::chrono::nanoseconds deadline{0}, word_deadline{0};
+  std::uint32_t rounds_ahead = 1024;  ///< as of aggregator_options
+  std::size_t datagram_bytes = ethernet_datagram_bytes;
+  int buffer_bytes = 4 << 20;  ///< of the socket; the kernel may give less
+};
+
+/// What a server has seen beside its jobs.
+struct server_figures {
+  std::uint64_t received = 0;  ///< datagrams
+  std::uint64_t sent = 0;
+  std::uint64_t lost_here = 0;    ///< datagrams that the kernel could not send
+  std::uint64_t joins = 0;        ///< accepted, with those that were repeated
+  std::uint64_t unknown_job = 0;  ///< packets of jobs that are not there
+  std::uint64_t foreign = 0;      ///< packets of a job that are not from the sender of their rank
+  std::array<std::uint64_t, static_cast<std::size_t>(frame_fault::faults)> damaged = {};
+  std::array<std::uint64_t, static_cast<std::size_t>(refusal_reason::reasons)> refused = {};
+  std::uint64_t jobs_begun = 0;
+  std::uint64_t jobs_left = 0;  ///< ended because all workers had left
+  std::uint64_t jobs_idle = 0;  ///< ended because nobody said anything
+};
+
+/// Adds up what the workers of many jobs send, each as an `aggregator` of its own.
+///
+/// A job begins when a worker joins that says what its aggregator has to be like; all workers of the
+/// job must say the same. It ends when all workers have left, or none has sent a packet for `idle`.
+/// Packets are taken only from the sender that has joined as their rank. Nothing that comes makes it
+/// throw or changes another job. One thread. Memory: that of the jobs' aggregators, and no more than
+/// `memory_bytes`. Linux.
+class aggregation_server {
+ public:
+  /// A job that is there, or a sum over all that have ended.
+  struct job_figures {
+    std::uint32_t job = 0;
+    int workers = 0, joined = 0, left = 0;
+    aggregator_figures sums;
+  };
+
+  /// @throws transport_error  the address is not this host's, or taken
+  aggregation_server(address const& listen, server_options const& options)
+      : options_(options),
+        socket_(listen, options.buffer_bytes),
+        in_(options.datagram_bytes + 1),
+        out_(options.datagram_bytes) {}
+
+  std::string local() const { return socket_.local().text(); }
+  server_figures const& figures() const { return figures_; }
+  std::vector<job_figures> jobs() const {
+    std::vector<job_figures> all;
+    for (auto const& [number, one] : jobs_) all.push_back(figures_of(number, *one));
+    return all;
+  }
+  /// Sums over the jobs that have ended.
+  aggregator_figures const& ended() const { return ended_; }
+
+  /// Answers what has come and what is due, or waits for it, `patience` at most or until a signal.
+  /// @throws transport_error  the socket is broken
+  void serve(std::chrono::nanoseconds patience) {
+    auto const start = now();
+    auto wait = patience;
+    for (auto it = jobs_.begin(); it != jobs_.end();) {
+      auto& one = *it->second;
+      for (auto out = one.sums.expire(start); out.to != aggregator_answer::receiver::nobody;
+           out = one.sums.expire(start))
+        answer(it->first, one, out);
+      if (start - one.last_heard >= options_.idle) {
+        ++figures_.jobs_idle;
+        it = end(it);
+        continue;
+      }
+      wait = std::min({wait, one.sums.time_left(start), one.last_heard + options_.idle - start});
+      ++it;
+    }
+    socket_.wait(wait);
+    address from;
+    // So many that deadlines are looked at in time.
+    for (int n = 0; n < 64; ++n) {
+      auto const bytes = socket_.receive(in_, from);
+      if (!bytes) return;
+      ++figures_.received;
+      take(*bytes, from);
+    }
+  }
+
+ private:
+  struct job {
+    job(aggregator_options const& options, std::vector<std::byte> said, double slots)
+        : sums(options),
+          senders(options.workers),
+          has_left(static_cast<std::size_t>(options.workers)),
+          terms(std::move(said)),
+          bytes(slots) {}
+
+    aggregator sums;
+    roster senders;
+    std::vector<char> has_left;
+    std::vector<std::byte> terms;  ///< as the first worker said them
+    double bytes;
+    std::chrono::nanoseconds last_heard{0};
+    int left = 0;
+  };
+  using job_map = std::map<std::uint32_t, std::unique_ptr<job>>;
+
+  static std::chrono::nanoseconds now() {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+
+  void take(std::size_t bytes, address const& from) {
+    auto const drop = [&](frame_fault fault) {
+      ++figures_.damaged[static_cast<std::size_t>(fault)];
+    };
+    if (bytes > options_.datagram_bytes) return drop(frame_fault::length);
+    std::span<std::byte const> const datagram(in_.data(), bytes);
+    frame header;
+    auto const fault = read_frame(datagram, header);
+    if (fault != frame_fault::none) return drop(fault);
+    auto const body = datagram.subspan(frame_bytes);
+    if (header.kind == frame_kind::join) return let_in(header, from, body);
+    if (header.kind != frame_kind::packet) return drop(frame_fault::kind);
+    auto const found = jobs_.find(header.job);
+    if (found == jobs_.end()) {
+      ++figures_.unknown_job;
+      return;
+    }
+    auto& one = *found->second;
+    if (!one.senders.is_known(header, from)) {
+      ++figures_.foreign;
+      return;
+    }
+    one.last_heard = now();
+    if (is_leave(body)) {
+      char& gone = one.has_left[header.rank];
+      if (!gone) ++one.left;
+      gone = 1;
+      if (one.left < one.senders.workers()) return;
+      ++figures_.jobs_left;
+      end(found);
+      return;
+    }
+    answer(header.job, one, one.sums.take(header.rank, body, one.last_heard));
+  }
+
+  void let_in(frame const& header, address const& from, std::span<std::byte const> terms) {
+    auto const refusal = try_join(header, from, terms);
+    frame reply{.job = header.job, .kind = frame_kind::welcome, .session = header.session};
+    if (!refusal) {
+      ++figures_.joins;
+      return hand_over(from, reply, {});
+    }
+    ++figures_.refused[static_cast<std::size_t>(*refusal)];
+    reply.kind = frame_kind::refusal;
+    hand_over(from, reply, std::as_bytes(std::span(&*refusal, 1)));
+  }
+
+  /// Nothing where the worker is in.
+  std::optional<refusal_reason> try_join(frame const& header, address const& from,
+                                         std::span<std::byte const> terms) {
+    auto found = jobs_.find(header.job);
+    if (found == jobs_.end()) {
+      auto made = make_job(terms);
+      if (made.second) return made.second;
+      if (header.rank >= made.first->senders.workers()) return refusal_reason::rank;
+      memory_ += made.first->bytes;
+      ++figures_.jobs_begun;
+      found = jobs_.emplace(header.job, std::move(made.first)).first;
+      found->second->last_heard = now();
+    }
+    auto& one = *found->second;
+    if (!std::equal(terms.begin(), terms.end(), one.terms.begin(), one.terms.end()))
+      return refusal_reason::terms;
+    return one.senders.join(header, from);
+  }
+
+  std::pair<std::unique_ptr<job>, std::optional<refusal_reason>> make_job(
+      std::span<std::byte const> terms) const {
+    auto options = from_terms(terms);
+    if (!options) return {nullptr, refusal_reason::terms};
+    if (options->deadline.count() == 0) options->deadline = options_.deadline;
+    if (options->word_deadline.count() == 0) options->word_deadline = options_.word_deadline;
+    options->rounds_ahead = options_.rounds_ahead;
+    double const bytes = slot_bytes(*options);
+    if (jobs_.size() >= options_.jobs ||
+        memory_ + bytes > static_cast<double>(options_.memory_bytes))
+      return {nullptr, refusal_reason::limits};
+    try {
+      auto made = std::make_unique<job>(*options, std::vector(terms.begin(), terms.end()), bytes);
+      auto const longest =
+          std::max(packet_bytes(options->chunk_values, made->sums.sum_bits(), options->workers),
+                   packet_bytes(options->chunk_words, 32, options->workers));
+      if (longest + frame_bytes > options_.datagram_bytes) return {nullptr, refusal_reason::terms};
+      return {std::move(made), std::nullopt};
+    } catch (std::bad_alloc const&) {
+      return {nullptr, refusal_reason::limits};
+    } catch (std::invalid_argument const&) {  // settings that cannot work
+      return {nullptr, refusal_reason::terms};
+    }
+  }
+
+  /// At least what an aggregator with these settings takes. A double: the terms may be anything.
+  static double slot_bytes(aggregator_options const& o) {
+    constexpr double slot = 96;
+    auto const of = [&](double count, double values, double bytes) {
+      return count * (2 * values * bytes + packet_header_bytes + slot + o.workers / 4.);
+    };
+    return o.workers * 1. * sizeof(std::optional<roster::sender>) +
+           o.rounds * (of(o.chunks, o.chunk_values, 2) + of(o.word_chunks, o.chunk_words, 4));
+  }
+
+  static bool is_leave(std::span<std::byte const> body) {
+    if (body.size() != packet_header_bytes) return false;
+    auto const header = load<aggregation_packet>(body.data());
+    return header.magic == aggregation_packet{}.magic && header.kind == packet_kind::leave;
+  }
+
+  void answer(std::uint32_t number, job const& one, aggregator_answer const& what) {
+    if (what.to == aggregator_answer::receiver::nobody) return;
+    auto const datagram = sealed({.job = number, .kind = frame_kind::packet}, what.packet);
+    int const workers = one.senders.workers();
+    for (int rank = 0; rank < workers; ++rank) {
+      if (what.to == aggregator_answer::receiver::one && rank != what.rank) continue;
+      if (auto const* const to = one.senders.of(rank); to && !one.has_left[to_index(rank)])
+        send(to->from, datagram);
+    }
+  }
+  static std::size_t to_index(int rank) { return static_cast<std::size_t>(rank); }
+
+  std::span<std::byte const> sealed(frame const& header, std::span<std::byte const> body) {
+    auto const datagram = std::span(out_).first(frame_bytes + body.size());
+    std::copy(body.begin(), body.end(), datagram.begin() + frame_bytes);
+    seal(datagram, header);
+    return datagram;
+  }
+  void hand_over(address const& to, frame const& header, std::span<std::byte const> body) {
+    send(to, sealed(header, body));
+  }
+  void send(address const& to, std::span<std::byte const> datagram) {
+    ++(socket_.send(to, datagram) ? figures_.sent : figures_.lost_here);
+  }
+
+  static job_figures figures_of(std::uint32_t number, job const& one) {
+    job_figures figures{.job = number,
+                        .workers = one.senders.workers(),
+                        .left = one.left,
+                        .sums = one.sums.figures()};
+    for (int rank = 0; rank < figures.workers; ++rank)
+      figures.joined += one.senders.of(rank) != nullptr;
+    return figures;
+  }
+
+  job_map::iterator end(job_map::iterator it) {
+    ended_ += it->second->sums.figures();
+    memory_ -= it->second->bytes;
+    return jobs_.erase(it);
+  }
+
+  server_options options_;
+  udp::socket socket_;
+  job_map jobs_;
+  double memory_ = 0;
+  std::vector<std::byte> in_, out_;
+  server_figures figures_;
+  aggregator_figures ended_;
+};
+
+}  // namespace hcomp::udp
