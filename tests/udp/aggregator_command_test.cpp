@@ -45,8 +45,8 @@ namespace files = std::filesystem;
 namespace {
 
 constexpr int workers = 4;
-constexpr std::size_t values = 20'000;
-constexpr auto deadline = 400ms;  // of norms, and again of sums
+constexpr std::size_t values = 5000;  // in five packets
+constexpr auto deadline = 400ms;      // of norms, and again of sums
 
 /// hcomp-aggregator.
 class aggregator_process {

@@ -392,7 +392,7 @@ TEST_CASE("udp packets: a rank's packets need its address and its session, both"
 TEST_CASE("udp packets: workers and aggregators give the codec's own mean, bit by bit") {
   constexpr std::size_t values = 200'000;  // 196 chunks: several windows
   served aggregator(aggregator_of(3), values, 20s);
-  auto const got = run_workers(3, {aggregator.link().local()}, values, 4);
+  auto const got = run_workers(3, {aggregator.link().local()}, values, 2);
   aggregator.join();
   REQUIRE_MESSAGE(all_returned(got.ends), hcomp::testing::to_text(got.ends));
   CHECK(aggregator.end.what == "returned");
