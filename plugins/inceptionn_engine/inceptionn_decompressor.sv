@@ -67,78 +67,58 @@ module inceptionn_decompressor #(
       .m_data({group_setting, group_last, group_error, group_keep, group_tags, group_payload})
   );
 
-  // ---- Payloads of four lanes each
-  logic [4:0] low_bytes;
-  always_comb begin
-    low_bytes = '0;
-    for (int i = 0; i < 4; i = i + 1)
-      low_bytes = low_bytes + (group_tags[2*i+:2] == 2'd3 ? 5'd4 : {3'd0, group_tags[2*i+:2]});
-  end
-  logic [255:0] four_payloads;
+  // ---- Payloads of four lanes each, and of two
+  logic [11:0] two_bytes;  // of the first six lanes
+  always_comb
+    for (int i = 0; i < 3; i = i + 1)
+      two_bytes[4*i+:4] = (group_tags[4*i+:2] == 2'd3 ? 4'd4 : {2'd0, group_tags[4*i+:2]}) +
+                          (group_tags[4*i+2+:2] == 2'd3 ? 4'd4 : {2'd0, group_tags[4*i+2+:2]});
+  logic [255:0] four_payloads, two_payloads;
   inceptionn_split #(.BYTES(16)) split_eight (
-      .both(group_payload), .low_bytes, .low(four_payloads[127:0]), .high(four_payloads[255:128])
+      .both(group_payload), .low_bytes({1'b0, two_bytes[3:0]} + {1'b0, two_bytes[7:4]}),
+      .low(four_payloads[127:0]), .high(four_payloads[255:128])
   );
+  for (genvar i = 0; i < 2; i = i + 1) begin : four
+    inceptionn_split #(.BYTES(8)) split_four (
+        .both(four_payloads[128*i+:128]), .low_bytes(two_bytes[8*i+:4]),
+        .low(two_payloads[128*i+:64]), .high(two_payloads[128*i+64+:64])
+    );
+  end
 
-  logic         fours_valid, fours_ready, fours_last, fours_error;
-  logic [3:0]   fours_setting;
-  logic [15:0]  fours_tags;
-  logic [255:0] fours_payloads;
-  logic [31:0]  fours_keep;
-  inceptionn_stage #(.WIDTH(310)) fours (
+  logic         twos_valid, twos_ready, twos_last, twos_error;
+  logic [3:0]   twos_setting;
+  logic [15:0]  twos_tags;
+  logic [255:0] twos_payloads;
+  logic [31:0]  twos_keep;
+  inceptionn_stage #(.WIDTH(310)) twos (
       .clk, .rst,
       .s_valid(group_valid), .s_ready(group_ready),
-      .s_data({group_setting, group_last, group_error, group_keep, group_tags, four_payloads}),
-      .m_valid(fours_valid), .m_ready(fours_ready),
-      .m_data({fours_setting, fours_last, fours_error, fours_keep, fours_tags, fours_payloads})
+      .s_data({group_setting, group_last, group_error, group_keep, group_tags, two_payloads}),
+      .m_valid(twos_valid), .m_ready(twos_ready),
+      .m_data({twos_setting, twos_last, twos_error, twos_keep, twos_tags, twos_payloads})
   );
 
-  // ---- Payloads of two lanes each, and of one
-  logic [255:0] lane_payloads;
-  for (genvar i = 0; i < 2; i = i + 1) begin : four
-    wire [5:0]   tags = fours_tags[8*i+:6];
-    wire [3:0]   two_bytes = (tags[1:0] == 2'd3 ? 4'd4 : {2'd0, tags[1:0]}) +
-                             (tags[3:2] == 2'd3 ? 4'd4 : {2'd0, tags[3:2]});
-    logic [127:0] two_payloads;
-    inceptionn_split #(.BYTES(8)) split_four (
-        .both(fours_payloads[128*i+:128]), .low_bytes(two_bytes),
-        .low(two_payloads[63:0]), .high(two_payloads[127:64])
+  // ---- Payloads of single lanes, and their values
+  logic [255:0] lane_payloads, lane_values;
+  for (genvar i = 0; i < 4; i = i + 1) begin : two
+    wire [1:0] tag = twos_tags[4*i+:2];
+    inceptionn_split #(.BYTES(4)) split_two (
+        .both(twos_payloads[64*i+:64]), .low_bytes({tag == 2'd3, tag == 2'd2, tag == 2'd1}),
+        .low(lane_payloads[64*i+:32]), .high(lane_payloads[64*i+32+:32])
     );
-    for (genvar j = 0; j < 2; j = j + 1) begin : two
-      wire [1:0] tag = tags[4*j+:2];
-      inceptionn_split #(.BYTES(4)) split_two (
-          .both(two_payloads[64*j+:64]), .low_bytes({tag == 2'd3, tag == 2'd2, tag == 2'd1}),
-          .low(lane_payloads[128*i+64*j+:32]), .high(lane_payloads[128*i+64*j+32+:32])
-      );
-    end
   end
-
-  logic         lanes_valid, lanes_ready, lanes_last, lanes_error;
-  logic [3:0]   lanes_setting;
-  logic [15:0]  lanes_tags;
-  logic [255:0] lanes_payloads;
-  logic [31:0]  lanes_keep;
-  inceptionn_stage #(.WIDTH(310)) lanes (
-      .clk, .rst,
-      .s_valid(fours_valid), .s_ready(fours_ready),
-      .s_data({fours_setting, fours_last, fours_error, fours_keep, fours_tags, lane_payloads}),
-      .m_valid(lanes_valid), .m_ready(lanes_ready),
-      .m_data({lanes_setting, lanes_last, lanes_error, lanes_keep, lanes_tags, lanes_payloads})
-  );
-
-  // ---- Tags and payloads to values
-  logic [255:0] lane_values;
   for (genvar i = 0; i < 8; i = i + 1) begin : lane
     inceptionn_lane_decompressor decompressor (
-        .tag(lanes_tags[2*i+:2]), .payload(lanes_payloads[32*i+:32]),
-        .half_exponent(lanes_setting[2:0]), .as_drawn(lanes_setting[3]),
+        .tag(twos_tags[2*i+:2]), .payload(lane_payloads[32*i+:32]),
+        .half_exponent(twos_setting[2:0]), .as_drawn(twos_setting[3]),
         .value(lane_values[32*i+:32])
     );
   end
 
   inceptionn_stage #(.WIDTH(290)) result (
       .clk, .rst,
-      .s_valid(lanes_valid), .s_ready(lanes_ready),
-      .s_data({lanes_error, lanes_last, lanes_keep, lane_values}),
+      .s_valid(twos_valid), .s_ready(twos_ready),
+      .s_data({twos_error, twos_last, twos_keep, lane_values}),
       .m_valid(m_axis_tvalid), .m_ready(m_axis_tready),
       .m_data({m_axis_tuser, m_axis_tlast, m_axis_tkeep, m_axis_tdata})
   );

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Synthesizes the engine for three families of FPGAs by Yosys, places and routes what fits on an
-# iCE40 by nextpnr-ice40, and prints the table of README.md. Takes some minutes.
+# Synthesizes the engine for three families of FPGAs by Yosys, places and routes it on an iCE40 by
+# nextpnr-ice40, and prints the table of README.md. Takes some minutes.
 #
 #   plugins/inceptionn_engine/synthesize.sh [--readme]
 #
@@ -61,32 +61,16 @@ for part in compressor decompressor; do
     cells "ecp5_$part" 'TRELLIS_FF') flip-flops | $(cells "ecp5_$part" 'DP16KD|PDPW16KD|TRELLIS_DPR16X4') | |")
 done
 
-# ice40_row <what> <name>
-ice40_row() {
-  read -r logic_cells mhz <"$work/$2.placed"
-  rows+=("| $1 | iCE40 HX8K, placed and routed | $logic_cells of 7680 logic cells | $(
-    cells "$2" 'SB_RAM40.*') | $mhz MHz |")
-}
 for part in compressor decompressor; do
   name=ice40_$part
   synthesize "$name" "$name" "synth_ice40 -abc9 -device hx -top $name -json $work/$name.json"
   if place "$name"; then
-    ice40_row "$part" "$name"
+    read -r logic_cells mhz <"$work/$name.placed"
+    rows+=("| $part | iCE40 HX8K, placed and routed | $logic_cells of 7680 logic cells | | $mhz MHz |")
   else
-    rows+=("| $part | iCE40 HX8K | $(cells "$name" SB_LUT4) LUT4: does not fit | | |")
+    rows+=("| $part | iCE40 HX8K | $(cells "$name" SB_LUT4) LUT4: not placed, see nextpnr-ice40 | | |")
   fi
 done
-# The lanes of the decompressor alone, as many as fit.
-for ((lanes = 64; lanes >= 1; lanes -= 4)); do
-  name=ice40_decompressor_lanes
-  synthesize "$name" "$name" "chparam -set LANES $lanes $name; synth_ice40 -abc9 -device hx -top $name -json $work/$name.json"
-  (($(cells "$name" SB_LUT4) < 7680)) || continue
-  if place "$name"; then
-    ice40_row "$lanes lanes of the decompressor" "$name"
-    break
-  fi
-done
-
 {
   echo "| part | chip | cells | memory blocks | clock |"
   echo "|---|---|---|---|---|"

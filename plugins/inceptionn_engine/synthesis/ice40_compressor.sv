@@ -1,12 +1,16 @@
-// The compressor on a chip that has fewer pins than it has bits: they come and go one by one.
+// The compressor on a chip that has fewer pins than it has bits: data come out of memory, the rest bit
+// by bit, and all that comes out of it is folded to one bit.
 module ice40_compressor (
     input  logic clk,
     input  logic rst,
     input  logic serial_in,
     output logic serial_out
 );
-  logic [296:0] in;
-  always_ff @(posedge clk) in <= {in[295:0], serial_in};
+  logic [60:0] in;
+  always_ff @(posedge clk) in <= {in[59:0], serial_in};
+
+  logic [255:0] s_axis_tdata;
+  ice40_source source (.clk, .rst, .which(in[60:57]), .in(in[56:41]), .out(s_axis_tdata));
 
   logic         s_axis_tready, m_axis_tvalid, m_axis_tlast;
   logic [255:0] m_axis_tdata;
@@ -14,7 +18,7 @@ module ice40_compressor (
   inceptionn_compressor compressor (
       .clk, .rst, .setting_write(in[0]), .setting(in[5:1]),
       .s_axis_tvalid(in[6]), .s_axis_tready, .s_axis_tlast(in[7]), .m_axis_tready(in[8]),
-      .s_axis_tkeep(in[40:9]), .s_axis_tdata(in[296:41]),
+      .s_axis_tkeep(in[40:9]), .s_axis_tdata,
       .m_axis_tvalid, .m_axis_tdata, .m_axis_tkeep, .m_axis_tlast
   );
 

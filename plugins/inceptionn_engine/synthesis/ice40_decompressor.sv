@@ -5,8 +5,11 @@ module ice40_decompressor (
     input  logic serial_in,
     output logic serial_out
 );
-  logic [296:0] in;
-  always_ff @(posedge clk) in <= {in[295:0], serial_in};
+  logic [60:0] in;
+  always_ff @(posedge clk) in <= {in[59:0], serial_in};
+
+  logic [255:0] s_axis_tdata;
+  ice40_source source (.clk, .rst, .which(in[60:57]), .in(in[56:41]), .out(s_axis_tdata));
 
   logic         s_axis_tready, m_axis_tvalid, m_axis_tlast, m_axis_tuser;
   logic [255:0] m_axis_tdata;
@@ -14,7 +17,7 @@ module ice40_decompressor (
   inceptionn_decompressor decompressor (
       .clk, .rst, .setting_write(in[0]), .setting(in[5:1]),
       .s_axis_tvalid(in[6]), .s_axis_tready, .s_axis_tlast(in[7]), .m_axis_tready(in[8]),
-      .s_axis_tkeep(in[40:9]), .s_axis_tdata(in[296:41]),
+      .s_axis_tkeep(in[40:9]), .s_axis_tdata,
       .m_axis_tvalid, .m_axis_tdata, .m_axis_tkeep, .m_axis_tlast, .m_axis_tuser
   );
 
