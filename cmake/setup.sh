@@ -30,7 +30,7 @@ tests=(
   python3-setuptools python3-wheel              # the Python package
   doxygen help2man                              # the API reference, manual pages
   lammps                                        # an application that knows nothing of hcomp
-  verilator yosys z3                            # INCEPTIONN's engine: simulated, proved
+  verilator yosys                               # INCEPTIONN's engine: simulated, proven
 )
 all=(
   python3-torch                                 # Debian's older PyTorch
