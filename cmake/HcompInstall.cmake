@@ -1,5 +1,5 @@
 # install(): three include roots become one tree; one export file per component, because each finds
-# its own dependencies; a CMake package and a pkg-config file. The components of install() are Debian's
+# its own dependencies; a CMake package and pkg-config files. The components of install() are Debian's
 # packages, see HcompPackages.cmake.
 
 include(CMakePackageConfigHelpers)
@@ -36,6 +36,31 @@ install(FILES
   cmake/modules/Finducx.cmake
   DESTINATION ${package_dir} COMPONENT dev)
 
-configure_file(cmake/hcomp.pc.in hcomp.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hcomp.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig
-  COMPONENT dev)
+# hcomp_install_pkg_config(<name> <package> <words> [REQUIRES <names>] [CFLAGS <flags>] [LIBS <flags>]
+#                          [TARGET <target>])
+#
+# <name>.pc, for programs without CMake; with TARGET only where that library was built.
+function(hcomp_install_pkg_config name package words)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "REQUIRES;CFLAGS;LIBS;TARGET" "")
+  set(file ${PROJECT_BINARY_DIR}/pkgconfig/${name}.pc)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/hcomp.pc.in ${file} @ONLY)
+  set(folder ${CMAKE_INSTALL_DATADIR}/pkgconfig)
+  if(arg_TARGET)
+    install(CODE "
+      if(EXISTS \"$<TARGET_FILE:${arg_TARGET}>\")
+        file(INSTALL \"${file}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${folder}\")
+      endif()" COMPONENT ${package})
+  else()
+    install(FILES ${file} DESTINATION ${folder} COMPONENT ${package})
+  endif()
+endfunction()
+
+set(include -I\${includedir})
+hcomp_install_pkg_config(hcomp dev "C++ headers" CFLAGS "${include} -pthread" LIBS "-pthread")
+hcomp_install_pkg_config(hcomp-mpi dev "C++ headers for MPI, which mpicxx finds"
+  REQUIRES hcomp CFLAGS "-DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX")
+hcomp_install_pkg_config(hcomp-ucx dev "C++ headers for UCX" REQUIRES "hcomp ucx")
+# nvcc knows no -pthread.
+hcomp_install_pkg_config(hcomp-gpu dev "C++ headers for CUDA, to be compiled by nvcc"
+  CFLAGS "${include} --expt-relaxed-constexpr -Xcompiler=-pthread" LIBS "-Xcompiler=-pthread")
+unset(include)

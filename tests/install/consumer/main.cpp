@@ -2,8 +2,18 @@
 #include <vector>
 #if !defined(WITHOUT_CMAKE)
 #include "component.hpp"
+#elif defined(WITH_MPI)
+#include <hcomp/mpi/mpi.hpp>
+#elif defined(WITH_UCX)
+#include <hcomp/ucx/transport.hpp>
+#elif defined(WITH_GPU)
+#include <hcomp/gpu/stream_executor.hpp>
 #endif
+#if defined(__CUDACC__)  // takes ten seconds for all of hcomp.hpp
+#include <hcomp/core/version.hpp>
+#else
 #include <hcomp/hcomp.hpp>
+#endif
 #if defined(WITH_MPI)
 #include <mpi.h>
 #elif defined(WITH_UCX)
