@@ -64,3 +64,8 @@ hcomp_install_pkg_config(hcomp-ucx dev "C++ headers for UCX" REQUIRES "hcomp ucx
 hcomp_install_pkg_config(hcomp-gpu dev "C++ headers for CUDA, to be compiled by nvcc"
   CFLAGS "${include} --expt-relaxed-constexpr -Xcompiler=-pthread" LIBS "-Xcompiler=-pthread")
 unset(include)
+
+# Of no Debian package: in /usr there is nothing to load.
+configure_file(cmake/modulefile.in modulefile @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/modulefile RENAME ${PROJECT_VERSION}
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/hcomp COMPONENT modulefile)

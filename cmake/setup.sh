@@ -29,6 +29,7 @@ tests=(
   gfortran python3-mpi4py python3-numpy         # the other languages
   python3-setuptools python3-wheel              # the Python package
   doxygen help2man                              # the API reference, manual pages
+  environment-modules                           # loads the modulefile
   lammps                                        # an application that knows nothing of hcomp
   verilator yosys                               # INCEPTIONN's engine: simulated, proven
 )
