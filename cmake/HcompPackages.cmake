@@ -38,14 +38,19 @@ hcomp_package(python python3-hcomp python all "the Python package, which finds t
   DEPENDS "python3, python3-numpy")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "libhcomp-ucx | libhcomp-openmpi | libhcomp-mpich, python3-mpi4py")
-foreach(kind ucx openmpi mpich)
+foreach(kind ucx openmpi mpich abi)
   if(TARGET hcomp_c_${kind})
     list(APPEND CPACK_COMPONENTS_ALL ${kind})
-    hcomp_package(${kind} libhcomp-${kind} libs ""
-      "libraries for programs that nobody recompiles, for C, Fortran and Python, over ${kind}")
-    string(TOUPPER ${kind} upper)
-    set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
-    list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/plugins/${kind})
+    if(kind STREQUAL "abi")  # no package of Debian 12 has libmpi_abi.so.1
+      hcomp_package(abi libhcomp-abi libs "" "libraries for programs that nobody recompiles, over any MPI with \
+the ABI of MPI 5, which is not of Debian" DEPENDS libc6)
+    else()
+      hcomp_package(${kind} libhcomp-${kind} libs ""
+        "libraries for programs that nobody recompiles, for C, Fortran and Python, over ${kind}")
+      string(TOUPPER ${kind} upper)
+      set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
+      list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/plugins/${kind})
+    endif()
   endif()
 endforeach()
 

@@ -25,6 +25,7 @@ if [[ ${1-} == --inside ]]; then
     -DVERSION="$(dpkg-query -W -f '${source:Upstream-Version}' libhcomp-dev)" -DCMAKE_BUILD_TYPE=Debug >/consumer.log
   cmake --build /consumer >>/consumer.log
   /consumer/consumer
+  pkg-config --exists --print-errors hcomp-compiled hcomp-ucx hcomp-c-openmpi
   [[ -z $program ]] || mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 \
     -x LD_PRELOAD=/usr/lib/hcomp/openmpi/libhcomp_pmpi.so -x HCOMP_CONFIG="all: error_bounded 1e-4 min=0" \
     "$program" within 1e-4
