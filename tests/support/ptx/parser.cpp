@@ -210,8 +210,9 @@ class parser {
   }
 
  private:
-  /// Stands for the place of dynamic shared memory until all static variables are known.
-  static constexpr std::uint64_t dynamic_shared = std::uint64_t{1} << 61, most_shared = 1 << 20;
+  /// Stands for the place of dynamic shared memory until all static variables are known: no power of
+  /// two or other number that programs have.
+  static constexpr std::uint64_t dynamic_shared = 0xd7a2'9c41'58b0'0000, most_shared = 1 << 20;
 
   /// A kernel, or a function that kernels call.
   struct source {
