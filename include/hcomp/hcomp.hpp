@@ -18,6 +18,7 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/inceptionn/options.hpp>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>

@@ -270,18 +270,19 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
        "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
-       "inceptionn, error_bounded"},
+       "inceptionn, error_bounded, lossless_dense"},
       {"float: thc:bits=2",
        "HCOMP_CONFIG: clause 1 'float: thc:bits=2': no codec is called 'thc:bits=2'; settings of "
        "'thc' follow it after a space; there are: none, identity, fp16, bf16, sign, sign_count, "
-       "thc, uniform_thc, reproducible, lossless, top_k, inceptionn, error_bounded"},
+       "thc, uniform_thc, reproducible, lossless, top_k, inceptionn, error_bounded, "
+       "lossless_dense"},
       {"half: thc",
        "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
        "all"},
       {"float:",
        "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
        "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
-       "inceptionn, error_bounded"},
+       "inceptionn, error_bounded, lossless_dense"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
        "float, double or all, nor 'KEY=VALUE'"},

@@ -1,6 +1,6 @@
 /// @file
-/// INCEPTIONN's codes on a GPU, and those of error_bounded and error_bounded_fine: the host's bytes,
-/// values and complaints.
+/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fine and lossless_dense:
+/// the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,7 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/error.hpp>
@@ -22,6 +23,7 @@
 #include <string>
 #include <support/all_or_few.hpp>
 #include <support/inceptionn.hpp>
+#include <support/lossless_dense.hpp>
 #include <vector>
 
 using inceptionn::begins_with;
@@ -284,6 +286,13 @@ TEST_CASE("gpu: error_bounded_fine has the CPU's bytes and values") {
     CAPTURE(n);
     check_coder(codec, inceptionn::mixed(n, {.seed = n}));
     check_coder(codec, of_all_kinds(codec.step(), n, n));
+  }
+}
+
+TEST_CASE("gpu: lossless_dense has the CPU's bytes and values") {
+  for (std::size_t const n : bounded_sizes()) {
+    CAPTURE(n);
+    check_coder(lossless_dense<float>(), values_of_kind<float>(4, n, n));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
@@ -334,6 +335,7 @@ int main(int count, char** arguments) try {
   measure_stream_of(m, "inceptionn", inceptionn({.prescale = -6}));
   measure_stream_of(m, "error_bounded", error_bounded({.bound = 1e-3, .ranks = 4}));
   measure_stream_of(m, "error_bounded_fine", error_bounded_fine({.bound = 1e-3, .ranks = 4}));
+  measure_stream_of(m, "lossless_dense", lossless_dense<float>());
   measure_sparse<float>(m, "sparse_union", {.dense = false, .sketched = false});
   measure_sparse<std::uint32_t>(m, "lhc", {.dense = false, .packed = false});
   return check(m.found(), read(arguments[1])) ? 0 : 1;

@@ -9,6 +9,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
@@ -114,16 +115,15 @@ template <class V> codec_row<V> error_bounded_row() {
   return row_of<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
-       .keys =
-           {{"bound",
-             real,
-             is_float ? 0x1p-90 : 0x1p-890,
-             is_float ? 0x1p100 : 0x1p900,
-             {},
-             "most that a value of the sum may be off"},
-            {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-             "floats above 2^this steps are summed twice"},
-            {"rel", real, 0x1p-60, 1, {}, "bound by the largest value of a call", "bound"}},
+       .keys = {{"bound",
+                 real,
+                 is_float ? 0x1p-90 : 0x1p-890,
+                 is_float ? 0x1p100 : 0x1p900,
+                 {},
+                 "most that a value of the sum may be off"},
+                {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
+                 "floats above 2^this steps are summed twice"},
+                {"rel", real, 0x1p-60, 1, {}, "bound by the largest value of a call", "bound"}},
        .promise = sum_promise::bounded,
        .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
@@ -261,8 +261,15 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
     rows.push_back(top_k_row(rows.back().algorithms));
     rows.push_back(inceptionn_row<V>());
   }
-  if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>)
+  if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
     rows.push_back(error_bounded_row<V>());
+    rows.push_back(row_of<hcomp::lossless_dense<V>>(
+        {.name = "lossless_dense",
+         .about = "the bits of an uncompressed sum; what values have in common is sent once",
+         .promise = sum_promise::exact,
+         .carries_nonfinite = true},
+        [](codec_settings const&) { return hcomp::lossless_dense<V>(); }));
+  }
   return rows;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>
@@ -153,17 +154,19 @@ struct chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              float const* addends, float divided_by, float* out) const {
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, float* block) {
-      if (addends) {
-        float added[block_values];
-        read_block(addends + first, n, added);
-        for (std::size_t j = 0; j < block_values; ++j)
-          block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
-      }
-      if (divided_by != 0)
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
-      write_block(block, n, out + first);
-    });
+    for_blocks(group, in, i, values,
+               [&](std::size_t first, std::size_t n, float(&block)[block_values]) {
+                 if (addends) {
+                   float added[block_values];
+                   read_block(addends + first, n, added);
+                   for (std::size_t j = 0; j < block_values; ++j)
+                     block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
+                 }
+                 if (divided_by != 0)
+                   for (std::size_t j = 0; j < block_values; ++j)
+                     block[j] = divided(block[j], divided_by);
+                 write_block(block, n, out + first);
+               });
   }
 
   template <class Group>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_format.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
@@ -49,14 +50,6 @@ template <class T> struct fine_grid {
   /// Whole blocks of values of fewer steps are done by vectors.
   double most_by_vectors() const { return beyond < 0x1p46 ? beyond : 0x1p46; }
 };
-
-/// Of all NaNs one, so that it does not matter which of two came first.
-HCOMP_HD inline float with_one_nan(float sum) { return same_bits<float>(bits_of_sum(sum)); }
-HCOMP_HD inline double with_one_nan(double sum) {
-  auto const bits = same_bits<std::uint64_t>(sum);
-  bool const is_nan = (bits & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff0} << 48;
-  return is_nan ? same_bits<double>(std::uint64_t{0x7ff8} << 48) : sum;
-}
 
 /// What has changed values at most, and how large they are.
 struct fine_findings {

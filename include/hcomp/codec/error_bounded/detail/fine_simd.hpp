@@ -2,6 +2,7 @@
 /// @file
 /// What error_bounded_fine does with whole blocks, as fast as a processor can.
 
+#include <cstddef>
 #include <hcomp/codec/detail/packed_integers.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_avx2.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_avx512.hpp>

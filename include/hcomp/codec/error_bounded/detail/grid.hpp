@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
@@ -76,8 +77,7 @@ HCOMP_HD inline float value_of(step_grid const& grid, std::uint32_t word) {
 }
 /// NaNs become one NaN, so that it does not matter which of two came first.
 HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {
-  auto const bits = same_bits<std::uint32_t>(sum);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits;
+  return same_bits<std::uint32_t>(with_one_nan(sum));
 }
 /// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
 HCOMP_HD inline std::uint32_t add_floats(step_grid const& grid, std::uint32_t a, std::uint32_t b) {

@@ -68,29 +68,6 @@ constexpr std::size_t sharing_bytes(std::size_t chunks) {
   return sizeof(sharing::words) + chunks * sharing::room;
 }
 
-// Blocks are moved by 16 bytes where they lie on a multiple of 16.
-template <class T> inline constexpr std::size_t values_at_once = 16 / sizeof(T);
-template <class T> HCOMP_HD bool moves_several(T const* x, std::size_t n) {
-  return n == block_values && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
-}
-/// @param block  behind n values, zeros
-template <class T> HCOMP_HD void read_block(T const* x, std::size_t n, T* block) {
-  auto const* const from = reinterpret_cast<std::byte const*>(x);
-  if (moves_several(x, n))
-    for (std::size_t j = 0; j < block_values; j += values_at_once<T>)
-      memcpy(block + j, __builtin_assume_aligned(from + sizeof(T) * j, 16), 16);
-  else
-    for (std::size_t j = 0; j < block_values; ++j) block[j] = j < n ? x[j] : T{0};
-}
-template <class T> HCOMP_HD void write_block(T const* block, std::size_t n, T* out) {
-  auto* const to = reinterpret_cast<std::byte*>(out);
-  if (moves_several(out, n))
-    for (std::size_t j = 0; j < block_values; j += values_at_once<T>)
-      memcpy(__builtin_assume_aligned(to + sizeof(T) * j, 16), block + j, 16);
-  else
-    for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
-}
-
 /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers. All
 /// workers call the same functions.
 template <class Group> class worker_reader {

@@ -1,0 +1,237 @@
+#pragma once
+/// @file
+/// Blocks of lossless_dense: what is alike in the bits of their values.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/codec/detail/votes.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <type_traits>
+
+namespace hcomp::detail::lossless_dense {
+
+inline constexpr std::size_t block_values = 64;
+
+HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
+  return (values + block_values - 1) / block_values;
+}
+/// Values of a block of a chunk of `values`.
+HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
+  std::size_t const left = values - block * block_values;
+  return left < block_values ? left : block_values;
+}
+
+/// Two bytes for each block, in front of all payloads of its chunk. Of a payload:
+/// - zeros: nothing. All values are +0.
+/// - plain: the values
+/// - offsets: the least magnitude, as the bits of a value without its sign; a bit for each value
+///   that says which are negative, unless all or none are; the same for zeros, if there are any;
+///   and how far each magnitude is from the least, zeros 0 (or anything)
+/// - differences: the first value, and of each value from the one before it, all with signs in front
+///   of their magnitudes, as two's complements
+///
+/// Offsets and differences are integers of so many bits, behind which so many zeros are left out.
+struct block_form {
+  static constexpr std::uint16_t zeros = 0x3000, plain = 0x3001;
+
+  std::uint16_t bits = zeros;
+
+  HCOMP_HD static block_form of_offsets(int width, int left_out, bool has_negative,
+                                        bool has_positive, bool has_zeros) {
+    int const sign = !has_negative ? 0 : has_positive ? 1 : 2;
+    return {static_cast<std::uint16_t>(width | left_out << 6 | sign << 12 | has_zeros << 14)};
+  }
+  HCOMP_HD static block_form of_differences(int width, int left_out) {
+    return {static_cast<std::uint16_t>(width | left_out << 6 | 1 << 15)};
+  }
+
+  HCOMP_HD bool is_plain() const { return bits == plain; }
+  HCOMP_HD bool is_zeros() const { return bits == zeros; }
+  HCOMP_HD bool has_differences() const { return bits >> 15 != 0; }
+  HCOMP_HD bool has_zeros() const { return (bits >> 14 & 1) != 0; }
+  HCOMP_HD bool all_negative() const { return sign() == 2; }
+  HCOMP_HD bool has_signs() const { return sign() == 1; }
+  HCOMP_HD int width() const { return bits & 63; }
+  HCOMP_HD int left_out() const { return bits >> 6 & 63; }
+
+  /// @param value_bytes  4 or 8
+  HCOMP_HD bool is_valid(std::size_t value_bytes) const {
+    if (is_plain() || is_zeros()) return true;
+    bool const is_one = has_differences() ? (bits >> 12 & 7) == 0 : sign() < 3;
+    return is_one && width() + left_out() <= static_cast<int>(8 * value_bytes);
+  }
+  /// Bytes in front of the integers.
+  HCOMP_HD std::size_t front_bytes(std::size_t value_bytes) const {
+    return value_bytes + (has_signs() ? sizeof(std::uint64_t) : 0) +
+           (has_zeros() ? sizeof(std::uint64_t) : 0);
+  }
+  HCOMP_HD std::size_t payload_bytes(std::size_t value_bytes, std::size_t n) const {
+    if (is_zeros()) return 0;
+    if (is_plain()) return n * value_bytes;
+    return front_bytes(value_bytes) + packed_bytes(width(), n);
+  }
+
+ private:
+  HCOMP_HD int sign() const { return bits >> 12 & 3; }
+};
+
+/// Packs and unpacks where bytes need not be ordered in 64 at once.
+struct packer_of_any {
+  HCOMP_HD void pack(std::int64_t const* q, int width, std::size_t n, std::byte* out) const {
+    pack_integers(q, width, n, out);
+  }
+  HCOMP_HD void unpack(std::byte const* in, int width, std::size_t n, std::int64_t* q) const {
+    unpack_integers(in, width, n, q);
+  }
+};
+
+/// Up to 64 values.
+template <class T> struct value_block {
+  using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
+  static constexpr std::uint64_t sign = std::uint64_t{1} << (value_bits - 1);
+
+  T x[block_values];  ///< behind the last value, +0
+
+  /// What is in front of the integers.
+  struct front {
+    block_form form;
+    std::uint64_t first;            ///< the least magnitude, or the first value
+    std::uint64_t negative, zeros;  ///< bits of values
+  };
+
+  HCOMP_HD std::uint64_t magnitude(std::size_t i) const { return same_bits<word>(x[i]) & ~sign; }
+  HCOMP_HD bool is_negative(std::size_t i) const { return (same_bits<word>(x[i]) & sign) != 0; }
+  /// The order of values that are no NaN is that of these.
+  HCOMP_HD std::uint64_t ordered(std::size_t i) const {
+    return is_negative(i) ? 0 - magnitude(i) : magnitude(i);
+  }
+
+  /// The shortest form of the first n values.
+  [[gnu::always_inline]] HCOMP_HD front look(std::size_t n) const {
+    std::uint64_t negative = 0, zeros = 0, any = 0;
+    std::uint64_t least = ~std::uint64_t{0}, steps = 0, zigzags = 0;
+    for (std::size_t i = 0; i < block_values; ++i) {
+      std::uint64_t const one = magnitude(i), bit = std::uint64_t{1} << i;
+      any |= one;
+      negative |= is_negative(i) ? bit : 0;
+      zeros |= one == 0 ? bit : 0;
+      std::uint64_t const there = one == 0 ? ~std::uint64_t{0} : one;
+      least = there < least ? there : least;
+    }
+    std::uint64_t const all = n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
+    zeros &= all;
+    if ((any | negative) == 0) return {{block_form::zeros}, 0, 0, 0};
+    if (any == 0) least = 0;
+    std::uint64_t offsets = 0;
+    for (std::size_t i = 0; i < block_values; ++i) {
+      std::uint64_t const one = magnitude(i);
+      offsets |= one == 0 ? 0 : one - least;
+    }
+    for (std::size_t i = 1; i < block_values; ++i) {
+      std::uint64_t const step = i < n ? ordered(i) - ordered(i - 1) : 0;
+      steps |= step;
+      zigzags |= step << 1 ^ (0 - (step >> 63));
+    }
+    front found{{block_form::plain}, 0, negative, zeros};
+    std::size_t bytes = n * sizeof(T);
+    auto const take_shorter = [&](block_form form, std::uint64_t first) {
+      std::size_t const these = form.payload_bytes(sizeof(T), n);
+      if (these >= bytes) return;
+      bytes = these;
+      found.form = form;
+      found.first = first;
+    };
+    int const behind = offsets == 0 ? 0 : lowest_one(offsets);
+    if (int const width = bit_length(offsets) - behind; width < 64)
+      take_shorter(
+          block_form::of_offsets(width, behind, negative != 0, negative != all, zeros != 0), least);
+    // the sign of -0 is not in an order
+    int const behind_steps = steps == 0 ? 0 : lowest_one(steps);
+    if (int const width = bit_length(zigzags) - behind_steps;
+        width + behind_steps <= (value_bits < 63 ? value_bits : 63) && (zeros & negative) == 0)
+      take_shorter(block_form::of_differences(width, behind_steps), ordered(0));
+    return found;
+  }
+
+  template <class Packer>
+  [[gnu::always_inline]] HCOMP_HD void put(Packer const& packer, front const& f, std::size_t n,
+                                           std::byte* out) const {
+    if (f.form.is_zeros()) return;
+    if (f.form.is_plain()) {
+      memcpy(out, x, n * sizeof(T));
+      return;
+    }
+    store(out, 0, static_cast<word>(f.first));
+    out += sizeof(word);
+    if (f.form.has_signs()) {
+      store(out, 0, f.negative);
+      out += sizeof(f.negative);
+    }
+    if (f.form.has_zeros()) {
+      store(out, 0, f.zeros);
+      out += sizeof(f.zeros);
+    }
+    std::int64_t q[block_values];
+    int const behind = f.form.left_out();
+    if (f.form.has_differences()) {
+      q[0] = 0;
+      for (std::size_t i = 1; i < block_values; ++i)
+        q[i] = static_cast<std::int64_t>(ordered(i) - ordered(i - 1)) >> behind;
+    } else {
+      for (std::size_t i = 0; i < block_values; ++i)
+        q[i] = static_cast<std::int64_t>((magnitude(i) - f.first) >> behind);
+    }
+    packer.pack(q, f.form.width(), n, out);
+  }
+  /// Of a sound code; damaged ones may hold anything.
+  template <class Packer>
+  [[gnu::always_inline]] HCOMP_HD void take(Packer const& packer, block_form form, std::size_t n,
+                                            std::byte const* in) {
+    if (form.is_zeros() || n < block_values)
+      for (std::size_t i = 0; i < block_values; ++i) x[i] = 0;
+    if (form.is_zeros()) return;
+    if (form.is_plain()) {
+      memcpy(x, in, n * sizeof(T));
+      return;
+    }
+    std::uint64_t const first = load<word>(in);
+    in += sizeof(word);
+    std::uint64_t negative = form.all_negative() ? ~std::uint64_t{0} : 0, zeros = 0;
+    if (form.has_signs()) {
+      negative = load<std::uint64_t>(in);
+      in += sizeof(negative);
+    }
+    if (form.has_zeros()) {
+      zeros = load<std::uint64_t>(in);
+      in += sizeof(zeros);
+    }
+    std::int64_t q[block_values];
+    packer.unpack(in, form.width(), n, q);
+    int const behind = form.left_out(), width = form.width();
+    if (form.has_differences()) {
+      // a float's first value as a number of 64 bits
+      std::uint64_t at = static_cast<std::uint64_t>(with_sign(first, value_bits));
+      for (std::size_t i = 0; i < n; ++i) {
+        at += static_cast<std::uint64_t>(q[i]) << behind;
+        bool const below = at >> 63 != 0;
+        set(i, below ? 0 - at : at, below);
+      }
+    } else {
+      for (std::size_t i = 0; i < n; ++i) {
+        bool const is_zero = (zeros >> i & 1) != 0;
+        set(i, is_zero ? 0 : first + (without_sign(q[i], width) << behind),
+            (negative >> i & 1) != 0);
+      }
+    }
+  }
+
+ private:
+  HCOMP_HD void set(std::size_t i, std::uint64_t magnitude, bool is_negative) {
+    x[i] = same_bits<T>(static_cast<word>((magnitude & ~sign) | (is_negative ? sign : 0)));
+  }
+};
+
+}  // namespace hcomp::detail::lossless_dense

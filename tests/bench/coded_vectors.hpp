@@ -1,0 +1,98 @@
+#pragma once
+/// @file
+/// Codecs of variable rate on one thread, against reading the same values from memory: encode,
+/// decode, merge (two codes of one rank each -> their sum), and the hop of a ring (code + values ->
+/// code).
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memory_speed.hpp"
+#include "paired.hpp"
+
+namespace bench {
+
+inline constexpr std::size_t values = std::size_t{1} << 22;
+inline constexpr extent long_slices{"memory", values, std::size_t{1} << 18, 1};
+
+/// Vectors of two ranks, and their codes.
+template <class C> struct coded_vectors {
+  using T = typename C::value_type;
+
+  std::string name;
+  C codec;
+  std::vector<T> x, other;  ///< `values` of them
+  std::size_t slice = 0;    ///< values of one code
+  std::vector<T> y = std::vector<T>(values);
+  std::vector<std::byte> mine = {}, others = {}, out = {};
+  double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of the codes
+
+  std::span<T const> of_x(std::size_t first) const { return std::span(x).subspan(first, slice); }
+  std::span<T> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
+  /// The code that begins with value `first`, with room for any of its length.
+  std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
+    std::size_t const room = codec.capacity(slice);
+    return std::span(from).subspan(first / slice * room, room);
+  }
+  void prepare(std::size_t extent) {
+    std::size_t const wanted = extent == values ? long_slices.slice : in_cache.slice;
+    if (wanted == slice) return;
+    slice = wanted;
+    std::size_t const room = values / slice * codec.capacity(slice);
+    mine.resize(room);
+    others.resize(room);
+    out.assign(room, std::byte{1});
+    std::size_t alone = 0, sum = 0;
+    for (std::size_t first = 0; first < extent; first += slice) {
+      alone += codec.encode(of_x(first), code(mine, first));
+      codec.encode(std::span<T const>(other).subspan(first, slice), code(others, first));
+      sum += codec.merge(code(mine, first), code(others, first), code(out, first));
+    }
+    double const all = static_cast<double>(extent * sizeof(T));
+    if (extent != values) return;
+    ratio = all / static_cast<double>(alone);
+    ratio_of_sum = all / static_cast<double>(sum);
+  }
+};
+
+/// Adds the four contests of a codec that has the same codes as s->codec.
+template <class C>
+void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
+                std::string const& level) {
+  using T = typename C::value_type;
+  // which reads floats
+  constexpr std::size_t each = sizeof(T) / sizeof(float);
+  auto* const as_floats = reinterpret_cast<float const*>(s->x.data());
+  auto const read = fastest_read(as_floats, nullptr, each * values);
+  auto const contest = [&](char const* figure, work const& kernel) {
+    bench::contest one{std::string(figure) + " " + s->name, level, 0, kernel,
+                       [=](std::size_t first, std::size_t n, int) {
+                         read(as_floats + each * first, nullptr, each * n);
+                       }};
+    one.prepare = [s](std::size_t extent) { s->prepare(extent); };
+    one.extents = {long_slices, in_cache};
+    add(one);
+  };
+  contest("encode", [s, codec](std::size_t first, std::size_t, int) {
+    codec.encode(s->of_x(first), s->code(s->out, first));
+    benchmark::ClobberMemory();
+  });
+  contest("decode", [s, codec](std::size_t first, std::size_t, int) {
+    codec.decode(s->code(s->mine, first), s->of_y(first));
+    benchmark::ClobberMemory();
+  });
+  contest("merge", [s, codec](std::size_t first, std::size_t, int) {
+    codec.merge(s->code(s->mine, first), s->code(s->others, first), s->code(s->out, first));
+    benchmark::ClobberMemory();
+  });
+  contest("hop", [s, codec](std::size_t first, std::size_t, int) {
+    codec.decode_add_encode(s->code(s->others, first), s->of_x(first), s->code(s->out, first));
+    benchmark::ClobberMemory();
+  });
+}
+
+}  // namespace bench

@@ -1,0 +1,144 @@
+/// @file
+/// lossless_dense: that values come back bit by bit, sums are those of the values, how long codes
+/// are, damage, and the format.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/core/random.hpp>
+#include <limits>
+#include <string>
+#include <support/codes.hpp>
+#include <support/error_bounded.hpp>
+#include <support/lossless_dense.hpp>
+#include <vector>
+
+using hcomp::lossless_dense;
+using hcomp::testing::encoded;
+using hcomp::testing::merged;
+using hcomp::testing::refused_when_damaged;
+using hcomp::testing::values_of_kind;
+
+namespace {
+
+using bytes = hcomp::testing::code_bytes;
+
+template <class T> bool same_bits_of(std::vector<T> const& a, std::vector<T> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+template <class T> std::vector<T> decoded(bytes const& in, std::size_t n) {
+  std::vector<T> y(n, T{77});
+  lossless_dense<T>().decode(in, y);
+  return y;
+}
+template <class T> double ratio_of(std::vector<T> const& x) {
+  return static_cast<double>(x.size() * sizeof(T)) /
+         static_cast<double>(encoded(lossless_dense<T>(), x).size());
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("lossless_dense: values come back bit by bit, whatever they are", T, float,
+                   double) {
+  lossless_dense<T> const codec;
+  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+    for (std::size_t const n : {0, 1, 2, 63, 64, 65, 128, 1000, 1023, 1024, 1025, 5000}) {
+      CAPTURE(kind);
+      CAPTURE(n);
+      auto const x = values_of_kind<T>(kind, n, static_cast<std::uint64_t>(kind) * 10 + n);
+      auto const code = encoded(codec, x);
+      CHECK(same_bits_of(decoded<T>(code, n), x));
+      // 1 % more than the values, and what is in front
+      CHECK(static_cast<double>(code.size()) <=
+            1.01 * static_cast<double>(n * sizeof(T)) + 24 + 4 + 2);
+    }
+}
+
+TEST_CASE_TEMPLATE("lossless_dense: sums are those of the values", T, float, double) {
+  lossless_dense<T> const codec;
+  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+    for (std::size_t const n : {1, 64, 1000, 3000}) {
+      CAPTURE(kind);
+      CAPTURE(n);
+      auto const x = values_of_kind<T>(kind, n, 1), y = values_of_kind<T>((kind + 1) % 5, n, 2);
+      std::vector<T> sum(n);
+      for (std::size_t i = 0; i < n; ++i)
+        sum[i] = std::isnan(x[i] + y[i]) ? std::numeric_limits<T>::quiet_NaN() : x[i] + y[i];
+      auto const a = encoded(codec, x), b = encoded(codec, y);
+      CHECK(same_bits_of(decoded<T>(merged(codec, a, b), n), sum));
+      CHECK(merged(codec, a, b) == encoded(codec, sum));
+      CHECK(merged(codec, a, b) == merged(codec, b, a));
+      bytes out(codec.capacity(n));
+      out.resize(codec.decode_add_encode(a, y, out));
+      CHECK(out == encoded(codec, sum));
+      auto added = y;
+      codec.decode_add(a, added);
+      CHECK(same_bits_of(added, sum));
+    }
+}
+
+TEST_CASE("lossless_dense: what is alike is there once") {
+  std::size_t const n = 1 << 14;
+  std::vector<double> constant(n, -2.5), floats(n), counts(n), smooth(n), gradient(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const at = static_cast<double>(i);
+    floats[i] = static_cast<float>(bounded_values::laplace(5, i));
+    counts[i] = static_cast<double>(hcomp::mix(i) % 100);
+    smooth[i] = 300 + 5 * std::sin(0.001 * at);
+    gradient[i] = bounded_values::laplace(7, i);
+  }
+  CHECK(ratio_of(constant) > 45);  // 2 bytes of form, 8 of value for 64 values
+  CHECK(ratio_of(floats) > 2.1);
+  CHECK(ratio_of(counts) > 4.5);
+  CHECK(ratio_of(smooth) > 1.4);
+  CHECK(ratio_of(gradient) > 1.09);
+  CHECK(ratio_of(std::vector<double>(n)) > 200);  // 2 bytes for 64 values, and the table
+  std::vector<float> as_float(gradient.begin(), gradient.end());
+  CHECK(ratio_of(as_float) > 1.11);
+}
+
+TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within their bytes", T, float,
+                   double) {
+  lossless_dense<T> const codec;
+  for (int const kind : {0, 4, 9}) {
+    CAPTURE(kind);
+    auto const right = encoded(codec, values_of_kind<T>(kind, 1500, 3));
+    // of draws that may leave a code as it was
+    CHECK(refused_when_damaged(codec, right, 1500, 24 + 8 + 32) > 1500);
+  }
+  CHECK_THROWS_WITH_AS(codec.check(encoded(codec, std::vector<T>(5)), 6),
+                       "lossless_dense: 5 values, 6 were expected", hcomp::wire_error);
+  bytes small(10);
+  CHECK_THROWS_AS(codec.encode(std::vector<T>(5), small), std::invalid_argument);
+  auto code = encoded(codec, values_of_kind<T>(0, 64, 3));
+  auto const refuses = [&](unsigned form) {
+    hcomp::store(code.data(), 14, static_cast<std::uint16_t>(form));  // behind 24 and 4 bytes
+    try {
+      codec.check(code, 64);
+    } catch (hcomp::wire_error const&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK(refuses(0x3002));             // both signs
+  CHECK(refuses(0x8000 | 1u << 14));  // differences with zeros
+  CHECK(refuses(63 | 63 << 6));       // more bits than a value has
+}
+
+TEST_CASE_TEMPLATE("lossless_dense: the format is this", T, float, double) {
+  lossless_dense<T> const codec;
+  auto const fingerprint = [](bytes const& of) {
+    return hcomp::fingerprint(hcomp::serial_group{}, of.data(), of.size());
+  };
+  std::uint64_t all = 0;
+  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+    all = hcomp::mix(all + fingerprint(encoded(codec, values_of_kind<T>(kind, 1500, 9))));
+  CHECK(all == (sizeof(T) == 4 ? 6832980651685656169u : 9673596639032915846u));
+}

@@ -1,0 +1,127 @@
+// build: sanitized
+/// @file
+/// Plans of lossless_dense: exact where floats are, the same bits on all ranks by every algorithm;
+/// and its codes by executors.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <collective/coder.hpp>
+#include <collective/endings.hpp>
+#include <collective/merging_ways.hpp>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <limits>
+#include <support/guarded_executor.hpp>
+#include <support/lossless_dense.hpp>
+#include <support/worker_executor.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, by every algorithm",
+                   T, float, double) {
+  for (int const ranks : {1, 2, 5, 6})
+    for (auto const& options : merging_ways(ranks)) {
+      CAPTURE(ranks);
+      CAPTURE(options.how.name());
+      std::vector<std::vector<T>> x;
+      std::vector<T> expected(5000);
+      for (int r = 0; r < ranks; ++r) {
+        auto& mine = x.emplace_back(expected.size());
+        for (std::size_t i = 0; i < mine.size(); ++i) {
+          auto const random = mix(static_cast<std::uint64_t>(r) * 10'000 + i);
+          mine[i] = static_cast<T>(static_cast<int>(random % 2001) - 1000) / 8;
+          expected[i] += mine[i];
+        }
+      }
+      auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+        host_executor executor;
+        plan sum(mine.size(), lossless_dense<T>(), transport, executor, options);
+        sum.all_reduce(mine);
+      });
+      for (auto const& answer : found) CHECK(answer == expected);
+    }
+}
+
+TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values", T, float,
+                   double) {
+  for (int const kind : {0, 1, 3, 4, 7})
+    for (auto const& options : merging_ways(4)) {
+      CAPTURE(kind);
+      CAPTURE(options.how.name());
+      std::vector<std::vector<T>> x;
+      for (std::uint64_t r = 0; r < 4; ++r) x.push_back(values_of_kind<T>(kind, 5000, r));
+      auto may_pass = options;
+      may_pass.nonfinite = nonfinite_policy::propagate;
+      auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+        host_executor executor;
+        plan sum(mine.size(), lossless_dense<T>(), transport, executor, may_pass);
+        sum.all_reduce(mine);
+      });
+      for (auto const& answer : found) CHECK(same_values(answer, found[0]));
+      for (std::size_t i = 0; i < 5000; ++i) {
+        // three roundings of sums that are no larger than all magnitudes together
+        double exact = 0, all = 0;
+        for (auto const& one : x) {
+          exact += static_cast<double>(one[i]);
+          all += std::fabs(static_cast<double>(one[i]));
+        }
+        if (!std::isfinite(all)) continue;
+        double const off = std::fabs(static_cast<double>(found[0][i]) - exact);
+        CHECK(off <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * all);
+      }
+    }
+}
+
+TEST_CASE("lossless_dense: by name, and NaN refused on all ranks or passed") {
+  for (bool const pass : {false, true}) {
+    auto const ended = outcomes_on(3, [&](loopback& transport) {
+      host_executor executor;
+      auto sum = make_plan<double>(
+          "lossless_dense", 1000, transport, executor,
+          {.nonfinite = pass ? nonfinite_policy::propagate : nonfinite_policy::throw_error});
+      std::vector<double> x(1000, 1.0);
+      if (transport.rank() == 1) x[500] = std::numeric_limits<double>::infinity();
+      sum.all_reduce(x);
+      CHECK_FALSE(std::isfinite(x[500]));
+      CHECK(x[499] == 3);
+    });
+    for (auto const& one : ended) CHECK(one.what == (pass ? "returned" : "nonfinite_error"));
+  }
+}
+
+TEST_CASE_TEMPLATE(
+    "variable_rate_coder of lossless_dense: the host's bytes and values, by any workers "
+    "and threads",
+    T, float, double) {
+  workers::sharing_executor<5> five;
+  workers::sharing_executor<32> warp;
+  host_executor one, three(3);
+  lossless_dense<T> const codec;
+  for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
+    CAPTURE(n);
+    auto const check = [&](auto& executor) {
+      check_coder(executor, codec, values_of_kind<T>(4, n, 1), values_of_kind<T>(4, n, 2));
+    };
+    guarded_executor device;  // whose memory the host does not touch
+    check(device);
+    check(one);
+    check(three);
+    check(five);
+    check(warp);
+  }
+}
+
+TEST_CASE_TEMPLATE("variable_rate_coder of lossless_dense: damage is told as on the host", T, float,
+                   double) {
+  lossless_dense<T> const codec;
+  check_damage(codec, values_of_kind<T>(4, 3000, 5));
+}
