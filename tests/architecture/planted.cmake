@@ -1,10 +1,10 @@
 # For scripts that plant a mistake in a small tree of their own and want a check to find it.
 #
 # expect(<what> <regex> <path> <content>...): with these files, CHECK fails with a message that
-# matches the regex; with an empty regex it passes.
+# matches the regex; with an empty regex it passes. The list `options` is given to CHECK, too.
 cmake_minimum_required(VERSION 3.25)
 
-set(failed 0)
+set(options "")
 function(expect what regex)
   file(REMOVE_RECURSE "${WORK}")
   set(files ${ARGN})
@@ -12,7 +12,7 @@ function(expect what regex)
     list(POP_FRONT files path content)
     file(WRITE "${WORK}/${path}" "${content}\n")
   endwhile()
-  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${WORK} -P ${CHECK}
+  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${WORK} ${options} -P ${CHECK}
     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(REGEX REPLACE "[ \n]+" " " output "${output}")  # CMake breaks lines
   if(regex STREQUAL "")
