@@ -22,7 +22,7 @@ class Hcomp(CMakePackage):
     variant("mpi", default=True, description="Sums over MPI")
     variant("ucx", default=True, description="Sums over UCX")
     variant("cuda", default=False, description="Vectors in the memory of GPUs")
-    variant("plugins", default=True, description="Libraries for C, Fortran and programs as they are; hcomp-info")
+    variant("plugins", default=True, description="Libraries for C, Fortran, drop-in; hcomp-info")
     variant("python", default=False, when="+plugins", description="The Python package")
 
     depends_on("c", type="build")
