@@ -1,17 +1,16 @@
 #include <cstdio>
+#include <hcomp/core/version.hpp>
 #include <vector>
+#if defined(WITHOUT_CMAKE) && defined(WITH_MPI)
+#include <hcomp/mpi/mpi.hpp>
+#elif defined(WITHOUT_CMAKE) && defined(WITH_UCX)
+#include <hcomp/ucx/transport.hpp>
+#elif defined(WITHOUT_CMAKE) && defined(WITH_GPU)
+#include <hcomp/gpu/stream_executor.hpp>
+#else
 #if !defined(WITHOUT_CMAKE)
 #include "component.hpp"
-#elif defined(WITH_MPI)
-#include <hcomp/mpi/mpi.hpp>
-#elif defined(WITH_UCX)
-#include <hcomp/ucx/transport.hpp>
-#elif defined(WITH_GPU)
-#include <hcomp/gpu/stream_executor.hpp>
 #endif
-#if defined(__CUDACC__)  // takes ten seconds for all of hcomp.hpp
-#include <hcomp/core/version.hpp>
-#else
 #include <hcomp/hcomp.hpp>
 #endif
 #if defined(WITH_MPI)
