@@ -244,7 +244,7 @@ template <class T> struct summed_block {
       : found(so_far) {
     if (other) v.add(grid, *other, found);
     v.note_rounding(grid, found);
-    mode = v.mode(block_values);
+    mode = v.best_mode(block_values);
     payload.reserve(1);  // no null pointer, which is no payload
     payload.resize(mode.payload_bytes(block_values));
     v.put(mode, block_values, payload.data());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/block_chunks.hpp>
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
@@ -132,7 +133,7 @@ template <class T> struct fine_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return static_cast<std::size_t>(codes) * room_bytes;
+    return static_cast<std::size_t>(codes) * chunks::room_bytes;
   }
 
   template <class Group>
@@ -140,10 +141,12 @@ template <class T> struct fine_coder {
                                     std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) { return room_of(group, is_needed ? rooms++ : rooms); };
+    auto const room = [&](bool is_needed) {
+      return chunks::room_of(group, is_needed ? rooms++ : rooms);
+    };
     reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
         of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = SharesMemory<Group> ? room_of(group, rooms) : out;
+    std::byte* const chunk = SharesMemory<Group> ? chunks::room_of(group, rooms) : out;
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fine_findings findings;
@@ -177,7 +180,7 @@ template <class T> struct fine_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       T block[block_values];
       for (std::size_t j = 0; j < block_values; ++j) block[j] = v.value(grid, j);
       if (addends) {
@@ -195,7 +198,7 @@ template <class T> struct fine_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       bool finite = true;
       for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.value(grid, j));
       std::size_t const k = first % chunk_values() / block_values;
@@ -278,17 +281,10 @@ template <class T> struct fine_coder {
 
  private:
   using block = fine_block<T>;
+  using chunks = block_chunks<header, block>;
+  template <class Group> using reader = typename chunks::template reader<Group>;
 
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
-  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room_bytes = header::slot_bytes + 8;
-  /// Room number i; null for workers that share no memory.
-  template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
-    if constexpr (SharesMemory<Group>)
-      return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
-    else
-      return nullptr;
-  }
   /// Ranks that are summed.
   HCOMP_HD static std::uint32_t weight_of(code_sources<T> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
@@ -316,7 +312,7 @@ template <class T> struct fine_coder {
     if (other) v.add(grid, *other, found);
     v.note_rounding(grid, found);
     is_beyond |= !v.is_within(most);
-    return v.mode(n);
+    return v.best_mode(n);
   }
   /// Of all workers.
   template <class Group>
@@ -442,50 +438,6 @@ template <class T> struct fine_coder {
       at += mode.payload_bytes(here);
     }
     return at == bytes;
-  }
-
-  /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
-  template <class Group> struct reader {
-    std::byte const* chunk = nullptr;
-    std::size_t n = 0, at = 0;
-
-    /// @param in    null: there is nothing to take
-    /// @param room  for the chunk, if the workers share memory
-    HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                    [[maybe_unused]] std::byte* room) {
-      if (!in) return;
-      auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
-      chunk = in + part.begin;
-      n = values_of_chunk<header>(i, values);
-      at = blocks_of(n);
-      if constexpr (SharesMemory<Group>) {
-        chunk = bring_words(group, in, part.begin, part.end, room);
-        group.sync();
-      }
-    }
-    /// v = the worker's next block; zeros, if there are not so many.
-    /// @param k  which that is: in every call, as many as there are workers more than before
-    HCOMP_HD void take(Group group, std::size_t k, block& v) {
-      bool const is_here = k < blocks_of(n);
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      fine_mode const mode{static_cast<std::uint8_t>(is_here ? chunk[k] : std::byte{0})};
-      auto const bytes = group.running_sum(mode.payload_bytes(here));
-      v.take(mode, here, chunk + at + bytes.before);
-      at += bytes.all;
-    }
-  };
-  /// f(first, n, block) for the worker's blocks of chunk i.
-  template <class Group, class F>
-  HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                           F const& f) const {
-    reader<Group> from(group, in, i, values, room_of(group, 0));
-    for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
-      block v;
-      from.take(group, k, v);
-      if (k < blocks_of(from.n))
-        f(i * chunk_values() + k * block_values, values_of_block(k, from.n), v);
-    }
   }
 };
 

@@ -64,6 +64,7 @@ struct fine_findings {
 /// 32 values or less.
 template <class T> struct fine_block {
   using grid_type = fine_grid<T>;
+  using mode = fine_mode;
   static constexpr std::size_t values = 32;
   std::int64_t q[values];     ///< steps, or the bits of a double; behind the last value, 0
   std::uint32_t doubles = 0;  ///< which are doubles
@@ -155,7 +156,7 @@ template <class T> struct fine_block {
 
   // ---- In a code
 
-  HCOMP_HD fine_mode mode(std::size_t n) const {
+  HCOMP_HD fine_mode best_mode(std::size_t n) const {
     if (doubles != 0) return {fine_mode::doubles};
     std::uint64_t zigzags = 0;
     std::size_t not_zero = 0;

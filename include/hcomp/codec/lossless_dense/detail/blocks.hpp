@@ -33,7 +33,7 @@ HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t value
 ///   of their magnitudes, as two's complements
 ///
 /// Offsets and differences are integers of so many bits, behind which so many zeros are left out.
-struct block_form {
+template <class T> struct block_form {
   static constexpr std::uint16_t zeros = 0x3000, plain = 0x3001;
 
   std::uint16_t bits = zeros;
@@ -56,40 +56,31 @@ struct block_form {
   HCOMP_HD int width() const { return bits & 63; }
   HCOMP_HD int left_out() const { return bits >> 6 & 63; }
 
-  /// @param value_bytes  4 or 8
-  HCOMP_HD bool is_valid(std::size_t value_bytes) const {
+  HCOMP_HD bool is_valid() const {
     if (is_plain() || is_zeros()) return true;
     bool const is_one = has_differences() ? (bits >> 12 & 7) == 0 : sign() < 3;
-    return is_one && width() + left_out() <= static_cast<int>(8 * value_bytes);
+    return is_one && width() + left_out() <= static_cast<int>(8 * sizeof(T));
   }
   /// Bytes in front of the integers.
-  HCOMP_HD std::size_t front_bytes(std::size_t value_bytes) const {
-    return value_bytes + (has_signs() ? sizeof(std::uint64_t) : 0) +
+  HCOMP_HD std::size_t front_bytes() const {
+    return sizeof(T) + (has_signs() ? sizeof(std::uint64_t) : 0) +
            (has_zeros() ? sizeof(std::uint64_t) : 0);
   }
-  HCOMP_HD std::size_t payload_bytes(std::size_t value_bytes, std::size_t n) const {
+  HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
     if (is_zeros()) return 0;
-    if (is_plain()) return n * value_bytes;
-    return front_bytes(value_bytes) + packed_bytes(width(), n);
+    if (is_plain()) return n * sizeof(T);
+    return front_bytes() + packed_bytes(width(), n);
   }
 
  private:
   HCOMP_HD int sign() const { return bits >> 12 & 3; }
 };
 
-/// Packs and unpacks where bytes need not be ordered in 64 at once.
-struct packer_of_any {
-  HCOMP_HD void pack(std::int64_t const* q, int width, std::size_t n, std::byte* out) const {
-    pack_integers(q, width, n, out);
-  }
-  HCOMP_HD void unpack(std::byte const* in, int width, std::size_t n, std::int64_t* q) const {
-    unpack_integers(in, width, n, q);
-  }
-};
-
 /// Up to 64 values.
 template <class T> struct value_block {
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  using mode = block_form<T>;
+  static constexpr std::size_t values = block_values;
   static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
   static constexpr std::uint64_t sign = std::uint64_t{1} << (value_bits - 1);
 
@@ -97,7 +88,7 @@ template <class T> struct value_block {
 
   /// What is in front of the integers.
   struct front {
-    block_form form;
+    mode form;
     std::uint64_t first;            ///< the least magnitude, or the first value
     std::uint64_t negative, zeros;  ///< bits of values
   };
@@ -110,7 +101,7 @@ template <class T> struct value_block {
   }
 
   /// The shortest form of the first n values.
-  [[gnu::always_inline]] HCOMP_HD front look(std::size_t n) const {
+  HCOMP_HD front look(std::size_t n) const {
     std::uint64_t negative = 0, zeros = 0, any = 0;
     std::uint64_t least = ~std::uint64_t{0}, steps = 0, zigzags = 0;
     for (std::size_t i = 0; i < block_values; ++i) {
@@ -123,7 +114,7 @@ template <class T> struct value_block {
     }
     std::uint64_t const all = n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
     zeros &= all;
-    if ((any | negative) == 0) return {{block_form::zeros}, 0, 0, 0};
+    if ((any | negative) == 0) return {{mode::zeros}, 0, 0, 0};
     if (any == 0) least = 0;
     std::uint64_t offsets = 0;
     for (std::size_t i = 0; i < block_values; ++i) {
@@ -135,10 +126,10 @@ template <class T> struct value_block {
       steps |= step;
       zigzags |= step << 1 ^ (0 - (step >> 63));
     }
-    front found{{block_form::plain}, 0, negative, zeros};
+    front found{{mode::plain}, 0, negative, zeros};
     std::size_t bytes = n * sizeof(T);
-    auto const take_shorter = [&](block_form form, std::uint64_t first) {
-      std::size_t const these = form.payload_bytes(sizeof(T), n);
+    auto const take_shorter = [&](mode form, std::uint64_t first) {
+      std::size_t const these = form.payload_bytes(n);
       if (these >= bytes) return;
       bytes = these;
       found.form = form;
@@ -146,19 +137,17 @@ template <class T> struct value_block {
     };
     int const behind = offsets == 0 ? 0 : lowest_one(offsets);
     if (int const width = bit_length(offsets) - behind; width < 64)
-      take_shorter(
-          block_form::of_offsets(width, behind, negative != 0, negative != all, zeros != 0), least);
+      take_shorter(mode::of_offsets(width, behind, negative != 0, negative != all, zeros != 0),
+                   least);
     // the sign of -0 is not in an order
     int const behind_steps = steps == 0 ? 0 : lowest_one(steps);
     if (int const width = bit_length(zigzags) - behind_steps;
         width + behind_steps <= (value_bits < 63 ? value_bits : 63) && (zeros & negative) == 0)
-      take_shorter(block_form::of_differences(width, behind_steps), ordered(0));
+      take_shorter(mode::of_differences(width, behind_steps), ordered(0));
     return found;
   }
 
-  template <class Packer>
-  [[gnu::always_inline]] HCOMP_HD void put(Packer const& packer, front const& f, std::size_t n,
-                                           std::byte* out) const {
+  HCOMP_HD void put(front const& f, std::size_t n, std::byte* out) const {
     if (f.form.is_zeros()) return;
     if (f.form.is_plain()) {
       memcpy(out, x, n * sizeof(T));
@@ -184,12 +173,10 @@ template <class T> struct value_block {
       for (std::size_t i = 0; i < block_values; ++i)
         q[i] = static_cast<std::int64_t>((magnitude(i) - f.first) >> behind);
     }
-    packer.pack(q, f.form.width(), n, out);
+    pack_integers(q, f.form.width(), n, out);
   }
   /// Of a sound code; damaged ones may hold anything.
-  template <class Packer>
-  [[gnu::always_inline]] HCOMP_HD void take(Packer const& packer, block_form form, std::size_t n,
-                                            std::byte const* in) {
+  HCOMP_HD void take(mode form, std::size_t n, std::byte const* in) {
     if (form.is_zeros() || n < block_values)
       for (std::size_t i = 0; i < block_values; ++i) x[i] = 0;
     if (form.is_zeros()) return;
@@ -209,7 +196,7 @@ template <class T> struct value_block {
       in += sizeof(zeros);
     }
     std::int64_t q[block_values];
-    packer.unpack(in, form.width(), n, q);
+    unpack_integers(in, form.width(), n, q);
     int const behind = form.left_out(), width = form.width();
     if (form.has_differences()) {
       // a float's first value as a number of 64 bits

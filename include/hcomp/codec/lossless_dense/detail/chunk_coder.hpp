@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/block_chunks.hpp>
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
@@ -32,7 +33,7 @@ template <class T> struct chunk_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return static_cast<std::size_t>(codes) * room_bytes;
+    return static_cast<std::size_t>(codes) * chunks::room_bytes;
   }
 
   template <class Group>
@@ -40,11 +41,13 @@ template <class T> struct chunk_coder {
                                     std::byte* out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) { return room_of(group, is_needed ? rooms++ : rooms); };
+    auto const room = [&](bool is_needed) {
+      return chunks::room_of(group, is_needed ? rooms++ : rooms);
+    };
     reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
         of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = SharesMemory<Group> ? room_of(group, rooms) : out;
-    std::size_t at = blocks * sizeof(block_form);
+    std::byte* const chunk = SharesMemory<Group> ? chunks::room_of(group, rooms) : out;
+    std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
@@ -59,11 +62,11 @@ template <class T> struct chunk_coder {
         add(v, other.x);
       }
       auto const front = v.look(here);
-      std::size_t const mine = is_here ? front.form.payload_bytes(sizeof(T), here) : 0;
+      std::size_t const mine = is_here ? front.form.payload_bytes(here) : 0;
       auto const bytes = group.running_sum(mine);
       if (is_here) {
         store(chunk, k, front.form);
-        v.put(packer_of_any{}, front, here, chunk + at + bytes.before);
+        v.put(front, here, chunk + at + bytes.before);
       }
       at += bytes.all;
     }
@@ -77,7 +80,7 @@ template <class T> struct chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       block sum = v;
       if (addends) {
         block mine;
@@ -94,7 +97,7 @@ template <class T> struct chunk_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine = 0;
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
       bool finite = true;
       for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.x[j]);
       mine |= std::uint64_t{!finite} << first % header::chunk_values / block_values;
@@ -117,76 +120,26 @@ template <class T> struct chunk_coder {
 
  private:
   using block = value_block<T>;
+  using form = block_form<T>;
+  using chunks = block_chunks<header, block>;
+  template <class Group> using reader = typename chunks::template reader<Group>;
 
-  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room_bytes = header::slot_bytes + 8;
-  /// Room number i; null for workers that share no memory.
-  template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
-    if constexpr (SharesMemory<Group>)
-      return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
-    else
-      return nullptr;
-  }
   HCOMP_HD static void add(block& v, T const* addends) {
     for (std::size_t j = 0; j < block_values; ++j) v.x[j] = with_one_nan(v.x[j] + addends[j]);
   }
 
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
     std::size_t const blocks = blocks_of(n);
-    if (bytes < blocks * sizeof(block_form)) return false;
-    std::size_t left = bytes - blocks * sizeof(block_form);
+    if (bytes < blocks * sizeof(form)) return false;
+    std::size_t left = bytes - blocks * sizeof(form);
     for (std::size_t k = 0; k < blocks; ++k) {
-      auto const form = load<block_form>(chunk, k);
-      if (!form.is_valid(sizeof(T))) return false;
-      std::size_t const these = form.payload_bytes(sizeof(T), values_of_block(k, n));
+      auto const one = load<form>(chunk, k);
+      if (!one.is_valid()) return false;
+      std::size_t const these = one.payload_bytes(values_of_block(k, n));
       if (these > left) return false;
       left -= these;
     }
     return left == 0;
-  }
-
-  /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
-  template <class Group> struct reader {
-    std::byte const* chunk = nullptr;
-    std::size_t n = 0, at = 0;
-
-    /// @param in    null: there is nothing to take
-    /// @param room  for the chunk, if the workers share memory
-    HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                    [[maybe_unused]] std::byte* room) {
-      if (!in) return;
-      auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
-      chunk = in + part.begin;
-      n = values_of_chunk<header>(i, values);
-      at = blocks_of(n) * sizeof(block_form);
-      if constexpr (SharesMemory<Group>) {
-        chunk = bring_words(group, in, part.begin, part.end, room);
-        group.sync();
-      }
-    }
-    /// v = the worker's next block; zeros, if there are not so many.
-    /// @param k  which that is: in every call, as many as there are workers more than before
-    HCOMP_HD void take(Group group, std::size_t k, block& v) {
-      bool const is_here = k < blocks_of(n);
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      auto const form = is_here ? load<block_form>(chunk, k) : block_form{};
-      auto const bytes = group.running_sum(form.payload_bytes(sizeof(T), here));
-      v.take(packer_of_any{}, form, here, chunk + at + bytes.before);
-      at += bytes.all;
-    }
-  };
-  /// f(first, n, block) for the worker's blocks of chunk i.
-  template <class Group, class F>
-  HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                           F const& f) const {
-    reader<Group> from(group, in, i, values, room_of(group, 0));
-    for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
-      block v;
-      from.take(group, k, v);
-      if (k < blocks_of(from.n))
-        f(i * header::chunk_values + k * block_values, values_of_block(k, from.n), v);
-    }
   }
 };
 

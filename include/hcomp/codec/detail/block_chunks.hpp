@@ -1,0 +1,86 @@
+#pragma once
+/// @file
+/// Chunks that are blocks: what each of them is, for all, and then their payloads, one behind the
+/// other. Read by any group, a worker for each block.
+
+#include <cstddef>
+#include <hcomp/codec/detail/chunk_words.hpp>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+/// @tparam Header  of codes, with slot_bytes of a chunk
+/// @tparam Block   of up to Block::values values. A `Block::mode` is in front of the payloads, and
+///                 says how long its own is: `mode.payload_bytes(n)`; `take(mode, n, in)` reads it.
+template <class Header, class Block> struct block_chunks {
+  using mode = typename Block::mode;
+
+  HCOMP_HD static constexpr std::size_t blocks_of(std::size_t values) {
+    return (values + Block::values - 1) / Block::values;
+  }
+  /// Values of a block of a chunk of `values`.
+  HCOMP_HD static std::size_t values_of_block(std::size_t block, std::size_t values) {
+    std::size_t const left = values - block * Block::values;
+    return left < Block::values ? left : Block::values;
+  }
+
+  // ---- Workers that share memory have room for chunks there: payloads are at odd addresses
+
+  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
+  static constexpr std::size_t room_bytes = Header::slot_bytes + 8;
+  /// Room number i; null for workers that share no memory.
+  template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
+    if constexpr (SharesMemory<Group>)
+      return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
+    else
+      return nullptr;
+  }
+
+  /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
+  template <class Group> struct reader {
+    std::byte const* chunk = nullptr;
+    std::size_t n = 0, at = 0;
+
+    /// @param in    null: there is nothing to take
+    /// @param room  for the chunk, if the workers share memory
+    HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                    [[maybe_unused]] std::byte* room) {
+      if (!in) return;
+      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      chunk = in + part.begin;
+      n = values_of_chunk<Header>(i, values);
+      at = blocks_of(n) * sizeof(mode);
+      if constexpr (SharesMemory<Group>) {
+        chunk = bring_words(group, in, part.begin, part.end, room);
+        group.sync();
+      }
+    }
+    /// v = the worker's next block; zeros, if there are not so many.
+    /// @param k  which that is: in every call, as many as there are workers more than before
+    HCOMP_HD void take(Group group, std::size_t k, Block& v) {
+      bool const is_here = k < blocks_of(n);
+      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      auto const what = is_here ? load<mode>(chunk, k) : mode{};
+      auto const bytes = group.running_sum(what.payload_bytes(here));
+      v.take(what, here, chunk + at + bytes.before);
+      at += bytes.all;
+    }
+  };
+  /// f(first, n, block) for the worker's blocks of chunk i.
+  template <class Group, class F>
+  HCOMP_HD static void for_blocks(Group group, std::byte const* in, std::size_t i,
+                                  std::size_t values, F const& f) {
+    reader<Group> from(group, in, i, values, room_of(group, 0));
+    for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      Block v;
+      from.take(group, k, v);
+      if (k < blocks_of(from.n))
+        f(i * Header::chunk_values + k * Block::values, values_of_block(k, from.n), v);
+    }
+  }
+};
+
+}  // namespace hcomp::detail
