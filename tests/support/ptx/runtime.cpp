@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -60,9 +61,10 @@ struct stream {
   }
 };
 
-/// How often it was recorded, how often that was done, and where last.
+/// How often it was recorded, how often that was done, and where and when last.
 struct event {
   std::uint64_t recorded = 0, done = 0;
+  std::chrono::steady_clock::time_point at{};
   stream* last = nullptr;
 };
 using event_handle = std::shared_ptr<event>;
@@ -333,6 +335,28 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   return device == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice);
 }
+/// A name, and one multiprocessor without a clock.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* about, int device) {
+  if (device != 0) return failed(cudaErrorInvalidDevice);
+  std::memset(about, 0, sizeof(*about));
+  std::strcpy(about->name, "PTX machine, no GPU");
+  about->multiProcessorCount = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
+  if (what != cudaDevAttrClockRate)
+    report::fail("cudaDeviceGetAttribute: attribute " + std::to_string(what) + " is not supported");
+  *value = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() {
   std::lock_guard const lock(all().mutex);
   all().do_all();
@@ -459,7 +483,10 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
   stream& s = all().of(on);
   if (s.captured) report::fail("cudaEventRecord while a graph is captured is not supported");
   one->last = &s;
-  s.give([one, number = ++one->recorded] { one->done = number; });
+  s.give([one, number = ++one->recorded] {
+    one->done = number;
+    one->at = std::chrono::steady_clock::now();
+  });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
@@ -471,6 +498,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   std::lock_guard const lock(all().mutex);
   auto const& one = **reinterpret_cast<event_handle*>(handle);
   while (one.done < one.recorded) one.last->do_one();
+  return cudaSuccess;
+}
+/// Of the machine, which says nothing about a GPU.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  std::lock_guard const lock(all().mutex);
+  auto const& first = **reinterpret_cast<event_handle*>(begin);
+  auto const& last = **reinterpret_cast<event_handle*>(end);
+  if (first.recorded == 0 || last.recorded == 0) return failed(cudaErrorInvalidResourceHandle);
+  if (first.done < first.recorded || last.done < last.recorded) return failed(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(last.at - first.at).count();
   return cudaSuccess;
 }
 

@@ -1,0 +1,124 @@
+/// @file
+/// What plans reach of a GPU's memory, and what one would take instead, in one run.
+///
+/// Codes of fixed length, casts and cub::DeviceSelect are what one would take instead. Shares are
+/// of the rate at which the device copies (read + write), times the bytes that the kernel must
+/// move: values once, codes once. What the device makes is compared with what the host makes.
+///
+///     bench_gpu --values 1048576 --json gpu.json
+///     bench_gpu --report gpu.json               the table of kernels/README.md
+
+#include <cuda_runtime.h>
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <hcomp/gpu/device.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <support/work_of_plans.hpp>
+#include <vector>
+
+#include "figures.hpp"
+#include "measure.cuh"
+
+namespace {
+
+using namespace gpu_bench;
+
+void measure_plans(table& figures, std::size_t turns, bool compare) {
+  std::size_t const values = figures.found().values;
+  auto const expected = compare ? made_by_host(values) : std::map<std::string, std::uint64_t>{};
+  hcomp::gpu::stream_executor executor;
+  auto const add = [&](auto const& work) {
+    double const took = seconds(turns, work.run, work.prepare);
+    auto const bytes = static_cast<double>(work.least());
+    std::optional<bool> is_as_on_host;
+    auto const made = work.result();
+    if (compare && !made.empty()) {
+      std::vector<std::byte> here(made.size());
+      HCOMP_CUDA_TRY(cudaMemcpy(here.data(), made.data(), made.size(), cudaMemcpyDefault));
+      is_as_on_host = print_of(here) == expected.at(work.name);
+    }
+    figures.add(work.name, took, bytes, is_as_on_host);
+  };
+  hcomp::testing::work_of_plans(executor, values, add).all();
+}
+
+double copy_seconds(std::size_t turns, vectors const& v) {
+  HCOMP_CUDA_TRY(cudaMemset(v.x.data(), 1, v.x.size()));
+  return seconds(turns, [&] {
+    HCOMP_CUDA_TRY(cudaMemcpyAsync(v.y.data(), v.x.data(), v.x.size(), cudaMemcpyDeviceToDevice));
+  });
+}
+
+device_figures about_device(std::size_t turns) {
+  cudaDeviceProp device{};
+  device_figures all{};
+  int clock_kHz = 0;
+  HCOMP_CUDA_TRY(cudaGetDeviceProperties(&device, 0));
+  HCOMP_CUDA_TRY(cudaDriverGetVersion(&all.driver));
+  HCOMP_CUDA_TRY(cudaRuntimeGetVersion(&all.runtime));
+  HCOMP_CUDA_TRY(cudaDeviceGetAttribute(&clock_kHz, cudaDevAttrClockRate, 0));
+  all.device = device.name;
+  all.is_gpu = std::getenv("HCOMP_PTX_MACHINE") == nullptr;
+  all.multiprocessors = device.multiProcessorCount;
+  all.clock_GHz = 1e-6 * clock_kHz;
+  all.turns = turns;
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app("Work of plans on a GPU against the rate at which it copies");
+  std::vector<std::size_t> sizes{std::size_t{1} << 20, std::size_t{1} << 24, std::size_t{1} << 26};
+  std::size_t turns = 21;
+  double share = 0.05;
+  bool only_plans = false, uncompared = false;
+  std::string json, page = "kernels/README.md";
+  std::vector<std::string> reported;
+  app.add_option("--values", sizes, "floats, one size or several")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--turns", turns, "measurements, of which the median is printed")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--share", share, "of values that are not zero, for selecting them")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--only-plans", only_plans, "leave out what one would take instead");
+  app.add_flag("--uncompared", uncompared, "do not compare with what the host makes");
+  app.add_option("--json", json, "a file for the figures");
+  app.add_option("--report", reported,
+                 "print the figures of such files as a table, and do no more");
+  app.add_option("--page", page, "with the counts of ptx.per_value, for --report");
+  CLI11_PARSE(app, argc, argv);
+  if (!reported.empty()) {
+    print_report(reported, page);
+    return 0;
+  }
+  if (hcomp::gpu::device_count() == 0) {
+    std::puts("Skipped: there is no GPU");
+    return 77;
+  }
+  auto all = about_device(turns);
+  bool is_right = true;
+  for (std::size_t const values : sizes) {
+    std::printf("%s, %zu floats, medians of %zu\n", all.device.c_str(), values, turns);
+    vectors const v(values);
+    double const bytes = 2 * static_cast<double>(v.x.size()), copy = copy_seconds(turns, v);
+    table figures(values, bytes / copy);
+    figures.add("copy", copy, bytes);
+    measure_plans(figures, turns, !uncompared);
+    if (!only_plans) measure_others(figures, turns, v, share);
+    for (auto const& one : figures.found().works) is_right &= one.is_as_on_host.value_or(true);
+    all.sizes.push_back(figures.found());
+    if (!json.empty()) write_json(all, json);  // what is there, if the next size takes too long
+  }
+  return is_right ? 0 : 1;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "bench_gpu: %s\n", error.what());
+  return 1;
+}
