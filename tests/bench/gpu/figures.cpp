@@ -5,7 +5,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <support/work_table.hpp>
 
@@ -53,18 +52,35 @@ double promised(hcomp::testing::work_row const& counted, double bytes_per_value,
   return least / std::max(least * counted.sectors, counted.instructions / rate);
 }
 
-std::string millions(double values) {
-  char text[32];
-  std::snprintf(text, sizeof(text), values < 1e5 ? "%.4f M" : "%.0f M", values / (1 << 20));
-  return text;
+/// Of one size in one file.
+struct column {
+  std::string head;
+  std::size_t values;
+  double copy_rate;
+  std::map<std::string, double> of_copy;
+};
+struct row {
+  double bytes_per_value = 0;
+  bool was_compared = false, is_as_on_host = true;
+};
+
+std::string head_of(std::size_t values, std::string const& label) {
+  std::size_t const million = std::size_t{1} << 20;
+  auto text =
+      values % million == 0 ? std::to_string(values / million) + " M" : std::to_string(values);
+  return label.empty() ? text : text + ", " + label;
 }
 
 }  // namespace
 
 void write_json(device_figures const& all, std::string const& path) {
-  json out{{"device", all.device},      {"is_gpu", all.is_gpu},
-           {"driver", all.driver},      {"runtime", all.runtime},
-           {"turns", all.turns},        {"multiprocessors", all.multiprocessors},
+  json out{{"device", all.device},
+           {"label", all.label},
+           {"is_gpu", all.is_gpu},
+           {"driver", all.driver},
+           {"runtime", all.runtime},
+           {"turns", all.turns},
+           {"multiprocessors", all.multiprocessors},
            {"clock_GHz", all.clock_GHz}};
   for (auto const& size : all.sizes) {
     json works = json::array();
@@ -86,55 +102,51 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
                              hcomp::testing::work_table_head);
   auto const& device = all.front();
 
-  struct line {
-    double bytes_per_value = 0;
-    std::map<std::size_t, double> of_copy;
-    bool was_compared = false, is_as_on_host = true;
-  };
   std::vector<std::string> order;
-  std::map<std::string, line> lines;
-  std::map<std::size_t, double> copy_rates;
+  std::map<std::string, row> rows;
+  std::vector<column> columns;
   for (auto const& one : all)
     for (auto const& size : one.at("sizes")) {
       auto const values = size.at("values").get<std::size_t>();
-      copy_rates[values] = size.at("copy_rate");
+      columns.push_back({head_of(values, one.at("label")), values, size.at("copy_rate"), {}});
       for (auto const& work : size.at("works")) {
         auto const name = work.at("work").get<std::string>();
-        if (!lines.contains(name)) order.push_back(name);
-        auto& found = lines[name];
+        if (!rows.contains(name)) order.push_back(name);
+        columns.back().of_copy[name] = work.at("of_copy");
+        auto& found = rows[name];
         found.bytes_per_value = work.at("bytes").get<double>() / static_cast<double>(values);
-        found.of_copy[values] = work.at("of_copy");
         if (work.at("is_as_on_host").is_null()) continue;
         found.was_compared = true;
         found.is_as_on_host &= work["is_as_on_host"].get<bool>();
       }
     }
+  if (columns.empty()) throw std::runtime_error(paths.front() + ": has no measurements");
 
   std::printf(
-      "%s%s, driver %d. A copy moves",
+      "%s%s, driver %d, runtime %d.\n\n| share of the copy's rate | bytes per value | promised |",
       device.at("is_gpu").get<bool>() ? "" : "**No GPU: rates of this table say nothing.** ",
-      device["device"].get<std::string>().c_str(), device.at("driver").get<int>());
-  for (auto const& [values, rate] : copy_rates)
-    std::printf("%s %.0f GB/s of %s", values == copy_rates.begin()->first ? "" : ",", 1e-9 * rate,
-                millions(static_cast<double>(values)).c_str());
-  std::printf(" values.\n\n| share of the copy's rate | bytes per value | promised |");
-  for (auto const& [values, rate] : copy_rates)
-    std::printf(" %s |", millions(static_cast<double>(values)).c_str());
+      device.at("device").get<std::string>().c_str(), device.at("driver").get<int>(),
+      device.at("runtime").get<int>());
+  for (auto const& one : columns) std::printf(" %s |", one.head.c_str());
   std::printf(" bytes of hosts |\n|---|---:|---:|");
-  for (std::size_t i = 0; i < copy_rates.size(); ++i) std::printf("---:|");
-  std::printf("---|\n");
+  for (std::size_t i = 0; i < columns.size(); ++i) std::printf("---:|");
+  std::printf("---|\n| a copy, GB/s | | |");
+  for (auto const& one : columns) std::printf(" %.0f |", 1e-9 * one.copy_rate);
+  std::printf(" |\n");
+  // Of the longest vectors, which are in no cache.
+  double const copy_rate = std::ranges::max_element(columns, {}, &column::values)->copy_rate;
   for (auto const& name : order) {
-    auto const& one = lines[name];
+    if (name == "copy") continue;
+    auto const& one = rows[name];
     std::printf("| %s | %.2f |", name.c_str(), one.bytes_per_value);
     auto const counted = counts.find(name);
     if (counted != counts.end() && device.at("clock_GHz") > 0.0)
-      std::printf(" %.2f |", promised(counted->second, one.bytes_per_value,
-                                      copy_rates.rbegin()->second, device));
+      std::printf(" %.2f |", promised(counted->second, one.bytes_per_value, copy_rate, device));
     else
       std::printf(" - |");
-    for (auto const& [values, rate] : copy_rates) {
-      auto const found = one.of_copy.find(values);
-      if (found == one.of_copy.end())
+    for (auto const& in : columns) {
+      auto const found = in.of_copy.find(name);
+      if (found == in.of_copy.end())
         std::printf(" - |");
       else
         std::printf(" %.2f |", found->second);

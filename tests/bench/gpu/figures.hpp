@@ -36,7 +36,7 @@ struct size_figures {
 };
 
 struct device_figures {
-  std::string device;
+  std::string device, label;  ///< the label of a variant, or none
   bool is_gpu;  ///< otherwise the PTX machine of tests/support/ptx, whose seconds say nothing
   int driver, runtime;
   int multiprocessors;
@@ -48,7 +48,7 @@ struct device_figures {
 /// @throws std::runtime_error  cannot be written
 void write_json(device_figures const& all, std::string const& path);
 
-/// Prints shares of the rate of a copy, beside those that the counts of ptx.per_value on `page`
+/// Prints shares of the rate of a copy, a column for each size in each file, beside those that the counts of ptx.per_value on `page`
 /// promise. @param paths  of JSON made by write_json, or {"bench": [...]} of several
 /// @throws std::runtime_error  cannot be read, or from different devices
 void print_report(std::vector<std::string> const& paths, std::string const& page);

@@ -81,7 +81,7 @@ int main(int argc, char** argv) try {
   std::size_t turns = 21;
   double share = 0.05;
   bool only_plans = false, uncompared = false;
-  std::string json, page = "kernels/README.md";
+  std::string json, label, page = "kernels/README.md";
   std::vector<std::string> reported;
   app.add_option("--values", sizes, "floats, one size or several")->check(CLI::Range(1, 1 << 30));
   app.add_option("--turns", turns, "measurements, of which the median is printed")
@@ -91,6 +91,7 @@ int main(int argc, char** argv) try {
   app.add_flag("--only-plans", only_plans, "leave out what one would take instead");
   app.add_flag("--uncompared", uncompared, "do not compare with what the host makes");
   app.add_option("--json", json, "a file for the figures");
+  app.add_option("--label", label, "of a variant, kept with the figures");
   app.add_option("--report", reported,
                  "print the figures of such files as a table, and do no more");
   app.add_option("--page", page, "with the counts of ptx.per_value, for --report");
@@ -104,6 +105,7 @@ int main(int argc, char** argv) try {
     return 77;
   }
   auto all = about_device(turns);
+  all.label = label;
   bool is_right = true;
   for (std::size_t const values : sizes) {
     std::printf("%s, %zu floats, medians of %zu\n", all.device.c_str(), values, turns);

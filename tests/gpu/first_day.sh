@@ -1,0 +1,253 @@
+#!/usr/bin/env bash
+# For the first minutes on a machine with a GPU, which may have no compiler, no network and little time.
+#
+#   tests/gpu/first_day.sh prepare FOLDER [NAME=FLAG,FLAG...]...   here, with nvcc
+#   tests/gpu/first_day.sh run FOLDER RESULTS [STEP...]            there
+#
+# prepare compiles the programs of tests/gpu and bench_gpu for sm_80 and sm_90, with all libraries but
+# libc inside, and bench_gpu.NAME with other flags of nvcc, such as registers=-maxrregcount=64. FOLDER is
+# at most 64 MiB, a program at most 25 MB.
+#
+# run takes what it finds in FOLDER. The steps, the most valuable first, all unless some are named:
+#
+#   facts       the driver, the chip, the tools that are there
+#   tests       all programs of tests/gpu, side by side
+#   bench       bench_gpu with 1, 16 and 64 M values, beside the rate of a copy
+#   sanitizers  four tools of compute-sanitizer on the short tests, side by side
+#   profile     sections of Nsight Compute, of one launch of each kernel
+#   variants    each bench_gpu.NAME between two runs of bench_gpu
+#
+# RESULTS has what each command said, and results.tsv a line for each, from when it ended; first_day.json
+# and report.md are made after every step. Run again with other steps, it goes on with the same RESULTS.
+# A call ends after HCOMP_FIRST_DAY_SECONDS, 480. Needs of initcheck a reader: some kernels read whole
+# words of which they use bytes that were written.
+#
+# HCOMP_FIRST_DAY_VALUES, _BENCH, _TESTS: sizes, more arguments for bench_gpu, and for tests.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+usage() {
+  sed -n '4,5s/^# *//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+}
+
+# ---- Here -------------------------------------------------------------------------------------------
+
+# compile FOLDER NAME FLAG-OR-FILE...
+compile() {
+  local folder=$1 name=$2
+  shift 2
+  cd "$root"
+  "${CUDACXX:-nvcc}" -std=c++20 --expt-relaxed-constexpr -cudart static -lineinfo --compress-mode=size \
+    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+    -Iinclude -Ikernels -Iplugins -Itests -Xcompiler -static-libstdc++,-static-libgcc \
+    "$@" -o "$folder/$name"
+  strip "$folder/$name"
+  local bytes libraries
+  bytes=$(stat -c %s "$folder/$name")
+  libraries=$(objdump -p "$folder/$name" | awk '/NEEDED/ { print $2 }' |
+    grep -vE '^(libc|libm|libdl|librt|libpthread|ld-linux.*)\.so' || true)
+  if ((bytes > 25000000)) || [[ $libraries ]]; then
+    echo "$name: $bytes bytes, at most 25000000; needs ${libraries:-no library but libc}" >&2
+    exit 1
+  fi
+  echo "$name: $bytes bytes, $(objdump -T "$folder/$name" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)"
+}
+
+prepare() {
+  local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu"
+  bench+=" tests/bench/gpu/host.cpp tests/bench/gpu/figures.cpp"
+  shift
+  mkdir -p "$folder"
+  folder=$(cd "$folder" && pwd)
+  {
+    echo "bench_gpu -O3 $bench"
+    for file in "$root"/tests/gpu/*_test.cu; do
+      file=${file##*/}
+      echo "test_gpu.${file%_test.cu} -O0 tests/gpu/$file tests/support/gpu_main.cpp"
+    done
+    for variant in "$@"; do
+      echo "bench_gpu.${variant%%=*} -O3 $(tr , ' ' <<<"${variant#*=}") $bench"
+    done
+  } | xargs -P "$(nproc)" -L 1 "${BASH_SOURCE[0]}" compile "$folder"
+  git -C "$root" describe --always --dirty >"$folder/commit"
+  local kib
+  kib=$(du -sk "$folder" | cut -f 1)
+  if ((kib > 64 << 10)); then
+    echo "$folder: $kib KiB, at most 65536 travel" >&2
+    exit 1
+  fi
+}
+
+# ---- There ------------------------------------------------------------------------------------------
+
+# record WHAT WORD SECONDS
+record() {
+  printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$results/results.tsv"
+  printf '%-44s %5s s  %s\n' "$1" "$3" "$2"
+}
+
+# attempt SECONDS WHAT COMMAND...: what it says is in RESULTS/WHAT.txt.
+attempt() {
+  local limit=$1 what=$2 status=0 begin=$SECONDS word
+  shift 2
+  limit=$((limit < deadline - SECONDS ? limit : deadline - SECONDS))
+  if ((limit < 3)); then
+    record "$what" "not begun: no time left" 0
+    return
+  fi
+  timeout -k 5 "$limit" "$@" >"$results/$what.txt" 2>&1 </dev/null || status=$?
+  case $status in
+    0) word=ok ;;
+    77) word="skipped: $(grep -m 1 -i skipped "$results/$what.txt" || true)" ;;
+    124 | 137) word="not finished in $limit s" ;;
+    *) word="FAILED, status $status" ;;
+  esac
+  record "$what" "$word" $((SECONDS - begin))
+}
+
+facts() {
+  cat "$1/commit" /etc/os-release || true
+  uname -srm
+  nproc
+  ldd --version | head -1
+  command -v nvidia-smi >/dev/null || return 0
+  nvidia-smi
+  nvidia-smi -q -d CLOCK,ECC,PERFORMANCE
+}
+
+step_facts() {
+  local tool
+  attempt 30 facts "${BASH_SOURCE[0]}" facts "$folder"
+  for tool in nvidia-smi nvcc compute-sanitizer ncu; do
+    command -v "$tool" >/dev/null || record "$tool" "skipped: it is not here" 0
+  done
+}
+
+step_tests() {
+  local program
+  for program in "$folder"/test_gpu.*; do
+    # shellcheck disable=SC2086  # several arguments
+    attempt 200 "${program##*/}" "$program" ${HCOMP_FIRST_DAY_TESTS:-} &
+  done
+  wait
+}
+
+# bench PROGRAM VALUES WHAT LABEL
+bench() {
+  # shellcheck disable=SC2086  # several arguments
+  attempt 150 "$3" "$folder/$1" --values "$2" --label "$4" --json "$results/$3.json" \
+    ${HCOMP_FIRST_DAY_BENCH:-}
+}
+
+step_bench() {
+  local values
+  for values in "${sizes[@]}"; do bench bench_gpu "$values" "bench_gpu.$values" ""; done
+}
+
+step_sanitizers() {
+  local tool test options
+  if ! command -v compute-sanitizer >/dev/null; then
+    record sanitizers "skipped: there is no compute-sanitizer" 0
+    return
+  fi
+  for tool in memcheck racecheck synccheck initcheck; do
+    options=(--tool "$tool" --error-exitcode 9)
+    # tests make mistakes in calls, to see that they are noticed
+    [[ $tool == memcheck ]] && options+=(--report-api-errors no)
+    for test in codec executor feedback sparse inceptionn; do
+      attempt 280 "$tool.$test" compute-sanitizer "${options[@]}" "$folder/test_gpu.$test" \
+        -tce="*plans*,*INCEPTIONN's codes have*" &
+    done
+  done
+  wait
+}
+
+step_profile() {
+  if ! command -v ncu >/dev/null; then
+    record profile "skipped: there is no ncu" 0
+    return
+  fi
+  attempt 300 profile ncu --section SpeedOfLight --section MemoryWorkloadAnalysis \
+    --section WarpStateStats --section LaunchStats --section Occupancy --clock-control none \
+    --kernel-name-base mangled --launch-skip 2 --launch-count 1 \
+    --filter-mode per-launch-config \
+    "$folder/bench_gpu" --values 16777216 --turns 1 --only-plans --uncompared
+}
+
+step_variants() {
+  local program name values=${sizes[1]:-${sizes[0]}} found=0
+  for program in "$folder"/bench_gpu.*; do
+    [[ -e $program ]] || continue
+    name=${program##*/}
+    found=1
+    bench bench_gpu "$values" "$name.1" "before ${name#*.}"
+    bench "$name" "$values" "$name.2" "${name#*.}"
+    bench bench_gpu "$values" "$name.3" "after ${name#*.}"
+  done
+  ((found)) || record variants "skipped: none was prepared" 0
+}
+
+# All that is known by now, as JSON and as a table of Markdown.
+conclude() {
+  local files=("$results"/bench_gpu.*.json)
+  [[ -e ${files[0]} ]] || files=()
+  {
+    printf '{"steps": ['
+    sed 's/["\\]//g' "$results/results.tsv" |
+      awk -F '\t' '{ printf "%s\n {\"what\": \"%s\", \"result\": \"%s\", \"seconds\": %s}",
+                           (NR > 1 ? "," : ""), $1, $2, $3 }'
+    printf '],\n"bench": ['
+    local file comma=
+    for file in "${files[@]}"; do
+      printf '%s\n' "$comma"
+      cat "$file"
+      comma=,
+    done
+    printf ']}\n'
+  } >"$results/first_day.json"
+  ((${#files[@]} == 0)) ||
+    "$folder/bench_gpu" --report "$results/first_day.json" --page "$root/kernels/README.md" \
+      >"$results/report.md" || record report "FAILED" 0
+}
+
+run() {
+  folder=$(cd "$1" && pwd)
+  mkdir -p "$2"
+  results=$(cd "$2" && pwd)
+  shift 2
+  deadline=$((SECONDS + ${HCOMP_FIRST_DAY_SECONDS:-480}))
+  read -ra sizes <<<"${HCOMP_FIRST_DAY_VALUES:-1048576 16777216 67108864}"
+  PATH=$PATH:$folder:/usr/local/cuda/bin
+  if ! [[ -x $folder/bench_gpu ]]; then
+    echo "$folder: has no bench_gpu; tests/gpu/first_day.sh prepare makes it where nvcc is" >&2
+    exit 2
+  fi
+  (($#)) || set -- facts tests bench sanitizers profile variants
+  local step
+  for step in "$@"; do
+    declare -F "step_$step" >/dev/null || {
+      echo "no step is called '$step'; there are: facts tests bench sanitizers profile variants" >&2
+      exit 2
+    }
+  done
+  touch "$results/results.tsv"
+  for step in "$@"; do
+    "step_$step"
+    conclude
+  done
+  echo
+  [[ -e $results/report.md ]] && cat "$results/report.md"
+  echo
+  awk -F '\t' '{ printf "%-44s %5s s  %s\n", $1, $3, $2 }' "$results/results.tsv"
+  ! grep -q $'\tFAILED' "$results/results.tsv"
+}
+
+case ${1:-} in
+  prepare) (($# >= 2)) || usage ;;
+  run) (($# >= 3)) || usage ;;
+  facts) (($# == 2)) || usage ;;
+  compile) (($# >= 4)) || usage ;;
+  *) usage ;;
+esac
+"$@"

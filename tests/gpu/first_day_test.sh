@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# first_day_test.sh MACHINE PROGRAM...
+#
+# Tries `first_day.sh run` on the PTX machine, which says nothing about rates: a sound folder, and one with
+# programs that fail, that take too long and that make other bytes than the host.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+machine=$1
+shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export HCOMP_PTX_CHECKS=0 HCOMP_FIRST_DAY_VALUES="1000 5000" HCOMP_FIRST_DAY_TESTS="-tc=*buffers*,*reset*"
+export HCOMP_FIRST_DAY_BENCH="--turns 1 --only-plans"
+
+# expect FILE TEXT
+expect() {
+  grep -qF -- "$2" "$1" && return
+  echo "FAILED: $1 should say: $2" >&2
+  cat "$1" >&2
+  exit 1
+}
+
+mkdir "$scratch/sound" "$scratch/wrong"
+for program in "$@"; do
+  printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$machine" "$program" >"$scratch/sound/${program##*/}"
+done
+cp "$scratch"/sound/bench_gpu "$scratch/sound/bench_gpu.same"
+git -C "$here" describe --always >"$scratch/sound/commit" 2>/dev/null || echo unknown >"$scratch/sound/commit"
+chmod +x "$scratch"/sound/*
+"$here/first_day.sh" run "$scratch/sound" "$scratch/results" | tee "$scratch/said"
+for program in "$@"; do
+  [[ $program == */bench_gpu ]] || expect "$scratch/results/${program##*/}.txt" "Status: SUCCESS"
+done
+expect "$scratch/results/bench_gpu.5000.json" '"is_gpu": false'
+expect "$scratch/results/first_day.json" '{"what": "bench_gpu.5000", "result": "ok"'
+expect "$scratch/results/first_day.json" '"what": "bench_gpu.same.3", "result": "ok"'
+expect "$scratch/results/report.md" "No GPU: rates of this table say nothing."
+expect "$scratch/results/report.md" "| 1000 | 5000 | 5000, before same | 5000, same | 5000, after same |"
+expect "$scratch/said" "| thc encode |"
+expect "$scratch/said" "| sign merge, 1 and 2 ranks |"
+
+printf '#!/bin/sh\nexit 3\n' >"$scratch/wrong/test_gpu.fails"
+printf '#!/bin/sh\nsleep 100\n' >"$scratch/wrong/test_gpu.hangs"
+printf '#!/bin/sh\necho "Skipped: no usable GPU"; exit 77\n' >"$scratch/wrong/test_gpu.skips"
+cp "$scratch/sound/bench_gpu" "$scratch/wrong"
+chmod +x "$scratch"/wrong/*
+status=0
+HCOMP_FIRST_DAY_SECONDS=4 "$here/first_day.sh" run "$scratch/wrong" "$scratch/found" tests bench \
+  >"$scratch/said" || status=$?
+((status == 1)) || { echo "FAILED: status $status of a folder with a program that fails" >&2 && exit 1; }
+expect "$scratch/said" "FAILED, status 3"
+expect "$scratch/said" "not finished in 4 s"
+expect "$scratch/said" "skipped: Skipped: no usable GPU"
+expect "$scratch/said" "not begun: no time left"
