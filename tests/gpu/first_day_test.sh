@@ -2,7 +2,7 @@
 # first_day_test.sh MACHINE PROGRAM...
 #
 # Tries `first_day.sh run` on the PTX machine, which says nothing about rates: a sound folder, and one with
-# programs that fail, that take too long and that make other bytes than the host.
+# programs that fail, that take too long and that are skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 machine=$1
