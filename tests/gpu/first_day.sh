@@ -110,7 +110,7 @@ facts() {
   cat "$1/commit" /etc/os-release || true
   uname -srm
   nproc
-  ldd --version | head -1
+  getconf GNU_LIBC_VERSION
   command -v nvidia-smi >/dev/null || return 0
   nvidia-smi
   nvidia-smi -q -d CLOCK,ECC,PERFORMANCE

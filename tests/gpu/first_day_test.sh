@@ -2,7 +2,8 @@
 # first_day_test.sh MACHINE PROGRAM...
 #
 # Tries `first_day.sh run` on the PTX machine, which says nothing about rates: a sound folder, and one with
-# programs that fail, that take too long and that are skipped.
+# programs that fail, that take too long and that are skipped. NVIDIA's tools need a GPU: programs in their
+# place say how they are called.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 machine=$1
@@ -42,6 +43,8 @@ expect "$scratch/said" "| sign merge, 1 and 2 ranks |"
 printf '#!/bin/sh\nexit 3\n' >"$scratch/wrong/test_gpu.fails"
 printf '#!/bin/sh\nsleep 100\n' >"$scratch/wrong/test_gpu.hangs"
 printf '#!/bin/sh\necho "Skipped: no usable GPU"; exit 77\n' >"$scratch/wrong/test_gpu.skips"
+printf '#!/bin/sh\necho "$@"\ncase "$*" in *racecheck*) exit 9 ;; esac\n' >"$scratch/wrong/compute-sanitizer"
+printf '#!/bin/sh\necho "$@"\n' >"$scratch/wrong/ncu"
 cp "$scratch/sound/bench_gpu" "$scratch/wrong"
 chmod +x "$scratch"/wrong/*
 status=0
@@ -52,3 +55,11 @@ expect "$scratch/said" "FAILED, status 3"
 expect "$scratch/said" "not finished in 4 s"
 expect "$scratch/said" "skipped: Skipped: no usable GPU"
 expect "$scratch/said" "not begun: no time left"
+
+"$here/first_day.sh" run "$scratch/wrong" "$scratch/found" sanitizers profile variants >"$scratch/said" && exit 1
+expect "$scratch/said" "FAILED, status 9"
+expect "$scratch/found/first_day.json" '{"what": "memcheck.sparse", "result": "ok"'
+expect "$scratch/found/memcheck.codec.txt" "--error-exitcode 9 --report-api-errors no $scratch/wrong/test_gpu.codec"
+expect "$scratch/found/profile.txt" "--launch-count 1"
+expect "$scratch/said" "skipped: none was prepared"
+expect "$scratch/said" "FAILED, status 3"  # of the call before
