@@ -19,8 +19,8 @@
 #
 # RESULTS has what each command said, and results.tsv a line for each, from when it ended; first_day.json
 # and report.md are made after every step. Run again with other steps, it goes on with the same RESULTS.
-# A call ends after HCOMP_FIRST_DAY_SECONDS, 480. Needs of initcheck a reader: some kernels read whole
-# words of which they use bytes that were written.
+# A call ends after HCOMP_FIRST_DAY_SECONDS, 480. Its status is 1 if a command failed, 77 without a GPU. What
+# initcheck finds is to be read: some kernels read whole words, and use those bytes that were written.
 #
 # HCOMP_FIRST_DAY_VALUES, _BENCH, _TESTS: sizes, more arguments for bench_gpu, and for tests.
 set -euo pipefail
@@ -99,7 +99,7 @@ attempt() {
   timeout -k 5 "$limit" "$@" >"$results/$what.txt" 2>&1 </dev/null || status=$?
   case $status in
     0) word=ok ;;
-    77) word="skipped: $(grep -m 1 -i skipped "$results/$what.txt" || true)" ;;
+    77) word="skipped: $(sed -n '/^Skipped: /{s///p;q}' "$results/$what.txt")" ;;
     124 | 137) word="not finished in $limit s" ;;
     *) word="FAILED, status $status" ;;
   esac
@@ -240,7 +240,8 @@ run() {
   [[ -e $results/report.md ]] && cat "$results/report.md"
   echo
   awk -F '\t' '{ printf "%-44s %5s s  %s\n", $1, $3, $2 }' "$results/results.tsv"
-  ! grep -q $'\tFAILED' "$results/results.tsv"
+  ! grep -q $'\tFAILED' "$results/results.tsv" || exit 1
+  ! grep -q $'\tskipped: no usable GPU' "$results/results.tsv" || exit 77
 }
 
 case ${1:-} in

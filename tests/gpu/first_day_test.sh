@@ -53,7 +53,7 @@ HCOMP_FIRST_DAY_SECONDS=4 "$here/first_day.sh" run "$scratch/wrong" "$scratch/fo
 ((status == 1)) || { echo "FAILED: status $status of a folder with a program that fails" >&2 && exit 1; }
 expect "$scratch/said" "FAILED, status 3"
 expect "$scratch/said" "not finished in 4 s"
-expect "$scratch/said" "skipped: Skipped: no usable GPU"
+expect "$scratch/said" "skipped: no usable GPU"
 expect "$scratch/said" "not begun: no time left"
 
 "$here/first_day.sh" run "$scratch/wrong" "$scratch/found" sanitizers profile variants >"$scratch/said" && exit 1
