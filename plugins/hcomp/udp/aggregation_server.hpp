@@ -13,6 +13,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/frame.hpp>
+#include <hcomp/udp/offload.hpp>
 #include <hcomp/udp/roster.hpp>
 #include <hcomp/udp/socket.hpp>
 #include <hcomp/udp/terms.hpp>
@@ -69,6 +70,7 @@ class aggregation_server {
   struct job_figures {
     std::uint32_t job = 0;
     int workers = 0, joined = 0, left = 0;
+    bool is_offloaded = false;
     aggregator_figures sums;
   };
 
@@ -79,8 +81,15 @@ class aggregation_server {
         in_(options.datagram_bytes + 1),
         out_(options.datagram_bytes) {}
 
+  /// Jobs that begin from now on are added by `sums` where it can. It has to live as long as this.
+  void offload_to(offload& sums) { offload_ = &sums; }
+
   std::string local() const { return socket_.local().text(); }
-  server_figures const& figures() const { return figures_; }
+  server_figures figures() const {
+    auto all = figures_;
+    for (auto const& [number, one] : jobs_) add_traffic(all, *one);
+    return all;
+  }
   std::vector<job_figures> jobs() const {
     std::vector<job_figures> all;
     for (auto const& [number, one] : jobs_) all.push_back(figures_of(number, *one));
@@ -99,6 +108,13 @@ class aggregation_server {
       for (auto out = one.sums.expire(start); out.to != aggregator_answer::receiver::nobody;
            out = one.sums.expire(start))
         answer(it->first, one, out);
+      if (one.elsewhere) {
+        for (auto out = one.elsewhere->expire(start); out.to != aggregator_answer::receiver::nobody;
+             out = one.elsewhere->expire(start))
+          answer(it->first, one, out);
+        one.last_heard = std::max(one.last_heard, one.elsewhere->last_heard());
+        wait = std::min(wait, one.elsewhere->time_left(start));
+      }
       if (start - one.last_heard >= options_.idle) {
         ++figures_.jobs_idle;
         it = end(it);
@@ -127,7 +143,8 @@ class aggregation_server {
           terms(std::move(said)),
           bytes(slots) {}
 
-    aggregator sums;
+    aggregator sums;  ///< those of words alone where `elsewhere` is
+    std::unique_ptr<offloaded_sums> elsewhere;
     roster senders;
     std::vector<char> has_left;
     std::vector<std::byte> terms;  ///< as the first worker said them
@@ -165,6 +182,7 @@ class aggregation_server {
     }
     one.last_heard = now();
     if (is_leave(body)) {
+      if (one.elsewhere) one.elsewhere->leave(header.rank);
       char& gone = one.has_left[header.rank];
       if (!gone) ++one.left;
       gone = 1;
@@ -173,7 +191,10 @@ class aggregation_server {
       end(found);
       return;
     }
-    answer(header.job, one, one.sums.take(header.rank, body, one.last_heard));
+    answer(header.job, one,
+           one.elsewhere && is_contribution(body)
+               ? one.elsewhere->take(header.rank, body, one.last_heard)
+               : one.sums.take(header.rank, body, one.last_heard));
   }
 
   void let_in(frame const& header, address const& from, std::span<std::byte const> terms) {
@@ -193,7 +214,7 @@ class aggregation_server {
                                          std::span<std::byte const> terms) {
     auto found = jobs_.find(header.job);
     if (found == jobs_.end()) {
-      auto made = make_job(terms);
+      auto made = make_job(header.job, terms);
       if (made.second) return made.second;
       if (header.rank >= made.first->senders.workers()) return refusal_reason::rank;
       memory_ += made.first->bytes;
@@ -204,11 +225,13 @@ class aggregation_server {
     auto& one = *found->second;
     if (!std::equal(terms.begin(), terms.end(), one.terms.begin(), one.terms.end()))
       return refusal_reason::terms;
-    return one.senders.join(header, from);
+    auto const refusal = one.senders.join(header, from);
+    if (!refusal && one.elsewhere) one.elsewhere->let_in(header, from);
+    return refusal;
   }
 
   std::pair<std::unique_ptr<job>, std::optional<refusal_reason>> make_job(
-      std::span<std::byte const> terms) const {
+      std::uint32_t number, std::span<std::byte const> terms) const {
     auto options = from_terms(terms);
     if (!options) return {nullptr, refusal_reason::terms};
     if (options->deadline.count() == 0) options->deadline = options_.deadline;
@@ -219,11 +242,16 @@ class aggregation_server {
         memory_ + bytes > static_cast<double>(options_.memory_bytes))
       return {nullptr, refusal_reason::limits};
     try {
-      auto made = std::make_unique<job>(*options, std::vector(terms.begin(), terms.end()), bytes);
-      auto const longest =
-          std::max(packet_bytes(options->chunk_values, made->sums.sum_bits(), options->workers),
-                   packet_bytes(options->chunk_words, 32, options->workers));
+      auto words_alone = *options;
+      words_alone.chunks = 0;
+      int const sum_bits = aggregator(words_alone).sum_bits();
+      auto const longest = std::max(packet_bytes(options->chunk_values, sum_bits, options->workers),
+                                    packet_bytes(options->chunk_words, 32, options->workers));
       if (longest + frame_bytes > options_.datagram_bytes) return {nullptr, refusal_reason::terms};
+      auto elsewhere = offload_ ? offload_->take_on(number, *options, sum_bits) : nullptr;
+      auto made = std::make_unique<job>(elsewhere ? words_alone : *options,
+                                        std::vector(terms.begin(), terms.end()), bytes);
+      made->elsewhere = std::move(elsewhere);
       return {std::move(made), std::nullopt};
     } catch (std::bad_alloc const&) {
       return {nullptr, refusal_reason::limits};
@@ -243,9 +271,14 @@ class aggregation_server {
   }
 
   static bool is_leave(std::span<std::byte const> body) {
-    if (body.size() != packet_header_bytes) return false;
+    return body.size() == packet_header_bytes && is_of(packet_kind::leave, body);
+  }
+  static bool is_contribution(std::span<std::byte const> body) {
+    return body.size() >= packet_header_bytes && is_of(packet_kind::indices, body);
+  }
+  static bool is_of(packet_kind kind, std::span<std::byte const> body) {
     auto const header = load<aggregation_packet>(body.data());
-    return header.magic == aggregation_packet{}.magic && header.kind == packet_kind::leave;
+    return header.magic == aggregation_packet{}.magic && header.kind == kind;
   }
 
   void answer(std::uint32_t number, job const& one, aggregator_answer const& what) {
@@ -277,20 +310,36 @@ class aggregation_server {
     job_figures figures{.job = number,
                         .workers = one.senders.workers(),
                         .left = one.left,
-                        .sums = one.sums.figures()};
+                        .is_offloaded = one.elsewhere != nullptr,
+                        .sums = sums_of(one)};
     for (int rank = 0; rank < figures.workers; ++rank)
       figures.joined += one.senders.of(rank) != nullptr;
     return figures;
   }
 
+  static aggregator_figures sums_of(job const& one) {
+    auto sums = one.sums.figures();
+    if (one.elsewhere) sums += one.elsewhere->figures();
+    return sums;
+  }
+  static void add_traffic(server_figures& all, job const& one) {
+    if (!one.elsewhere) return;
+    auto const more = one.elsewhere->datagrams();
+    all.received += more.received;
+    all.sent += more.sent;
+    all.lost_here += more.lost_here;
+  }
+
   job_map::iterator end(job_map::iterator it) {
-    ended_ += it->second->sums.figures();
+    ended_ += sums_of(*it->second);
+    add_traffic(figures_, *it->second);
     memory_ -= it->second->bytes;
     return jobs_.erase(it);
   }
 
   server_options options_;
   udp::socket socket_;
+  offload* offload_ = nullptr;
   job_map jobs_;
   double memory_ = 0;
   std::vector<std::byte> in_, out_;
