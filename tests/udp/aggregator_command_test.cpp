@@ -35,6 +35,7 @@
 #include <string>
 #include <support/mean_of_blocks.hpp>
 #include <thread>
+#include <udp/aggregator_process.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -47,65 +48,6 @@ namespace {
 constexpr int workers = 4;
 constexpr std::size_t values = 5000;  // in five packets
 constexpr auto deadline = 400ms;      // of norms, and again of sums
-
-/// hcomp-aggregator.
-class aggregator_process {
- public:
-  explicit aggregator_process(std::vector<std::string> options) {
-    int ends[2];
-    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-    options.insert(options.begin(), HCOMP_AGGREGATOR);
-    std::vector<char*> words;
-    for (auto& option : options) words.push_back(option.data());
-    words.push_back(nullptr);
-    id_ = ::fork();
-    if (id_ == 0) {
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::execv(words[0], words.data());
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    out_ = ends[0];
-    auto const first = read_line();
-    std::string const before = "hcomp-aggregator: listens on ";
-    REQUIRE_MESSAGE(first.starts_with(before), first);
-    address = first.substr(before.size());
-  }
-  aggregator_process(aggregator_process const&) = delete;
-  aggregator_process& operator=(aggregator_process const&) = delete;
-  ~aggregator_process() {
-    if (id_ > 0) kill(SIGKILL);
-    ::close(out_);
-  }
-
-  void send(int signal) const { ::kill(id_, signal); }
-  /// Sends the signal and waits; the exit status, or minus the signal.
-  int kill(int signal) {
-    send(signal);
-    int status = 0;
-    ::waitpid(id_, &status, 0);
-    id_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  /// All it has printed that was not read.
-  std::string rest() {
-    std::string text;
-    for (char c; ::read(out_, &c, 1) == 1;) text += c;
-    return text;
-  }
-
-  std::string address;
-
- private:
-  std::string read_line() {
-    std::string line;
-    for (char c; ::read(out_, &c, 1) == 1 && c != '\n';) line += c;
-    return line;
-  }
-
-  pid_t id_ = -1;
-  int out_ = -1;
-};
 
 /// What workers, which are processes, tell the test: in memory that they share.
 struct round_result {
