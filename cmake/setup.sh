@@ -32,6 +32,7 @@ tests=(
   environment-modules                           # loads the modulefile
   lammps                                        # an application that knows nothing of hcomp
   verilator yosys                               # INCEPTIONN's engine: simulated, proven
+  libbpf-dev                                    # the aggregator in the kernel
 )
 all=(
   python3-torch                                 # Debian's older PyTorch

@@ -16,12 +16,16 @@
 #include <hcomp/core/version.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/aggregation_server.hpp>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "report.hpp"
+#ifdef HCOMP_AGGREGATOR_XDP
+#include <xdp/kernel_adder.hpp>
+#endif
 
 namespace {
 
@@ -43,7 +47,9 @@ int fail(std::string_view text) {
 }
 
 struct settings {
-  std::string listen = "0.0.0.0:7475", mode = "process", report;
+  std::string listen = "0.0.0.0:7475", mode = "process", report, interface;
+  std::size_t kernel_slots = 65536;
+  bool generic = false;
   double idle_s = 60, deadline_ms = 0, word_deadline_ms = 0;
   std::size_t memory_mib = 1024;
   udp::server_options server;
@@ -60,15 +66,52 @@ void report(udp::aggregation_server const& server, std::string const& file) {
     aggregator_command::write_file(file, aggregator_command::to_json(server));
 }
 
+#ifdef HCOMP_AGGREGATOR_XDP
+std::string const no_xdp;
+using kernel_adder = xdp::kernel_adder;
+std::unique_ptr<kernel_adder> add_in_kernel(udp::aggregation_server& server, settings const& how) {
+  auto adder = std::make_unique<kernel_adder>(udp::address(server.local()),
+                                              xdp::adder_options{.interface = how.interface,
+                                                                 .jobs = how.server.jobs,
+                                                                 .slots = how.kernel_slots,
+                                                                 .generic = how.generic});
+  server.offload_to(*adder);
+  return adder;
+}
+#else
+std::string const no_xdp = HCOMP_AGGREGATOR_NO_XDP;
+struct kernel_adder {
+  static std::string text() { return {}; }
+  static std::string time_text() { return {}; }
+};
+std::unique_ptr<kernel_adder> add_in_kernel(udp::aggregation_server&, settings const&) {
+  return {};
+}
+#endif
+
+/// @throws std::invalid_argument  settings that contradict each other
+void check(settings const& how) {
+  if (how.mode != "xdp" && (!how.interface.empty() || how.generic))
+    throw std::invalid_argument("--interface and --generic belong to --mode xdp");
+  if (how.mode == "xdp" && !no_xdp.empty())
+    throw std::invalid_argument("--mode xdp: this was built without it, because " + no_xdp);
+  if (how.mode == "xdp" && how.interface.empty())
+    throw std::invalid_argument("--mode xdp needs --interface, by which contributions arrive");
+}
+
 void serve(settings const& how) {
+  check(how);
   // A signal that comes between two waits is seen after so long.
   constexpr auto look = std::chrono::milliseconds(100);
   struct sigaction action {};
   action.sa_handler = take_signal;  // without SA_RESTART: a signal ends the wait for datagrams
   for (int const number : {SIGINT, SIGTERM, SIGUSR1}) sigaction(number, &action, nullptr);
+  std::unique_ptr<kernel_adder> adder;  // outlives the server's jobs
   udp::aggregation_server server(udp::address(how.listen), how.server);
+  if (how.mode == "xdp") adder = add_in_kernel(server, how);
   if (!how.report.empty()) report(server, how.report);  // that it can be written is known at once
   put(fmt::format("hcomp-aggregator: listens on {}\n", server.local()));
+  if (adder) put(fmt::format("hcomp-aggregator: the kernel adds on {}\n", adder->text()));
   while (!has_to_end) {
     server.serve(look);
     if (!has_to_report) continue;
@@ -81,6 +124,8 @@ void serve(settings const& how) {
   }
   if (!how.report.empty()) report(server, how.report);
   put(aggregator_command::to_text(server));
+  if (auto const time = adder ? adder->time_text() : std::string(); !time.empty())
+    put(fmt::format("in the kernel: {}\n", time));
 }
 
 }  // namespace
@@ -96,8 +141,18 @@ int main(int count, char** words) {
                                                 HCOMP_VERSION_MINOR, HCOMP_VERSION_PATCH));
   app.option_defaults()->always_capture_default();
   app.add_option("--listen", how.listen, "HOST:PORT; port 0 is a free one, which is printed");
-  app.add_option("--mode", how.mode, "Where sums are made; process: in this program")
-      ->check(CLI::IsMember({"process"}));
+  app.add_option("--mode", how.mode,
+                 "Where sums are made; process: in this program, xdp: in the kernel, as packets "
+                 "arrive (root, Linux 6.1 or newer)")
+      ->check(CLI::IsMember({"process", "xdp"}));
+  app.add_option("--interface", how.interface, "With --mode xdp: by which contributions arrive");
+  app.add_flag("--generic", how.generic,
+               "With --mode xdp: not by the interface's driver, even if it could");
+  app.add_option(
+         "--kernel-slots", how.kernel_slots,
+         "With --mode xdp: most sums under way or kept, of all jobs, 1.1 KiB each; the sums "
+         "of further jobs are made in this program")
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--report", how.report,
                  "FILE for the statistics, as JSON, at the start, after SIGUSR1 and at the end; "
                  "without it SIGUSR1 prints them");

@@ -50,7 +50,7 @@ std::string line_of(aggregator_figures const& sums) {
 }  // namespace
 
 std::string to_text(udp::aggregation_server const& server) {
-  auto const& seen = server.figures();
+  auto const seen = server.figures();
   auto text = fmt::format(
       "{} datagrams received, {} sent, {} lost here\n{} joins; {} jobs begun, {} left, {} idle\n",
       seen.received, seen.sent, seen.lost_here, seen.joins, seen.jobs_begun, seen.jobs_left,
@@ -65,13 +65,14 @@ std::string to_text(udp::aggregation_server const& server) {
     if (count > 0) text += fmt::format("{} joins refused: {}\n", count, words);
   });
   for (auto const& one : server.jobs())
-    text += fmt::format("job {}, {} of {} workers joined, {} left: {}", one.job, one.joined,
-                        one.workers, one.left, line_of(one.sums));
+    text += fmt::format("job {}{}, {} of {} workers joined, {} left: {}", one.job,
+                        one.is_offloaded ? ", in the kernel" : "", one.joined, one.workers,
+                        one.left, line_of(one.sums));
   return text + "ended jobs: " + line_of(server.ended());
 }
 
 std::string to_json(udp::aggregation_server const& server) {
-  auto const& seen = server.figures();
+  auto const seen = server.figures();
   json damaged = json::object(), refused = json::object(), jobs = json::array();
   for_each<udp::frame_fault>(
       seen.damaged, [&](std::string const& words, std::uint64_t count) { damaged[words] = count; });
@@ -82,6 +83,7 @@ std::string to_json(udp::aggregation_server const& server) {
                     {"workers", one.workers},
                     {"joined", one.joined},
                     {"left", one.left},
+                    {"in_kernel", one.is_offloaded},
                     {"sums", of(one.sums)}});
   json const all = {{"received", seen.received},       {"sent", seen.sent},
                     {"lost_here", seen.lost_here},     {"joins", seen.joins},

@@ -338,7 +338,9 @@ TEST_CASE("hcomp-aggregator: what cannot be is refused with its values") {
   CHECK(run("--listen nowhere") == "1 hcomp-aggregator: udp: address 'nowhere'; it is HOST:PORT\n");
   CHECK(run("--listen 127.0.0.1:0 --report /nowhere/x") ==
         "1 hcomp-aggregator: report /nowhere/x.new cannot be written: No such file or directory\n");
-  CHECK(run("--mode xdp").find("xdp not in {process}") != std::string::npos);
+  CHECK(run("--mode tcp").find("tcp not in {process,xdp}") != std::string::npos);
+  CHECK(run("--generic") == "1 hcomp-aggregator: --interface and --generic belong to --mode xdp\n");
+  CHECK(run("--mode xdp").starts_with("1 hcomp-aggregator: --mode xdp"));  // needs an interface
   CHECK(run("--version").starts_with("0 "));
   aggregator_process one({"--listen", "127.0.0.1:0"});
   CHECK(run("--listen " + one.address) ==

@@ -1,0 +1,639 @@
+// hcomp-aggregator --mode xdp, in a network namespace that this test makes, against --mode process.
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <collective/on_ranks.hpp>
+#include <collective/packets.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <hcomp/aggregation.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/udp/frame.hpp>
+#include <hcomp/udp/packets.hpp>
+#include <hcomp/udp/socket.hpp>
+#include <hcomp/udp/terms.hpp>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <support/mean_of_blocks.hpp>
+#include <thread>
+#include <udp/aggregator_process.hpp>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+using namespace std::chrono_literals;
+namespace files = std::filesystem;
+
+namespace {
+
+[[noreturn]] void skip(std::string const& why) {
+  std::printf("Skipped: %s\n", why.c_str());
+  std::fflush(stdout);
+  std::_Exit(77);
+}
+
+/// Two network namespaces and a link between them: this thread's is `w0`, the aggregator's `a0`. Both end
+/// with this object.
+class two_hosts {
+ public:
+  two_hosts() : before_(open_mine()) {
+    if (::unshare(CLONE_NEWNET) != 0) skip("a network namespace cannot be made; root can");
+    theirs_ = open_mine();
+    REQUIRE(::unshare(CLONE_NEWNET) == 0);
+    mine_ = open_mine();
+    auto const theirs = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(theirs_);
+    if (!run("ip link add w0 type veth peer name a0 netns " + theirs))
+      skip("a pair of veth interfaces cannot be made");
+    REQUIRE(run("ip address add 10.9.0.2/24 dev w0 && ip link set w0 up && ip link set lo up"));
+    there([] {
+      REQUIRE(run("ip address add 10.9.0.1/24 dev a0 && ip link set a0 up && ip link set lo up"));
+    });
+  }
+  two_hosts(two_hosts const&) = delete;
+  two_hosts& operator=(two_hosts const&) = delete;
+  ~two_hosts() {
+    ::setns(before_, CLONE_NEWNET);
+    for (int const handle : {before_, theirs_, mine_}) ::close(handle);
+  }
+
+  /// Calls `body` on the aggregator's host.
+  void there(std::function<void()> const& body) const {
+    enter();
+    body();
+    REQUIRE(::setns(mine_, CLONE_NEWNET) == 0);
+  }
+  void enter() const { REQUIRE(::setns(theirs_, CLONE_NEWNET) == 0); }
+
+  /// Who makes the checksums of UDP packets that leave by this thread's interface `name`: the interface,
+  /// which a veth does by leaving them out, or Linux before it.
+  static void let_interface_make_checksums(char const* name, bool it_does) {
+    ethtool_value what{.cmd = ETHTOOL_STXCSUM, .data = it_does};
+    ifreq request{};
+    std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+    request.ifr_data = reinterpret_cast<char*>(&what);
+    int const any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    REQUIRE(::ioctl(any, SIOCETHTOOL, &request) == 0);
+    ::close(any);
+  }
+
+  /// Is a program of XDP, or one of tc by a link, on the aggregator's interface?
+  bool has_programs() const {
+    bool found = false;
+    there([&] {
+      found = !run("! ip link show a0 | grep -q xdp");
+      bpf_attr query{};
+      query.query.target_fd = if_nametoindex("a0");
+      query.query.attach_type = 46;  // BPF_TCX_INGRESS
+      if (::syscall(SYS_bpf, BPF_PROG_QUERY, &query, sizeof query) == 0)
+        found = found || query.query.prog_cnt > 0;
+    });
+    return found;
+  }
+
+ private:
+  static int open_mine() { return ::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC); }
+  static bool run(std::string const& command) { return std::system(command.c_str()) == 0; }
+
+  int before_, theirs_ = -1, mine_ = -1;
+};
+
+enum class mode { process, xdp, generic_xdp };
+std::string name_of(mode how) {
+  return how == mode::process ? "process" : how == mode::xdp ? "xdp" : "generic xdp";
+}
+
+/// hcomp-aggregator on the other host, in one of its modes.
+class aggregator_there {
+ public:
+  aggregator_there(two_hosts const& hosts, mode how)
+      : folder_(files::temp_directory_path() / ("hcomp_xdp_test_" + std::to_string(::getpid()))) {
+    files::create_directories(folder_);
+    std::vector<std::string> options{"--listen", "10.9.0.1:7475", "--report",
+                                     (folder_ / "report.json").string()};
+    if (how != mode::process) options.insert(options.end(), {"--mode", "xdp", "--interface", "a0"});
+    if (how == mode::generic_xdp) options.push_back("--generic");
+    process = std::make_unique<aggregator_process>(options, [&] { hosts.enter(); });
+  }
+  ~aggregator_there() { files::remove_all(folder_); }
+
+  /// Ends it; what it has counted.
+  nlohmann::json end() {
+    CHECK(process->kill(SIGTERM) == 0);
+    return read();
+  }
+  /// Until `is_so` of what it has counted.
+  void await(std::function<bool(nlohmann::json const&)> const& is_so) {
+    for (int n = 0; n < 2000; ++n) {
+      process->send(SIGUSR1);
+      if (is_so(read())) return;
+      std::this_thread::sleep_for(5ms);
+    }
+    FAIL("it did not come to this within 10 s: ", read().dump(2));
+  }
+
+  std::unique_ptr<aggregator_process> process;
+
+ private:
+  nlohmann::json read() const {
+    std::ifstream in(folder_ / "report.json");
+    return nlohmann::json::parse(in);
+  }
+
+  files::path folder_;
+};
+
+/// Skips the test where the kernel or this build of the command cannot do it.
+two_hosts const& hosts() {
+  static two_hosts const* const made = [] {
+    auto const* const some = new two_hosts;  // to the end of the process
+    auto const said =
+        files::temp_directory_path() / ("hcomp_xdp_try_" + std::to_string(::getpid()));
+    int status = 0;
+    some->there([&] {
+      status = std::system(("timeout --preserve-status -s TERM 1 " HCOMP_AGGREGATOR
+                            " --mode xdp --interface a0 > " +
+                            said.string() + " 2>&1")
+                               .c_str());
+    });
+    std::ifstream in(said);
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    files::remove(said);
+    for (auto const* const words :
+         {"built without it", "Operation not permitted", "Function not implemented"})
+      if (status != 0 && text.find(words) != std::string::npos) skip(text.substr(0, 1000));
+    REQUIRE_MESSAGE(status == 0, text);
+    return some;
+  }();
+  return *made;
+}
+
+/// A worker that sends datagrams of the test's choice.
+class raw_worker {
+ public:
+  raw_worker(std::uint32_t job, int rank)
+      : frame_{.job = job,
+               .rank = static_cast<std::uint16_t>(rank),
+               .session = static_cast<std::uint32_t>(1000 + rank)} {}
+
+  udp::frame& frame() { return frame_; }
+
+  void send(std::span<std::byte const> datagram) { socket_.send(to_, datagram); }
+  void send(udp::frame_kind kind, std::span<std::byte const> body) { send(sealed(kind, body)); }
+  std::vector<std::byte> sealed(udp::frame_kind kind, std::span<std::byte const> body) const {
+    std::vector<std::byte> datagram(udp::frame_bytes);
+    datagram.insert(datagram.end(), body.begin(), body.end());
+    auto header = frame_;
+    header.kind = kind;
+    udp::seal(datagram, header);
+    return datagram;
+  }
+  /// The next datagram, or nothing within the time.
+  packet receive(std::chrono::nanoseconds patience) {
+    packet room(2000);
+    udp::address from;
+    auto bytes = socket_.receive(room, from);
+    if (!bytes) {
+      socket_.wait(patience);
+      bytes = socket_.receive(room, from);
+    }
+    room.resize(bytes.value_or(0));
+    return room;
+  }
+  void join(aggregator_options const& terms) {
+    send(udp::frame_kind::join, udp::to_terms(terms));
+    auto const answer = receive(2s);
+    udp::frame header;
+    REQUIRE(udp::read_frame(answer, header) == udp::frame_fault::none);
+    REQUIRE(header.kind == udp::frame_kind::welcome);
+  }
+  void leave() {
+    aggregation_packet h;
+    h.kind = packet_kind::leave;
+    h.rank = frame_.rank;
+    send(udp::frame_kind::packet, packet_of(h, {}));
+  }
+
+ private:
+  udp::socket socket_{udp::address("10.9.0.2:0")};
+  udp::address to_{"10.9.0.1:7475"};
+  udp::frame frame_;
+};
+
+struct job_shape {
+  char const* name;
+  int bits, largest_level;
+  std::uint32_t chunk_values, rounds;
+};
+
+constexpr int workers = 4;
+constexpr std::uint32_t chunks = 16;
+
+aggregator_options terms_of(job_shape const& shape) {
+  aggregator_options o;
+  o.workers = workers;
+  o.bits = shape.bits;
+  o.levels = even_levels(shape.bits, shape.largest_level);
+  o.chunks = chunks;
+  o.chunk_values = shape.chunk_values;
+  o.word_chunks = 1;
+  return o;
+}
+
+packet contribution(aggregator_options const& o, std::uint32_t round, std::uint32_t chunk, int rank,
+                    std::uint32_t values) {
+  aggregation_packet h;
+  h.bits = static_cast<std::uint8_t>(o.bits);
+  h.largest_level = o.levels.back();
+  h.round = round;
+  h.chunk = chunk;
+  h.rank = static_cast<std::uint16_t>(rank);
+  h.key = round * 3;
+  h.unit = round + chunk;
+  h.flags = round % 7 == 0 && rank == 1 ? packet_has_nonfinite : packet_flag{};
+  random_numbers draws(round * 1000 + chunk, static_cast<std::uint32_t>(rank));
+  std::vector<std::uint32_t> indices(values);
+  for (auto& index : indices) index = draws.next() & ((1u << o.bits) - 1);
+  return packet_of(h, indices);
+}
+
+using sum_map = std::map<std::pair<std::uint32_t, std::uint32_t>, packet>;
+
+/// What all workers were answered, and what the aggregator counted.
+struct result {
+  sum_map sums;
+  nlohmann::json report;
+  std::uint64_t sent = 0;  ///< contributions
+};
+
+/// A job whose contributions are lost, doubled, and shuffled, by draws of a seed.
+result run_job(mode how, job_shape const& shape) {
+  aggregator_there aggregator(hosts(), how);
+  auto const terms = terms_of(shape);
+  std::vector<std::unique_ptr<raw_worker>> all;
+  for (int rank = 0; rank < workers; ++rank) {
+    all.push_back(std::make_unique<raw_worker>(5, rank));
+    all.back()->join(terms);
+  }
+  result seen;
+  random_numbers draws(31);
+  for (std::uint32_t round = 0; round < shape.rounds; ++round) {
+    auto const values_of = [&](std::uint32_t chunk) {
+      return chunk + 1 == chunks ? shape.chunk_values - 23 : shape.chunk_values;
+    };
+    std::vector<std::vector<char>> answered(workers, std::vector<char>(chunks));
+    auto const drain = [&](std::chrono::nanoseconds patience) {
+      for (std::size_t rank = 0; rank < workers; ++rank)
+        while (true) {
+          auto const datagram = all[rank]->receive(patience);
+          if (datagram.empty()) break;
+          udp::frame header;
+          REQUIRE(udp::read_frame(datagram, header) == udp::frame_fault::none);
+          REQUIRE(header.job == 5);
+          packet const body(datagram.begin() + udp::frame_bytes, datagram.end());
+          auto const h = header_of(body);
+          REQUIRE(h.kind == packet_kind::sums);
+          auto const [it, is_first] = seen.sums.try_emplace({h.round, h.chunk}, body);
+          if (!is_first) REQUIRE(it->second == body);
+          if (h.round == round) answered[rank][h.chunk] = 1;
+        }
+    };
+    for (int turn = 0; turn < 5000;  // which takes 10 s
+         ++turn) {
+      std::vector<std::pair<int, std::uint32_t>> wanted;
+      for (int rank = 0; rank < workers; ++rank)
+        for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+          if (answered[static_cast<std::size_t>(rank)][chunk]) continue;
+          if (turn == 0 && draws.integer(0, 9) == 0) continue;  // lost
+          wanted.emplace_back(rank, chunk);
+          if (draws.integer(0, 9) == 0) wanted.emplace_back(rank, chunk);
+        }
+      if (wanted.empty()) break;
+      for (std::size_t i = wanted.size() - 1; i > 0; --i)
+        std::swap(wanted[i],
+                  wanted[static_cast<std::size_t>(draws.integer(0, static_cast<int>(i)))]);
+      std::size_t count = 0;
+      for (auto const& [rank, chunk] : wanted) {
+        auto& from = *all[static_cast<std::size_t>(rank)];
+        from.send(udp::frame_kind::packet,
+                  contribution(terms, round, chunk, rank, values_of(chunk)));
+        ++seen.sent;
+        if (++count % 16 == 0) drain(0ns);
+      }
+      if (round >= 2) {  // one of a round whose place a newer one has taken
+        all[0]->send(udp::frame_kind::packet, contribution(terms, round - 2, wanted[0].second, 0,
+                                                           values_of(wanted[0].second)));
+        ++seen.sent;
+      }
+      drain(500us);
+    }
+    for (auto const& one : answered) REQUIRE(std::count(one.begin(), one.end(), 1) == chunks);
+  }
+  seen.report = aggregator.end();
+  for (auto const& one : seen.report["jobs"]) CHECK(one["in_kernel"] == (how != mode::process));
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "xdp: sums are those of the process, bit by bit, of 10,000 packets lost, doubled, shuffled") {
+  hosts();
+  for (job_shape const& shape : {job_shape{"THC, 8 bits", 4, 30, 1024, 160},
+                                 {"THC, 16 bits", 4, 255, 512, 10},
+                                 {"sign counts", 1, 1, 1024, 10},
+                                 {"two bits", 2, 60, 1000, 10},
+                                 {"bytes, 16 bits", 8, 200, 512, 10}}) {
+    CAPTURE(shape.name);
+    auto const expected = run_job(mode::process, shape);
+    if (shape.rounds > 100) CHECK(expected.sent > 10'000);
+    CHECK(expected.sums.size() == shape.rounds * chunks);
+    // The process's sums are right, too.
+    auto const terms = terms_of(shape);
+    for (std::uint32_t round : {0u, shape.rounds - 1}) {
+      std::vector<std::uint32_t> sum(shape.chunk_values);
+      for (int rank = 0; rank < workers; ++rank) {
+        auto const some = numbers_in(contribution(terms, round, 3, rank, shape.chunk_values));
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += terms.levels[some[i]];
+      }
+      CHECK(numbers_in(expected.sums.at({round, 3})) == sum);
+    }
+    for (mode const how : {mode::xdp, mode::generic_xdp}) {
+      CAPTURE(name_of(how));
+      auto const found = run_job(how, shape);
+      CHECK(found.sums == expected.sums);
+      auto const& a = expected.report["jobs"][0]["sums"];
+      auto const& b = found.report["jobs"][0]["sums"];
+      for (auto const* const count : {"added", "whole", "partial", "abandoned", "refused"})
+        CHECK(a[count] == b[count]);
+      // All that was sent was counted once; how often a resent packet crosses its answer, differs.
+      for (auto const* const one : {&expected, &found}) {
+        auto const& sums = one->report["jobs"][0]["sums"];
+        CHECK(sums["added"].get<std::uint64_t>() + sums["duplicates"].get<std::uint64_t>() +
+                  sums["stale"].get<std::uint64_t>() + workers ==
+              one->report["received"]);
+      }
+      CHECK(found.report["received"] == found.sent + workers);  // no buffer overflows in the kernel
+    }
+  }
+}
+
+TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
+  hosts();
+  std::vector<std::vector<packet>> answers;
+  std::vector<nlohmann::json> reports;
+  for (mode const how : {mode::process, mode::xdp, mode::generic_xdp}) {
+    CAPTURE(name_of(how));
+    aggregator_there aggregator(hosts(), how);
+    auto terms = terms_of({"", 4, 30, 64, 0});
+    terms.quota = 3;
+    terms.deadline = 200ms;
+    std::vector<std::unique_ptr<raw_worker>> all;
+    for (int rank = 0; rank < workers; ++rank) {
+      all.push_back(std::make_unique<raw_worker>(5, rank));
+      all.back()->join(terms);
+    }
+    auto& seen = answers.emplace_back();
+    auto const send = [&](std::size_t rank, std::uint32_t round, std::uint32_t chunk,
+                          std::uint32_t values = 64) {
+      all[rank]->send(udp::frame_kind::packet,
+                      contribution(terms, round, chunk, static_cast<int>(rank), values));
+    };
+    auto const await = [&](std::size_t rank, std::chrono::nanoseconds patience) {
+      auto datagram = all[rank]->receive(patience);
+      if (!datagram.empty()) datagram.erase(datagram.begin(), datagram.begin() + udp::frame_bytes);
+      seen.push_back(datagram);
+      return datagram;
+    };
+    // The fourth has sent nothing by this interface, so that the kernel cannot answer it by itself.
+    for (std::size_t rank = 0; rank < 3; ++rank) send(rank, 1, 2);
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      auto const sum = await(rank, 2s);
+      REQUIRE(!sum.empty());
+      CHECK(members_in(sum) == std::vector{0, 1, 2});
+    }
+    send(3, 1, 2);
+    auto const late = await(3, 2s);
+    REQUIRE(!late.empty());
+    CHECK((header_of(late).flags & packet_comes_late) != 0);
+    // Now it can.
+    for (std::size_t const rank : {3u, 1u, 0u}) send(rank, 1, 5);
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      CHECK(members_in(await(rank, 2s)) == std::vector{0, 1, 3});
+    // Two of four, until the deadline.
+    auto const start = std::chrono::steady_clock::now();
+    send(1, 2, 0);
+    send(2, 2, 0);
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      CHECK(members_in(await(rank, 2s)) == std::vector{1, 2});
+    CHECK(std::chrono::steady_clock::now() - start >= 200ms);
+    // Refused: other values, another rank's packet, a round too far ahead, a chunk outside.
+    send(1, 3, 0);
+    send(2, 3, 0, 63);
+    all[0]->send(udp::frame_kind::packet, contribution(terms, 3, 0, 2, 64));
+    send(0, 3 + 1025, 0);
+    send(0, 3, chunks);
+    send(0, 3, 1, 65);
+    packet longer = contribution(terms, 3, 0, 0, 64);
+    longer.resize(1400);
+    all[0]->send(udp::frame_kind::packet, longer);
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      CHECK(members_in(await(rank, 2s)) == std::vector{1});
+    // Round 4 takes the place of a round under way.
+    send(0, 5, 7);
+    send(0, 7, 7);
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      CHECK(members_in(await(rank, 2s)) == std::vector{0});
+    // Who has left gets nothing; when all have, the job ends.
+    all[3]->leave();
+    aggregator.await([](auto const& report) {
+      return report.value(nlohmann::json::json_pointer("/jobs/0/left"), 0) == 1;
+    });
+    for (std::size_t rank = 0; rank < 3; ++rank) send(rank, 8, 1);
+    for (std::size_t rank = 0; rank < 3; ++rank) CHECK(!await(rank, 2s).empty());
+    CHECK(await(3, 20ms).empty());
+    for (std::size_t rank = 0; rank < 3; ++rank) all[rank]->leave();
+    aggregator.await([](auto const& report) { return report["jobs_left"] == 1; });
+    reports.push_back(aggregator.end());
+  }
+  for (std::size_t other : {1u, 2u}) {
+    CHECK(answers[other] == answers[0]);
+    CHECK(reports[other] == reports[0]);
+  }
+  CHECK(reports[0]["ended"]["late"] == 1);
+  CHECK(reports[0]["ended"]["abandoned"] == 1);
+  CHECK(reports[0]["jobs_left"] == 1);
+  CHECK(reports[0]["ended"]["refused"].dump().find("1,") != std::string::npos);
+}
+
+TEST_CASE("xdp: a mean over the kernel is that of the workers' blocks") {
+  hosts();
+  constexpr std::size_t values = 100'000;
+  for (mode const how : {mode::xdp, mode::generic_xdp}) {
+    CAPTURE(name_of(how));
+    aggregator_there aggregator(hosts(), how);
+    std::vector<std::vector<float>> x;
+    for (int rank = 0; rank < workers; ++rank) x.push_back(uniform_values(values, 9, rank));
+    thc<float> const codec;
+    std::vector<std::vector<float>> means(workers);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < workers; ++rank)
+      threads.emplace_back([&, rank] {
+        udp::packets link(
+            {.rank = rank, .workers = workers, .aggregators = {"10.9.0.1:7475"}, .job = 6});
+        aggregated_mean mean(values, codec, link, {.share = {workers}, .resend_after = 20ms});
+        link.set_terms(mean.layout().aggregator());
+        for (std::uint64_t step = 0; step < 5; ++step) {
+          auto own = x[static_cast<std::size_t>(rank)];
+          mean.average(std::span(own), draw_key{.seed = 1, .step = step});
+          means[static_cast<std::size_t>(rank)] = own;
+        }
+        mean.leave();
+      });
+    for (auto& one : threads) one.join();
+    auto const expected = mean_of_blocks(codec.fitted(workers), x, draw_key{.seed = 1, .step = 4});
+    for (auto const& mean : means) CHECK(first_difference(mean, expected) == nowhere);
+    aggregator.await([](auto const& report) { return report["jobs_left"] == 1; });
+    auto const report = aggregator.end();
+    CHECK(report["ended"]["whole"].get<std::uint64_t>() >= 5 * (values / 1024));
+    CHECK(report["ended"]["partial"] == 0);
+  }
+}
+
+TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged ones are counted") {
+  hosts();
+  for (mode const how : {mode::xdp, mode::generic_xdp}) {
+    CAPTURE(name_of(how));
+    aggregator_there aggregator(hosts(), how);
+    auto const terms = terms_of({"", 4, 30, 1024, 0});
+    raw_worker one(5, 0);
+    one.join(terms);
+    std::unique_ptr<udp::socket> other_port;
+    hosts().there(
+        [&] { other_port = std::make_unique<udp::socket>(udp::address("10.9.0.1:7000")); });
+    // To another port: contributions, and datagrams of several frames.
+    udp::socket from{udp::address("10.9.0.2:0")};
+    auto const good = one.sealed(udp::frame_kind::packet, contribution(terms, 0, 0, 0, 1024));
+    random_numbers draws(3);
+    std::vector<std::byte> room(70'000);
+    udp::address sender;
+    for (std::size_t const bytes : {0u, 1u, 41u, 568u, 1472u, 1473u, 5000u, 60'000u}) {
+      packet sent = good;
+      sent.resize(bytes);
+      for (auto& byte : sent)
+        if (bytes != good.size()) byte = static_cast<std::byte>(draws.next());
+      from.send(udp::address("10.9.0.1:7000"), sent);
+      other_port->wait(2s);
+      auto const got = other_port->receive(room, sender);
+      REQUIRE(got);
+      CHECK(packet(room.begin(), room.begin() + static_cast<long>(*got)) == sent);
+    }
+    // To the aggregator's port: noise, a damaged contribution, one of an unknown job, one of a stranger,
+    // and one in two fragments.
+    for (int n = 0; n < 200; ++n) {
+      packet noise(draws.next() % 1400);
+      for (auto& byte : noise) byte = static_cast<std::byte>(draws.next());
+      one.send(noise);
+    }
+    for (std::size_t const at : {8u, 30u, 100u, 567u}) {
+      auto damaged = good;
+      damaged[at] ^= std::byte{1};
+      one.send(damaged);
+    }
+    raw_worker stranger(5, 0), unknown(9, 0);
+    stranger.send(good);
+    unknown.send(udp::frame_kind::packet, contribution(terms, 0, 0, 0, 1024));
+    one.frame().session ^= 1;
+    one.send(udp::frame_kind::packet, contribution(terms, 0, 0, 0, 1024));
+    one.frame().session ^= 1;
+    packet fragments = good;
+    fragments.resize(4000);
+    one.send(fragments);
+    // Words are the process's.
+    aggregation_packet h;
+    h.kind = packet_kind::words;
+    h.bits = 32;
+    one.send(udp::frame_kind::packet, packet_of(h, {7, 8, 9}));
+    aggregator.await(
+        [](auto const& report) { return report["received"] == 1 + 200 + 4 + 3 + 1 + 1; });
+    auto const report = aggregator.end();
+    std::uint64_t dropped = 0;
+    for (auto const& [words, count] : report["dropped"].items())
+      dropped += count.get<std::uint64_t>();
+    CHECK(dropped == 200 + 4 + 1);
+    CHECK(report["foreign"] == 2);
+    CHECK(report["unknown_job"] == 1);
+    CHECK(report["jobs"][0]["sums"]["added"] == 1);
+  }
+}
+
+TEST_CASE("xdp: answers arrive whoever makes checksums, on the way there and on the way back") {
+  hosts();
+  for (mode const how : {mode::xdp, mode::generic_xdp})
+    for (bool const there : {false, true})
+      for (bool const back : {false, true}) {
+        CAPTURE(name_of(how));
+        CAPTURE(there);
+        CAPTURE(back);
+        two_hosts::let_interface_make_checksums("w0", there);
+        hosts().there([&] { two_hosts::let_interface_make_checksums("a0", back); });
+        aggregator_there aggregator(hosts(), how);
+        auto terms = terms_of({"", 4, 30, 1024, 0});
+        std::vector<std::unique_ptr<raw_worker>> all;
+        for (int rank = 0; rank < workers; ++rank) {
+          all.push_back(std::make_unique<raw_worker>(5, rank));
+          all.back()->join(terms);
+        }
+        for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+          for (int rank = 0; rank < workers; ++rank)
+            all[static_cast<std::size_t>(rank)]->send(udp::frame_kind::packet,
+                                                      contribution(terms, 0, chunk, rank, 1024));
+          for (auto& one : all) REQUIRE(one->receive(2s).size() == 56 + 1024 + 1);
+        }
+      }
+  two_hosts::let_interface_make_checksums("w0", true);
+  hosts().there([] { two_hosts::let_interface_make_checksums("a0", true); });
+}
+
+TEST_CASE("xdp: nothing stays attached, also after SIGKILL, and the next one starts") {
+  for (mode const how : {mode::xdp, mode::generic_xdp})
+    for (int const signal : {SIGTERM, SIGKILL}) {
+      CAPTURE(name_of(how));
+      CHECK_FALSE(hosts().has_programs());
+      aggregator_there aggregator(hosts(), how);
+      CHECK(hosts().has_programs());
+      // A second one is refused, and harms nothing.
+      hosts().there([] {
+        CHECK(std::system(HCOMP_AGGREGATOR
+                          " --mode xdp --interface a0 --listen 10.9.0.1:7476 2>&1 | "
+                          "grep -q 'xdp: attaching to a0: .* (1[67])'") == 0);
+      });
+      CHECK(hosts().has_programs());
+      CHECK(aggregator.process->kill(signal) == (signal == SIGTERM ? 0 : -SIGKILL));
+      // The kernel frees the links of a process that was killed a little later.
+      for (int n = 0; n < 100 && hosts().has_programs(); ++n) std::this_thread::sleep_for(10ms);
+      CHECK_FALSE(hosts().has_programs());
+    }
+}
