@@ -265,7 +265,7 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
     rows.push_back(error_bounded_row<V>());
     rows.push_back(row_of<hcomp::lossless_dense<V>>(
         {.name = "lossless_dense",
-         .about = "the bits of an uncompressed sum; what values have in common is sent once",
+         .about = "the bits of an uncompressed sum; what values share is sent once",
          .promise = sum_promise::exact,
          .carries_nonfinite = true},
         [](codec_settings const&) { return hcomp::lossless_dense<V>(); }));
