@@ -4,6 +4,7 @@
 /// other. Read by any group, a worker for each block.
 
 #include <cstddef>
+#include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
@@ -16,15 +17,6 @@ namespace hcomp::detail {
 ///                 says how long its own is: `mode.payload_bytes(n)`; `take(mode, n, in)` reads it.
 template <class Header, class Block> struct block_chunks {
   using mode = typename Block::mode;
-
-  HCOMP_HD static constexpr std::size_t blocks_of(std::size_t values) {
-    return (values + Block::values - 1) / Block::values;
-  }
-  /// Values of a block of a chunk of `values`.
-  HCOMP_HD static std::size_t values_of_block(std::size_t block, std::size_t values) {
-    std::size_t const left = values - block * Block::values;
-    return left < Block::values ? left : Block::values;
-  }
 
   // ---- Workers that share memory have room for chunks there: payloads are at odd addresses
 
@@ -51,7 +43,7 @@ template <class Header, class Block> struct block_chunks {
       auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
       chunk = in + part.begin;
       n = values_of_chunk<Header>(i, values);
-      at = blocks_of(n) * sizeof(mode);
+      at = detail::blocks_of<Block::values>(n) * sizeof(mode);
       if constexpr (SharesMemory<Group>) {
         chunk = bring_words(group, in, part.begin, part.end, room);
         group.sync();
@@ -60,8 +52,8 @@ template <class Header, class Block> struct block_chunks {
     /// v = the worker's next block; zeros, if there are not so many.
     /// @param k  which that is: in every call, as many as there are workers more than before
     HCOMP_HD void take(Group group, std::size_t k, Block& v) {
-      bool const is_here = k < blocks_of(n);
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      bool const is_here = k < detail::blocks_of<Block::values>(n);
+      std::size_t const here = is_here ? detail::values_of_block<Block::values>(k, n) : 0;
       auto const what = is_here ? load<mode>(chunk, k) : mode{};
       auto const bytes = group.running_sum(what.payload_bytes(here));
       v.take(what, here, chunk + at + bytes.before);
@@ -73,12 +65,14 @@ template <class Header, class Block> struct block_chunks {
   HCOMP_HD static void for_blocks(Group group, std::byte const* in, std::size_t i,
                                   std::size_t values, F const& f) {
     reader<Group> from(group, in, i, values, room_of(group, 0));
-    for (std::size_t begin = 0; begin < blocks_of(from.n); begin += Group::workers) {
+    for (std::size_t begin = 0; begin < detail::blocks_of<Block::values>(from.n);
+         begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       Block v;
       from.take(group, k, v);
-      if (k < blocks_of(from.n))
-        f(i * Header::chunk_values + k * Block::values, values_of_block(k, from.n), v);
+      if (k < detail::blocks_of<Block::values>(from.n))
+        f(i * Header::chunk_values + k * Block::values,
+          detail::values_of_block<Block::values>(k, from.n), v);
     }
   }
 };

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The values of a block, by one worker: 16 bytes at a time where they lie on a multiple of 16, which
-/// devices load and store at once.
+/// Blocks of values: how many there are, and their values by one worker, 16 bytes at a time where
+/// they lie on a multiple of 16, which devices load and store at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,17 @@
 #include <hcomp/core/config.hpp>
 
 namespace hcomp::detail {
+
+/// Blocks of so many values that `values` are.
+template <std::size_t Values> HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
+  return (values + Values - 1) / Values;
+}
+/// Values of a block among `values`.
+template <std::size_t Values>
+HCOMP_HD constexpr std::size_t values_of_block(std::size_t block, std::size_t values) {
+  std::size_t const left = values - block * Values;
+  return left < Values ? left : Values;
+}
 
 template <class T> inline constexpr std::size_t values_at_once = 16 / sizeof(T);
 

@@ -14,15 +14,6 @@ namespace hcomp::detail::lossless_dense {
 
 inline constexpr std::size_t block_values = 64;
 
-HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
-  return (values + block_values - 1) / block_values;
-}
-/// Values of a block of a chunk of `values`.
-HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
-  std::size_t const left = values - block * block_values;
-  return left < block_values ? left : block_values;
-}
-
 /// Two bytes for each block, in front of all payloads of its chunk. Of a payload:
 /// - zeros: nothing. All values are +0.
 /// - plain: the values

@@ -39,7 +39,8 @@ template <class T> struct chunk_coder {
   template <class Group>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
                                     std::byte* out, std::size_t, note&) const {
-    std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
+    std::size_t const n = values_of_chunk<header>(i, from.values),
+                      blocks = blocks_of<block_values>(n);
     std::size_t rooms = 0;
     auto const room = [&](bool is_needed) {
       return chunks::room_of(group, is_needed ? rooms++ : rooms);
@@ -51,7 +52,7 @@ template <class T> struct chunk_coder {
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      std::size_t const here = is_here ? values_of_block<block_values>(k, n) : 0;
       block v, other;
       if (from.a)
         of_a.take(group, k, v);
@@ -129,13 +130,13 @@ template <class T> struct chunk_coder {
   }
 
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
-    std::size_t const blocks = blocks_of(n);
+    std::size_t const blocks = blocks_of<block_values>(n);
     if (bytes < blocks * sizeof(form)) return false;
     std::size_t left = bytes - blocks * sizeof(form);
     for (std::size_t k = 0; k < blocks; ++k) {
       auto const one = load<form>(chunk, k);
       if (!one.is_valid()) return false;
-      std::size_t const these = one.payload_bytes(values_of_block(k, n));
+      std::size_t const these = one.payload_bytes(values_of_block<block_values>(k, n));
       if (these > left) return false;
       left -= these;
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
 #include <hcomp/core/config.hpp>
@@ -31,7 +32,7 @@ template <class T> struct header {
   static constexpr std::size_t chunk_values = 1024;
   static constexpr std::size_t max_values = 500'000 * chunk_values;
   static constexpr std::size_t slot_bytes =
-      blocks_of(chunk_values) * sizeof(block_form<T>) + chunk_values * sizeof(T);
+      blocks_of<block_values>(chunk_values) * sizeof(block_form<T>) + chunk_values * sizeof(T);
 
   std::uint16_t magic;
   std::uint8_t version, zero;
@@ -40,7 +41,7 @@ template <class T> struct header {
 
   static constexpr std::size_t capacity(std::size_t values) {
     return first_chunk_at<header>(chunks_of<header>(values)) +
-           blocks_of(values) * sizeof(block_form<T>) + values * sizeof(T);
+           blocks_of<block_values>(values) * sizeof(block_form<T>) + values * sizeof(T);
   }
   /// The length is not known yet.
   static header of(options, std::size_t values) {
