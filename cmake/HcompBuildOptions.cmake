@@ -31,8 +31,8 @@ endif()
 # optimise.
 #   HCOMP_UNTIMED       of programs and libraries; -O0 in a build for tests (HCOMP_QUICK_BUILD)
 #   HCOMP_UNTIMED_TEST  of tests, whose results are all that counts
-#   HCOMP_UNTIMED_IN_TESTS  of examples and benchmarks: -O1 in a build for tests, else nothing; people
-#                       who measure want -O3
+#   HCOMP_UNTIMED_IN_TESTS  of examples, benchmarks and what sums in our own programs: -O1 in a build for
+#                       tests, else nothing; people who measure want -O3
 option(HCOMP_QUICK_BUILD "For test runs: optimise less what nobody times, one GPU architecture" OFF)
 set(HCOMP_UNTIMED "")
 set(HCOMP_UNTIMED_TEST "")
