@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -112,9 +113,12 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   }
   CHECK_NOTHROW(coder.check(codec, code.span(), n));
 
-  coder.decode(codec, code.span(), y.span(), 3);  // the whole room: what follows does not matter
+  int const parts = std::floating_point<T> ? 3 : 0;
+  coder.decode(codec, code.span(), y.span(),
+               parts);  // the whole room: what follows does not matter
   codec.decode(sum, decoded);
-  for (T& value : decoded) value /= 3;
+  if (parts > 0)
+    for (T& value : decoded) value /= static_cast<T>(parts);
   CHECK(same_values(y.host(), decoded));
 
   if constexpr (FittedVariableRate<C>) CHECK(coder.measure(there.span()) == C::measure(x));

@@ -1,8 +1,8 @@
 // Values of types that codecs do not take, and whether the compiler says which they take.
 //
-// CASE_IDENTITY: values are float, double, hcomp::float16 or hcomp::bfloat16; a plan of
-// CASE_SIGN: values are float, double, hcomp::float16 or hcomp::bfloat16; a plan of
-// CASE_THC: values are float, double, hcomp::float16 or hcomp::bfloat16; a plan of
+// CASE_IDENTITY: values are float, double, hcomp::float16 or hcomp::bfloat16; integers are
+// CASE_SIGN: values are float, double, hcomp::float16 or hcomp::bfloat16; integers are
+// CASE_THC: values are float, double, hcomp::float16 or hcomp::bfloat16; integers are
 
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/sign/sign.hpp>

@@ -10,8 +10,8 @@
 
 namespace hcomp {
 
-/// A codec of vectors of floats or doubles whose code has a length that depends on the data: a
-/// small value, its parameters, equal on all ranks.
+/// A codec of vectors of floats, doubles or integers whose code has a length that depends on the
+/// data: a small value, its parameters, equal on all ranks. Of integers there are no means.
 ///
 /// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
 /// chunked_code.hpp). `capacity(n)` is the most bytes that n values can take, known without them.
@@ -37,7 +37,7 @@ template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,
              std::span<std::byte const> in, std::size_t n) {
-  requires std::floating_point<typename C::value_type>;
+  requires std::floating_point<typename C::value_type> || std::integral<typename C::value_type>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
   { C::wire_kind } -> std::convertible_to<std::uint8_t>;          // on the wire
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4

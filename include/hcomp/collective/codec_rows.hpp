@@ -3,9 +3,10 @@
 /// The table of codecs that can be chosen by name: hcomp's, and those that a program adds.
 ///
 /// With HCOMP_COMPILED the tables are taken from a library, the target hcomp::compiled, where
-/// there are those for float, double, float16 and bfloat16. Without it whoever uses a table compiles
+/// there are those for float, double, float16, bfloat16, int32_t and int64_t. Without it whoever uses a table compiles
 /// plans of all its codecs.
 
+#include <cstdint>
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/core/half.hpp>
 
@@ -34,6 +35,8 @@ extern template codec_table<float>& codec_rows<float>();
 extern template codec_table<double>& codec_rows<double>();
 extern template codec_table<float16>& codec_rows<float16>();
 extern template codec_table<bfloat16>& codec_rows<bfloat16>();
+extern template codec_table<std::int32_t>& codec_rows<std::int32_t>();
+extern template codec_table<std::int64_t>& codec_rows<std::int64_t>();
 extern template codec_table<float> const& detail::rounding_codecs<float>();
 extern template codec_table<double> const& detail::rounding_codecs<double>();
 extern template codec_table<float16> const& detail::rounding_codecs<float16>();

@@ -96,8 +96,9 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// Where the codec finds values that its bound does not hold for, on any rank, the plan sums again
 /// by its finer codec, before x is changed; or at once, where a few values that a host looks at
 /// first tell. The first of these calls takes memory for its codes, up to 8.2 bytes per value.
-/// - Weights must be 1, values are floats, or doubles of error_bounded, and there is no feedback
-///   and no algorithm doubling or owner; options.narrow means nothing.
+/// - Weights must be 1, values are those of the codec: floats, doubles or integers, and there is no
+///   feedback and no algorithm doubling or owner; options.narrow means nothing. Integers have no
+///   means.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
 ///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
 /// - On a device messages are in the host's memory: what

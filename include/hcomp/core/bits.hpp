@@ -108,6 +108,8 @@ HCOMP_HD inline bool is_finite(float value) {
 HCOMP_HD inline bool is_finite(double value) {
   return (same_bits<std::uint64_t>(value) >> 52 & 0x7ffu) != 0x7ffu;
 }
+/// Integers always are.
+template <std::integral T> HCOMP_HD constexpr bool is_finite(T) { return true; }
 
 // std::popcount, std::countr_zero and std::bit_width for host and device. In device code nvcc 13
 // compiles std's to constants, all of them for 64-bit words and countr_zero for 32-bit words too,

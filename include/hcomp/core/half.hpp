@@ -72,9 +72,11 @@ namespace detail {
 
 /// T, if values may have that type. Otherwise the compiler says so once, and goes on with float.
 template <class T> struct checked_value {
-  static_assert(Value<T>,
-                "values are float, double, hcomp::float16 or hcomp::bfloat16; a plan of "
-                "hcomp::native_lanes<std::uint32_t> or <std::uint64_t> sums integers");
+  static_assert(
+      Value<T>,
+      "values are float, double, hcomp::float16 or hcomp::bfloat16; integers are summed by "
+      "plans of hcomp::lossless_integers, and by name if they are std::int32_t or "
+      "std::int64_t");
   using type = std::conditional_t<Value<T>, T, float>;
 };
 template <class T> using value_t = typename checked_value<T>::type;

@@ -10,6 +10,7 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
@@ -273,6 +274,17 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
   return rows;
 }
 
+template <class V> std::vector<codec_row<V>> integer_rows() {
+  std::vector<codec_row<V>> rows;
+  rows.push_back(row_of<hcomp::lossless_integers<V>>(
+      {.name = "lossless_integers",
+       .about = "exact sums of integers; 64 values in the bits they differ in",
+       .promise = sum_promise::exact,
+       .carries_nonfinite = true},
+      [](codec_settings const&) { return hcomp::lossless_integers<V>(); }));
+  return rows;
+}
+
 template <class V> codec_table<V> const& rounding_codecs() {
   static codec_table<V> const rows(rounding_rows<V>(),
                                    "; automatic_plan has more if it is given codec_rows");
@@ -282,7 +294,12 @@ template <class V> codec_table<V> const& rounding_codecs() {
 }  // namespace detail
 
 template <class V> codec_table<V>& codec_rows() {
-  static codec_table<V> rows(detail::builtin_rows<detail::value_t<V>>());
+  static codec_table<V> rows([] {
+    if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
+      return detail::integer_rows<V>();
+    else
+      return detail::builtin_rows<detail::value_t<V>>();
+  }());
   return rows;
 }
 

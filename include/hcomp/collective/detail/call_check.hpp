@@ -298,6 +298,16 @@ inline void require_agreement(std::span<call_record const> all) {
   }
 }
 
+/// @param all  of ranks that agree
+/// @throws std::invalid_argument  a mean is asked for, and the codec has none; on all ranks alike
+inline void require_result(codec_terms const& codec, call_record const& all) {
+  if (!codec.has_means && all.what != operation::all_gather &&
+      static_cast<reduction>(all.result) == reduction::mean)
+    throw std::invalid_argument(
+        error_text({to_text(all.what), ": codec '", codec.name,
+                    "' sums integers, whose mean is none in general; ask for the sum"}));
+}
+
 /// The weight of the finished sum.
 /// @throws std::invalid_argument  the codec has no room for it; on all ranks alike
 /// @throws nonfinite_error        so many magnitudes overflow the type of the values, and the

@@ -24,6 +24,7 @@ struct codec_terms {
   std::uint32_t value_bytes = 0;
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
+  bool has_means = true;     ///< false: of integers
   double magnitude = 0;      ///< of every decoded mean, at most; 0: the codec has no such thing
   double largest_value = 0;  ///< of the type that a magnitude is decoded to
 };
@@ -38,6 +39,7 @@ codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_
   terms.wire_kind = C::wire_kind;
   terms.value_bytes = static_cast<std::uint32_t>(value_bytes);
   terms.max_summands = max_summands;
+  terms.has_means = !std::is_integral_v<typename C::value_type>;
   auto const parameters = codec.parameters();
   static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
                 "a codec has at most four parameters");

@@ -3,6 +3,7 @@
 /// variable_rate_work and variable_rate_values of a codec and an executor.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -325,11 +326,13 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     there_->passage.copy_out(x, out);
     return x.size_bytes();
   }
-  void copy_in(std::span<std::byte const> in, std::span<value_type> x, int parts) {
+  void copy_in(std::span<std::byte const> in, std::span<value_type> x, [[maybe_unused]] int parts) {
     check(in, x.size(), true);
     there_->passage.copy_in(in, x);
-    divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
-    if (parts > 0) executor_->for_each_block(work.runs(), work);
+    if constexpr (std::floating_point<value_type>) {  // of others there are no means
+      divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
+      if (parts > 0) executor_->for_each_block(work.runs(), work);
+    }
   }
 
  private:

@@ -3,11 +3,13 @@
 /// Plans in host memory that hcomp::compiled has, so that programs with HCOMP_COMPILED do not
 /// compile what they are made of. The library itself says HCOMP_COMPILE, which makes it.
 
+#include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
@@ -59,6 +61,8 @@ HCOMP_COMPILE_PLANS(error_bounded<float>)
 HCOMP_COMPILE_PLANS(error_bounded<double>)
 HCOMP_COMPILE_PLANS(lossless_dense<float>)
 HCOMP_COMPILE_PLANS(lossless_dense<double>)
+HCOMP_COMPILE_PLANS(lossless_integers<std::int32_t>)
+HCOMP_COMPILE_PLANS(lossless_integers<std::int64_t>)
 
 #undef HCOMP_COMPILE_PLANS
 

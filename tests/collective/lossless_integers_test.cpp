@@ -1,0 +1,116 @@
+// build: sanitized
+/// @file
+/// Plans of lossless_integers: sums that wrap around, by every algorithm, by name and with any
+/// executor; and that they have no means.
+
+#include <doctest/doctest.h>
+
+#include <collective/coder.hpp>
+#include <collective/endings.hpp>
+#include <collective/merging_ways.hpp>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/lossless_integers/lossless_integers.hpp>
+#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <span>
+#include <stdexcept>
+#include <support/guarded_executor.hpp>
+#include <support/integers.hpp>
+#include <support/worker_executor.hpp>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+TEST_CASE_TEMPLATE("lossless_integers: plans sum as MPI does, by every algorithm", T, std::int32_t,
+                   std::uint64_t) {
+  for (int const ranks : {1, 2, 4, 5})
+    for (auto const& options : merging_ways(ranks))
+      for (std::size_t const n : {0, 1, 5000}) {
+        CAPTURE(ranks);
+        CAPTURE(options.how.name());
+        CAPTURE(n);
+        std::vector<std::vector<T>> x;
+        std::vector<T> expected(n);
+        for (int r = 0; r < ranks; ++r) {  // extremes overflow
+          x.push_back(integers_of_kind<T>(3, n, static_cast<std::uint64_t>(r)));
+          expected = wrapped_sum(expected, x.back());
+        }
+        auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+          host_executor executor;
+          plan sum(mine.size(), lossless_integers<T>(), transport, executor, options);
+          sum.all_reduce(mine);
+        });
+        for (auto const& answer : found) CHECK(answer == expected);
+      }
+}
+
+TEST_CASE("lossless_integers: by name; unsigned integers have the same bits; no means") {
+  auto const ended = outcomes_on(3, [&](loopback& transport) {
+    host_executor executor;
+    auto sum = make_plan<std::int64_t>("lossless_integers", 1000, transport, executor);
+    std::vector<std::uint64_t> x(1000, ~std::uint64_t{0} / 2);
+    sum.all_reduce({reinterpret_cast<std::int64_t*>(x.data()), x.size()});
+    CHECK(x == std::vector<std::uint64_t>(1000, ~std::uint64_t{0} / 2 * 3));
+    sum.all_gather({reinterpret_cast<std::int64_t*>(x.data()), x.size()},
+                   {.result = reduction::mean});
+    CHECK_THROWS_WITH_AS(
+        sum.all_reduce({reinterpret_cast<std::int64_t*>(x.data()), x.size()},
+                       {.result = reduction::mean}),
+        "all_reduce: codec 'lossless_integers' sums integers, whose mean is none in general; ask "
+        "for the sum",
+        std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make_plan<std::int32_t>("thc", 1, transport, executor),
+                         "no codec is called 'thc'; hcomp has: lossless_integers",
+                         std::invalid_argument);
+  });
+  for (auto const& one : ended) CHECK(one.what == "returned");
+}
+
+TEST_CASE_TEMPLATE("lossless_integers: few bits travel where values differ in few", T, std::int32_t,
+                   std::int64_t) {
+  std::size_t const n = 100'000;
+  std::vector<std::vector<T>> x;
+  for (std::uint64_t r = 0; r < 4; ++r) x.push_back(integers_of_kind<T>(0, n, r));
+  std::vector<std::uint64_t> sent(4);
+  on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+    host_executor executor;
+    plan sum(mine.size(), lossless_integers<T>(), transport, executor);
+    sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine).bytes_sent;
+  });
+  // 3 parts of 7, 8 and 9 bits, and then 3 of 9; 2 % for bytes of blocks and messages
+  for (auto const bytes : sent)
+    CHECK(static_cast<double>(bytes) <
+          1.02 * (7 + 8 + 9 + 3 * 9) / 8. * static_cast<double>(n) / 4);
+}
+
+TEST_CASE_TEMPLATE(
+    "variable_rate_coder of lossless_integers: the host's bytes and values, by any workers "
+    "and threads",
+    T, std::int32_t, std::int64_t) {
+  workers::sharing_executor<5> five;
+  workers::sharing_executor<32> warp;
+  host_executor one, three(3);
+  lossless_integers<T> const codec;
+  for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
+    CAPTURE(n);
+    auto const check = [&](auto& executor) {
+      check_coder(executor, codec, integers_of_kind<T>(3, n, 1), integers_of_kind<T>(3, n, 2));
+    };
+    guarded_executor device;  // whose memory the host does not touch
+    check(device);
+    check(one);
+    check(three);
+    check(five);
+    check(warp);
+  }
+}
+
+TEST_CASE_TEMPLATE("variable_rate_coder of lossless_integers: damage is told as on the host", T,
+                   std::int32_t, std::int64_t) {
+  lossless_integers<T> const codec;
+  check_damage(codec, integers_of_kind<T>(3, 3000, 5));
+}
