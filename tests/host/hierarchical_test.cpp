@@ -13,6 +13,7 @@
 #include <hcomp/host/hierarchical.hpp>
 #include <hcomp/host/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <limits>
 #include <memory>
@@ -21,6 +22,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/hierarchical_sums.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -240,6 +242,52 @@ TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
     CHECK(one.inside >= 0);
     CHECK(one.call == all[0].call);
     CHECK(one.inside == all[0].inside);
+  }
+}
+
+TEST_CASE("hierarchical: many at a time have the bits of one by one") {
+  for (auto const how : {progress::by_caller, progress::by_thread})
+    for (int const ranks : {2, 4, 5}) {
+      CAPTURE(ranks);
+      CAPTURE(how == progress::by_thread);
+      std::mutex one_at_a_time;
+      std::string differences;
+      on_ranks(inputs(static_cast<std::size_t>(ranks), 1),
+               [&](loopback& transport, std::vector<float>&) {
+                 auto const mine = difference_of_hierarchical_sums(transport, how);
+                 std::lock_guard const lock(one_at_a_time);
+                 differences += mine;
+               });
+      CHECK(differences == "");
+    }
+}
+
+TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the others go on") {
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    auto const x = inputs(4);
+    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      concurrent_transport over(transport, how);
+      host_executor executor;
+      std::vector<std::unique_ptr<hierarchical_plan<float>>> plans;
+      for (int i = 0; i < 3; ++i)
+        over.start([&] {
+              plans.push_back(std::make_unique<hierarchical_plan<float>>(
+                  "fp16", many, over, executor,
+                  host::hierarchical_options{.host_of = {0, 0, 1, 1}}));
+            })
+            .wait();
+      auto wrong = mine, other = mine;
+      if (transport.rank() == 1) wrong.pop_back();
+      auto first = over.start([&] { return plans[0]->all_reduce(mine); });
+      auto second = over.start([&] { return plans[1]->all_reduce(wrong); });
+      auto third = over.start([&] { return plans[2]->all_reduce(other); });
+      CHECK_THROWS_AS(second.wait(), std::invalid_argument);
+      first.wait();
+      third.wait();
+      CHECK(first_difference(mine, other) == nowhere);
+    });
+    for (auto const& one : found) CHECK(first_difference(one, found[0]) == nowhere);
+    CHECK(first_difference(found[0], x[0]) != nowhere);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <support/concurrent_sums.hpp>
+#include <support/hierarchical_sums.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -24,6 +25,13 @@ TEST_CASE("mpi: many sums at a time have the bits, and send the bytes, of one by
     mpi::transport transport(MPI_COMM_WORLD);
     CHECK(difference_of_concurrent_sums<identity<float>>(transport, how) == "");
     CHECK(difference_of_concurrent_sums<sign<float>>(transport, how) == "");
+  }
+}
+
+TEST_CASE("mpi: many hierarchical sums at a time have the bits of one by one") {
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    mpi::transport transport(MPI_COMM_WORLD);
+    CHECK(difference_of_hierarchical_sums(transport, how) == "");
   }
 }
 

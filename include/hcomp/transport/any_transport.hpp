@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -67,6 +68,11 @@ class any_transport {
   /// See Transport.
   /// @throws std::logic_error  the transport has none
   std::optional<std::size_t> test(request& r) { return behind_->test(r); }
+  /// Whether the transport has `wait_until`: several collectives go on over it.
+  bool can_wait_until() const { return behind_->can_wait_until(); }
+  /// See Transport.
+  /// @throws std::logic_error  the transport has none
+  void wait_until(std::function<bool()> const& is_so) { behind_->wait_until(is_so); }
   /// @throws wire_error  always; on all ranks if the transport can tell them
   [[noreturn]] void revoke(std::string const& why) {
     behind_->revoke(why);
@@ -86,6 +92,8 @@ class any_transport {
     virtual std::size_t wait(request& r) = 0;
     virtual bool can_test() const = 0;
     virtual std::optional<std::size_t> test(request& r) = 0;
+    virtual bool can_wait_until() const = 0;
+    virtual void wait_until(std::function<bool()> const& is_so) = 0;
     virtual void revoke(std::string const& why) = 0;
   };
 
@@ -119,13 +127,24 @@ class any_transport {
       if constexpr (has_test) return transport_->test(inner_of(r));
       throw std::logic_error("any_transport: test of a transport that has none");
     }
+    bool can_wait_until() const override { return has_wait_until; }
+    void wait_until([[maybe_unused]] std::function<bool()> const& is_so) override {
+      if constexpr (has_wait_until)
+        transport_->wait_until(is_so);
+      else
+        throw std::logic_error("any_transport: wait_until of a transport that has none");
+    }
     void revoke(std::string const& why) override { detail::revoke(*transport_, why); }
 
    private:
     static constexpr bool has_test =
-        requires(typename std::pointer_traits<Pointer>::element_type& t, inner& r) {
-          { t.test(r) } -> std::same_as<std::optional<std::size_t>>;
-        };
+        requires(typename std::pointer_traits<Pointer>::element_type & t, inner& r) {
+      { t.test(r) } -> std::same_as<std::optional<std::size_t>>;
+    };
+    static constexpr bool has_wait_until = requires(
+        typename std::pointer_traits<Pointer>::element_type & t, std::function<bool()> const& f) {
+      t.wait_until(f);
+    };
     static request packed(inner const& r) {
       request out;
       ::new (static_cast<void*>(out.bytes.data())) inner(r);

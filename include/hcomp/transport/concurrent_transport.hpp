@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/detail/fibre.hpp>
@@ -66,9 +67,8 @@ struct started_collective {
   start_options how;
   fibre runs;
   std::uint64_t number = 0;  ///< from 0, in the order of `start`
-  any_transport::request* waits_for = nullptr;
-  std::size_t moved = 0;            ///< by what it waited for,
-  std::exception_ptr trouble = {};  ///< or what went wrong
+  std::function<bool()> const* waits_until = nullptr;
+  std::exception_ptr trouble = {};  ///< that this has thrown
   std::uint64_t bytes_sent = 0;
   std::exception_ptr error = {};  ///< that it has ended with
   bool is_done = false;
@@ -136,8 +136,8 @@ template <class R> class started;
 /// With progress::by_caller calls that are not started work as over the transport itself, and what
 /// was started goes on meanwhile. With progress::by_thread everything has to be started.
 ///
-/// Collectives that wait for anything but messages of this transport, such as hierarchical sums, which
-/// also wait in shared memory, keep all others waiting, and can keep them waiting for ever.
+/// Collectives that wait for anything but messages of this transport do so by wait_until, as hierarchical
+/// sums do for shared memory; otherwise they keep all others waiting, and can keep them waiting for ever.
 ///
 /// Used by one thread at a time, which starts and waits, and with progress::by_thread asks for
 /// bytes_sent only when nothing is under way. The transport is used, not owned; it must not
@@ -204,16 +204,25 @@ class concurrent_transport {
     return inner_->irecv(peer, unique_tag("irecv", tag), bytes);
   }
   std::size_t wait(request& r) {
+    std::size_t moved = 0;
+    auto const is_done = [&] {
+      auto const now = inner_->test(r);
+      moved = now.value_or(0);
+      return now.has_value();
+    };
+    wait_until(std::ref(is_done));
+    return moved;
+  }
+  void wait_until(std::function<bool()> const& is_so) {
     require_place("wait");
     for (;; pass_time()) {
-      if (auto const moved = inner_->test(r)) return *moved;
+      if (is_so()) return;
       if (here()) break;
     }
     auto& self = *current_;
-    self.waits_for = &r;
+    self.waits_until = &is_so;
     self.runs.pause();
     if (auto const trouble = std::exchange(self.trouble, nullptr)) std::rethrow_exception(trouble);
-    return self.moved;
   }
   [[noreturn]] void revoke(std::string const& why) { inner_->revoke(why); }
 
@@ -319,15 +328,13 @@ class concurrent_transport {
     }
   }
   bool can_go_on(collective& one) {
-    if (!one.waits_for) return !is_behind_another(one);
+    if (!one.waits_until) return !is_behind_another(one);
     try {
-      auto const moved = inner_->test(*one.waits_for);
-      if (!moved) return false;
-      one.moved = *moved;
+      if (!(*one.waits_until)()) return false;
     } catch (...) {
       one.trouble = std::current_exception();
     }
-    one.waits_for = nullptr;
+    one.waits_until = nullptr;
     return true;
   }
   /// It has not begun, and an earlier one has its tags, or what it needs.

@@ -35,6 +35,11 @@ using tag_t = std::uint32_t;
 /// is done as after `wait`, or nothing yet. It does not block, lets messages move on, and throws as
 /// `wait` does.
 ///
+/// A transport over which several collectives go on at the same time has `void
+/// wait_until(std::function<bool()> const&)`, by which a collective waits for something that is no
+/// message, such as what ranks of a host do in memory that they share: it returns when the function
+/// returns true, which it asks again and again, and throws what that throws; others go on meanwhile.
+///
 /// A transport that connects only some ranks of a job should also have `std::uint64_t group() const`:
 /// which they are, the same number on all of them and another one for others. Random draws depend
 /// on it, so that errors of sums in different groups are independent. Without it, it is 0.

@@ -57,7 +57,8 @@ struct hierarchical_options {
 ///
 /// Errors as for plan::all_reduce, on all ranks alike, x unchanged; of a wrong argument other hosts hear
 /// as a memory_error. Transport and executor are used, not owned, and must outlive this. Collective, the
-/// constructor too.
+/// constructor too. Over a concurrent_transport sums of several plans can be under way at the same time;
+/// of plans with the same host_ranks they follow each other: `exclusive` of start_options is that.
 /// Memory: that of sums, of a plan for the share, and the share.
 /// @tparam Between  plans of shares between hosts: any_plan, or what looks like one
 template <class V, class Between = any_plan<V>> class hierarchical_plan {

@@ -79,7 +79,8 @@ struct hierarchy {
   }
 };
 
-/// The ranks of this host, and this one's peers on others. Refers to the transport of all ranks.
+/// The ranks of this host, and this one's peers on others. Refers to the transport of all ranks. Over a
+/// concurrent_transport collectives of different host_ranks can be under way at the same time.
 class host_ranks {
  public:
   /// None on all ranks alike where some of a host share no memory. Collective.
@@ -123,6 +124,7 @@ class host_ranks {
  private:
   host_ranks(any_transport& all, hierarchy ranks, sums inside)
       : all_(&all), ranks_(std::move(ranks)), inside_(std::move(inside)) {
+    if (all.can_wait_until()) inside_.wait_over(all);
     if (ranks_.is_carrier()) between_.emplace(all, ranks_.between);
   }
 

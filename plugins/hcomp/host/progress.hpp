@@ -12,8 +12,9 @@
 #include <chrono>
 #include <climits>
 #include <cstdint>
-#include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/core/error.hpp>
+#include <functional>
+#include <hcomp/transport/any_transport.hpp>
+#include <optional>
 
 namespace hcomp::host {
 
@@ -39,15 +40,35 @@ class progress {
     while (!has(count)) {
       waiting_.fetch_add(1);
       if (auto const seen = count_.load(); !is_reached(seen, count)) {
-        constexpr ::timespec a_while{0, 20'000'000};
-        ::syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &a_while, nullptr, 0);
+        constexpr ::timespec time{0, std::chrono::nanoseconds(a_while).count()};
+        ::syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &time, nullptr, 0);
       }
       waiting_.fetch_sub(1);
       if (!has(count)) look();
     }
   }
 
+  /// The same, where other collectives go on meanwhile.
+  /// @param over  has wait_until
+  template <class Look> void wait_for(std::uint32_t count, Look const& look, any_transport& over) {
+    using clock = std::chrono::steady_clock;
+    std::optional<clock::time_point> looked;
+    auto const is_there = [&] {
+      if (has(count)) return true;
+      auto const now = clock::now();
+      if (!looked) looked = now;
+      if (now - *looked >= a_while) {
+        looked = now;
+        look();
+      }
+      return false;
+    };
+    over.wait_until(std::ref(is_there));
+  }
+
  private:
+  static constexpr std::chrono::milliseconds a_while{20};  ///< between looks
+
   static bool is_reached(std::uint32_t seen, std::uint32_t count) {
     return static_cast<std::int32_t>(seen - count) >= 0;
   }

@@ -11,6 +11,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/host/progress.hpp>
 #include <hcomp/host/shared_segment.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <string>
@@ -43,6 +44,10 @@ class rounds {
     return rounds(std::move(*segment), where, transport.rank(), timeout, std::move(names));
   }
 
+  /// From now on it waits by the wait_until of this transport, which has it and must outlive this: other
+  /// collectives go on meanwhile.
+  void wait_over(any_transport& transport) { over_ = &transport; }
+
   int rank() const { return rank_; }
   int size() const { return layout_.ranks; }
   std::size_t slot_bytes() const { return layout_.slot_bytes; }
@@ -68,14 +73,19 @@ class rounds {
     using clock = std::chrono::steady_clock;
     std::optional<clock::time_point> began;
     bool has_ended = false;
-    of(rank)[index(until)].wait_for(round, [&] {
+    auto const look = [&] {
       if (how_it_ended().is_written.load() == 2) throw_ending();
       if (has_ended) give_up(rank, "its process has ended");  // and did not get there just before
       has_ended = !segment_.lives(rank);
       if (!began) began = clock::now();
       if (timeout_.count() > 0 && clock::now() - *began > timeout_)
         give_up(rank, detail::error_text({"it said nothing for ", timeout_.count(), " ms"}));
-    });
+    };
+    auto& there = of(rank)[index(until)];
+    if (over_)
+      there.wait_for(round, look, *over_);
+    else
+      there.wait_for(round, look);
   }
   /// Of all others.
   void wait(stage until, std::uint32_t round) {
@@ -162,6 +172,7 @@ class rounds {
   int rank_;
   std::chrono::milliseconds timeout_;
   std::vector<int> names_;
+  any_transport* over_ = nullptr;
   std::uint32_t round_ = 0;
 };
 

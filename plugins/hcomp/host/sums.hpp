@@ -9,6 +9,7 @@
 #include <cstring>
 #include <hcomp/host/addition.hpp>
 #include <hcomp/host/rounds.hpp>
+#include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <span>
@@ -37,6 +38,9 @@ class sums {
     if (!memory) return std::nullopt;
     return sums(std::move(*memory));
   }
+
+  /// See rounds.
+  void wait_over(any_transport& transport) { rounds_.wait_over(transport); }
 
   int rank() const { return rounds_.rank(); }
   int size() const { return rounds_.size(); }
