@@ -158,8 +158,8 @@ std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange,
 
 /// Of types that codecs know.
 std::optional<value_type> value_type_of(int type) {
-  constexpr std::array types{value_type::float32, value_type::float64, value_type::float16,
-                             value_type::bfloat16};
+  constexpr std::array types{value_type::float32,  value_type::float64, value_type::float16,
+                             value_type::bfloat16, value_type::int32,   value_type::int64};
   if (type < 0 || static_cast<std::size_t>(type) >= types.size()) return std::nullopt;
   return types[static_cast<std::size_t>(type)];
 }
@@ -320,10 +320,8 @@ int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* m
                       hcomp_sum** sum) {
   if (sum) *sum = nullptr;
   return run(__func__, group, [&](hcomp_group& it) {
-    auto known = value_type_of(type);
-    if (known && *known != value_type::float32 && *known != value_type::float64) known.reset();
     it.over->meet("create");
-    hcomp::c_api::make_sum(it.over, values, known, method_text, sum);
+    hcomp::c_api::make_sum(it.over, values, value_type_of(type), method_text, sum);
   });
 }
 

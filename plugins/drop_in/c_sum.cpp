@@ -73,7 +73,7 @@ struct request {
   request(std::size_t values, std::optional<value_type> wanted, char const* method_text,
           bool has_place) {
     try {
-      if (!wanted)
+      if (wanted != value_type::float32 && wanted != value_type::float64)
         throw std::invalid_argument("values are neither float (4 bytes) nor double (8 bytes)");
       type = *wanted;
       how = method_from(type, &hcomp::c_api::require(method_text, "method"));

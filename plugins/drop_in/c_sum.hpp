@@ -113,7 +113,7 @@ std::string without(std::string_view prefix, std::string text);
 hcomp_report to_c(report const& made);
 
 /// A sum, written to *sum, which may be null: that is a wrong argument. Collective.
-/// @param type         none: it is neither float nor double
+/// @param type         float or double; others, and none, are wrong arguments
 /// @param method_text  or null
 /// @throws std::invalid_argument, disagreement_error  on all ranks alike
 void make_sum(std::shared_ptr<connection> over, std::size_t values,

@@ -3,6 +3,8 @@
 /// MPI's names for the types of values that are summed.
 
 #include <mpi.h>
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "settings.hpp"
@@ -15,6 +17,18 @@ inline std::optional<value_type> type_of(MPI_Datatype type) {
   if (type == MPI_FLOAT || type == MPI_REAL || type == MPI_REAL4) return value_type::float32;
   if (type == MPI_DOUBLE || type == MPI_DOUBLE_PRECISION || type == MPI_REAL8)
     return value_type::float64;
+  // Sums of unsigned integers have the bits of those of signed ones.
+  MPI_Datatype const integers[] = {
+      MPI_INT,     MPI_UNSIGNED,      MPI_INT32_T,   MPI_UINT32_T,
+      MPI_LONG,    MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG,
+      MPI_INT64_T, MPI_UINT64_T,      MPI_AINT,      MPI_OFFSET,
+      MPI_COUNT,   MPI_INTEGER,       MPI_INTEGER4,  MPI_INTEGER8};
+  if (std::find(std::begin(integers), std::end(integers), type) == std::end(integers))
+    return std::nullopt;
+  int bytes = 0;
+  PMPI_Type_size(type, &bytes);
+  if (bytes == 4) return value_type::int32;
+  if (bytes == 8) return value_type::int64;
   return std::nullopt;
 }
 

@@ -25,9 +25,11 @@ constexpr int most_int = std::numeric_limits<int>::max();
 /// What a rule can say of a codec; none: there is no such codec.
 struct choice_of_codec {
   std::string_view name, about;
-  codec_row<float> const* row;  ///< none: MPI's own sum
+  std::vector<value_type> types;     ///< of values that it sums
+  codec_facts const* row = nullptr;  ///< none: MPI's own sum
+  void (*check)(codec_settings const&) = nullptr;
 
-  bool float_only() const { return row && !codec_rows<double>().find(name); }
+  bool sums(value_type type) const { return std::ranges::find(types, type) != types.end(); }
   bool wants_feedback() const { return row && row->wants_feedback; }
   /// Those that are not set in every call.
   std::vector<codec_key> keys() const {
@@ -41,13 +43,27 @@ struct choice_of_codec {
   }
 };
 
+/// Codecs for values of type V.
+template <class V> void add_codecs(std::vector<choice_of_codec>& list, value_type type) {
+  codec_rows<V>().for_each([&](codec_row<V> const& row) {
+    auto const known = std::ranges::find(list, row.name, &choice_of_codec::name);
+    if (known != list.end())
+      known->types.push_back(type);
+    else
+      list.push_back({row.name, row.about, {type}, &row, row.check});
+  });
+}
+
 std::vector<choice_of_codec> const& codecs() {
   static auto const all = [] {
     add_codecs_from_environment();
-    std::vector<choice_of_codec> list{{"none", "MPI's own sum, untouched", nullptr}};
-    codec_rows<float>().for_each([&](codec_row<float> const& row) {
-      list.push_back({row.name, row.about, &row});
-    });
+    using enum value_type;
+    std::vector<choice_of_codec> list{
+        {"none", "MPI's own sum, untouched", {float32, float64, int32, int64}}};
+    add_codecs<float>(list, float32);
+    add_codecs<double>(list, float64);
+    add_codecs<std::int32_t>(list, int32);
+    add_codecs<std::int64_t>(list, int64);
     return list;
   }();
   return all;
@@ -57,6 +73,15 @@ choice_of_codec const* find_codec(std::string_view name) {
   for (auto const& one : codecs())
     if (one.row ? one.row->is_called(name) : one.name == name) return &one;
   return nullptr;
+}
+
+/// What the word in front of a rule's ':' stands for; nothing: no type is called so.
+std::vector<value_type> types_called(std::string_view word) {
+  using enum value_type;
+  if (word == "all") return {float32, float64};
+  for (auto const type : {float32, float64, int32, int64})
+    if (word == to_text(type)) return {type};
+  return {};
 }
 
 struct key_facts {
@@ -101,6 +126,22 @@ std::string joined(auto const& list, auto const& name) {
 }
 std::string names_of(auto const& list) {
   return joined(list, [](auto const& one) { return one.name; });
+}
+/// "float only", "float and double".
+std::string types_of(choice_of_codec const& codec) {
+  std::string text(to_text(codec.types.front()));
+  if (codec.types.size() == 1) return text + " only";
+  for (auto one = codec.types.begin() + 1; one != codec.types.end(); ++one)
+    text.append(one + 1 == codec.types.end() ? " and " : ", ").append(to_text(*one));
+  return text;
+}
+/// Names of codecs for any of these.
+std::string codecs_for(std::vector<value_type> const& types) {
+  auto all = codecs();
+  std::erase_if(all, [&](choice_of_codec const& codec) {
+    return std::ranges::none_of(types, [&](value_type type) { return codec.sums(type); });
+  });
+  return names_of(all);
 }
 std::string ways_of(choice_of_codec const& codec) {
   return joined(codec.ways(), [](algorithm_kind kind) {
@@ -284,7 +325,7 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
     if (settings) {
       settings->require_all();
       result.sum.keys = keys_text(codec, *settings);
-      codec.row->check(*settings);
+      codec.check(*settings);
     }
   } catch (std::invalid_argument const& why) {
     where.refuse("codec '" + std::string(codec.name) + "': " + why.what());
@@ -308,10 +349,12 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   auto const type = trimmed(cut(rest, ":"));
   rest = trimmed(rest);
   auto const name = cut(rest, spaces);
-  if (type != "float" && type != "double" && type != "all")
-    where.refuse("no type is called '" + std::string(type) + "'; there are: float, double, all");
+  auto types = types_called(type);
+  if (types.empty())
+    where.refuse("no type is called '" + std::string(type) +
+                 "'; there are: float, double, int32, int64, all");
   if (name.empty())
-    where.refuse("a codec is missing behind the ':'; there are: " + names_of(codecs()));
+    where.refuse("a codec is missing behind the ':'; there are: " + codecs_for(types));
   auto const* const codec = find_codec(name);
   if (!codec) {
     auto keys = name;
@@ -320,18 +363,20 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
                  (find_codec(before)
                       ? "settings of '" + std::string(before) + "' follow it after a space; "
                       : std::string()) +
-                 "there are: " + names_of(codecs()));
+                 "there are: " + codecs_for(types));
   }
-  if (codec->float_only() && type == "double")
-    where.refuse("codec '" + std::string(name) + "' is for float only, not for double");
+  auto const all_types = types;
+  std::erase_if(types, [&](value_type one) { return !codec->sums(one); });
+  if (types.empty())
+    where.refuse("codec '" + std::string(name) + "' is for " + types_of(*codec) + ", not for " +
+                 (type == "all" ? "float and double" : std::string(type)) +
+                 "; there are: " + codecs_for(all_types));
 
   auto one = rule_in(where, *codec, rest);
   bool counts = false;
   std::string instead;
-  for (auto const which : {value_type::float32, value_type::float64}) {
+  for (auto const which : types) {
     one.type = which;
-    if (type != "all" && type != to_text(which)) continue;
-    if (codec->float_only() && which != value_type::float32) continue;
     auto const before =
         std::ranges::find_if(rules, [&](rule const& other) { return covers(other, one); });
     if (before != rules.end()) {
@@ -367,7 +412,8 @@ void set_for_program(clause const& where, settings& all, std::vector<std::string
 }  // namespace
 
 std::string_view to_text(value_type type) {
-  constexpr std::array<std::string_view, 4> names{"float", "double", "float16", "bfloat16"};
+  constexpr std::array<std::string_view, 6> names{"float",    "double", "float16",
+                                                  "bfloat16", "int32",  "int64"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -408,8 +454,8 @@ settings settings::from(std::string_view text) {
     auto const mark = one.text.find_first_of(":=");
     if (mark == one.text.npos)
       one.refuse(
-          "it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is float, double or all, nor "
-          "'KEY=VALUE'");
+          "it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is float, double, int32, int64 or "
+          "all, nor 'KEY=VALUE'");
     if (one.text[mark] == ':')
       add_rules(one, all.rules, made_by);
     else
@@ -472,9 +518,11 @@ std::string_view about_codec(std::string_view codec) {
 std::string help() {
   std::string text =
       "HCOMP_CONFIG is clauses with ';' between them:\n"
-      "  TYPE: CODEC KEY=VALUE...   how vectors of float, double or all (both) are summed; the "
-      "first\n"
-      "                             that concerns a vector counts, MPI sums what none concerns\n"
+      "  TYPE: CODEC KEY=VALUE...   how vectors of float, double, int32, int64 or all (float and "
+      "double)\n"
+      "                             are summed; the first that concerns a vector counts, MPI sums "
+      "what\n"
+      "                             none concerns\n"
       "  KEY=VALUE                  for the whole program\n"
       "such as 'float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
   auto const line = [&](std::string left, std::string_view right) {
@@ -483,7 +531,9 @@ std::string help() {
   };
   text += "\nCodecs\n";
   for (auto const& one : codecs())
-    line(std::string(one.name) + (one.float_only() ? " (float only)" : ""), one.about);
+    line(std::string(one.name) +
+             (one.row && types_of(one) != "float and double" ? " (" + types_of(one) + ")" : ""),
+         one.about);
   auto const lines = [&](auto const& keys) {
     for (auto const& one : keys)
       line(std::string(one.name).append("=").append(one.value), one.about);

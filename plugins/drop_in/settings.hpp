@@ -11,13 +11,20 @@
 
 namespace hcomp::drop_in {
 
-/// Rules are for the first two. The others have names in messages only.
-enum class value_type : std::uint8_t { float32, float64, float16, bfloat16 };
+/// Of halves there are no rules; they have names in messages only. Unsigned integers, whose sums have
+/// the same bits, are int32 and int64.
+enum class value_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 
 constexpr std::size_t size_of(value_type type) {
-  return type == value_type::float32 ? 4 : type == value_type::float64 ? 8 : 2;
+  switch (type) {
+    case value_type::float32:
+    case value_type::int32: return 4;
+    case value_type::float64:
+    case value_type::int64: return 8;
+    default: return 2;
+  }
 }
-/// "float", "double", "float16" or "bfloat16".
+/// "float", "double", "float16", "bfloat16", "int32" or "int64".
 std::string_view to_text(value_type type);
 
 /// How vectors are summed.
@@ -58,8 +65,8 @@ struct rule {
 ///     float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
 ///
 /// Clauses are separated by ';'. A clause `<type>: <codec> <key>=<value>...` is a rule for vectors
-/// of `float`, `double` or `all` (both, or float alone where the codec is for float only); of
-/// several the first that concerns a vector counts. Codecs and the keys they have: see
+/// of `float`, `double`, `int32`, `int64` or `all` (float and double, or float alone where the codec
+/// is for float only); of several the first that concerns a vector counts. Codecs and the keys they have: see
 /// codec_names() and help(). Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind them.
 /// Vectors below 64 KiB and communicators of one rank are MPI's unless asked otherwise by `min` and
 /// `ranks`. A clause `<key>=<value>` is for the whole program.

@@ -32,14 +32,18 @@ template <class F> auto for_type(value_type type, F const& f) {
     case value_type::float32: return f(static_cast<float*>(nullptr));
     case value_type::float64: return f(static_cast<double*>(nullptr));
     case value_type::float16: return f(static_cast<float16*>(nullptr));
-    case value_type::bfloat16: break;
+    case value_type::bfloat16: return f(static_cast<bfloat16*>(nullptr));
+    case value_type::int32: return f(static_cast<std::int32_t*>(nullptr));
+    case value_type::int64: break;
   }
-  return f(static_cast<bfloat16*>(nullptr));
+  return f(static_cast<std::int64_t*>(nullptr));
 }
 template <class V> constexpr value_type type_of = value_type::float32;
 template <> constexpr value_type type_of<double> = value_type::float64;
 template <> constexpr value_type type_of<float16> = value_type::float16;
 template <> constexpr value_type type_of<bfloat16> = value_type::bfloat16;
+template <> constexpr value_type type_of<std::int32_t> = value_type::int32;
+template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 
 }  // namespace
 

@@ -82,7 +82,9 @@ class summer {
     method how;
     std::size_t segment_bytes;
     std::unique_ptr<host_executor> executor;
-    std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>> sums;  ///< one
+    std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>,
+               sum_of<std::int32_t>, sum_of<std::int64_t>>
+        sums;                          ///< one of them
     std::vector<std::uint64_t> parts;  ///< where those of all ranks begin, once it was asked
     std::vector<std::byte> filled;     ///< values of reduce_scatter
 

@@ -22,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "cuda_memory.hpp"
@@ -45,7 +46,7 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
   decision d;
   if (call.op != MPI_SUM) return d.why = "not MPI_SUM", d;
   auto const type = type_of(call.type);
-  if (!type) return d.why = "neither float nor double", d;
+  if (!type) return d.why = "no float, double or integer of 32 or 64 bits", d;
   d.type = *type;
   if (call.count <= 0) return d.why = "no values", d;
   if (call.comm == MPI_COMM_NULL) return d.why = "no communicator", d;
@@ -131,13 +132,23 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Exactly, where integers wrap around, too.
+template <class V> double difference_of(V a, V b) {
+  if constexpr (std::is_integral_v<V>) {
+    using word = std::make_unsigned_t<V>;
+    return static_cast<double>(static_cast<V>(static_cast<word>(a) - static_cast<word>(b)));
+  } else {
+    return static_cast<double>(a) - static_cast<double>(b);
+  }
+}
+
 template <class V>
 void compare(site_figures& figures, void const* sum, void const* exact, std::size_t values) {
   auto const* const ours = static_cast<V const*>(sum);
   auto const* const mpis = static_cast<V const*>(exact);
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < values; ++i) {
-    auto const e = static_cast<double>(mpis[i]), d = static_cast<double>(ours[i]) - e;
+    double const e = static_cast<double>(mpis[i]), d = difference_of(ours[i], mpis[i]);
     if (!std::isfinite(d)) continue;
     figures.worst_error = std::max(figures.worst_error, std::fabs(d));
     difference += d * d;
@@ -214,10 +225,7 @@ struct summing {
       figures.seconds = seconds_since(begin);
       figures.told_error = made.error;
       figures.beyond_bound = made.is_beyond_bound();
-      if (compared && d.type == value_type::float32)
-        compare<float>(figures, x, plain.data(), result);
-      else if (compared)
-        compare<double>(figures, x, plain.data(), result);
+      if (compared) compare(figures, x, plain.data(), result);
     } catch (nonfinite_error const&) {
       left_because = "NaN or infinity, or too large for " + as.sum.text();
     } catch (memory_error const&) {
@@ -245,6 +253,14 @@ struct summing {
   }
 
  private:
+  void compare(site_figures& figures, void const* sum, void const* exact, std::size_t n) const {
+    switch (d.type) {
+      case value_type::float32: return drop_in::compare<float>(figures, sum, exact, n);
+      case value_type::int32: return drop_in::compare<std::int32_t>(figures, sum, exact, n);
+      case value_type::int64: return drop_in::compare<std::int64_t>(figures, sum, exact, n);
+      default: return drop_in::compare<double>(figures, sum, exact, n);
+    }
+  }
   static std::size_t rank_in(summer const& sums) { return static_cast<std::size_t>(sums.rank()); }
 
   report sum_by_rule(summer& sums, void* x, bool is_aside) const {

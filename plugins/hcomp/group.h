@@ -67,7 +67,7 @@ HCOMP_API int hcomp_create_over(hcomp_group* group, size_t values, int type, cha
 /// How hcomp_group_all_reduce and hcomp_group_reduce_scatter sum. Collective; equal on all ranks.
 ///
 /// @param settings  rules as in HCOMP_CONFIG, such as "float: thc bits=4 min=1MiB". Vectors that no
-///                  rule concerns, all halves and all integers are summed in full precision. NULL: no rules
+///                  rule concerns, and all halves are summed in full precision. NULL: no rules
 HCOMP_API int hcomp_group_set(hcomp_group* group, char const* settings);
 
 /// Sums x over all ranks, in place, or takes the mean: the same bits on all of them. Collective.

@@ -1,5 +1,6 @@
 #include "codec_table.hpp"
 
+#include <cstdint>
 #include <drop_in/settings.hpp>
 #include <hcomp/collective/algorithm.hpp>
 #include <hcomp/collective/codec_facts.hpp>
@@ -50,18 +51,22 @@ std::string codec_table() {
   std::string text =
       "| codec | values | what it does and costs | settings | algorithms | a sum is "
       "| keeps NaN, infinity |\n|---|---|---|---|---|---|---|\n";
-  codec_rows<float>().for_each([&](codec_facts const& codec) {
+  auto const row = [&](codec_facts const& codec, std::string_view values) {
     auto names = codec.also;
     names.insert(names.begin(), codec.name);
-    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr,
-               of_halves = codec_rows<float16>().find(codec.name) != nullptr;
-    text.append("| ").append(list(names));
-    text.append(of_halves ? " | any" : of_doubles ? " | float, double" : " | float");
+    text.append("| ").append(list(names)).append(" | ").append(values);
     text.append(" | ").append(codec.about);
     text.append(" | ").append(settings_of(codec)).append(" | ").append(algorithms_of(codec));
     text.append(" | ").append(to_text(codec.promise));
     text.append(codec.carries_nonfinite ? " | yes |\n" : " | no |\n");
+  };
+  codec_rows<float>().for_each([&](codec_facts const& codec) {
+    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr,
+               of_halves = codec_rows<float16>().find(codec.name) != nullptr;
+    row(codec, of_halves ? "any" : of_doubles ? "float, double" : "float");
   });
+  codec_rows<std::int32_t>().for_each(
+      [&](codec_facts const& codec) { row(codec, "int32, int64"); });
   return text;
 }
 

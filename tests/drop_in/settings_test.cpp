@@ -75,7 +75,8 @@ TEST_CASE("settings: every key ends where it belongs") {
 TEST_CASE("settings: what is not said is as documented") {
   for (auto const& codec : codec_names()) {
     CAPTURE(codec);
-    auto const text = "float: " + codec + (codec == "error_bounded" ? " bound=1" : "");
+    auto const text = (codec == "lossless_integers" ? "int32: " : "float: ") + codec +
+                      (codec == "error_bounded" ? " bound=1" : "");
     auto const one = only_rule(text);
     CHECK(one.sum.codec == codec);
     CHECK(one.sum.feedback ==
@@ -90,7 +91,7 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.sum.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
   }
-  CHECK(codec_names().size() == 14);
+  CHECK(codec_names().size() == 15);
   CHECK(about_codec("gzip").empty());
 }
 
@@ -139,6 +140,26 @@ TEST_CASE("settings: `all` is both types, but float alone where the codec is for
     CHECK(only_rule(text).type == value_type::float32);
   }
   CHECK(settings::from("all: error_bounded 1e-3 magnitude_bits=20").rules.size() == 2);
+}
+
+TEST_CASE("settings: integers have rules of their own, of codecs for integers") {
+  auto const all = settings::from(
+      "int32: none max=1000; int32: lossless_integers min=0; int64: lossless_integers; "
+      "all: fp16");
+  using enum value_type;
+  REQUIRE(all.rules.size() == 5);
+  CHECK(all.text() ==
+        "int32: none max=1000; int32: lossless_integers min=0; "
+        "int64: lossless_integers min=64KiB; float: fp16 min=64KiB; double: fp16 min=64KiB");
+  CHECK(all.find(int32, 1000, 2)->sum.codec == "none");
+  CHECK(all.find(int32, 1001, 2)->sum.codec == "lossless_integers");
+  CHECK(all.find(int64, 65535, 2) == nullptr);
+  CHECK(all.find(int64, 65536, 2)->sum.codec == "lossless_integers");
+  CHECK(all.find(float32, 65536, 2)->sum.codec == "fp16");
+  CHECK(settings::from("all: fp16").why_none(int64, 65536, 2) ==
+        std::string("no rule for this type"));
+  CHECK(size_of(int32) == 4);
+  CHECK(size_of(int64) == 8);
 }
 
 TEST_CASE("settings: spaces and ways to write a size mean nothing") {
@@ -209,7 +230,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                       " feedback=no"};
   std::vector<std::string> const common{
       "", " turns=2", " threads=3 min=0", " min=65537 max=65537", " max=4GiB", " ranks=5 check=9"};
-  for (std::string const type : {"float: ", "double: ", "all: "})
+  for (std::string const type : {"float: ", "double: ", "all: ", "int32: ", "int64: "})
     for (auto const& codec : codec_names())
       for (auto const& way : ways)
         for (auto const& key : keys)
@@ -220,10 +241,10 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   // Counted by hand: (float, all) none 3 of 6 common; identity, fp16, bf16, reproducible, lossless 6 ways;
   // sign 7 ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
   // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; lossless_dense 5 ways; each with 6 common.
-  // double has not lossless, top_k and inceptionn.
+  // double has not lossless, top_k and inceptionn. (int32, int64) none 3, lossless_integers 5 ways.
   constexpr std::size_t both = 3 + 6 * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5 + 5 * 3 + 5),
-                        float_only = 6 * (6 + 6 * 3 + 5 * 3);
-  CHECK(texts.size() == 12 + 3 * both + 2 * float_only);
+                        float_only = 6 * (6 + 6 * 3 + 5 * 3), integers = 3 + 6 * 5;
+  CHECK(texts.size() == 12 + 3 * both + 2 * float_only + 2 * integers);
 
   std::vector<std::pair<std::string, settings>> seen;
   for (auto const& text : texts) {
@@ -269,8 +290,8 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
   refusal const refusals[] = {
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
-       "inceptionn, error_bounded, lossless_dense"},
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, error_bounded, "
+       "lossless_dense"},
       {"float: thc:bits=2",
        "HCOMP_CONFIG: clause 1 'float: thc:bits=2': no codec is called 'thc:bits=2'; settings of "
        "'thc' follow it after a space; there are: none, identity, fp16, bf16, sign, sign_count, "
@@ -278,14 +299,28 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "lossless_dense"},
       {"half: thc",
        "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
-       "all"},
+       "int32, int64, all"},
+      {"int64:",
+       "HCOMP_CONFIG: clause 1 'int64:': a codec is missing behind the ':'; there are: none, "
+       "lossless_integers"},
+      {"int32: gzip",
+       "HCOMP_CONFIG: clause 1 'int32: gzip': no codec is called 'gzip'; there are: none, "
+       "lossless_integers"},
+      {"int32: thc",
+       "HCOMP_CONFIG: clause 1 'int32: thc': codec 'thc' is for float and double, not for int32; "
+       "there are: none, lossless_integers"},
+      {"all: lossless_integers",
+       "HCOMP_CONFIG: clause 1 'all: lossless_integers': codec 'lossless_integers' is for int32 "
+       "and int64, not for float and double; there are: none, identity, fp16, bf16, sign, "
+       "sign_count, thc, uniform_thc, reproducible, lossless, top_k, inceptionn, error_bounded, "
+       "lossless_dense"},
       {"float:",
        "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
        "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
        "inceptionn, error_bounded, lossless_dense"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
-       "float, double or all, nor 'KEY=VALUE'"},
+       "float, double, int32, int64 or all, nor 'KEY=VALUE'"},
       {"float: thc;; min=4",
        "HCOMP_CONFIG: clause 3 'min=4': for the whole program there is no key 'min'; there are: "
        "nonblocking, feedback_memory, shadow; 'min' goes into a rule, such as 'float: thc "
@@ -344,7 +379,8 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "stands here a second time"},
       {"double: lossless",
        "HCOMP_CONFIG: clause 1 'double: lossless': codec 'lossless' is for float only, not for "
-       "double"},
+       "double; there are: none, identity, fp16, bf16, sign, sign_count, thc, uniform_thc, "
+       "reproducible, error_bounded, lossless_dense"},
       {"float: thc ranks=4; float: fp16 min=1MiB ranks=4",
        "HCOMP_CONFIG: clause 2 'float: fp16 min=1MiB ranks=4': it never counts, because clause 1 "
        "'float: thc ranks=4' takes all of its vectors"},
@@ -422,11 +458,34 @@ TEST_CASE("settings: no text crashes the parser") {
     state = state * 1664525 + 1013904223;
     return (state >> 8) % below;
   };
-  std::vector<std::string_view> const words{
-      "float", "all",           ":",         ";",         "=",       " ",    "thc",
-      "fp16",  "error_bounded", "bits",      "min",       "max",     "1e-4", "64KiB",
-      "7",     "shadow",        "algorithm", "torus:2x2", "yes",     "none", "\n",
-      "-",     "lossless",      "bits=3 ",   "float: ",   "double: "};
+  std::vector<std::string_view> const words{"float",
+                                            "all",
+                                            ":",
+                                            ";",
+                                            "=",
+                                            " ",
+                                            "thc",
+                                            "fp16",
+                                            "error_bounded",
+                                            "bits",
+                                            "min",
+                                            "max",
+                                            "1e-4",
+                                            "64KiB",
+                                            "7",
+                                            "shadow",
+                                            "algorithm",
+                                            "torus:2x2",
+                                            "yes",
+                                            "none",
+                                            "\n",
+                                            "-",
+                                            "lossless",
+                                            "bits=3 ",
+                                            "float: ",
+                                            "double: ",
+                                            "int64: ",
+                                            "lossless_integers"};
   int understood = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string text;

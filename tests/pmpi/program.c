@@ -4,6 +4,7 @@
  *   program exact        sums must be those in the order of the ranks, bit for bit
  *   program whole        the same, of whole numbers: by any MPI
  *   program within B     no value of a sum may be off by more than B
+ *   program integers     sums of integers, of whatever type, must wrap around
  *   program converge S   gradient descent must come S times closer to the minimum
  *   program many N       makes and frees N communicators, summing on each; memory may grow by as
  *                        many MB as the fourth argument says, or 4
@@ -25,6 +26,7 @@
 #if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5 || defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define HAS_PERSISTENT
 #endif
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +56,24 @@ static double value(int rank, int i, int vector) {
   if ((hash >> 8) % 4 != 0) return 0;
   return whole_numbers ? whole : whole * 0.37 + rank * 0.011;
 }
+/* The same of integers: mostly small; sums of others overflow. */
+static uint64_t integer(int rank, int i, int vector) {
+  unsigned const hash =
+      (unsigned)(i * 2654435761u + (unsigned)rank * 40503u + (unsigned)vector * 97u);
+  return i % 640 < 64 ? 0x7fffffff7fffffffu - hash % 1000 : hash % 1000;
+}
+static int is_integer(MPI_Datatype type) { return type != MPI_FLOAT && type != MPI_DOUBLE; }
+static size_t bytes_of(MPI_Datatype type) {
+  int bytes;
+  MPI_Type_size(type, &bytes);
+  return (size_t)bytes;
+}
 static void fill(void* x, MPI_Datatype type, int n, int rank, int vector) {
   for (int i = 0; i < n; ++i)
-    if (type == MPI_FLOAT)
+    if (is_integer(type)) {
+      uint64_t const whole = integer(rank, i, vector);
+      memcpy((char*)x + bytes_of(type) * (size_t)i, &whole, bytes_of(type));
+    } else if (type == MPI_FLOAT)
       ((float*)x)[i] = (float)value(rank, i, vector);
     else
       ((double*)x)[i] = value(rank, i, vector);
@@ -71,8 +88,25 @@ static double sum_of(MPI_Datatype type, int i, int ranks, int vector) {
   }
   return type == MPI_FLOAT ? (double)in_float : in_double;
 }
+static void check_integers(char const* what, void const* got, MPI_Datatype type, int first, int n,
+                           int ranks, int vector) {
+  size_t const bytes = bytes_of(type);
+  for (int i = 0; i < n; ++i) {
+    uint64_t sum = 0;
+    for (int r = 0; r < ranks; ++r) sum += integer(r, first + i, vector);
+    if (memcmp((char const*)got + bytes * (size_t)i, &sum, bytes) == 0) continue;
+    fprintf(stderr, "rank %d, %s of %d integers of %d bytes: value %d is wrong\n",
+            rank_in(MPI_COMM_WORLD), what, n, (int)bytes, i);
+    ++failures;
+    return;
+  }
+}
 static void check(char const* what, void const* got, MPI_Datatype type, int first, int n, int ranks,
                   int vector) {
+  if (is_integer(type)) {
+    check_integers(what, got, type, first, n, ranks, vector);
+    return;
+  }
   for (int i = 0; i < n; ++i) {
     double const is = type == MPI_FLOAT ? ((float const*)got)[i] : ((double const*)got)[i];
     double const should_be = sum_of(type, first + i, ranks, vector);
@@ -125,7 +159,7 @@ static void sum_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void*
 
 static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads) {
   int const rank = rank_in(comm), ranks = size_of(comm);
-  size_t const size = type == MPI_FLOAT ? sizeof(float) : sizeof(double);
+  size_t const size = bytes_of(type);
   char *x = malloc(size * (size_t)n + 1), *y = malloc(size * (size_t)n + 1);
 
   fill(x, type, n, rank, 1);
@@ -211,6 +245,45 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
   }
   free(x);
   free(y);
+}
+
+/* By every function, and by every name that MPI has for integers of 32 and 64 bits. */
+static void sum_integers(int threads) {
+  int const sizes[] = {0, 1, 1000, 20011};
+  for (int s = 0; s < 4; ++s) {
+    sum_everywhere(MPI_COMM_WORLD, MPI_INT, sizes[s], threads);
+    sum_everywhere(MPI_COMM_WORLD, MPI_UINT64_T, sizes[s], threads);
+  }
+  MPI_Datatype const types[] = {MPI_UNSIGNED,
+                                MPI_INT32_T,
+                                MPI_UINT32_T,
+                                MPI_LONG,
+                                MPI_UNSIGNED_LONG,
+                                MPI_LONG_LONG,
+                                MPI_UNSIGNED_LONG_LONG,
+                                MPI_INT64_T,
+                                MPI_AINT,
+                                MPI_OFFSET,
+                                MPI_COUNT,
+                                MPI_INTEGER,
+                                MPI_INTEGER4,
+                                MPI_INTEGER8};
+  enum { n = 1000 };
+  uint64_t x[n];
+  for (size_t t = 0; t < sizeof types / sizeof *types; ++t) {
+    if (types[t] == MPI_DATATYPE_NULL) continue; /* an MPI without Fortran */
+    fill(x, types[t], n, rank_in(MPI_COMM_WORLD), (int)t);
+    MPI_Allreduce(MPI_IN_PLACE, x, n, types[t], MPI_SUM, MPI_COMM_WORLD);
+    check("MPI_Allreduce", x, types[t], 0, n, size_of(MPI_COMM_WORLD), (int)t);
+  }
+  /* what must go on to MPI */
+  short few[n];
+  for (int i = 0; i < n; ++i) few[i] = 1;
+  MPI_Allreduce(MPI_IN_PLACE, few, n, MPI_SHORT, MPI_SUM, MPI_COMM_WORLD);
+  if (few[n - 1] != size_of(MPI_COMM_WORLD)) ++failures;
+  int most = rank_in(MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (most != size_of(MPI_COMM_WORLD) - 1) ++failures;
 }
 
 /* What must go on to MPI. */
@@ -516,6 +589,8 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "within") == 0) tolerance = number;
   if (strcmp(mode, "converge") == 0) {
     descend(number);
+  } else if (strcmp(mode, "integers") == 0) {
+    sum_integers(wants_threads);
   } else if (strcmp(mode, "apart") == 0) {
     round_apart();
   } else if (strcmp(mode, "bound") == 0) {

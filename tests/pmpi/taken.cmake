@@ -1,5 +1,6 @@
-# A report in which the sums of floats by the functions TAKEN, separated by |, were taken over: all
-# that could be. What is left to MPI has another reason than the rules.
+# A report in which the sums of floats, or of integers where the rules are for these, by the functions
+# TAKEN, separated by |, were taken over: all that could be. What is left to MPI has another reason than
+# the rules.
 
 string(REPLACE "|" ";" wanted "${TAKEN}")
 set(taken "")
@@ -13,7 +14,8 @@ foreach(i RANGE ${sites})
   endforeach()
   if(NOT way STREQUAL "MPI")
     list(APPEND taken ${function})
-  elseif(type STREQUAL "float" AND NOT why MATCHES "^(no values|one rank|not MPI_SUM|an inter|NaN)")
+  elseif((type STREQUAL "float" OR (type MATCHES "^int" AND CONFIG MATCHES "${type}:"))
+      AND NOT why MATCHES "^(no values|one rank|not MPI_SUM|an inter|NaN)")
     message(FATAL_ERROR "${function} of ${type} was left to MPI: ${why}")
   endif()
 endforeach()

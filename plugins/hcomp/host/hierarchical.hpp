@@ -32,6 +32,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -238,7 +239,8 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     return hosts_->telling_others([&] {
       double adding = 0, waiting = 0;
       detail::stopwatch watch;
-      outcome const before = together(complaint(x, feedback, call), fingerprint_of(what, call));
+      outcome const before =
+          together(complaint(what, x, feedback, call), fingerprint_of(what, call));
       bool const is_fine = before.kind == error_kind::none;
       watch.add_to(waiting);
       if (is_fine) gather();
@@ -272,7 +274,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     return static_cast<double>(hosts_->all().size()) / ranks().hosts;
   }
   /// What is wrong with this rank's arguments.
-  outcome complaint(std::span<V const> x, error_feedback<V> const* feedback,
+  outcome complaint(operation what, std::span<V const> x, error_feedback<V> const* feedback,
                     call_options const& call) const {
     using detail::error_text;
     constexpr auto who = "hierarchical_plan: rank ";
@@ -285,6 +287,9 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     if (call.weight != 1)
       return {error_kind::argument,
               error_text({who, rank, " has weight ", call.weight, ", it can be 1"})};
+    if (std::is_integral_v<V> && what != operation::all_gather && call.result == reduction::mean)
+      return {error_kind::argument,
+              error_text({who, rank, " asks for a mean, and integers have none"})};
     if (feedback && !plan_ && feedback->values() != share().count)  // otherwise the plan says so
       return {error_kind::argument,
               error_text({who, rank, " has a feedback of ", feedback->values(),

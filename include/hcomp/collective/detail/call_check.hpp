@@ -303,9 +303,8 @@ inline void require_agreement(std::span<call_record const> all) {
 inline void require_result(codec_terms const& codec, call_record const& all) {
   if (!codec.has_means && all.what != operation::all_gather &&
       static_cast<reduction>(all.result) == reduction::mean)
-    throw std::invalid_argument(
-        error_text({to_text(all.what), ": codec '", codec.name,
-                    "' sums integers, whose mean is none in general; ask for the sum"}));
+    throw std::invalid_argument(error_text({to_text(all.what), ": codec '", codec.name,
+                                            "' sums integers, and integers have no mean"}));
 }
 
 /// The weight of the finished sum.
