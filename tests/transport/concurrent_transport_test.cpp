@@ -241,6 +241,93 @@ TEST_CASE("concurrent_transport: a handle that goes away waits") {
     });
 }
 
+TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes progress") {
+  for (auto const how : both)
+    run_ranks(3, [&](loopback& inner) {
+      concurrent_transport over(inner, how);
+      plans_of<exact> all(over, {3000, 4000});
+      auto x = all.inputs;
+      int calls = 0;
+      std::thread::id thread;
+      auto const sum = [&](std::size_t i) {
+        return over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); });
+      };
+      auto first = sum(0);
+      bool const is_late = inner.rank() == 1;  // it is done already
+      while (is_late && !first.test()) std::this_thread::yield();
+      auto bytes = first
+                       .then([&](started<report> done) {
+                         ++calls;
+                         thread = std::this_thread::get_id();
+                         must(done.test(), "it is done");
+                         return done.wait().bytes_sent;
+                       })
+                       .then([&](started<std::uint64_t> done) { return done.wait() + 1; });
+      // Only one rank has something to do after this one.
+      auto second = sum(1);
+      if (inner.rank() == 0)
+        second
+            .then([&](started<report> done) {
+              done.wait();
+              ++calls;
+            })
+            .wait();
+      else
+        second.wait();
+      must(bytes.wait() > 1, "its result");
+      sum(0).wait();
+      must(calls == (inner.rank() == 0 ? 2 : 1), "once");
+      must((thread == std::this_thread::get_id()) == (how == progress::by_caller), "its thread");
+    });
+}
+
+TEST_CASE(
+    "concurrent_transport: errors of a sum reach what follows it, and its own whoever waits") {
+  for (auto const how : both)
+    run_ranks(2, [&](loopback& inner) {
+      concurrent_transport over(inner, how);
+      plans_of<sign<float>> only(over, {1000});
+      auto x = only.inputs[0];
+      x.resize(5);
+      std::string seen;
+      {
+        // Its destructor waits.
+        auto const handled =
+            over.start([&] { return only.plans[0]->all_reduce(std::span(x)); })
+                .then([&](started<report> done) { seen = outcome_of([&] { done.wait(); }).what; });
+      }
+      must(seen == "disagreement_error" || seen == "invalid_argument", seen.c_str());
+      auto thrown = over.start([] {}).then(
+          [](started<void>) -> int { throw std::runtime_error("the step failed"); });
+      auto passed_on = thrown.then([](started<int> done) { return done.wait(); });
+      must(outcome_of([&] { passed_on.wait(); }).text == "the step failed", "the same error");
+    });
+}
+
+TEST_CASE(
+    "concurrent_transport: what follows begins by its priority, and waits for its sum alone") {
+  gated transport;
+  concurrent_transport over(transport);
+  std::string order;
+  std::vector<started<void>> under_way;
+  for (int const priority : {0, 1})
+    under_way.push_back(over.start(
+                                [&, priority] {
+                                  auto coming = over.irecv(0, 0, {});
+                                  over.wait(coming);
+                                  order += std::to_string(priority);
+                                },
+                                {.priority = priority})
+                            .then([&, priority](started<void> done) {
+                              done.wait();
+                              order += priority == 0 ? "a" : "b";
+                            }));
+  CHECK(order.empty());
+  transport.is_open = true;
+  for (auto& one : under_way) one.wait();
+  CHECK(order == "1b0a");
+}
+
 TEST_CASE("concurrent_transport: wrong use is refused") {
   run_ranks(1, [&](loopback& inner) {
     concurrent_transport over(inner);
@@ -255,6 +342,16 @@ TEST_CASE("concurrent_transport: wrong use is refused") {
     done.wait();
     must(text([&] { done.wait(); }) == "started: wait of a collective that was waited for already",
          "wait is once");
+    must(text([&] { done.then([](started<void>) {}).wait(); }) ==
+             "started: then of a collective that was waited for already",
+         "then is once, too");
+    must(text([&] {
+           over.start([] {}).then([&](started<void>) { over.isend(0, 0, {}); }).wait();
+         }) ==
+             "concurrent_transport: isend by a function that `then` was given; collectives belong "
+             "in "
+             "those of `start`",
+         "what follows calls no collectives");
     concurrent_transport threaded(inner, progress::by_thread);
     must(text([&] { threaded.isend(0, 0, {}); }) ==
              "concurrent_transport: isend by a collective that was not started, where a thread "

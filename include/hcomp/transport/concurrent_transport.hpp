@@ -17,6 +17,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,7 +66,10 @@ struct started_collective {
   virtual void call() = 0;
 
   start_options how;
+  started_collective const* follows = nullptr;  ///< it begins when that is done; valid until then
   fibre runs;
+  /// Of what follows another one, and has no tags.
+  static constexpr std::uint64_t no_number = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t number = 0;  ///< from 0, in the order of `start`
   std::function<bool()> const* waits_until = nullptr;
   std::exception_ptr trouble = {};  ///< that this has thrown
@@ -125,8 +129,9 @@ template <class R> class started;
 ///
 /// A collective runs as it is written, on a stack of its own; where it has to wait for a message,
 /// another one goes on. So only messages overlap, and what is calculated meanwhile: all of them are
-/// in one thread, and an executor may serve all. What follows a sum belongs in the function, too.
-/// In a report, times are those from one moment to another, with what others did meanwhile.
+/// in one thread, and an executor may serve all. Collectives that follow a sum belong in the function,
+/// too; what is no collective can be added by `then`. In a report, times are those from one moment to
+/// another, with what others did meanwhile.
 ///
 /// As in MPI, all ranks start the same collectives in the same order, of which each has its own
 /// tags; in which order they go on is each rank's own affair. Any number may be started, of which up
@@ -253,6 +258,10 @@ class concurrent_transport {
       throw std::invalid_argument(detail::error_text(
           {"concurrent_transport: tag ", tag, ", at most ", tags - 1, " is possible"}));
     auto const* const self = here();
+    if (self && self->number == collective::no_number)
+      throw std::logic_error("concurrent_transport: " + std::string(call) +
+                             " by a function that `then` was given; collectives belong in those of "
+                             "`start`");
     return (self ? channel_of(*self) : 0) * tags + tag;
   }
   static tag_t channel_of(collective const& one) {
@@ -262,7 +271,7 @@ class concurrent_transport {
   void add(collective& one) {
     {
       std::lock_guard const lock(mutex_);
-      one.number = started_++;
+      one.number = one.follows ? collective::no_number : started_++;
       new_.push_back(&one);
     }
     changed_.notify_all();
@@ -276,6 +285,10 @@ class concurrent_transport {
     return one.is_done;
   }
   void await(collective const& one) {
+    {
+      std::lock_guard const lock(mutex_);
+      if (one.is_done) return;
+    }
     require_outside("wait");
     if (how_ == progress::by_thread) {
       std::unique_lock lock(mutex_);
@@ -337,8 +350,10 @@ class concurrent_transport {
     one.waits_until = nullptr;
     return true;
   }
-  /// It has not begun, and an earlier one has its tags, or what it needs.
+  /// It has not begun, and what it follows is not done, or an earlier one has its tags, or what it
+  /// needs.
   bool is_behind_another(collective const& one) const {
+    if (one.follows) return !one.follows->is_done;
     return std::any_of(under_way_.begin(), under_way_.end(), [&](auto const& other) {
       return other->number < one.number &&
              (channel_of(*other) == channel_of(one) ||
@@ -373,7 +388,7 @@ static_assert(Transport<concurrent_transport>);
 
 /// A collective that was started, and what it returns. Its destructor waits for it, since it uses the
 /// caller's memory.
-template <class R> class started {
+template <class R> class [[nodiscard]] started {
  public:
   started(started&&) noexcept = default;
   started& operator=(started&&) = delete;
@@ -387,6 +402,20 @@ template <class R> class started {
     require_there("test");
     return over_->test(*one_);
   }
+  /// Has `next` called once, when it is done, whether it has failed or not: with this handle, of which
+  /// `wait` returns or throws at once.
+  ///
+  ///     auto step = sum.then([&](hcomp::started<hcomp::report> done) {
+  ///       done.wait();  // throws, as the sum did
+  ///       update(parameters, gradient);
+  ///     });
+  ///
+  /// Called by who makes progress: the thread of progress::by_thread, or `start`, `test` and `wait`
+  /// in the caller's, at the priority of this one. It may call no collectives, and each rank decides
+  /// for itself whether something follows. This handle is not to be used any more.
+  /// @return  a handle of what it returns, as if it had been started; the destructor waits
+  /// @throws std::logic_error  called from a collective that was started
+  template <class F> auto then(F next) -> started<std::invoke_result_t<F&, started>>;
   /// Once.
   /// @return  what the function returned
   /// @throws  what it threw
@@ -405,6 +434,7 @@ template <class R> class started {
       : over_(&over), one_(std::move(one)) {
     over_->add(*one_);
   }
+  template <class> friend class started;
   void require_there(char const* call) const {
     if (!one_)
       throw std::logic_error("started: " + std::string(call) +
@@ -420,6 +450,23 @@ started<std::invoke_result_t<F&>> concurrent_transport::start(F function, start_
   using R = std::invoke_result_t<F&>;
   require_outside("start");
   return {*this, std::make_unique<detail::collective_function<R, F>>(how, std::move(function))};
+}
+
+template <class R>
+template <class F>
+auto started<R>::then(F next) -> started<std::invoke_result_t<F&, started>> {
+  using next_result = std::invoke_result_t<F&, started>;
+  require_there("then");
+  over_->require_outside("then");
+  auto& over = *over_;
+  auto const& before = *one_;
+  auto call = [done = std::move(*this), next = std::move(next)]() mutable -> next_result {
+    return next(std::move(done));
+  };
+  auto following = std::make_unique<detail::collective_function<next_result, decltype(call)>>(
+      start_options{.priority = before.how.priority}, std::move(call));
+  following->follows = &before;
+  return {over, std::move(following)};
 }
 
 }  // namespace hcomp
