@@ -169,6 +169,53 @@ TEST_CASE("gpu: marks that nobody waits for do no harm, nor do copies of nothing
   CHECK(*numbers_in(out.data()) == 9999);
 }
 
+TEST_CASE("gpu: a read beside the work is of what was given before, and nothing waits for it") {
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  gpu::device_buffer memory(sizeof(std::uint32_t)), other(memory.size());
+  gpu::pinned_buffer in(memory.size()), out(memory.size());
+  *numbers_in(in.data()) = 7;
+  *numbers_in(out.data()) = 0;
+  device.for_each_block(1, take_time{});
+  device.write(memory.data(), in.data(), in.size());
+  device.for_each_block(1, count_up{numbers_in(memory.data())});
+  auto const there = device.read_beside(out.data(), memory.data(), memory.size());
+  device.for_each_block(1, take_time{});
+  auto const last = device.write(other.data(), in.data(), in.size());
+  CHECK(*numbers_in(out.data()) == 0);
+  auto moved = std::move(device);
+  moved.wait(there);
+  CHECK(*numbers_in(out.data()) == 8);
+  CHECK_FALSE(stream.is_idle());
+  moved.wait(last);
+  CHECK(stream.is_idle());
+}
+
+TEST_CASE("gpu: a write beside the work waits until its place is free, and work waits for it") {
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  gpu::device_buffer memory(sizeof(std::uint32_t));
+  gpu::pinned_buffer in(memory.size()), first(memory.size()), second(memory.size());
+  *numbers_in(in.data()) = 7;
+  device.wait(device.write(memory.data(), in.data(), in.size()));
+  device.for_each_block(1, take_time{});
+  device.for_each_block(1, count_up{numbers_in(memory.data())});
+  device.read(first.data(), memory.data(), memory.size());
+  auto const free = device.now();
+  device.for_each_block(1, take_time{});  // which the copy does not wait for
+  *numbers_in(in.data()) = 20;
+  auto const there = device.write_beside(memory.data(), in.data(), in.size(), free);
+  device.for_each_block(1, count_up{numbers_in(memory.data())});
+  auto const last = device.read(second.data(), memory.data(), memory.size());
+  device.wait(there);
+  CHECK(*numbers_in(first.data()) == 8);
+  CHECK_FALSE(stream.is_idle());
+  device.wait(last);
+  CHECK(*numbers_in(second.data()) == 21);
+  CHECK_THROWS_WITH_AS(gpu::stream_executor().wait(there),
+                       "stream_executor: the mark of another executor", std::invalid_argument);
+}
+
 TEST_CASE("gpu: device and managed memory are the device's, all other is the host's") {
   gpu::device_buffer memory(1000);
   gpu::pinned_buffer pinned(1000);

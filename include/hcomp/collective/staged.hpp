@@ -24,7 +24,8 @@ namespace hcomp {
 /// Messages are in the executor's memory or in the host's. One that is copied from the device
 /// leaves in the next `wait` of any message, when the work given before `isend` is done and the
 /// copy is here; so copies, work and messages under way overlap. What came is there for work given
-/// after its `wait`. Where the transport reaches the device, `isend` and `irecv` wait for the work.
+/// after its `wait`. An executor that CopiesBeside copies while work goes on. Where the transport
+/// reaches the device, `isend` and `irecv` wait for the work.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
 /// Memory: staging for as many messages as were under way together, in whole pages and up to an
 /// eighth more, kept.
@@ -66,7 +67,10 @@ template <Transport T, DeviceExecutor E> class staged {
     one.peer = peer;
     one.tag = tag;
     one.bytes = bytes.size();
-    one.copied = executor_->read(one.here.data(), bytes.data(), bytes.size());
+    if constexpr (CopiesBeside<E>)
+      one.copied = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
+    else
+      one.copied = executor_->read(one.here.data(), bytes.data(), bytes.size());
     copies_.push_back(r);
     return r;
   }
@@ -78,6 +82,7 @@ template <Transport T, DeviceExecutor E> class staged {
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
     one.there = bytes.data();
+    if constexpr (CopiesBeside<E>) one.free = executor_->now();
     one.inner = transport_->irecv(peer, tag, {one.here.data(), bytes.size()});
     return r;
   }
@@ -87,8 +92,18 @@ template <Transport T, DeviceExecutor E> class staged {
     auto& one = slots_[r.slot];
     std::size_t const moved = transport_->wait(one.inner);
     one.is_free = true;
-    if (one.there) one.copied = executor_->write(one.there, one.here.data(), moved);
+    if (!one.there) return moved;
+    last_ = r.slot;
+    if constexpr (CopiesBeside<E>)
+      one.copied = executor_->write_beside(one.there, one.here.data(), moved, one.free);
+    else
+      one.copied = executor_->write(one.there, one.here.data(), moved);
     return moved;
+  }
+  /// See any_transport.
+  std::byte const* in_host(std::byte const* message) const {
+    bool const is_here = last_ < slots_.size() && slots_[last_].there == message;
+    return is_here ? slots_[last_].here.data() : nullptr;
   }
   /// @throws wire_error  always; on all ranks if the transport can tell them
   [[noreturn]] void revoke(std::string const& why) { detail::revoke(*transport_, why); }
@@ -102,6 +117,7 @@ template <Transport T, DeviceExecutor E> class staged {
     std::size_t bytes = 0;
     typename T::request inner{};
     typename E::mark copied{};
+    typename E::mark free{};  ///< `there` is
     bool is_free = false;
   };
 
@@ -159,7 +175,8 @@ template <Transport T, DeviceExecutor E> class staged {
   E* executor_;
   bool copies_messages_;
   std::deque<slot> slots_;
-  std::vector<request> copies_;  ///< on their way to the host, to be sent
+  std::size_t last_ = ~std::size_t{0};  ///< slot of the message for the device that came last
+  std::vector<request> copies_;         ///< on their way to the host, to be sent
 };
 
 }  // namespace hcomp

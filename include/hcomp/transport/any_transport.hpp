@@ -63,6 +63,9 @@ class any_transport {
     return behind_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return behind_->wait(r); }
+  /// A message received at `message`, and waited for last, where the host can read it; null if that
+  /// is nowhere but there (see staged).
+  std::byte const* in_host(std::byte const* message) const { return behind_->in_host(message); }
   /// Whether the transport has `test`.
   bool can_test() const { return behind_->can_test(); }
   /// See Transport.
@@ -90,6 +93,7 @@ class any_transport {
     virtual request isend(int peer, tag_t tag, std::span<std::byte const> bytes) = 0;
     virtual request irecv(int peer, tag_t tag, std::span<std::byte> bytes) = 0;
     virtual std::size_t wait(request& r) = 0;
+    virtual std::byte const* in_host(std::byte const* message) const = 0;
     virtual bool can_test() const = 0;
     virtual std::optional<std::size_t> test(request& r) = 0;
     virtual bool can_wait_until() const = 0;
@@ -119,6 +123,10 @@ class any_transport {
       return packed(transport_->irecv(peer, tag, bytes));
     }
     std::size_t wait(request& r) override { return transport_->wait(inner_of(r)); }
+    std::byte const* in_host([[maybe_unused]] std::byte const* message) const override {
+      if constexpr (requires { transport_->in_host(message); }) return transport_->in_host(message);
+      return nullptr;
+    }
     bool can_test() const override {
       if constexpr (requires { transport_->can_test(); }) return transport_->can_test();
       return has_test;

@@ -11,10 +11,11 @@
 #include <hcomp/gpu/block_group.hpp>
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/detail/device_array.hpp>
-#include <hcomp/gpu/detail/event.hpp>
-#include <hcomp/gpu/detail/mark_ring.hpp>
+#include <hcomp/gpu/detail/marked_stream.hpp>
 #include <hcomp/gpu/device.hpp>
 #include <hcomp/gpu/error.hpp>
+#include <optional>
+#include <stdexcept>
 
 namespace hcomp::gpu {
 
@@ -35,6 +36,8 @@ __global__ void __launch_bounds__(block_group::workers) run_blocks(std::size_t b
 /// The stream is the caller's and must outlive the executor; its device must be current in every
 /// call. Only `wait` and `synchronize` wait for the stream, and they throw the errors that happened
 /// on it. `for_each_block` can be captured in a CUDA graph; the copies' marks cannot.
+/// Copies beside the work are made by two streams of the executor's own, one for either direction,
+/// from the first on; events keep their order.
 /// Movable, because it owns the events of its marks; one caller at a time. Of marks, any number can
 /// be pending; when there are no more of them than ever before, nothing is allocated.
 class stream_executor {
@@ -47,10 +50,11 @@ class stream_executor {
   /// Stands for a copy that was given to this executor; mark{} for none, which is done.
   struct mark {
     std::uint64_t number = 0;
+    std::uint8_t on = 0;  ///< which stream: that of the work, the one for reads, that for writes
   };
 
   /// @throws cuda_error  no usable GPU
-  explicit stream_executor(cudaStream_t stream = nullptr) : stream_(stream) {
+  explicit stream_executor(cudaStream_t stream = nullptr) : work_(stream) {
     require_device("stream_executor");
   }
 
@@ -66,40 +70,58 @@ class stream_executor {
     void* arguments[] = {&blocks, const_cast<Work*>(&work)};
     auto const grid = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
     HCOMP_CUDA_TRY(
-        cudaLaunchKernel(run_blocks<Work>, grid, block_group::workers, arguments, shared, stream_));
+        cudaLaunchKernel(run_blocks<Work>, grid, block_group::workers, arguments, shared, work_));
   }
 
   /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
   mark read(void* to, void const* from, std::size_t bytes) {
-    return copy(to, from, bytes, cudaMemcpyDeviceToHost);
+    return {work_.copy(to, from, bytes, cudaMemcpyDeviceToHost), of_work};
   }
   /// Copies from host memory. Returns at once if that is pinned, otherwise when CUDA has read it.
   mark write(void* to, void const* from, std::size_t bytes) {
-    return copy(to, from, bytes, cudaMemcpyHostToDevice);
+    return {work_.copy(to, from, bytes, cudaMemcpyHostToDevice), of_work};
   }
-  /// Returns when the copy and all work given before it are done.
+  /// See CopiesBeside.
+  mark now() { return {work_.mark(), of_work}; }
+  mark read_beside(void* to, void const* from, std::size_t bytes) {
+    if (!reads_) reads_.emplace();
+    work_.hold(*reads_, work_.mark());
+    return {reads_->copy(to, from, bytes, cudaMemcpyDeviceToHost), of_reads};
+  }
+  mark write_beside(void* to, void const* from, std::size_t bytes, mark free) {
+    if (!writes_) writes_.emplace();
+    stream_of(free).hold(*writes_, free.number);
+    auto const done = writes_->copy(to, from, bytes, cudaMemcpyHostToDevice);
+    writes_->hold(work_, done);
+    return {done, of_writes};
+  }
+  /// Returns when the copy and the work that it waits for are done.
   /// @throws std::invalid_argument  the mark of another executor, as far as that can be seen
-  void wait(mark done) { marks_.wait(done.number); }
-
-  void synchronize() {
-    HCOMP_CUDA_TRY(cudaStreamSynchronize(stream_));
-    marks_.all_done();
+  void wait(mark done) {
+    if (done.number > 0) stream_of(done).wait(done.number);
   }
+
+  /// Waits for all but reads beside the work.
+  void synchronize() { work_.synchronize(); }
 
   static memory_space space_of(void const* pointer) { return gpu::space_of(pointer); }
 
  private:
   static constexpr std::size_t without_asking = 48 << 10;  // shared memory that every kernel gets
 
-  mark copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
-    if (bytes > 0) HCOMP_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream_));
-    return {marks_.record(stream_)};
+  static constexpr std::uint8_t of_work = 0, of_reads = 1, of_writes = 2;
+
+  detail::marked_stream& stream_of(mark const& one) {
+    if (one.on == of_work) return work_;
+    auto& beside = one.on == of_reads ? reads_ : writes_;
+    if (!beside) throw std::invalid_argument("stream_executor: the mark of another executor");
+    return *beside;
   }
 
-  cudaStream_t stream_;
-  detail::mark_ring<detail::event> marks_;
+  detail::marked_stream work_;
+  std::optional<detail::marked_stream> reads_, writes_;
 };
 
-static_assert(DeviceExecutor<stream_executor>);
+static_assert(CopiesBeside<stream_executor>);
 
 }  // namespace hcomp::gpu

@@ -500,6 +500,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   while (one.done < one.recorded) one.last->do_one();
   return cudaSuccess;
 }
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  std::lock_guard const lock(all().mutex);
+  stream& s = all().of(handle);
+  if (s.captured) report::fail("cudaStreamWaitEvent while a graph is captured is not supported");
+  auto const one = *reinterpret_cast<event_handle*>(event);
+  s.give([one, number = one->recorded, on = one->last] {
+    while (one->done < number) on->do_one();
+  });
+  return cudaSuccess;
+}
 /// Of the machine, which says nothing about a GPU.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   std::lock_guard const lock(all().mutex);

@@ -31,6 +31,8 @@ class event {
     throw cuda_error(code, "cudaEventQuery", __FILE__, __LINE__);
   }
   void wait() const { HCOMP_CUDA_TRY(cudaEventSynchronize(event_)); }
+  /// Work given to `stream` from now on waits.
+  void hold(cudaStream_t stream) const { HCOMP_CUDA_TRY(cudaStreamWaitEvent(stream, event_, 0)); }
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -37,11 +37,14 @@ template <class Event> class mark_ring {
   /// @throws std::invalid_argument  no such mark was made here
   void wait(std::uint64_t number) {
     if (number <= done_) return;
-    if (number > last())
-      throw std::invalid_argument("stream_executor: wait for mark " + std::to_string(number) +
-                                  ", but this executor has made " + std::to_string(last()));
-    events_[(oldest_ + (number - first_)) % events_.size()].wait();
+    event_of(number).wait();
     done_ = number;
+  }
+
+  /// Work that `stream` gets from now on waits for mark `number`.
+  /// @throws std::invalid_argument  as wait
+  template <class Stream> void hold(Stream stream, std::uint64_t number) const {
+    if (number > done_) event_of(number).hold(stream);
   }
 
   /// The caller has seen that all work is done.
@@ -51,6 +54,12 @@ template <class Event> class mark_ring {
 
  private:
   std::uint64_t last() const { return first_ + events_.size() - 1; }
+  Event const& event_of(std::uint64_t number) const {
+    if (number > last())
+      throw std::invalid_argument("stream_executor: wait for mark " + std::to_string(number) +
+                                  ", but this executor has made " + std::to_string(last()));
+    return events_[(oldest_ + (number - first_)) % events_.size()];
+  }
 
   std::vector<Event> events_;  // in the order of their marks, beginning with oldest_
   std::size_t oldest_ = 0;
