@@ -175,6 +175,37 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
   });
 }
 
+TEST_CASE("plan on devices: for messages that travel narrow the host waits no more often") {
+  // four segments in each of 3 parts; what does not come through the host is looked at once
+  constexpr std::size_t values = 12 * thc<>::block_values;
+  auto const x = vectors(values, 3);
+  auto const waits = [&](bool narrow, bool direct) {
+    std::vector<std::size_t> found(x.size());
+    on_ranks(x, [&](loopback& transport, auto& mine) {
+      guarded_executor executor;
+      device_vector<float> const there(mine, executor);
+      auto const count = [&](auto& over) {
+        plan sum(values, fit(thc<>{}, 3), over, executor, {.narrow = narrow, .segment_bytes = 1});
+        std::size_t const before = waits_for_work;
+        sum.all_reduce(there.span());
+        found[static_cast<std::size_t>(transport.rank())] = waits_for_work - before;
+      };
+      reaching_transport reaching(transport);
+      staged over(transport, executor);
+      direct ? count(reaching) : count(over);
+    });
+    return found;
+  };
+  auto const wide = waits(false, false), narrow = waits(true, false);
+  auto const wide_direct = waits(false, true), narrow_direct = waits(true, true);
+  for (std::size_t rank = 0; rank < x.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(narrow[rank] == wide[rank]);
+    // 4 segments in 2 hops of either half are received; 4 are sent that were merged
+    CHECK(narrow_direct[rank] <= wide_direct[rank] + 2 * 2 * 4 + 3 * 4);
+  }
+}
+
 TEST_CASE("staged: over a transport that reaches the device messages come after the work before") {
   run_ranks(2, [](loopback& transport) {
     guarded_executor executor;

@@ -75,6 +75,9 @@ class guarded_memory {
   int alive_ = 0;
 };
 
+/// How often this thread has waited for work of guarded executors that was not done.
+inline thread_local std::size_t waits_for_work = 0;
+
 /// Buffers that this thread has made for guarded executors, theirs and for staging: what a GPU's
 /// driver takes its time for.
 inline thread_local std::size_t buffers_made = 0;
@@ -147,6 +150,7 @@ class guarded_executor {
     return give([=] { copy(to, from, bytes); });
   }
   void wait(mark done) {
+    if (done_ < done) ++waits_for_work;
     guarded_memory::opened const open;
     for (; done_ < done; ++done_) {
       work_.front()();

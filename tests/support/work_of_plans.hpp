@@ -14,6 +14,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/detail/code_inspection.hpp>
+#include <hcomp/collective/detail/narrow_code.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/hash.hpp>
@@ -197,23 +198,21 @@ template <class E, class Observe> class work_of_plans {
       block_header header;
       executor_.synchronize();
       copy(&header, a.data(), sizeof(header));
-      std::size_t const narrow = blocks * codec.narrow_bytes(header);
-      std::vector<std::size_t> at(blocks);
-      for (std::size_t i = 0; i < blocks; ++i) at[i] = i * layout.block_bytes;
-      buffer const places(blocks * sizeof(std::size_t)), wide(code);
-      copy(places.data(), at.data(), places.size());
+      buffer const wide(code);
+      detail::narrow_code<C, E> by(layout, blocks);
+      std::size_t narrow = 0;
       auto const least = [&] { return code + narrow; };
-      auto const to_narrow = [&] {
-        executor_.for_each_block(blocks, narrow_blocks<C>{codec, a.data(), layout.block_bytes,
-                                                          b.data(), as<std::size_t>(places)});
-      };
-      // Of a block's room, only a part is written: what is wide again is compared.
-      observe_(plan_work{name + " narrow", block_asked, nothing, to_narrow, least, no_result});
+      auto const message = [&] { return std::span<std::byte const>(b.data(), narrow); };
+      observe_(plan_work{name + " narrow", block_asked, nothing,
+                         [&] {
+                           narrow = by.narrow(codec, executor_, layout.all(), a.data(), b.data(),
+                                              header.weight);
+                         },
+                         least, message});
       observe_(plan_work{name + " widen", block_asked, nothing,
                          [&] {
-                           executor_.for_each_block(
-                               blocks, widen_blocks<C>{codec, b.data(), as<std::size_t>(places),
-                                                       wide.data(), layout.block_bytes});
+                           by.widen(codec, executor_, layout.all(), message(),
+                                    reinterpret_cast<std::byte const*>(&header), wide.data());
                          },
                          least, all_of(wide)});
     }

@@ -51,7 +51,9 @@ class block_engine final : public sum_engine<value_work> {
         incoming_bytes_(rounded(most_incoming())),
         statistics_(work.allocate(2 * statistics_bytes())),
         memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
-    if (is_narrow_) narrow_messages_.resize(layout_.blocks());
+    if (!is_narrow_) return;
+    narrow_messages_.resize(layout_.blocks());
+    weights_.resize(layout_.blocks());
   }
 
   block_range owned_blocks() const override { return blocks(schedule_.owned); }
@@ -167,6 +169,7 @@ class block_engine final : public sum_engine<value_work> {
     it.values.encode(range, code(),
                      {session_.key(), static_cast<std::uint32_t>(transport().rank()),
                       it.options.weight, 0, statistics, options().checksum});
+    if (is_narrow_) set_weight(range, it.options.weight, false);
     ready_to_move();
     watch.add_to(it.figures.seconds_encode);
   }
@@ -192,18 +195,26 @@ class block_engine final : public sum_engine<value_work> {
       stopwatch watch;
       // a sender that goes on adding to what it sends, as its peer does, goes on from the same
       if (schedule_.reduces_all || options().checksum) work_->round(range, code(range));
-      message = {range.count, work_->narrow(range, code(range), outbox(range))};
+      message = {range.count,
+                 work_->narrow(range, code(range), outbox(range), weights_[range.first])};
       ready_to_move();
       watch.add_to(figures.seconds_encode);
     }
     return {outbox(range), message.bytes};
   }
+  /// What is wide again is not moved, so nothing waits for it here.
+  /// @param adds  to the blocks of this rank
   void widen(block_range range, std::byte const* message, std::size_t bytes, std::byte* to,
-             report& figures) {
+             bool adds, report& figures) {
     stopwatch watch;
-    work_->widen(range, {message, bytes}, to);
-    ready_to_move();
+    auto const weight = work_->widen(range, {message, bytes}, transport().in_host(message), to);
+    set_weight(range, weight, adds);
     watch.add_to(figures.seconds_decode);
+  }
+  /// Blocks of a code that travels narrow have another weight, or as much more.
+  void set_weight(block_range range, std::uint32_t weight, bool more) {
+    for (std::size_t b = range.first; b < range.end(); ++b)
+      weights_[b] = weight + (more ? weights_[b] : 0);
   }
   /// Blocks that do not travel narrow have as many bytes in their message as in memory.
   /// @throws wire_error  they have not; on all ranks, if the transport can tell them
@@ -237,7 +248,7 @@ class block_engine final : public sum_engine<value_work> {
       engine.require_length(now, h, segment, bytes);
       if (engine.is_narrow_)
         engine.widen(segment, engine.received_narrow(h, segment), bytes,
-                     engine.received(h, segment), it.figures);
+                     engine.received(h, segment), now.adds, it.figures);
       stopwatch watch;
       if (now.adds)
         engine.work_->merge(segment, engine.code(segment), engine.received(h, segment));
@@ -275,7 +286,7 @@ class block_engine final : public sum_engine<value_work> {
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       engine.require_length(engine.schedule_.gather[h], h, segment, bytes);
       if (!engine.is_narrow_) return;
-      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), figures);
+      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), false, figures);
       engine.narrow_messages_[segment.first] = {segment.count, bytes};
     }
     void passed_on(block_range segment) override { arrived(segment); }
@@ -384,6 +395,7 @@ class block_engine final : public sum_engine<value_work> {
   any_buffer memory_;
   std::vector<char> encoded_;                    ///< block by block
   std::vector<narrow_message> narrow_messages_;  ///< by the first blocks of their segments
+  std::vector<std::uint32_t> weights_;           ///< block by block, of codes that travel narrow
 };
 
 }  // namespace hcomp::detail

@@ -50,7 +50,7 @@ struct block_engine_settings {
 
 /// Work on the blocks of one code, of one codec and executor. Blocks of a range lie one behind the
 /// other; their bytes are in the executor's memory. Work is given to the executor in order; only
-/// `synchronize`, `inspect` and on devices `narrow` and `widen` wait for it.
+/// `synchronize` and `inspect` wait for it, and on devices `widen` of what the host cannot read.
 class code_work {
  public:
   virtual ~code_work() = default;
@@ -68,12 +68,16 @@ class code_work {
   virtual bool round(block_range blocks, std::byte* code) = 0;
   /// Writes the blocks as a message in which they take fewer bytes; returns its length. Only of
   /// codecs that are Narrowable.
-  /// @param out  as many bytes as the blocks have, apart from them
-  virtual std::size_t narrow(block_range blocks, std::byte const* from, std::byte* out) = 0;
+  /// @param out     as many bytes as the blocks have, apart from them
+  /// @param weight  of the blocks; on devices, those of another leave as damaged
+  virtual std::size_t narrow(block_range blocks, std::byte const* from, std::byte* out,
+                             std::uint32_t weight) = 0;
   /// And back. Of a message that is not made of these blocks it makes blocks that nothing can be
-  /// merged with.
-  /// @param to  where the blocks go, apart from the message
-  virtual void widen(block_range blocks, std::span<std::byte const> message, std::byte* to) = 0;
+  /// merged with. Returns the weight that the first block says it has.
+  /// @param in_host  the message where the host can read it, if that is another place; or null
+  /// @param to       where the blocks go, apart from the message
+  virtual std::uint32_t widen(block_range blocks, std::span<std::byte const> message,
+                              std::byte const* in_host, std::byte* to) = 0;
   /// What finished blocks say about themselves.
   /// @param code    of the whole vector
   /// @param weight    that all blocks must have; 0 if it is not known

@@ -129,8 +129,11 @@ struct codec_probe {
       auto const change = [&](std::uint32_t weight, double& narrowing, double& widening) {
         encode(code, 0, weight);
         std::size_t bytes = 0;
-        narrowing = per_value(timed([&] { bytes = work.narrow(all, code.data(), narrow.data()); }));
-        widening = per_value(timed([&] { work.widen(all, {narrow.data(), bytes}, code.data()); }));
+        narrowing =
+            per_value(timed([&] { bytes = work.narrow(all, code.data(), narrow.data(), weight); }));
+        widening = per_value(timed([&] {
+          work.widen(all, {narrow.data(), bytes}, nullptr, code.data());
+        }));
       };
       change(1, cost.narrow_one, cost.widen_one);
       change(std::min(static_cast<std::uint32_t>(ranks), made_for.codec.max_summands), cost.narrow,

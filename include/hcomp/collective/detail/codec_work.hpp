@@ -119,14 +119,19 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     return false;
   }
   std::size_t narrow([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte const* from,
-                     [[maybe_unused]] std::byte* out) override {
-    if constexpr (Narrowable<C>) return narrow_.narrow(codec_, this->executor(), blocks, from, out);
+                     [[maybe_unused]] std::byte* out,
+                     [[maybe_unused]] std::uint32_t weight) override {
+    if constexpr (Narrowable<C>)
+      return narrow_.narrow(codec_, this->executor(), blocks, from, out, weight);
     return 0;
   }
-  void widen([[maybe_unused]] block_range blocks,
-             [[maybe_unused]] std::span<std::byte const> message,
-             [[maybe_unused]] std::byte* to) override {
-    if constexpr (Narrowable<C>) narrow_.widen(codec_, this->executor(), blocks, message, to);
+  std::uint32_t widen([[maybe_unused]] block_range blocks,
+                      [[maybe_unused]] std::span<std::byte const> message,
+                      [[maybe_unused]] std::byte const* in_host,
+                      [[maybe_unused]] std::byte* to) override {
+    if constexpr (Narrowable<C>)
+      return narrow_.widen(codec_, this->executor(), blocks, message, in_host, to);
+    return 0;
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -15,133 +16,199 @@
 
 namespace hcomp::detail {
 
-/// Headers of blocks that lie at `stride`, or at `places`.
-struct copy_headers {
-  std::byte const* blocks;
-  std::size_t stride;
-  std::size_t const* places;  ///< or null
-  block_header* out;
+/// Makes a block one that nothing can be merged with (block_fault::format).
+template <class Group> HCOMP_HD void spoil_block(Group group, std::byte* block) {
+  for (auto j = static_cast<std::size_t>(group.worker()); j < block_header_bytes;
+       j += Group::workers)
+    block[j] = std::byte{0};
+}
 
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    if (group.worker() == 0)
-      out[i] = load_aligned<block_header>(blocks + (places ? places[i] : i * stride));
-  }
-};
-
-/// Blocks that nothing can be merged with (block_fault::format).
 struct spoil_blocks {
   std::byte* blocks;
   std::size_t stride;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    for (auto j = static_cast<std::size_t>(group.worker()); j < block_header_bytes;
-         j += Group::workers)
-      blocks[i * stride + j] = std::byte{0};
+    spoil_block(group, blocks + i * stride);
   }
 };
 
-/// Finds the places of narrow blocks, which lie one behind the other. The work is given to the
-/// executor, not waited for. After construction nothing is allocated. Of codecs that are not
-/// Narrowable it can be had, but not used.
+/// Finds the places of narrow blocks, which lie one behind the other, by looking at the blocks. The
+/// work is given to the executor, not waited for. After construction nothing is allocated. Of codecs
+/// that are not Narrowable it can be had, but not used.
 template <Compressor C, Executor E> class narrow_code {
  public:
   narrow_code(code_layout const& layout, std::size_t most_blocks)
-      : layout_(layout), places_(most_blocks), headers_(DeviceExecutor<E> ? most_blocks : 0) {}
+      : layout_(layout), places_(most_blocks) {}
 
   /// @param blocks  the first block of the range
   /// @param out     layout.bytes(range) bytes, apart from the blocks
   /// @return  the bytes written
   std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
-                     std::byte* out) {
-    if constexpr (DeviceExecutor<E>) fetch_headers(executor, range.count, blocks, nullptr);
+                     std::byte* out, std::uint32_t /*weight*/) {
     std::size_t end = 0;
     for (std::size_t i = 0; i < range.count; ++i) {
       places_.for_host()[i] = end;
-      end += codec.narrow_bytes(DeviceExecutor<E> ? headers_.for_host()[i]
-                                                  : load<block_header>(blocks + layout_.offset(i)));
+      end += codec.narrow_bytes(load<block_header>(blocks + layout_.offset(i)));
     }
-    places_.send(executor, range.count);
     executor.for_each_block(
         range.count, narrow_blocks<C>{codec, blocks, layout_.block_bytes, out, places_.for_work()});
     return end;
   }
 
   /// Of a message that is none of this code's blocks, blocks are made that nothing can be merged
-  /// with.
+  /// with. Returns the weight of the first block.
   /// @param blocks  where the first block of the range goes, apart from the message
-  void widen(C const& codec, E& executor, block_range range, std::span<std::byte const> message,
-             std::byte* blocks) {
-    if (find_places(codec, executor, range, message))
+  std::uint32_t widen(C const& codec, E& executor, block_range range,
+                      std::span<std::byte const> message, std::byte const* /*in_host*/,
+                      std::byte* blocks) {
+    if (find_places(codec, range, message))
       executor.for_each_block(
           range.count,
           widen_blocks<C>{codec, message.data(), places_.for_work(), blocks, layout_.block_bytes});
     else
       executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
+    return message.size() < block_header_bytes ? 0 : load<block_header>(message.data()).weight;
   }
 
  private:
-  void fetch_headers(E& executor, std::size_t count, std::byte const* blocks,
-                     std::size_t const* places) {
-    executor.for_each_block(count,
-                            copy_headers{blocks, layout_.block_bytes, places, headers_.for_work()});
-    headers_.fetch(executor, count);
-  }
-
   /// Where a block begins is known when the one before it is, whose weight says how long it is.
-  bool find_places(C const& codec, E& executor, block_range range,
-                   std::span<std::byte const> message) {
-    if constexpr (DeviceExecutor<E>) {
-      return guess_places(codec, executor, range, message);
-    } else {
-      std::size_t end = 0;
-      for (std::size_t i = 0; i < range.count; ++i) {
-        if (message.size() - end < block_header_bytes) return false;
-        auto const header = load<block_header>(message.data() + end);
-        std::size_t const bytes = codec.narrow_bytes(header);
-        if (header.values != layout_.values_in(range.first + i) || message.size() - end < bytes)
-          return false;
-        places_.for_host()[i] = end;
-        end += bytes;
-      }
-      return end == message.size();
-    }
-  }
-
-  /// On a device it is guessed that all blocks of a message weigh what the first does, as they do
-  /// in every sum of whole vectors. Then they are looked at.
-  bool guess_places(C const& codec, E& executor, block_range range,
-                    std::span<std::byte const> message) {
-    if (range.count == 0 || message.size() < block_header_bytes)
-      return range.count == 0 && message.empty();
-    fetch_headers(executor, 1, message.data(), nullptr);
-    auto const first = headers_.for_host()[0];
-    auto const guessed_bytes = [&](std::size_t i) {
-      auto header = first;
-      header.values = static_cast<std::uint16_t>(layout_.values_in(range.first + i));
-      return codec.narrow_bytes(header);
-    };
+  bool find_places(C const& codec, block_range range, std::span<std::byte const> message) {
     std::size_t end = 0;
     for (std::size_t i = 0; i < range.count; ++i) {
-      std::size_t const bytes = guessed_bytes(i);
-      if (message.size() - end < bytes) return false;
+      if (message.size() - end < block_header_bytes) return false;
+      auto const header = load<block_header>(message.data() + end);
+      std::size_t const bytes = codec.narrow_bytes(header);
+      if (header.values != layout_.values_in(range.first + i) || message.size() - end < bytes)
+        return false;
       places_.for_host()[i] = end;
       end += bytes;
     }
-    if (end != message.size()) return false;
-    places_.send(executor, range.count);
-    fetch_headers(executor, range.count, message.data(), places_.for_work());
-    for (std::size_t i = 0; i < range.count; ++i) {
-      auto const& header = headers_.for_host()[i];
-      if (header.values != layout_.values_in(range.first + i) ||
-          codec.narrow_bytes(header) != guessed_bytes(i))
-        return false;
-    }
-    return true;
+    return end == message.size();
   }
 
   code_layout layout_;
   mirror<std::size_t, E> places_;
-  mirror<block_header, E> headers_;
+};
+
+// ---- On a device all blocks of a message have the weight of the first, as they do in every sum of
+// whole vectors: the host knows their places, and need not wait for them.
+
+/// Blocks first, first + 1, ... in their narrow form. One of another weight could not be merged: it
+/// goes with its header, which says so, and without its values.
+template <Narrowable C> struct narrow_alike {
+  C codec;
+  code_layout wide, narrow;
+  std::size_t first;
+  std::uint32_t weight;
+  std::byte const* blocks;
+  std::byte* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte const* const from = blocks + wide.offset(i);
+    std::byte* const to = out + narrow.offset(i);
+    auto header = load_aligned<block_header>(from);
+    int const n = wide.values_in(first + i);
+    if (header.weight == weight && header.values == n) return codec.narrow_block(group, from, to);
+    std::size_t const bytes = narrow.bytes({first + i, 1});
+    for (auto j = block_header_bytes + static_cast<std::size_t>(group.worker()); j < bytes;
+         j += Group::workers)
+      to[j] = std::byte{0};
+    header.weight = weight;
+    header.values = static_cast<std::uint16_t>(n);
+    header.flags |= block_is_damaged;
+    if (header.fault == block_fault::none) header.fault = block_fault::weight;
+    if (group.worker() == 0) store_aligned(to, 0, header);
+  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+};
+
+/// wrong = whether some block of a message is not as long as its place, or of another number of
+/// values; in one block.
+template <Narrowable C> struct look_at_alike {
+  C codec;
+  code_layout narrow;
+  block_range range;
+  std::byte const* message;
+  std::uint32_t* wrong;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    bool found = false;
+    for (auto i = static_cast<std::size_t>(group.worker()); i < range.count; i += Group::workers) {
+      auto const header = load_aligned<block_header>(message + narrow.offset(i));
+      found |= header.values != narrow.values_in(range.first + i) ||
+               codec.narrow_bytes(header) != narrow.bytes({range.first + i, 1});
+    }
+    found = group.any(found);
+    if (group.worker() == 0) *wrong = found ? 1 : 0;
+  }
+};
+
+/// And back, if nothing is wrong.
+template <Narrowable C> struct widen_alike {
+  C codec;
+  code_layout wide, narrow;
+  std::byte const* message;
+  std::byte* blocks;
+  std::uint32_t const* wrong;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte* const to = blocks + wide.offset(i);
+    if (*wrong != 0)
+      spoil_block(group, to);
+    else
+      codec.widen_block(group, message + narrow.offset(i), to);
+  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+};
+
+template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
+ public:
+  narrow_code(code_layout const& layout, std::size_t most_blocks)
+      : layout_(layout),
+        wrong_(most_blocks > 0 ? sizeof(std::uint32_t) : 0),
+        first_(most_blocks > 0 ? sizeof(block_header) : 0) {}
+
+  /// @param weight  of the blocks
+  std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
+                     std::byte* out, std::uint32_t weight) {
+    auto const narrow = travelling_layout(codec, layout_, weight);
+    executor.for_each_block(
+        range.count, narrow_alike<C>{codec, layout_, narrow, range.first, weight, blocks, out});
+    return narrow.bytes(range);
+  }
+
+  /// @param in_host  the message, where the host can read it; null: nowhere, so the executor is
+  ///                 waited for, and a header comes from it
+  std::uint32_t widen(C const& codec, E& executor, block_range range,
+                      std::span<std::byte const> message, std::byte const* in_host,
+                      std::byte* blocks) {
+    std::uint32_t weight = 0;
+    code_layout narrow;
+    bool fits = false;
+    if (message.size() >= block_header_bytes) {
+      if (!in_host) {
+        executor.wait(executor.read(first_.data(), message.data(), sizeof(block_header)));
+        in_host = first_.data();
+      }
+      weight = load<block_header>(in_host).weight;
+      narrow = travelling_layout(codec, layout_, weight);
+      fits = narrow.bytes(range) == message.size();
+    }
+    if (!fits) {
+      executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
+      return weight;
+    }
+    auto* const wrong = reinterpret_cast<std::uint32_t*>(wrong_.data());
+    executor.for_each_block(1, look_at_alike<C>{codec, narrow, range, message.data(), wrong});
+    executor.for_each_block(range.count,
+                            widen_alike<C>{codec, layout_, narrow, message.data(), blocks, wrong});
+    return weight;
+  }
+
+ private:
+  code_layout layout_;
+  typename E::buffer wrong_;
+  typename E::staging first_;
 };
 
 }  // namespace hcomp::detail
