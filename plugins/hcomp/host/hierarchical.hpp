@@ -11,6 +11,7 @@
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/detail/outcome.hpp>
 #include <hcomp/collective/make_plan.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
@@ -164,39 +165,8 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   }
 
  private:
-  enum class error_kind : std::uint32_t {
-    none,
-    argument,
-    memory,
-    disagreement,
-    nonfinite,
-    wire,
-    other
-  };
-  /// How a rank's part ended.
-  struct outcome {
-    std::uint64_t call = 0;
-    error_kind kind = error_kind::none;
-    char text[244] = {};
-
-    outcome() = default;
-    outcome(error_kind what, std::string_view words) : kind(what) {
-      words.copy(text, sizeof text - 1);
-    }
-    /// @throws what it says, unless nothing went wrong
-    void raise() const {
-      switch (kind) {
-        case error_kind::none: return;
-        case error_kind::argument: throw std::invalid_argument(text);
-        case error_kind::memory: throw memory_error(text);
-        case error_kind::disagreement: throw disagreement_error(text);
-        case error_kind::nonfinite: throw nonfinite_error(text);
-        case error_kind::wire: throw wire_error(text);
-        case error_kind::other: throw std::runtime_error(text);
-      }
-    }
-  };
-
+  using error_kind = detail::error_kind;
+  using outcome = detail::outcome;
   enum class operation : std::uint64_t { all_reduce, reduce_scatter, all_gather };
 
   /// @param between   (share), by the plan
@@ -241,7 +211,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       detail::stopwatch watch;
       outcome const before =
           together(complaint(what, x, feedback, call), fingerprint_of(what, call));
-      bool const is_fine = before.kind == error_kind::none;
+      bool const is_fine = !before.has_failed();
       watch.add_to(waiting);
       if (is_fine) gather();
       watch.add_to(adding);
@@ -249,13 +219,14 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       outcome mine;
       if (plan_)
         // Without values it takes part all the same, so that other hosts hear of it.
-        mine = outcome_of([&] { figures = between(is_fine ? std::span(sum_) : no_values()); });
+        mine =
+            detail::outcome_of([&] { figures = between(is_fine ? std::span(sum_) : no_values()); });
       watch.skip();  // the plan has told
       outcome const after = together(mine);
       watch.add_to(waiting);
-      bool const has_failed = after.kind != error_kind::none;
+      bool const has_failed = after.has_failed();
       // The residual before is where the pending one was.
-      if (has_failed && plan_ && feedback && mine.kind == error_kind::none) feedback->commit();
+      if (has_failed && plan_ && feedback && !mine.has_failed()) feedback->commit();
       before.raise();
       after.raise();
       scatter();
@@ -327,7 +298,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   /// Not all ranks make a plan, but all have to know that it cannot be made.
   template <class Make> void make_plans(Make const& make) {
     sum_.resize(share().count);
-    together(outcome_of([&] {
+    together(detail::outcome_of([&] {
       auto* const between = hosts_->between();
       if (between && ranks().hosts > 1) plan_ = make(sum_.size(), *between);
     })).raise();
@@ -340,35 +311,13 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     hosts_->inside().all_gather(std::as_bytes(std::span(&mine, 1)),
                                 std::as_writable_bytes(std::span(all)));
     for (outcome const& one : all)
-      if (one.kind != error_kind::none) return one;
+      if (one.has_failed()) return one;
     for (outcome const& one : all)
       if (one.call != all.front().call)
         return {error_kind::disagreement,
                 "hierarchical_plan: ranks of a host make different calls"};
     return {};
   }
-  /// A transport_error goes through: others hear of the rank by themselves.
-  template <class F> static outcome outcome_of(F const& f) {
-    try {
-      f();
-      return {};
-    } catch (memory_error const& error) {
-      return {error_kind::memory, error.what()};
-    } catch (std::invalid_argument const& error) {
-      return {error_kind::argument, error.what()};
-    } catch (disagreement_error const& error) {
-      return {error_kind::disagreement, error.what()};
-    } catch (nonfinite_error const& error) {
-      return {error_kind::nonfinite, error.what()};
-    } catch (wire_error const& error) {
-      return {error_kind::wire, error.what()};
-    } catch (transport_error const&) {
-      throw;
-    } catch (std::exception const& error) {
-      return {error_kind::other, error.what()};
-    }
-  }
-
   std::size_t values_;
   std::optional<detail::kept_transport> own_transport_;
   std::optional<host_ranks> own_hosts_;

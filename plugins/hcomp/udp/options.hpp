@@ -43,6 +43,7 @@ struct figures {
   std::uint64_t windows = 0;  ///< full windows without an answer
   std::uint64_t joins = 0;    ///< sent by a worker, accepted by an aggregator
   std::uint64_t foreign = 0;  ///< datagrams of other senders, or of another job
+  std::chrono::nanoseconds waited{0};  ///< by a worker, for packets that had not come
   std::array<std::uint64_t, static_cast<std::size_t>(frame_fault::faults)> refused = {};
 };
 

@@ -137,7 +137,9 @@ class packets {
         if (got.from >= 0) return got;
       }
       if (time >= end) return {};
-      socket_.wait(std::min(end, next_event()) - time);
+      auto const start = now();
+      socket_.wait(std::min(end, next_event()) - start);
+      figures_.waited += now() - start;
     }
   }
 

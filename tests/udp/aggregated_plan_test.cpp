@@ -1,0 +1,205 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/aggregation.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <hcomp/udp/aggregated_plan.hpp>
+#include <hcomp/udp/aggregation_server.hpp>
+#include <limits>
+#include <span>
+#include <string>
+#include <support/mean_of_blocks.hpp>
+#include <thread>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A server in a thread of its own.
+class running_server {
+ public:
+  explicit running_server(udp::server_options const& options = {})
+      : server_(udp::address("127.0.0.1:0"), options), thread_([this] {
+          while (!is_over_) server_.serve(1ms);
+        }) {}
+  ~running_server() { stop(); }
+
+  std::string address() const { return server_.local(); }
+  /// From now on nobody answers.
+  void stop() {
+    is_over_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  udp::server_figures figures() {
+    stop();
+    return server_.figures();
+  }
+
+ private:
+  std::atomic<bool> is_over_ = false;
+  udp::aggregation_server server_;
+  std::thread thread_;
+};
+
+std::vector<std::vector<float>> vectors(int ranks, std::size_t values, std::uint64_t seed) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, seed, rank));
+  return x;
+}
+
+/// A plan of four values with a server that has `options`, and one call of it.
+std::vector<outcome> outcomes_with(udp::server_options const& options) {
+  running_server server(options);
+  return outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {server.address()}});
+    std::vector<float> x(4);
+    plan.all_reduce(std::span(x));
+  });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by bit", C, thc<float>,
+                   uniform_thc<float>) {
+  running_server one, two;
+  for (int const ranks : {1, 4})  // P times a mean is exact
+    for (std::size_t const values : {0, 1, 1000, 20'000}) {
+      CAPTURE(ranks);
+      CAPTURE(values);
+      auto const x = vectors(ranks, values, 5);
+      auto const fitted = C{}.fitted(static_cast<std::uint32_t>(ranks));
+      auto mean = mean_of_blocks(fitted, x, {.seed = 2, .step = 7, .tensor = 1});
+      auto const got = on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+        udp::aggregated_plan plan(values, C{}, transport,
+                                  {.aggregators = {one.address(), two.address()}});
+        auto again = own;
+        auto const figures = plan.all_reduce(
+            std::span(own), {.seed = 2, .step = 7, .tensor = 1, .result = reduction::mean});
+        CHECK(figures.weight == static_cast<std::uint64_t>(ranks));
+        CHECK((values == 0 || figures.bytes_sent > values * 4 / 8));
+        plan.all_reduce(std::span(again), {.seed = 2, .step = 7, .tensor = 1});
+        for (auto& value : again) value /= static_cast<float>(ranks);
+        CHECK(first_difference(again, own) == nowhere);
+      });
+      for (auto const& own : got) CHECK(first_difference(own, mean) == nowhere);
+    }
+  CHECK(one.figures().jobs_left == 8);
+}
+
+TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {
+  // Of 40 steps the means, and what is left, are the inputs: P float roundings of a step near 1.
+  running_server server;
+  constexpr int ranks = 2, steps = 40;
+  constexpr std::size_t values = 300;
+  auto const x = vectors(ranks, values, 6);
+  std::vector<std::vector<double>> sums(ranks, std::vector<double>(values));
+  std::vector<std::vector<float>> residuals(ranks);
+  on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+    auto const me = static_cast<std::size_t>(transport.rank());
+    udp::aggregated_plan plan(values, thc<float>({.bits = 2}), transport,
+                              {.aggregators = {server.address()}});
+    error_feedback<float> feedback(values);
+    for (int step = 0; step < steps; ++step) {
+      auto mean = x[me];
+      plan.all_reduce(std::span(mean), feedback, {.result = reduction::mean});
+      for (std::size_t i = 0; i < values; ++i) sums[me][i] += mean[i];
+    }
+    own.assign(feedback.residual().begin(), feedback.residual().end());
+    residuals[me] = own;
+  });
+  for (std::size_t i = 0; i < values; ++i) {
+    double const given = steps * (double{x[0][i]} + x[1][i]) / ranks;
+    double const left = (double{residuals[0][i]} + residuals[1][i]) / ranks;
+    REQUIRE(std::abs(given - left - sums[0][i]) < 1e-4);
+  }
+}
+
+TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to all ranks alike") {
+  auto const start = std::chrono::steady_clock::now();
+  std::string silent;
+  {
+    running_server server;  // its port is free again
+    silent = server.address();
+  }
+  auto const unreached = outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(4, thc<float>(), transport,
+                              {.aggregators = {silent}, .join_patience = 150ms});
+  });
+  CHECK_MESSAGE(all_ended_alike(unreached, "transport_error"), to_text(unreached));
+  CHECK(unreached[0].text.find("rank 0: udp: aggregator " + silent +
+                               " did not answer rank 0 of job ") == 0);
+  CHECK(unreached[0].text.find(" within 150 ms") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+
+  auto const full = outcomes_with({.jobs = 0});
+  CHECK_MESSAGE(all_ended_alike(full, "transport_error"), to_text(full));
+  CHECK(full[0].text.find("as many jobs, or as much memory, as it allows") != std::string::npos);
+
+  auto const unknown = outcomes_on(2, [&](loopback& transport) {
+    udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {"nowhere"}});
+  });
+  CHECK_MESSAGE(all_ended_alike(unknown, "invalid_argument"), to_text(unknown));
+  CHECK(unknown[0].text == "rank 0: udp: address 'nowhere'; it is HOST:PORT");
+}
+
+TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
+  running_server server;
+  auto const sizes = outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(transport.rank() == 2 ? 5 : 4, thc<float>(), transport,
+                              {.aggregators = {server.address()}});
+  });
+  CHECK_MESSAGE(all_ended_alike(sizes, "disagreement_error"), to_text(sizes));
+  CHECK(sizes[0].text.find("rank 0 asks for sums of 4 values with 4 bits, rank 2 for 5") !=
+        std::string::npos);
+  auto const calls = outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {server.address()}});
+    auto const me = static_cast<std::size_t>(transport.rank());
+    auto const fails = [&](char const* what, std::vector<float> x, call_options const& call) {
+      auto const before = x;
+      auto const end = outcome_of([&] { plan.all_reduce(std::span(x), call); });
+      CHECK_MESSAGE(end.what == what, end.text);
+      CHECK(first_difference(x, before) == nowhere);
+    };
+    std::vector<float> const four(4, 1.0f);
+    fails("disagreement_error", four, {.step = me});
+    fails("invalid_argument", std::vector<float>(me == 1 ? 3 : 4), {});
+    fails("invalid_argument", four, {.weight = me == 1 ? 2u : 1u});
+    auto bad = four;
+    if (me == 1) bad[2] = std::numeric_limits<float>::infinity();
+    fails("nonfinite_error", bad, {});
+    auto good = four;  // and the plan can go on
+    plan.all_reduce(std::span(good));
+    CHECK(std::abs(good[0] - 3) < 0.5);
+  });
+  CHECK_MESSAGE(all_ended_alike(calls, "returned"), to_text(calls));
+}
+
+TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the patiences") {
+  running_server server;
+  auto const ends = outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(3000, thc<float>(), transport,
+                              {.aggregators = {server.address()},
+                               .norm_patience = 100ms,
+                               .patience = 100ms,
+                               .resend_after = 20ms});
+    std::vector<float> x(3000, 1.0f);
+    plan.all_reduce(std::span(x));
+    std::uint64_t all_are_here = 0;
+    unite_records(transport, 0, all_are_here, [](auto& a, auto b) { a |= b; });
+    if (transport.rank() == 0) server.stop();
+    unite_records(transport, 0, all_are_here, [](auto& a, auto b) { a |= b; });
+    plan.all_reduce(std::span(x));
+  });
+  CHECK_MESSAGE(all_ended_alike(ends, "transport_error"), to_text(ends));
+  CHECK(ends[0].text.find("none of 4 sums came from 1 aggregators") != std::string::npos);
+}
