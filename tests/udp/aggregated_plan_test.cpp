@@ -184,6 +184,34 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
   CHECK_MESSAGE(all_ended_alike(calls, "returned"), to_text(calls));
 }
 
+TEST_CASE(
+    "aggregated_plan: with a deadline and without checks nobody waits for a rank that is late") {
+  running_server server;
+  constexpr std::size_t values = 3000;
+  auto const x = vectors(3, values, 8);
+  std::atomic<int> ended = 0, ended_before_the_last = 0;
+  auto const got = on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+    udp::aggregated_plan plan(values, thc<float>(), transport,
+                              {.aggregators = {server.address()},
+                               .deadline = 100ms,
+                               .resend_after = 20ms,
+                               .check = false});
+    bool const is_late = transport.rank() == 2;
+    if (is_late) {
+      for (int n = 0; n < 2000 && ended < 2; ++n) std::this_thread::sleep_for(10ms);
+      ended_before_the_last = ended.load();
+    }
+    plan.all_reduce(std::span(own), {.step = 0, .result = reduction::mean});
+    ++ended;
+    CHECK(plan.last().lost == 0);
+    CHECK(plan.last().contributions == 2 * plan.last().chunks);
+    CHECK(plan.last().left_out == (is_late ? plan.last().chunks : 0));
+  });
+  CHECK(ended_before_the_last == 2);
+  auto const two = mean_of_blocks(thc<float>{}.fitted(3), {x[0], x[1]}, {});
+  for (auto const& own : got) CHECK(first_difference(own, two) == nowhere);
+}
+
 TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the patiences") {
   running_server server;
   auto const ends = outcomes_on(3, [&](loopback& transport) {

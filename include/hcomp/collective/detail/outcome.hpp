@@ -73,6 +73,15 @@ template <class F> outcome outcome_of(F const& f) {
   }
 }
 
+/// Of a transport_error, too: of a link beside the transport by which others hear of this.
+template <class F> outcome outcome_with_links(F const& f) {
+  try {
+    return outcome_of(f);
+  } catch (transport_error const& error) {
+    return {error_kind::transport, error.what()};
+  }
+}
+
 /// Where something went wrong on some rank, all throw what it was on the first such rank. Collective.
 /// Cost: ceil(log2 P) small messages where all is well.
 template <Transport T> void raise_on_all(T& transport, tag_t tag, outcome const& mine) {
