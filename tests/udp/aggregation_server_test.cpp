@@ -261,13 +261,46 @@ TEST_CASE("udp server: at the deadline a sum goes out with what has come, and la
   }
 }
 
+TEST_CASE("udp server: who asks is told its statistics, with as many bytes as it has sent") {
+  udp::aggregation_server server(free_port, {.jobs = 1});
+  raw_worker one(server, 7, 0, 11), other(server, 8, 0, 12), asker(server, 0, 0, 99);
+  CHECK(one.refusal_of(small_options()) == 0);
+  CHECK(other.refusal_of(small_options()) == reason(udp::refusal_reason::limits));
+  one.send(udp::frame_kind::packet, contribution(0));
+  one.send(udp::frame_kind::packet, contribution(0));
+  one.send(udp::frame_kind::packet, contribution(1));
+  other.send(udp::frame_kind::packet, contribution(0));
+  std::vector<std::byte> const room(sizeof(udp::statistics));
+  asker.send(udp::frame_kind::question, std::span(room).subspan(1));  // too short for the answer
+  CHECK_FALSE(asker.answer());
+  asker.send(udp::frame_kind::question, room);
+  auto const header = asker.answer();
+  REQUIRE(header);
+  CHECK(header->kind == udp::frame_kind::statistics);
+  CHECK(header->session == 99);
+  REQUIRE(asker.body.size() == room.size());
+  auto const seen = load<udp::statistics>(asker.body.data());
+  CHECK(seen.jobs == 1);
+  CHECK(seen.jobs_begun == 1);
+  CHECK(seen.received == 8);
+  CHECK(seen.sent == 2);
+  CHECK(seen.joins == 1);
+  CHECK(seen.joins_refused == 1);
+  CHECK(seen.added == 1);
+  CHECK(seen.duplicates == 1);
+  CHECK(seen.refused == 1);
+  CHECK(seen.unknown_job == 1);
+  CHECK(seen.damaged == 1);
+  CHECK(seen.whole == 0);
+}
+
 TEST_CASE("udp server: 100,000 random and damaged datagrams do no harm to a job") {
   udp::aggregation_server server(free_port, {.jobs = 8, .memory_bytes = 1 << 22});
   raw_worker first(server, 7, 0, 11), second(server, 7, 1, 12), stranger(server, 7, 0, 99);
   CHECK(first.refusal_of(small_options()) == 0);
   CHECK(second.refusal_of(small_options()) == 0);
   first.send(udp::frame_kind::packet, contribution(0, 0, 3));
-  random_numbers draws(5);
+  random_numbers draws(6);
   auto const terms = udp::to_terms(small_options());
   for (int n = 0; n < 100'000; ++n) {
     auto body = draws.integer(0, 1) == 0 ? contribution(draws.integer(0, 2)) : terms;
@@ -275,7 +308,7 @@ TEST_CASE("udp server: 100,000 random and damaged datagrams do no harm to a job"
     std::vector<std::byte> datagram(udp::frame_bytes);
     datagram.insert(datagram.end(), body.begin(), body.end());
     udp::seal(datagram, {.job = 5u + draws.next() % 4,
-                         .kind = static_cast<udp::frame_kind>(draws.integer(0, 5)),
+                         .kind = static_cast<udp::frame_kind>(draws.integer(0, 7)),
                          .rank = static_cast<std::uint16_t>(draws.integer(0, 3)),
                          .session = static_cast<std::uint32_t>(draws.integer(10, 13))});
     if (draws.integer(0, 3) == 0)

@@ -16,10 +16,12 @@
 #include <hcomp/udp/offload.hpp>
 #include <hcomp/udp/roster.hpp>
 #include <hcomp/udp/socket.hpp>
+#include <hcomp/udp/statistics.hpp>
 #include <hcomp/udp/terms.hpp>
 #include <map>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -98,6 +100,40 @@ class aggregation_server {
   /// Sums over the jobs that have ended.
   aggregator_figures const& ended() const { return ended_; }
 
+  udp::statistics statistics() const {
+    auto const seen = figures();
+    auto sums = ended_;
+    udp::statistics all;
+    for (auto const& one : jobs()) {
+      ++all.jobs;
+      all.jobs_in_kernel += one.is_offloaded;
+      sums += one.sums;
+    }
+    auto const sum_of = [](auto const& counts) {
+      return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    };
+    all.jobs_begun = seen.jobs_begun;
+    all.jobs_left = seen.jobs_left;
+    all.jobs_idle = seen.jobs_idle;
+    all.received = seen.received;
+    all.sent = seen.sent;
+    all.lost_here = seen.lost_here;
+    all.damaged = sum_of(seen.damaged);
+    all.unknown_job = seen.unknown_job;
+    all.foreign = seen.foreign;
+    all.joins = seen.joins;
+    all.joins_refused = sum_of(seen.refused);
+    all.added = sums.added;
+    all.duplicates = sums.duplicates;
+    all.late = sums.late;
+    all.stale = sums.stale;
+    all.refused = sums.all_refused();
+    all.whole = sums.whole;
+    all.partial = sums.partial;
+    all.abandoned = sums.abandoned;
+    return all;
+  }
+
   /// Answers what has come and what is due, or waits for it, `patience` at most or until a signal.
   /// @throws transport_error  the socket is broken
   void serve(std::chrono::nanoseconds patience) {
@@ -169,6 +205,12 @@ class aggregation_server {
     if (fault != frame_fault::none) return drop(fault);
     auto const body = datagram.subspan(frame_bytes);
     if (header.kind == frame_kind::join) return let_in(header, from, body);
+    if (header.kind == frame_kind::question) {
+      if (body.size() < sizeof(udp::statistics)) return drop(frame_fault::length);
+      auto const mine = statistics();
+      return hand_over(from, {.kind = frame_kind::statistics, .session = header.session},
+                       std::as_bytes(std::span(&mine, 1)));
+    }
     if (header.kind != frame_kind::packet) return drop(frame_fault::kind);
     auto const found = jobs_.find(header.job);
     if (found == jobs_.end()) {

@@ -13,10 +13,12 @@ namespace hcomp::udp {
 
 /// What a datagram is.
 enum class frame_kind : std::uint16_t {
-  packet = 1,   ///< an aggregation packet follows
-  join = 2,     ///< of a worker: I am this rank of this job; its terms may follow
-  welcome = 3,  ///< the aggregator's answer to a join: send
-  refusal = 4,  ///< the other answer; four bytes follow, of refusal_reason
+  packet = 1,      ///< an aggregation packet follows
+  join = 2,        ///< of a worker: I am this rank of this job; its terms may follow
+  welcome = 3,     ///< the aggregator's answer to a join: send
+  refusal = 4,     ///< the other answer; four bytes follow, of refusal_reason
+  question = 5,    ///< of anybody, for statistics; as many bytes follow as these have
+  statistics = 6,  ///< the answer
 };
 
 /// First bytes of every datagram, little-endian. The places of all numbers are fixed, here and in
@@ -102,7 +104,7 @@ inline frame_fault read_frame(std::span<std::byte const> datagram, frame& header
   header = load<frame>(datagram.data());
   if (header.magic != frame{}.magic) return frame_fault::magic;
   if (header.checksum != detail::checksum_of(datagram)) return frame_fault::checksum;
-  if (header.kind < frame_kind::packet || header.kind > frame_kind::refusal)
+  if (header.kind < frame_kind::packet || header.kind > frame_kind::statistics)
     return frame_fault::kind;
   return frame_fault::none;
 }

@@ -269,7 +269,7 @@ class packets {
       ++figures_.foreign;
       return {};
     }
-    if (header.kind == frame_kind::join) return refuse(frame_fault::kind);
+    if (header.kind != frame_kind::packet && !is_answer) return refuse(frame_fault::kind);
     if (header.kind == frame_kind::refusal) throw_refused(*found, datagram);
     found->asked.reset();
     if (header.kind == frame_kind::welcome) {
