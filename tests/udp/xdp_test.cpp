@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <collective/on_ranks.hpp>
 #include <collective/packets.hpp>
@@ -30,10 +31,12 @@
 #include <hcomp/udp/frame.hpp>
 #include <hcomp/udp/packets.hpp>
 #include <hcomp/udp/socket.hpp>
+#include <hcomp/udp/statistics.hpp>
 #include <hcomp/udp/terms.hpp>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <span>
 #include <string>
 #include <support/mean_of_blocks.hpp>
@@ -131,11 +134,14 @@ class aggregator_there {
   aggregator_there(two_hosts const& hosts, mode how)
       : folder_(files::temp_directory_path() / ("hcomp_xdp_test_" + std::to_string(::getpid()))) {
     files::create_directories(folder_);
-    std::vector<std::string> options{"--listen", "10.9.0.1:7475", "--report",
-                                     (folder_ / "report.json").string()};
-    if (how != mode::process) options.insert(options.end(), {"--mode", "xdp", "--interface", "a0"});
-    if (how == mode::generic_xdp) options.push_back("--generic");
-    process = std::make_unique<aggregator_process>(options, [&] { hosts.enter(); });
+    options_ = {"--listen", "10.9.0.1:7475", "--report", (folder_ / "report.json").string()};
+    if (how != mode::process)
+      options_.insert(options_.end(), {"--mode", "xdp", "--interface", "a0"});
+    if (how == mode::generic_xdp) options_.push_back("--generic");
+    start(hosts);
+  }
+  void start(two_hosts const& hosts) {
+    process = std::make_unique<aggregator_process>(options_, [&] { hosts.enter(); });
   }
   ~aggregator_there() { files::remove_all(folder_); }
 
@@ -153,16 +159,16 @@ class aggregator_there {
     }
     FAIL("it did not come to this within 10 s: ", read().dump(2));
   }
-
-  std::unique_ptr<aggregator_process> process;
-
- private:
   nlohmann::json read() const {
     std::ifstream in(folder_ / "report.json");
     return nlohmann::json::parse(in);
   }
 
+  std::unique_ptr<aggregator_process> process;
+
+ private:
   files::path folder_;
+  std::vector<std::string> options_;
 };
 
 /// Skips the test where the kernel or this build of the command cannot do it.
@@ -356,7 +362,268 @@ result run_job(mode how, job_shape const& shape) {
   return seen;
 }
 
+/// Workers whose contributions get lost, come twice, late, and in any order, with malformed and foreign
+/// datagrams among them. Every answer is compared with the sum of what its members sent.
+class campaign {
+ public:
+  explicit campaign(mode how) : aggregator_(hosts(), how), terms_(terms_of({"", 4, 30, 1024, 0})) {
+    terms_.deadline = 150ms;
+    for (int rank = 0; rank < workers; ++rank)
+      all_.push_back(std::make_unique<raw_worker>(5, rank));
+    join();
+  }
+
+  /// One round.
+  /// @param alive          workers, the first ones
+  /// @param then_is_killed  the aggregator, once the workers have sent for the first time
+  void run(std::uint32_t round, std::size_t alive, bool then_is_killed = false) {
+    round_ = round;
+    sums_.erase(sums_.begin(), sums_.lower_bound({std::max(round, 1u) - 1, 0}));
+    answered_.assign(alive, std::vector<char>(chunks));
+    is_whole_ = alive == workers;
+    std::vector<piece> late;
+    for (int turn = 0; turn < 5000; ++turn) {
+      std::vector<piece> wanted;
+      for (std::size_t rank = 0; rank < alive; ++rank)
+        for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+          if (answered_[rank][chunk]) continue;
+          int const fate = turn == 0 ? draws_.integer(0, 99) : 99;
+          if (fate == 0) continue;  // lost
+          if (fate < 6) {
+            late.push_back({rank, chunk});
+            continue;
+          }
+          wanted.push_back({rank, chunk});
+          if (fate == 6) wanted.push_back({rank, chunk});
+          if (draws_.integer(0, 99) == 0) send_junk();
+        }
+      if (wanted.empty() && turn > 0) break;
+      send(wanted);
+      if (turn == 0 && then_is_killed) restart();
+      drain(is_whole_ ? 0ns : terms_.deadline / 2);
+    }
+    for (auto const& one : answered_) REQUIRE(std::count(one.begin(), one.end(), 1) == chunks);
+    send(late);
+    drain(0ns);
+  }
+
+  /// Somebody else, as the last rank: so it is for who was killed and comes back.
+  void refuse_newcomer() {
+    raw_worker other(5, workers - 1);
+    other.frame().session += 1;
+    other.send(udp::frame_kind::join, udp::to_terms(terms_));
+    ++sent_;
+    ++junk_[5];
+    auto const answer = other.receive(2s);
+    udp::frame header;
+    REQUIRE(udp::read_frame(answer, header) == udp::frame_fault::none);
+    CHECK(header.kind == udp::frame_kind::refusal);
+  }
+
+  /// All that was sent was counted, as what it was; since the aggregator's start.
+  void check_counts() {
+    sync();
+    aggregator_.await([&](auto const& report) { return report["received"] == sent_; });
+    auto const report = aggregator_.read();
+    std::uint64_t dropped = 0;
+    for (auto const& [words, count] : report["dropped"].items())
+      dropped += count.template get<std::uint64_t>();
+    CHECK(dropped == junk_[0] + junk_[1] + junk_[4]);
+    CHECK(report["foreign"] == junk_[2]);
+    CHECK(report["unknown_job"] == junk_[3]);
+    CHECK(report["joins_refused"]["another sender has this rank"] == junk_[5]);
+    CHECK(report["joins_refused"]
+                ["no terms, impossible ones, or others than the job's first worker had"] ==
+          junk_[6]);
+    auto const& sums = report["jobs"][0]["sums"];
+    CHECK(sums["refused"][to_text(packet_fault::chunk)] == junk_[7]);
+    CHECK(sums["refused"][to_text(packet_fault::values)] == junk_[8]);
+    std::uint64_t contributions = 0;
+    for (auto const* const what : {"added", "duplicates", "late", "stale"})
+      contributions += sums[what].get<std::uint64_t>();
+    CHECK(contributions == contributions_);
+  }
+  std::uint64_t all_contributions() const { return all_contributions_ + contributions_; }
+  std::uint64_t junk() const { return std::accumulate(junk_.begin(), junk_.end(), all_junk_); }
+  std::uint64_t partial = 0, compared = 0;  ///< answers
+
+ private:
+  struct piece {
+    std::size_t rank;
+    std::uint32_t chunk;
+  };
+
+  void join() {
+    for (auto& one : all_) one->join(terms_);
+    sent_ += all_.size();
+  }
+  static std::uint32_t values_of(std::uint32_t chunk) { return chunk + 1 == chunks ? 1001 : 1024; }
+
+  void send(std::vector<piece> pieces) {
+    for (std::size_t i = pieces.size(); i > 1; --i)
+      std::swap(pieces[i - 1],
+                pieces[static_cast<std::size_t>(draws_.integer(0, static_cast<int>(i) - 1))]);
+    for (auto const& [rank, chunk] : pieces) {
+      all_[rank]->send(
+          udp::frame_kind::packet,
+          contribution(terms_, round_, chunk, static_cast<int>(rank), values_of(chunk)));
+      ++sent_;
+      if (++contributions_ % 16 == 0) drain(0ns);
+      if (contributions_ % 64 == 0) sync();
+    }
+    sync();
+  }
+  /// Waits until the aggregator has seen all that was sent: no buffer overflows.
+  void sync() {
+    udp::ask_for_statistics(udp::address("10.9.0.1:7475"), 10s);
+    ++sent_;
+  }
+
+  void send_junk() {
+    auto const kind = static_cast<std::size_t>(draws_.integer(0, 8));
+    auto const rank = static_cast<std::size_t>(draws_.integer(0, workers - 1));
+    auto const good = contribution(terms_, round_, 0, static_cast<int>(rank), 1024);
+    raw_worker stranger(kind == 3 ? 6 : 5, static_cast<int>(rank));
+    stranger.frame().session = draws_.next();
+    switch (kind) {
+      case 0: {
+        packet noise(draws_.next() % 1400);
+        for (auto& byte : noise) byte = static_cast<std::byte>(draws_.next());
+        stranger.send(noise);
+        break;
+      }
+      case 1: {
+        auto damaged = all_[rank]->sealed(udp::frame_kind::packet, good);
+        damaged[8 + draws_.next() % (damaged.size() - 8)] ^= std::byte{16};
+        all_[rank]->send(damaged);
+        break;
+      }
+      case 2:
+      case 3: stranger.send(udp::frame_kind::packet, good); break;
+      case 4: stranger.send(udp::frame_kind::welcome, {}); break;
+      case 5: stranger.send(udp::frame_kind::join, udp::to_terms(terms_)); break;
+      case 6: {
+        auto other = terms_;
+        other.quota = 1;
+        stranger.send(udp::frame_kind::join, udp::to_terms(other));
+        break;
+      }
+      case 7:
+        all_[rank]->send(udp::frame_kind::packet,
+                         contribution(terms_, round_, chunks, static_cast<int>(rank), 64));
+        break;
+      case 8:
+        all_[rank]->send(udp::frame_kind::packet,
+                         contribution(terms_, round_, 1, static_cast<int>(rank), 1032));
+        break;
+    }
+    ++junk_[kind];
+    ++sent_;
+    if (junk_[kind] % 8 == 0) sync();
+  }
+
+  /// SIGKILL, and a new one at the same address, at which workers join again as udp::packets does.
+  void restart() {
+    check_counts();
+    all_contributions_ = all_contributions();
+    all_junk_ = junk();
+    contributions_ = sent_ = 0;
+    junk_ = {};
+    CHECK(aggregator_.process->kill(SIGKILL) == -SIGKILL);
+    for (int n = 0; n < 1000 && hosts().has_programs(); ++n) std::this_thread::sleep_for(10ms);
+    drain(0ns);
+    aggregator_.start(hosts());
+    join();
+  }
+
+  void drain(std::chrono::nanoseconds patience) {
+    for (std::size_t rank = 0; rank < answered_.size(); ++rank)
+      while (true) {
+        auto const datagram = all_[rank]->receive(patience);
+        if (datagram.empty()) break;
+        udp::frame header;
+        REQUIRE(udp::read_frame(datagram, header) == udp::frame_fault::none);
+        REQUIRE(header.job == 5);
+        take(rank, packet(datagram.begin() + udp::frame_bytes, datagram.end()));
+      }
+  }
+  void take(std::size_t rank, packet sum) {
+    auto h = header_of(sum);
+    REQUIRE(h.kind == packet_kind::sums);
+    h.flags = static_cast<std::uint16_t>(h.flags & ~packet_comes_late);
+    store(sum.data(), 0, h);
+    auto const [it, is_first] = sums_.try_emplace({h.round, h.chunk}, sum);
+    if (!is_first && it->second != sum) {  // of the aggregator that was started anew
+      REQUIRE(all_contributions_ > 0);
+      it->second = sum;
+      compare(sum);
+    } else if (is_first) {
+      compare(sum);
+    }
+    if (h.round == round_) answered_[rank][h.chunk] = 1;
+  }
+  void compare(packet const& sum) {
+    auto const h = header_of(sum);
+    auto const members = members_in(sum);
+    ++compared;
+    if (members.size() < workers) ++partial;
+    if (is_whole_ && all_contributions_ == 0) REQUIRE(members.size() == workers);
+    std::vector<std::uint32_t> expected(values_of(h.chunk));
+    bool is_nonfinite = false;
+    for (int const rank : members) {
+      auto const one = contribution(terms_, h.round, h.chunk, rank, values_of(h.chunk));
+      is_nonfinite |= header_of(one).flags != 0;
+      REQUIRE(header_of(one).key == h.key);
+      REQUIRE(header_of(one).unit == h.unit);
+      auto const indices = numbers_in(one);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += terms_.levels[indices[i]];
+    }
+    REQUIRE(numbers_in(sum) == expected);
+    REQUIRE(h.members == members.size());
+    REQUIRE((h.flags == packet_has_nonfinite) == is_nonfinite);
+  }
+
+  aggregator_there aggregator_;
+  aggregator_options terms_;
+  random_numbers draws_{77};
+  std::vector<std::unique_ptr<raw_worker>> all_;
+  std::uint32_t round_ = 0;
+  bool is_whole_ = true;                     ///< all workers live
+  std::vector<std::vector<char>> answered_;  ///< of this round: by rank and chunk
+  sum_map sums_;                             ///< of this round and the one before
+  std::array<std::uint64_t, 9> junk_{};
+  std::uint64_t sent_ = 0, contributions_ = 0;          ///< to the aggregator that runs
+  std::uint64_t all_contributions_ = 0, all_junk_ = 0;  ///< to the one before
+};
+
 }  // namespace
+
+TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sums in every mode") {
+  hosts();
+  auto const* const asked = std::getenv("HCOMP_AGGREGATION_PACKETS");
+  auto const packets = asked ? std::strtoull(asked, nullptr, 10) : 4000;
+  auto const rounds =
+      std::max<std::uint32_t>(static_cast<std::uint32_t>(packets) / (workers * chunks), 8);
+  for (mode const how : {mode::process, mode::xdp, mode::generic_xdp}) {
+    CAPTURE(name_of(how));
+    auto const start = std::chrono::steady_clock::now();
+    campaign all(how);
+    for (std::uint32_t round = 0; round < rounds; ++round)
+      all.run(round, workers, round == rounds / 2);
+    CHECK(all.compared >= rounds * chunks);
+    all.refuse_newcomer();
+    auto const before = all.partial;
+    for (std::uint32_t round = rounds; round < rounds + 2; ++round)  // the last worker was killed
+      all.run(round, workers - 1);
+    CHECK(all.partial == before + 2 * chunks);
+    all.check_counts();
+    std::printf("%s: %llu contributions, %llu that are none, %llu sums compared, %.0f s\n",
+                name_of(how).c_str(), static_cast<unsigned long long>(all.all_contributions()),
+                static_cast<unsigned long long>(all.junk()),
+                static_cast<unsigned long long>(all.compared),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+}
 
 TEST_CASE(
     "xdp: sums are those of the process, bit by bit, of 10,000 packets lost, doubled, shuffled") {
