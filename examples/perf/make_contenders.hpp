@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../support/program.hpp"
+#include "aggregated.hpp"
 #include "codec_promise.hpp"
 #include "contenders.hpp"
 #include "device.hpp"
@@ -147,7 +148,7 @@ template <class T> void add_op(contender_list<T>& list, job const& it, std::stri
 template <class T> contender_list<T> make_contenders(job const& it) {
   contender_list<T> list;
   add_raw(list, it);
-  for (auto const& name : it.o.codecs)
+  for (auto const& name : it.o.codecs) {
     for (auto const& transport : it.o.transports) {
       if (name == "raw") continue;
       if constexpr (std::is_same_v<T, float>)  // nor do options know others there
@@ -163,6 +164,11 @@ template <class T> contender_list<T> make_contenders(job const& it) {
         add_plans(list, it, name, transport);
       }
     }
+    if constexpr (std::is_same_v<T, float>)
+      if (!it.o.aggregators.empty() && !is_own(name) &&
+          has_indices(*hcomp::codec_from(codecs<T>(), name).row))
+        add_aggregated(list, it, name);
+  }
   return list;
 }
 

@@ -75,6 +75,10 @@ bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settin
   return found && settings.text().empty();
 }
 
+bool has_indices(hcomp::codec_facts const& codec) {
+  return codec.is_called("thc") || codec.is_called("uniform_thc");
+}
+
 std::vector<std::size_t> sizes(options const& o, std::size_t value_bytes) {
   std::vector<std::size_t> counts;
   for (double bytes = static_cast<double>(o.min_bytes); bytes <= static_cast<double>(o.max_bytes);
@@ -156,6 +160,11 @@ options parse(int argc, char const* const* argv) {
       ->delimiter(',')
       ->take_all()
       ->check(CLI::IsMember({"mpi", "ucx", "op"}));
+  how->add_option("--aggregator", o.aggregators,
+                  "HOST:PORT of hcomp-aggregator: sums of thc and uniform_thc by it as well, over "
+                  "UDP; several addresses share a vector")
+      ->delimiter(',')
+      ->take_all();
   how->add_option("--mpi-algorithm", o.mpi_algorithms,
                   "More ways of the MPI library to sum the raw vector, or all")
       ->delimiter(',')
@@ -225,6 +234,7 @@ options parse(int argc, char const* const* argv) {
     std::erase(o.codecs, cast);
   else
     std::ranges::replace(o.codecs, cast, "identity");
+  bool some_have_indices = false;
   for (auto const& codec : o.codecs) {
     if (is_own(codec)) continue;
     auto const [facts, settings] = [&] {
@@ -235,6 +245,7 @@ options parse(int argc, char const* const* argv) {
                              1};
       }
     }();
+    some_have_indices |= has_indices(*facts);
     if (std::ranges::none_of(o.algorithms, [&](auto const& one) {
           return std::ranges::find(facts->algorithms, one.kind) != facts->algorithms.end();
         }))
@@ -243,6 +254,12 @@ options parse(int argc, char const* const* argv) {
     if (std::ranges::all_of(o.transports, [](auto const& by) { return by == "op"; }) &&
         !has_op(*facts, settings))
       refuse(fmt::format("--codec {} has no MPI_Op: --transport mpi or ucx", codec));
+  }
+  if (!o.aggregators.empty()) {
+    if (!some_have_indices)
+      refuse("--aggregator: it adds the indices of thc and uniform_thc; --codec has neither");
+    if (o.type != "float") refuse("--aggregator: --type " + o.type + ", it can be float");
+    if (o.advise) refuse("--aggregator: --advise knows no sums by hcomp-aggregator");
   }
   if (o.min_bytes > o.max_bytes)
     refuse(fmt::format("--min-bytes {} is more than --max-bytes {}", o.min_bytes, o.max_bytes));
@@ -259,6 +276,7 @@ options parse(int argc, char const* const* argv) {
                   "sketches of floats, and fixed=32) and raw");
     if (std::ranges::find(o.transports, "op") != o.transports.end())
       there_are("--transport op", "mpi and ucx");
+    if (!o.aggregators.empty()) there_are("--aggregator", "none");
     if (o.threads > 1) there_are(fmt::format("--threads {}", o.threads), "none");
     if (o.advise) refuse("--advise is about vectors in host memory, not about --device cuda");
   }

@@ -23,6 +23,7 @@ struct options {
   std::vector<hcomp::algorithm> algorithms{hcomp::algorithm::from("ring"),
                                            hcomp::algorithm::from("owner")};
   std::vector<std::string> transports{"mpi"};
+  std::vector<std::string> aggregators;     ///< addresses of hcomp-aggregator; none: by ranks alone
   std::vector<std::string> mpi_algorithms;  ///< besides the MPI library's own choice
   int threads = 1;
 
@@ -68,5 +69,8 @@ struct sparse_codec {
 /// Whether MPI libraries can sum with the codec by hcomp's MPI_Op: those of which this program has
 /// types, with their usual settings.
 bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings);
+
+/// Whether hcomp-aggregator can add what the codec sends.
+bool has_indices(hcomp::codec_facts const& codec);
 
 }  // namespace perf
