@@ -492,6 +492,31 @@ template <class Lane> struct add_vectors {
 
 #pragma GCC diagnostic pop
 
+/// At the processor's best level. No other code of hcomp takes compilers that long, so hcomp::compiled has
+/// it (HCOMP_COMPILE_THC makes it), for its other files, too.
+template <class Work> bool run_vectors(Work const& work) { return run_at(best_simd_level(), work); }
+
+#if defined(HCOMP_COMPILE_THC)
+#define HCOMP_COMPILE_VECTORS template
+#elif defined(HCOMP_COMPILED) || defined(HCOMP_COMPILING)
+#define HCOMP_COMPILE_VECTORS extern template
+#endif
+#if defined(HCOMP_COMPILE_VECTORS)
+HCOMP_COMPILE_VECTORS bool run_vectors(rotate_vectors<float const*> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(rotate_vectors<compensated<float>> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(norm_vectors<float const*> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(norm_vectors<compensated<float>> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(round_vectors const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(center_vectors<std::uint8_t> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(center_vectors<std::uint16_t> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(center_vectors<std::int16_t> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(hadamard_rest const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(finish_vectors const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(add_vectors<std::uint8_t> const&);
+HCOMP_COMPILE_VECTORS bool run_vectors(add_vectors<std::uint16_t> const&);
+#undef HCOMP_COMPILE_VECTORS
+#endif
+
 // ---- What simd_group calls: overloads of the templates in kernels.hpp
 
 /// Calls use(values, finite) with the values of one transform: floats are read where they are, also
@@ -518,7 +543,7 @@ template <class Source>
 measured_norm root_mean_square(simd_group, Source const& x, transform_range range) {
   return with_floats(x, range, [&]<class Floats>(Floats const& values, bool) {
     double sums[16];
-    run_at(best_simd_level(), norm_vectors<Floats>{values, range.size, sums});
+    run_vectors(norm_vectors<Floats>{values, range.size, sums});
     return measured(sums, range.size);
   });
 }
@@ -527,8 +552,8 @@ bool rotate(simd_group, float* scratch, Source const& x, transform_range range, 
             draw_place const& place) {
   return with_floats(x, range, [&]<class Floats>(Floats const& values, bool finite) {
     bool const nonfinite =
-        run_at(best_simd_level(), rotate_vectors<Floats>{scratch, values, range, scale, place});
-    run_at(best_simd_level(), hadamard_rest{scratch, range.size});
+        run_vectors(rotate_vectors<Floats>{scratch, values, range, scale, place});
+    run_vectors(hadamard_rest{scratch, range.size});
     return nonfinite || !finite;
   });
 }
@@ -536,31 +561,29 @@ template <class Source>
 void round_to_levels(simd_group, float const* scratch, Source const& x, transform_range range,
                      float limit, level_cells const& cells, draw_place const& place,
                      level_sink const& sink) {
-  run_at(best_simd_level(), round_vectors{scratch, range, limit, cells, place, sink,
-                                          fetch_ahead(x, range.first + range.size)});
+  run_vectors(round_vectors{scratch, range, limit, cells, place, sink,
+                            fetch_ahead(x, range.first + range.size)});
 }
 template <class Lane, class Out>
 void center_sums(simd_group, float* scratch, std::byte const* lanes, transform_range range,
                  std::uint32_t offset, Out* x) {
-  run_at(best_simd_level(),
-         center_vectors<Lane>{scratch, lanes, range, offset, fetch_ahead(x, range.first)});
-  run_at(best_simd_level(), hadamard_rest{scratch, range.size});
+  run_vectors(center_vectors<Lane>{scratch, lanes, range, offset, fetch_ahead(x, range.first)});
+  run_vectors(hadamard_rest{scratch, range.size});
 }
 template <class Out>
 void finish_values(simd_group, float const* scratch, transform_range range, float_scale scale,
                    draw_place const& place, Out* x) {
   if constexpr (std::is_same_v<Out, float>) {
-    run_at(best_simd_level(), finish_vectors{scratch, range, scale, place, x});
+    run_vectors(finish_vectors{scratch, range, scale, place, x});
   } else {
     alignas(64) float values[largest_transform];
-    run_at(best_simd_level(), finish_vectors{scratch, range, scale, place, values});
+    run_vectors(finish_vectors{scratch, range, scale, place, values});
     for (int i = range.first; i < range.first + range.count; ++i)
       x[i] = static_cast<Out>(values[i]);
   }
 }
 template <class Lane> void add_lanes(simd_group, std::byte* acc, std::byte const* in, int count) {
-  run_at(best_simd_level(),
-         add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
+  run_vectors(add_vectors<Lane>{acc, in, static_cast<std::size_t>(count) * sizeof(Lane)});
 }
 
 }  // namespace hcomp::detail::thc
