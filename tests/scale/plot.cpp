@@ -105,7 +105,7 @@ std::string script(picture const& all, std::string const& file) {
   auto text = fmt::format(
       "set terminal svg size 1100,560 font 'Helvetica,15' background rgb 'white' rounded\n"
       "{}"
-      "set multiplot layout 1,{} margins 0.075,0.885,0.12,0.79 spacing 0.165,0.1 "
+      "set multiplot layout 1,{} margins 0.075,0.868,0.12,0.79 spacing 0.165,0.1 "
       "title \"One all-reduce of {:g} million values on {} to {} simulated hosts\" "
       "font ',19' offset 0,-0.3\n"
       "set label 'points: simulated{}; lines: the formula; latency {:g} us, codecs as measured' "
@@ -117,7 +117,7 @@ std::string script(picture const& all, std::string const& file) {
       "set xrange [{}:{}]\nset yrange [{}:{}]\nset xlabel 'ranks, log scale' offset 0,0.3\n"
       "set ylabel 'milliseconds, log scale' offset 0.5,0\n",
       example::gnuplot_output(file), all.panels.size(), all.values / 1e6, all.least_ranks,
-      all.most_ranks, all.rendezvous ? ", long messages wait for their receives" : "",
+      all.most_ranks, all.rendezvous ? ", messages wait for their receives" : "",
       all.latency_us, all.least_ranks, all.most_ranks, least, most);
   int number = 0;
   for (auto const& [bandwidth, curves] : all.panels) {
