@@ -1,5 +1,6 @@
 #include "communicator.hpp"
 
+#include <algorithm>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <thread>
@@ -12,10 +13,13 @@ namespace hcomp::drop_in {
 communicator::communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number,
                            residual_store& residuals)
     : number_(number), residuals_(&residuals) {
-  if (may_sum_aside)
+  if (may_sum_aside) {
     mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
-  else
-    use(transport_over_shared_copy(comm));
+    return;
+  }
+  auto shared = transport_over_shared_copy(comm);
+  sums_ = std::make_unique<summer>(any_transport(std::move(shared.over)), number_, shared.handle,
+                                   residuals);
 }
 
 communicator::~communicator() = default;
@@ -59,8 +63,10 @@ void communicator::end() {
 
 void communicator::give_back() {
   if (copied_ != MPI_REQUEST_NULL) PMPI_Wait(&copied_, MPI_STATUS_IGNORE);
-  if (!sums_) PMPI_Comm_free(&copy_);
+  if (!sums_ && !over_) PMPI_Comm_free(&copy_);
   sums_.reset();
+  over_.reset();
+  transport_.reset();
 }
 
 void communicator::wait_for_copy() {
@@ -73,22 +79,27 @@ void communicator::wait_for_copy() {
   changed_.notify_all();
 }
 
-void communicator::use(numbered_transport made) {
-  transport_ = made.over.get();
-  sums_ = std::make_unique<summer>(any_transport(std::move(made.over)), number_, made.handle,
-                                   *residuals_);
-}
-
 summer& communicator::sums() {
+  if (sums_ && !over_) return *sums_;  // over a copy that others share
   wait_for_copy();
-  if (!sums_) {
-    auto own = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
-    auto const handle = next_handle_number(*own);
-    use({std::move(own), handle});
+  if (!over_) {
+    transport_ = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
+    over_ = std::make_unique<concurrent_transport>(*transport_);
   }
   // A thread beside the program's own must not take its processor while it waits.
-  transport_->set_waiting(is_aside() ? mpi::waiting::sleep : mpi::waiting::yield);
+  over_->set_sleeps(is_aside());
+  if (!sums_)
+    sums_ = std::make_unique<summer>(any_transport(*over_), number_, next_handle_number(*over_),
+                                     *residuals_);
   return *sums_;
+}
+
+void communicator::wait_for_earlier(std::uint64_t number) {
+  auto const are_done = [&] {
+    return std::ranges::all_of(
+        under_way_, [&](auto const& one) { return one->number >= number || one->is_done; });
+  };
+  over_->wait_until(std::ref(are_done));
 }
 
 void communicator::run(work const& sum) {
@@ -113,9 +124,9 @@ running_threads& threads() {
 
 }  // namespace
 
-void communicator::begin(work sum) {
+void communicator::begin(work_aside sum, bool together) {
   std::lock_guard const lock(mutex_);
-  waiting_.push_back(std::move(sum));
+  waiting_.push_back(std::make_unique<begun_sum>(begun_sum{std::move(sum), together}));
   changed_.notify_all();
   if (std::exchange(has_thread_, true)) return;
   {
@@ -142,17 +153,63 @@ void communicator::serve() {
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
     if (waiting_.empty()) break;
-    auto const next = std::move(waiting_.front());
-    waiting_.pop_front();
     busy_ = true;
     lock.unlock();
-    next(*this);
+    sum_all_that_wait();
     lock.lock();
     busy_ = false;
     changed_.notify_all();
   }
   lock.unlock();
   give_back();
+}
+
+void communicator::sum_all_that_wait() {
+  try {
+    sums();  // which talks to other ranks; sums under way find it there
+  } catch (std::exception const&) {
+    first_that_waits()->work(*this, begun_);  // meets the error, too, and ends the program
+    return;
+  }
+  for (;;) {
+    begin_those_that_may();
+    if (under_way_.empty()) return;
+    auto const goes_on = [&] {
+      if (under_way_.front()->is_done) return true;
+      std::lock_guard const lock(mutex_);
+      return !waiting_.empty() && may_begin(*waiting_.front());
+    };
+    over_->wait_until(std::ref(goes_on));
+    while (!under_way_.empty() && under_way_.front()->is_done) under_way_.pop_front();
+  }
+}
+
+std::unique_ptr<communicator::begun_sum> communicator::first_that_waits() {
+  std::lock_guard const lock(mutex_);
+  auto first = std::move(waiting_.front());
+  waiting_.pop_front();
+  return first;
+}
+
+bool communicator::may_begin(begun_sum const& next) const {
+  return under_way_.empty() ||
+         (next.together && under_way_.front()->together && under_way_.size() < most_together);
+}
+
+void communicator::begin_those_that_may() {
+  for (;;) {
+    {
+      std::lock_guard const lock(mutex_);
+      if (waiting_.empty() || !may_begin(*waiting_.front())) return;
+    }
+    under_way_.push_back(first_that_waits());
+    auto& next = *under_way_.back();
+    next.number = begun_++;
+    next.runs.emplace(over_->start([this, &next] {
+      next.work(*this, next.number);
+      next.is_done = true;
+    }));
+  }
 }
 
 }  // namespace hcomp::drop_in

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// What belongs to one communicator of the program: sums over messages of its own, one after the
-/// other, here or in a thread.
+/// other here, or several at a time in a thread.
 
 #include <mpi.h>
 #include <condition_variable>
@@ -10,8 +10,10 @@
 #include <functional>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "residual_store.hpp"
@@ -23,12 +25,15 @@ namespace hcomp::drop_in {
 
 /// Created by all ranks of a communicator in their first call that is summed here.
 ///
-/// Sums are made in the order of the calls. Those that may take place beside the program go to a
+/// Sums are begun in the order of the calls. Those that may take place beside the program go to a
 /// thread of this communicator's own: a single thread for all of them would wait for ever where
 /// ranks begin sums on two communicators in different orders, which MPI allows.
 class communicator : public std::enable_shared_from_this<communicator> {
  public:
   using work = std::function<void(communicator&)>;
+  /// Which sum in the thread it is, from 0, in the order of the calls.
+  using work_aside = std::function<void(communicator&, std::uint64_t number)>;
+  static constexpr std::size_t most_together = 4;
 
   /// Collective. Waits as a broadcast does, but for nobody if sums may be made aside: these need a
   /// copy of `comm`, for MPI may have to make them.
@@ -40,7 +45,9 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// Does it now, after all that was begun before. What it throws comes through.
   void run(work const& sum);
   /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
-  void begin(work sum);
+  /// @param together  it may be under way with up to most_together - 1 of those before and behind it;
+  ///                  otherwise it is alone. The same on all ranks
+  void begin(work_aside sum, bool together);
 
   /// A persistent request may begin sums at any time, even when the program has freed the
   /// communicator; until let_go.
@@ -66,13 +73,26 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// For work aside alone, after sums(): for sums by MPI, which others may begin meanwhile on the
   /// program's communicator.
   MPI_Comm private_copy() const { return copy_; }
+  /// For work aside alone: returns when those with smaller numbers are done.
+  void wait_for_earlier(std::uint64_t number);
   /// For work alone: how many sums were made before this one; the same on all ranks.
   std::uint64_t next_call() { return calls_++; }
 
  private:
+  struct begun_sum {
+    work_aside work;
+    bool together;
+    std::uint64_t number = 0;
+    bool is_done = false;
+    std::optional<hcomp::started<void>> runs = {};
+  };
+
   void serve();
+  void sum_all_that_wait();
+  void begin_those_that_may();
+  bool may_begin(begun_sum const& next) const;
+  std::unique_ptr<begun_sum> first_that_waits();
   void wait_for_copy();
-  void use(numbered_transport made);
   void end();
   void give_back();
 
@@ -80,11 +100,15 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
   residual_store* residuals_;
-  mpi::transport* transport_ = nullptr;  ///< of sums_
+  // Where sums may be made aside: what sums_ uses.
+  std::unique_ptr<mpi::transport> transport_;
+  std::unique_ptr<concurrent_transport> over_;
   std::unique_ptr<summer> sums_;
-  std::mutex mutex_;
+  std::deque<std::unique_ptr<begun_sum>> under_way_;  ///< the thread's, in order
+  std::uint64_t begun_ = 0;                           ///< in the thread
+  std::mutex mutex_;                                  ///< of what follows
   std::condition_variable changed_;
-  std::deque<work> waiting_;
+  std::deque<std::unique_ptr<begun_sum>> waiting_;
   std::thread::id thread_;
   int kept_ = 0;  ///< by persistent requests
   bool has_thread_ = false, has_copy_ = false, busy_ = false, is_released_ = false, ends_ = false;

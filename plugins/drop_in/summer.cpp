@@ -48,9 +48,11 @@ template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 }  // namespace
 
 report summer::all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                          void const* buffer, std::size_t segment_bytes, reduction result) {
-  auto& plan = plan_for(type, values, how, segment_bytes);
-  return for_type(type, [&]<class V>(V*) { return sum(plan, static_cast<V*>(x), buffer, result); });
+                          void const* buffer, std::size_t segment_bytes, reduction result,
+                          std::size_t place) {
+  auto const plan = plan_for(type, values, how, segment_bytes, place);
+  return for_type(type,
+                  [&]<class V>(V*) { return sum(*plan, static_cast<V*>(x), buffer, result); });
 }
 
 report summer::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
@@ -62,30 +64,39 @@ report summer::reduce_scatter(value_type type, void const* x, std::span<int cons
   });
 }
 
-summer::planned& summer::plan_for(value_type type, std::size_t values, method const& how,
-                                  std::size_t segment_bytes) {
-  auto const found = std::ranges::find_if(plans_, [&](planned const& one) {
-    return one.type == type && one.values == values && one.how == how &&
-           one.segment_bytes == segment_bytes;
+std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t values,
+                                                  method const& how, std::size_t segment_bytes,
+                                                  std::size_t place) {
+  auto const found = std::ranges::find_if(plans_, [&](auto const& one) {
+    return one->type == type && one->values == values && one->how == how &&
+           one->segment_bytes == segment_bytes && one->place == place;
   });
   if (found != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, found);
     return plans_.front();
   }
   int const threads = values > 0 ? how.threads : 1;  // a plan for nothing is only asked
-  planned one{type, values, how, segment_bytes, std::make_unique<host_executor>(threads),
-              {},   {},     {}};
-  std::size_t together = one.bytes();
+  auto const one = std::make_shared<planned>(planned{type,
+                                                     values,
+                                                     how,
+                                                     segment_bytes,
+                                                     place,
+                                                     std::make_unique<host_executor>(threads),
+                                                     {},
+                                                     {},
+                                                     {}});
+  std::size_t together = one->bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
-    together += old->bytes();
+    together += (*old)->bytes();
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   for_type(type, [&]<class V>(V*) {
-    std::get<sum_of<V>>(one.sums) = std::make_unique<any_plan<V>>(make_vector_sum<V>(
-        how, values, transport_, *one.executor, [&]() -> auto& { return hosts(); }, segment_bytes));
+    std::get<sum_of<V>>(one->sums) = std::make_unique<any_plan<V>>(make_vector_sum<V>(
+        how, values, transport_, *one->executor, [&]() -> auto& { return hosts(); },
+        segment_bytes));
   });
-  plans_.push_front(std::move(one));
-  return plans_.front();
+  plans_.push_front(one);
+  return one;
 }
 
 host::host_ranks& summer::hosts() {
@@ -128,8 +139,9 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     return static_cast<std::size_t>(counts[static_cast<std::size_t>(r)]);
   };
   // Of a plan for nothing, which takes no memory.
-  auto const& for_nothing = plan_for(type_of<V>, 0, how, segment_bytes).template of<V>();
-  std::size_t const unit = how.how.kind == algorithm_kind::doubling ? 0 : for_nothing.part_unit();
+  auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
+  std::size_t const unit =
+      how.how.kind == algorithm_kind::doubling ? 0 : for_nothing->template of<V>().part_unit();
   bool const needs_all = codec_rows<V>().at(how.codec).has_magnitude();  // of all others
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
@@ -146,7 +158,8 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     return made;
   }
 
-  auto& plan = plan_for(type_of<V>, values, how, segment_bytes);
+  auto const kept = plan_for(type_of<V>, values, how, segment_bytes);
+  auto& plan = *kept;
   auto& sums = plan.template of<V>();
   if (plan.parts.empty())
     all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},

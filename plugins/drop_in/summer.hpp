@@ -26,7 +26,8 @@
 
 namespace hcomp::drop_in {
 
-/// Sums vectors of any size and type over one transport. Used by one thread at a time.
+/// Sums vectors of any size and type over one transport. Used by one thread at a time; over a
+/// concurrent_transport several sums that it has started may be under way, but no hierarchical ones.
 ///
 /// Plans are kept, those used last, for vectors of 256 MiB together or the last one alone.
 class summer {
@@ -50,10 +51,12 @@ class summer {
   /// @param buffer  what tells one tensor from another, see tensor_key
   /// @param segment_bytes  of messages, see plan_options
   /// @param result  the sum, or the mean over the ranks
+  /// @param place   another one for each of those that are under way at the same time, which have begun in
+  ///                the same order on all ranks
   /// @throws as vector_sum::all_reduce and its constructor
   report all_reduce(value_type type, void* x, std::size_t values, method const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes,
-                    reduction result = reduction::sum);
+                    reduction result = reduction::sum, std::size_t place = 0);
 
   /// Leaves rank r the sum of counts[r] values, those after the ones of ranks before it.
   ///
@@ -81,6 +84,7 @@ class summer {
     std::size_t values;
     method how;
     std::size_t segment_bytes;
+    std::size_t place;
     std::unique_ptr<host_executor> executor;
     std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>,
                sum_of<std::int32_t>, sum_of<std::int64_t>>
@@ -92,8 +96,9 @@ class summer {
     std::size_t bytes() const { return values * size_of(type) + filled.size(); }
   };
 
-  planned& plan_for(value_type type, std::size_t values, method const& how,
-                    std::size_t segment_bytes);
+  /// Forgotten plans stay as long as somebody uses them.
+  std::shared_ptr<planned> plan_for(value_type type, std::size_t values, method const& how,
+                                    std::size_t segment_bytes, std::size_t place = 0);
   template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
   host::host_ranks& hosts();
   template <class V>
@@ -113,7 +118,7 @@ class summer {
   std::size_t most_planned_bytes_;
   std::uint64_t handle_;  ///< what the draws of this one's sums are made from
   std::uint64_t step_ = 0;
-  std::list<planned> plans_;  ///< the one used last first
+  std::list<std::shared_ptr<planned>> plans_;  ///< the one used last first
   std::map<tensor_key, std::uint32_t> turns_;
 };
 

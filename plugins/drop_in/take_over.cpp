@@ -119,11 +119,15 @@ int raise(reduction_call const& call, char const* what) {
 
 /// Sums by MPI within a sum of ours come back to what stands inside MPI, which must not take them.
 thread_local bool is_summing = false;
-struct summing_now {
-  summing_now() { is_summing = true; }
-  ~summing_now() { is_summing = false; }
+class summing_now {
+ public:
+  summing_now() : was_summing_(std::exchange(is_summing, true)) {}
+  ~summing_now() { is_summing = was_summing_; }
   summing_now(summing_now const&) = delete;
   summing_now& operator=(summing_now const&) = delete;
+
+ private:
+  bool was_summing_;
 };
 /// Null where nothing is to be taken over.
 library* taking() { return is_summing ? nullptr : library::running(); }
@@ -163,6 +167,9 @@ void compare(site_figures& figures, void const* sum, void const* exact, std::siz
 /// Messages that MPI libraries send without asking first: a thread beside a calculation answers
 /// late, and asking would take longer than sending.
 constexpr std::size_t short_segment_bytes = 56 * 1024;
+/// Up to which several sums are under way at a time: what they wait for is latency. A longer one fills the
+/// link by itself, and more plans would take more memory.
+constexpr std::size_t most_bytes_together = std::size_t{1} << 20;
 
 /// A sum over all ranks by the rule, unless it is found to be MPI's.
 struct summing {
@@ -190,13 +197,20 @@ struct summing {
   std::size_t values() const { return static_cast<std::size_t>(call.count); }
   std::size_t bytes() const { return values() * size_of(d.type); }
   void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
+  /// Whether others may be under way at the same time: not beside MPI's own sums, with which it is
+  /// compared, nor where all use the same shared memory.
+  bool goes_together() const {
+    return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
+           !as.sum.how.by_hosts;
+  }
 
   /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot
   /// carry what is summed, or it is out of some rank's reach.
   /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part; not
   ///           looked at if it is out of reach
+  /// @param place  see summer::all_reduce
   /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
-  bool operator()(communicator& state, void* x) const {
+  bool operator()(communicator& state, void* x, std::size_t place = 0) const {
     summing_now const guard;
     if (is_out_of_reach) x = nullptr;  // the plan tells the other ranks
     auto& sums = state.sums();
@@ -219,7 +233,7 @@ struct summing {
     }
     auto const begin = std::chrono::steady_clock::now();
     try {
-      auto const made = sum_by_rule(sums, x, state.is_aside());
+      auto const made = sum_by_rule(sums, x, state.is_aside(), place);
       figures.bytes_sent = made.bytes_sent;
       figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
       figures.seconds = seconds_since(begin);
@@ -263,9 +277,11 @@ struct summing {
   }
   static std::size_t rank_in(summer const& sums) { return static_cast<std::size_t>(sums.rank()); }
 
-  report sum_by_rule(summer& sums, void* x, bool is_aside) const {
+  report sum_by_rule(summer& sums, void* x, bool is_aside, std::size_t place) const {
     auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
-    if (counts.empty()) return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment);
+    if (counts.empty())
+      return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment, reduction::sum,
+                             place);
     return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
                                segment);
   }
@@ -305,10 +321,11 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
 }
 
 /// A sum in the receive buffer.
-bool sum_in_place(communicator& state, summing const& sum) {
+/// @param place  see summer::all_reduce
+bool sum_in_place(communicator& state, summing const& sum, std::size_t place = 0) {
   if (sum.call.send != MPI_IN_PLACE && !sum.is_out_of_reach)
     std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
-  return sum(state, sum.call.receive);
+  return sum(state, sum.call.receive, place);
 }
 
 /// Requests whose sum is not finished.
@@ -348,10 +365,14 @@ requests_under_way& under_way() {
 }
 
 /// In a communicator's thread.
-void sum_aside(communicator& state, summing const& sum, MPI_Request request, int tag) {
+void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MPI_Request request,
+               int tag) {
+  is_summing = true;  // for good: all that this thread asks of MPI is for sums
   try {
-    if (!sum_in_place(state, sum)) {
-      summing_now const guard;
+    if (!sum_in_place(state, sum, sum.goes_together() ? number % communicator::most_together : 0)) {
+      // All ranks have MPI's sums in this order, and whoever waits in one of them has done what others
+      // need of it before.
+      state.wait_for_earlier(number);
       mpi::require(PMPI_Allreduce(sum.call.send, sum.call.receive, sum.call.count, sum.call.type,
                                   MPI_SUM, state.private_copy()),
                    "MPI_Allreduce");
@@ -378,7 +399,8 @@ std::atomic<int> persistent_count{0};
 }  // namespace
 
 bool all_reduce(reduction_call const& call, int& code) noexcept {
-  return take(call, code, {}, sum_in_place);
+  return take(call, code, {},
+              [](communicator& state, summing const& sum) { return sum_in_place(state, sum); });
 }
 
 bool reduce(reduction_call const& call, int root, int& code) noexcept {
@@ -460,7 +482,11 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
 
 void begin(communicator& state, summing const& sum, MPI_Request request, int tag) {
   under_way().add(request);
-  state.begin([sum, request, tag](communicator& me) { sum_aside(me, sum, request, tag); });
+  state.begin(
+      [sum, request, tag](communicator& me, std::uint64_t number) {
+        sum_aside(me, sum, number, request, tag);
+      },
+      sum.goes_together());
 }
 
 }  // namespace

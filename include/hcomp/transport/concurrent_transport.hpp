@@ -98,6 +98,7 @@ template <class R, class F> struct collective_function final : collective_with_r
 class idle_time {
  public:
   explicit idle_time(progress how) : sleeps_(how == progress::by_thread) {}
+  void set_sleeps(bool sleeps) { sleeps_ = sleeps; }
   void end() { turns_ = 0; }
   void pass() {
     using clock = std::chrono::steady_clock;
@@ -187,6 +188,10 @@ class concurrent_transport {
   /// @return  a handle of what it returns
   /// @throws std::logic_error  called from a collective that was started
   template <class F> started<std::invoke_result_t<F&>> start(F collective, start_options how = {});
+
+  /// With progress::by_caller: whether who waits sleeps in turns while nothing arrives, as the thread of
+  /// progress::by_thread does, for a caller's thread beside others that calculate. At first it does not.
+  void set_sleeps(bool sleeps) { idle_.set_sleeps(sleeps || how_ == progress::by_thread); }
 
   int rank() const { return inner_->rank(); }
   int size() const { return inner_->size(); }

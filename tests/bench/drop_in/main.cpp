@@ -165,15 +165,16 @@ void print(char const* what, overlap_times const& t) {
         1e3 * median(t.both), median(t.ratio));
 }
 
-/// A sum beside a computation, and what two blocking sockets do in its place.
-void overlap(std::size_t values, std::size_t bytes, int turns) {
-  std::vector<float> x(values, 1e-3f);
+/// Sums beside a computation, and what two blocking sockets do in their place.
+void overlap(std::size_t sums, std::size_t values, std::size_t bytes, int turns) {
+  std::vector<std::vector<float>> x(sums, std::vector<float>(values, 1e-3f));
+  std::vector<MPI_Request> requests(sums);
   print("MPI_Iallreduce", measure_overlap(turns, [&](auto const& meanwhile) {
-          MPI_Request request;
-          MPI_Iallreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
-                         MPI_COMM_WORLD, &request);
+          for (std::size_t i = 0; i < sums; ++i)
+            MPI_Iallreduce(MPI_IN_PLACE, x[i].data(), static_cast<int>(values), MPI_FLOAT, MPI_SUM,
+                           MPI_COMM_WORLD, &requests[i]);
           meanwhile();
-          MPI_Wait(&request, MPI_STATUS_IGNORE);
+          MPI_Waitall(static_cast<int>(sums), requests.data(), MPI_STATUSES_IGNORE);
         }));
   if (bytes == 0) return;
   socket_link link(bytes);
@@ -186,19 +187,21 @@ void overlap(std::size_t values, std::size_t bytes, int turns) {
 int main(int argc, char** argv) {
   CLI::App app("What the drop-in library costs, and what it hides");
   int turns = 21;
-  std::size_t values = 1'000'000, bytes = 0;
+  std::size_t values = 1'000'000, bytes = 0, sums = 1;
   app.require_subcommand(1);
   app.add_option("--turns", turns, "measurements, of which the median is printed")
       ->check(CLI::Range(1, 1'000'000));
   auto* const small = app.add_subcommand("overhead", "8-byte sums, which nobody compresses");
   auto* const made =
       app.add_subcommand("communicators", "communicators that are made, sum once and are freed");
-  auto* const beside = app.add_subcommand("overlap", "a nonblocking sum beside a computation");
-  beside->add_option("--values", values, "floats that are summed")
+  auto* const beside = app.add_subcommand("overlap", "nonblocking sums beside a computation");
+  beside->add_option("--sums", sums, "at a time")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1000}));
+  beside->add_option("--values", values, "floats of each")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
   beside
       ->add_option("--bytes", bytes,
-                   "that a rank sends for it: the limit is measured too, between two ranks")
+                   "that a rank sends for them: the limit is measured too, between two ranks")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 32));
   CLI11_PARSE(app, argc, argv);
 
@@ -211,6 +214,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_drop_in: --bytes is for 2 ranks, these are %d\n", ranks);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  if (*beside) overlap(values, bytes, turns);
+  if (*beside) overlap(sums, values, bytes, turns);
   MPI_Finalize();
 }
