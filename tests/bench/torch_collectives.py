@@ -3,7 +3,8 @@
     tests/bench/torch_collectives.sh --rate 1gbit --sizes 4096,1048576 --methods sign
 
 starts it. Times are medians over the repetitions of the slowest rank's; "link" is the time in which
-the bytes that a rank must send at least pass its link, "of link" its share of hcomp's time.
+the bytes that a rank must send at least pass its link, "of link" its share of hcomp's time. With
+--hooks it is gradients of DistributedDataParallel by hooks, for several numbers of sums at a time.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 import hcomp.torch
 
@@ -21,6 +23,8 @@ parser.add_argument("--sizes", default="4096,65536,1048576,16777216,67108864", h
 parser.add_argument("--methods", default="fp16;thc:bits=4,feedback=no;sign:feedback=no",
                     help="for the largest size, between ;")
 parser.add_argument("--repetitions", type=int, default=7)
+parser.add_argument("--hooks", type=int, default=0,
+                    help="so many parameters of each size, in buckets of four, at_a_time 1, 2 and 4")
 parser.add_argument("--mbit", type=float, default=0, help="rate of a link, Mbit/s; 0: not known")
 options = parser.parse_args()
 
@@ -59,6 +63,40 @@ def row(what, values, method, times, share):
     line(what, 4 * values, method, f"{hcomps:.2f}", f"{gloos:.2f}", f"{gloos / hcomps:.2f}", *limit,
          f"{times[2]:.1e}" if len(times) > 2 else "-")
 
+
+class Sums(torch.nn.Module):
+    def __init__(self, values):
+        super().__init__()
+        ones = (torch.nn.Parameter(torch.ones(values)) for _ in range(options.hooks))
+        self.all = torch.nn.ParameterList(ones)
+
+    def forward(self):
+        return sum(one.sum() for one in self.all)
+
+
+def measure_hooks(values, method):
+    models, states = [], []
+    for at_a_time in (None, 1, 2, 4):  # None: Gloo's
+        bucket = 4 * 4 * values / 2**20
+        ddp = DistributedDataParallel(Sums(values), bucket_cap_mb=bucket, process_group=gloo)
+        models.append(ddp)
+        if at_a_time:
+            states.append(hcomp.torch.HookState(ddp, method, at_a_time=at_a_time, group=gloo))
+            ddp.register_comm_hook(states[-1], hcomp.torch.hook)
+    times = medians(*(lambda model=model: model().backward() for model in models))
+    for state in states:
+        state.close()
+    if rank == 0:
+        print(f"{options.hooks} parameters of {4 * values} bytes by {method}, ms: at_a_time "
+              f"1 {times[1]:.1f}, 2 {times[2]:.1f}, 4 {times[3]:.1f}; Gloo {times[0]:.1f}", flush=True)
+
+
+if options.hooks:
+    for size in options.sizes.split(","):
+        for method in options.methods.split(";"):
+            measure_hooks(int(size) // 4, method)
+    dist.destroy_process_group()
+    sys.exit()
 
 line("collective", "bytes", "method", "hcomp ms", "Gloo ms", "ratio", "link ms", "of link", "error")
 part_share = (ranks - 1) / ranks

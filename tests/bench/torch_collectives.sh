@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Runs torch_collectives.py on hosts of a lab with links of a rate, or on this host alone.
 #
-#   tests/bench/torch_collectives.sh [--rate RATE] [--ranks N] [OPTIONS of torch_collectives.py]
+#   tests/bench/torch_collectives.sh [--rate RATE] [--delay DELAY] [--ranks N] [OPTIONS of torch_collectives.py]
 #
-# RATE: as tests/lab/lab.sh has it, such as 1gbit; "none" (no lab): N processes of this host, 4 unless
-# given. Needs the PyTorch of tests/torch/setup.sh, a build of hcomp_c_ucx, and root for a lab.
+# RATE, DELAY: as tests/lab/lab.sh has them, such as 1gbit, 1ms; rate "none" (no lab): N processes of this
+# host, 4 unless given. Needs the PyTorch of tests/torch/setup.sh, a build of hcomp_c_ucx, and root for a lab.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 python=${HCOMP_TORCH_PYTHON:-$top/build/torch/bin/python}
 rate=1gbit
 ranks=4
+delay=()
 rest=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --help | -h) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --rate) rate=$2; shift 2 ;;
+    --delay) delay=(--delay "$2"); shift 2 ;;
     --ranks) ranks=$2; shift 2 ;;
     *) rest+=("$1"); shift ;;
   esac
@@ -28,7 +30,7 @@ elif [[ ${HCOMP_LAB:-} == torch_collectives ]]; then
   export MASTER_ADDR=10.77.0.1 GLOO_SOCKET_IFNAME=eth0
   on() { "$top/tests/lab/lab.sh" exec "$@"; }
 else
-  HCOMP_LAB=torch_collectives exec "$top/tests/lab/lab.sh" with --hosts "$ranks" --rate "$rate" -- \
+  HCOMP_LAB=torch_collectives exec "$top/tests/lab/lab.sh" with --hosts "$ranks" --rate "$rate" "${delay[@]}" -- \
     "${BASH_SOURCE[0]}" --rate "$rate" --ranks "$ranks" "${rest[@]}"
 fi
 case $rate in

@@ -32,7 +32,7 @@ def sums_of_the_back_end():
 
 def sums_of_a_hook():
     ddp = DistributedDataParallel(torch.nn.Linear(100, 100))
-    state = hcomp.torch.HookState(ddp, "thc:bits=4", timeout=limit)
+    state = hcomp.torch.HookState(ddp, "thc:bits=4", timeout=limit, at_a_time=2)
     ddp.register_comm_hook(state, hcomp.torch.hook)
     while True:
         ddp(torch.ones(1, 100)).sum().backward()

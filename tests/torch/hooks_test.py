@@ -1,6 +1,8 @@
 """Hooks of gradients on several ranks. Started by torchrun."""
 
 import copy
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -153,6 +155,58 @@ def test_a_restart_goes_on_bit_for_bit_whatever_the_buckets():
         run.load(saved)
         assert not torch.equal(run.steps(4, 8), whole[4:])
         run.close()
+
+
+def test_several_at_a_time_have_the_bits_of_one_by_one():
+    for method in ("thc:bits=4", "sign"):
+        run = Run(method)
+        whole = run.steps(0, 6)
+        expected = run.state.report()
+        run.close()
+        run = Run(method, at_a_time=3)
+        alike(run.steps(0, 3), whole[:3])
+        saved = run.saved()
+        assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
+        run.close()
+        for at_a_time in (1, 2):
+            run = Run(method, at_a_time=at_a_time)
+            run.load(saved)
+            alike(run.steps(3, 6), whole[3:])
+            found = run.state.report()
+            assert (found.values, found.error) == (expected.values, expected.error), found
+            assert found.seconds > 0 and found.bytes_sent > 0 or ranks == 1, found
+            run.close()
+
+
+def test_several_are_under_way_at_a_time():
+    lock, now, most = threading.Lock(), 0, 0
+
+    class Watched(hcomp.torch.HookState):
+        def _average_one(self, name, gradient, step):
+            nonlocal now, most
+            with lock:
+                now += 1
+                most = max(most, now)
+            time.sleep(0.1)  # long for these sums
+            super()._average_one(name, gradient, step)
+            with lock:
+                now -= 1
+
+    for at_a_time in (1, 2):
+        most = 0
+        ddp = DistributedDataParallel(Net())
+        state = Watched(ddp, "thc:bits=4", at_a_time=at_a_time)
+        ddp.register_comm_hook(state, hcomp.torch.hook)
+        ddp(torch.ones(2, 96)).sum().backward()
+        state.close()
+        assert most == at_a_time, (most, at_a_time)
+
+
+def test_at_a_time_is_the_same_on_all_ranks():
+    raises("at_a_time is 0; it is 1 or more", lambda: hcomp.torch.HookState(Net(), at_a_time=0), ValueError)
+    if ranks > 1:
+        words = f"at_a_time is {list(range(1, ranks + 1))} on ranks 0 to {ranks - 1}"
+        raises(words, lambda: hcomp.torch.HookState(Net(), at_a_time=rank + 1), ValueError)
 
 
 def test_full_steps_give_what_was_lost():

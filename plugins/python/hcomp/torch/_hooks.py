@@ -4,12 +4,13 @@
 
 import time
 from fnmatch import fnmatchcase
-from typing import Callable, Iterable, List, Optional, Tuple
+from functools import partial
+from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
-from ._state import HookReport, SumState, require_host
+from ._state import HookReport, Line, SumState, require_host
 
 Tensor = torch.Tensor
 
@@ -24,7 +25,7 @@ class HookState(SumState):
     Every parameter of ``min_values`` and more is a sum of its own: what it becomes does not depend
     on how DDP fills its buckets. The rest, such as norms and biases, is summed in full precision,
     and so are gradients that are sparse tensors, of which only what is not zero travels. Sums are
-    made by one thread in the order of the buckets while backward goes on, over connections of their
+    made by a thread in the order of the buckets while backward goes on, over connections of its
     own. Where NaN or infinity is in a gradient, it becomes NaN on all ranks, and what was lost before
     stays. Creation is collective; equal arguments on all ranks.
 
@@ -38,7 +39,10 @@ class HookState(SumState):
     full_every:  every so manieth step is in full precision, too, with all that was lost before; 0: none
     timeout:     seconds that connecting and one message may take; a rank that is silent for so long is
                  an HcompError that names it, on all others
-    callback:    called with the report after every step, by the thread that makes sums
+    callback:    called with the report after every step, by a thread that makes sums
+    at_a_time:   threads that make sums, each with connections of its own, among which parameters are
+                 dealt out in the order of the buckets. What sums become does not depend on it. More
+                 than 1 is for many parameters of some 100 kB over a network with much latency
 
     Memory: per compressed value 8 bytes of what was lost and the codec's; a sparse gradient is a dense
     one meanwhile.
@@ -56,6 +60,7 @@ class HookState(SumState):
         full_every: int = 0,
         timeout: float = 30.0,
         callback: Optional[Callable[[HookReport], None]] = None,
+        at_a_time: int = 1,
     ) -> None:
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             module = module.module
@@ -63,7 +68,7 @@ class HookState(SumState):
         self._exclude = tuple(exclude)
         self._min_values = min_values
         names = self._name_of.values()
-        super().__init__(names, method, group, warm_up, full_every, timeout, callback)
+        super().__init__(names, method, group, warm_up, full_every, timeout, callback, at_a_time)
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Has a bucket averaged."""
@@ -76,14 +81,22 @@ class HookState(SumState):
         if is_last:
             self.steps += 1
 
-        def operation() -> Tensor:
-            with self._busy():
-                result = self._averaged(buffer, pieces, step)
-            if is_last:
-                self._finish(time.monotonic() - called, 2 * (self.size - 1) / self.size)
-            return result
+        pieces_of: Dict[Line, List[Tuple[str, Tensor]]] = {line: [] for line in self._lines}
+        for name, gradient in pieces:
+            pieces_of[self._line(name, gradient.numel())].append((name, gradient))
 
-        return self._queue.put(operation).get_future()
+        def operation(line: Line) -> Optional[Tensor]:
+            with self._busy():
+                return self._averaged(line, pieces_of[line], step)
+
+        def finish(results: torch.futures.Future) -> Tensor:
+            found = [one.value() for one in results.value()]  # raises what went wrong
+            if is_last:  # all of the step before is done, too
+                self._finish(time.monotonic() - called, 2 * (self.size - 1) / self.size)
+            return next((one for one in found if one is not None), buffer)
+
+        works = [line.queue.put(partial(operation, line)) for line in self._lines]
+        return torch.futures.collect_all([work.get_future() for work in works]).then(finish)
 
     def _name(self, parameter: Tensor) -> str:
         try:
@@ -97,10 +110,14 @@ class HookState(SumState):
     def _is_compressed(self, name: str, values: int) -> bool:
         return values >= self._min_values and not any(fnmatchcase(name, p) for p in self._exclude)
 
-    def _averaged(self, buffer: Tensor, pieces: List[Tuple[str, Tensor]], step: int) -> Tensor:
-        self._now.values += sum(g.numel() for _, g in pieces)
-        if buffer.is_sparse:
-            return self._averaged_sparse(pieces[0][0], buffer, step)
+    def _averaged(
+        self, line: Line, pieces: List[Tuple[str, Tensor]], step: int
+    ) -> Optional[Tensor]:
+        """In place, or, where it is sparse, the one that takes its place."""
+        with self._lock:
+            self._now.values += sum(g.numel() for _, g in pieces)
+        if pieces and pieces[0][1].is_sparse:
+            return self._averaged_sparse(*pieces[0], step)
         rest = []
         for name, gradient in pieces:
             if self._is_compressed(name, gradient.numel()):
@@ -108,8 +125,8 @@ class HookState(SumState):
             else:
                 rest.append(gradient)
         if rest:
-            self._average_exactly(rest)
-        return buffer
+            self._average_exactly(line, rest)
+        return None
 
     def _average_one(self, name: str, gradient: Tensor, step: int) -> None:
         flat = gradient.detach().to(torch.float32).reshape(-1).contiguous()
@@ -117,9 +134,9 @@ class HookState(SumState):
         if flat.data_ptr() != gradient.data_ptr():
             gradient.copy_(flat.view_as(gradient))
 
-    def _average_exactly(self, gradients: List[Tensor]) -> None:
+    def _average_exactly(self, line: Line, gradients: List[Tensor]) -> None:
         flat = torch.cat([g.detach().reshape(-1) for g in gradients]).to(torch.float32)
-        self._add(self._group.all_reduce_at(flat.data_ptr(), flat.numel(), "float32", True))
+        self._add(line.group.all_reduce_at(flat.data_ptr(), flat.numel(), "float32", True))
         for g, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
             g.copy_(averaged.view_as(g))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy
@@ -27,7 +28,7 @@ class HookReport:
     values: int  #: of the last step's gradients
     bytes_sent: int  #: headers included
     ratio: float  #: bytes that float32 gradients take in a ring, divided by bytes_sent
-    seconds: float  #: that sums took, of the thread that makes them
+    seconds: float  #: in which sums were made
     hidden: float  #: the share of them in which backward went on
     error: float  #: no value of the last step's sums is off by more; 0 too where codecs have no bound
     dominance: float  #: of the last step's, see Report
@@ -48,6 +49,16 @@ class _Figures:
     error: float = 0.0
     dominance: float = 0.0
     nonfinite: int = 0
+
+
+@dataclass(eq=False)
+class Line:
+    """Connections, the thread that sums over them, and its sums by name and method."""
+
+    group: Group
+    queue: WorkQueue
+    sums: dict[tuple[str, str], Sum] = field(default_factory=dict)
+    values: int = 0  #: of the names that are summed here
 
 
 def method_words(method: str) -> str:
@@ -79,9 +90,9 @@ def residual_of(total: Sum) -> Optional[Tensor]:
 
 
 class SumState:
-    """Sums by name, made by a thread in the order in which they are asked for.
+    """Sums by name, made by threads in the order in which they are asked for.
 
-    Arguments as of HookState.
+    Every thread has connections and names of its own. Arguments as of HookState.
     """
 
     def __init__(
@@ -93,9 +104,12 @@ class SumState:
         full_every: int,
         timeout: float,
         callback: Optional[Callable[[HookReport], None]],
+        at_a_time: int = 1,
     ) -> None:
         if min(warm_up, full_every) < 0:
             raise ValueError(f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more")
+        if at_a_time < 1:
+            raise ValueError(f"at_a_time is {at_a_time}; it is 1 or more")
         self.method = method
         self.warm_up = warm_up
         self.full_every = full_every
@@ -104,14 +118,22 @@ class SumState:
         self._names = set(names)
         self._callback = callback
         self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
-        self._sums: dict[tuple[str, str], Sum] = {}  #: by name and method
         self._now = _Figures()
+        self._working = 0  #: threads
+        self._lock = threading.Lock()  #: of both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
-        self._group = connect(group, timeout)
+        self._lines: list[Line] = []
+        self._line_of: dict[str, Line] = {}
+        for _ in range(at_a_time):
+            connected = connect(group, timeout)
+            if not self._lines:
+                _require_same(connected, at_a_time)
+            # Of all orders of adding, the same for every value, wherever it is.
+            connected.configure("all: identity algorithm=doubling min=0")
+            self._lines.append(Line(connected, WorkQueue("hcomp.torch")))
+        self._group = self._lines[0].group
+        self._queue = self._lines[0].queue
         self.size = self._group.size
-        # Of all orders of adding, the same for every value, wherever it is.
-        self._group.configure("all: identity algorithm=doubling min=0")
-        self._queue = WorkQueue("hcomp.torch")
         # Wrong methods are refused now, on all ranks.
         with Sum(self._group, 0, numpy.float32, self._words) as nothing:
             self._part_unit = nothing.part_unit
@@ -124,14 +146,16 @@ class SumState:
     def state_dict(self) -> dict[str, Any]:
         """Of this rank: the step, and what was lost, by name. After all sums that were asked for."""
 
-        def operation() -> dict[str, Any]:
-            lost = dict(self._lost)
-            for (name, words), total in self._sums.items():
-                if words == self._words and (found := residual_of(total)) is not None:
-                    lost[name] = found
-            return {"step": self.steps, "ranks": self.size, "lost": lost}
+        lost: dict[str, Tensor] = {}
+        for line in self._lines:
 
-        return self._queue.call(operation)
+            def operation(sums: dict[tuple[str, str], Sum] = line.sums) -> None:
+                for (name, words), total in sums.items():
+                    if words == self._words and (found := residual_of(total)) is not None:
+                        lost[name] = found
+
+            line.queue.call(operation)
+        return {"step": self.steps, "ranks": self.size, "lost": {**self._lost, **lost}}
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Goes on from this rank's state, or from a list of the states of all ranks of the run before.
@@ -168,12 +192,10 @@ class SumState:
                 stacklevel=2,
             )
 
-        def operation() -> None:
-            self._close_sums()
-            self._lost = {name: one for name, one in lost.items() if name in self._names}
-            self.steps = states[0]["step"]
-
-        self._queue.call(operation)
+        for line in self._lines:
+            line.queue.call(lambda line=line: _close_sums(line))
+        self._lost = {name: one for name, one in lost.items() if name in self._names}
+        self.steps = states[0]["step"]
 
     def is_full(self, step: int) -> bool:
         """Whether a step is summed in full precision."""
@@ -181,20 +203,25 @@ class SumState:
 
     def close(self) -> None:
         """Ends the connections. Collective; after all sums that were asked for."""
-        self._queue.close()
-        self._close_sums()
-        self._group.close()
+        for line in self._lines:
+            line.queue.close()
+            _close_sums(line)
+            line.group.close()
 
-    # ---- For the thread ------------------------------------------------------------------------
+    def _line(self, name: str, values: int) -> Line:
+        """Which sums are made where is the same on all ranks, since they come in the same order there."""
+        if name not in self._line_of:
+            line = min(self._lines, key=lambda one: one.values)
+            line.values += values
+            self._line_of[name] = line
+        return self._line_of[name]
 
-    def _close_sums(self) -> None:
-        for total in self._sums.values():
-            total.close()
-        self._sums.clear()
+    # ---- For the threads -----------------------------------------------------------------------
 
     def _sum(self, name: str, values: int, words: str) -> Sum:
-        if (name, words) not in self._sums:
-            total = Sum(self._group, values, numpy.float32, words)
+        line = self._line_of.get(name, self._lines[0])
+        if (name, words) not in line.sums:
+            total = Sum(line.group, values, numpy.float32, words)
             if name in self._lost and residual_of(total) is not None:
                 lost = self._lost.pop(name)
                 if lost.numel() == values:
@@ -204,8 +231,8 @@ class SumState:
                         f"hcomp.torch: {name} has {values} values, and had {lost.numel()}; what was "
                         "lost of it is left out"
                     )
-            self._sums[name, words] = total
-        return self._sums[name, words]
+            line.sums[name, words] = total
+        return line.sums[name, words]
 
     def _average(self, name: str, flat: Tensor, step: int, compute: Callable[[Sum], Any]) -> None:
         """Sums `flat` by the state's method, or exactly with what was lost where the step is full.
@@ -231,21 +258,29 @@ class SumState:
             if error.code != HcompError.NONFINITE:
                 raise
             flat.fill_(float("nan"))
-            self._now.nonfinite += 1
+            with self._lock:
+                self._now.nonfinite += 1
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
-        begin = time.monotonic()
+        with self._lock:
+            self._working += 1
+            if self._working == 1:
+                self._began = time.monotonic()
         try:
             yield
         finally:
-            self._now.busy += time.monotonic() - begin
+            with self._lock:
+                self._working -= 1
+                if self._working == 0:
+                    self._now.busy += time.monotonic() - self._began
 
     def _add(self, made: Any) -> None:
-        now = self._now
-        now.bytes_sent += made.bytes_sent
-        now.error = max(now.error, made.error)
-        now.dominance = max(now.dominance, made.dominance)
+        with self._lock:
+            now = self._now
+            now.bytes_sent += made.bytes_sent
+            now.error = max(now.error, made.error)
+            now.dominance = max(now.dominance, made.dominance)
 
     def _finish(self, exposed: float, ring: float) -> None:
         """All sums of a step are done.
@@ -272,6 +307,23 @@ class SumState:
         now.values, now.busy, now.error, now.dominance = 0, 0.0, 0.0, 0.0
         if self._callback:
             self._callback(self._done)
+
+
+def _require_same(group: Group, at_a_time: int) -> None:
+    """Closes the group where ranks ask for different numbers."""
+    mine, all = numpy.array([at_a_time]), numpy.empty(group.size, int)
+    group.all_gather_at(mine.ctypes.data, mine.nbytes, all.ctypes.data)
+    if (all != all[0]).any():
+        group.close()
+        raise ValueError(
+            f"at_a_time is {all.tolist()} on ranks 0 to {group.size - 1}; it is the same on all"
+        )
+
+
+def _close_sums(line: Line) -> None:
+    for total in line.sums.values():
+        total.close()
+    line.sums.clear()
 
 
 def require_host(x: Tensor) -> None:
