@@ -86,6 +86,27 @@ cost_table measure_costs(codec_table<V> const& table, std::vector<std::string> c
   return costs;
 }
 
+/// What an automatic_plan needs to take hierarchical ways, too. By whoever knows hosts, see
+/// hcomp::host::automatic_plan.
+template <class V> class ways_by_hosts {
+ public:
+  ways_by_hosts() = default;
+  ways_by_hosts(ways_by_hosts const&) = delete;
+  ways_by_hosts& operator=(ways_by_hosts const&) = delete;
+  virtual ~ways_by_hosts() = default;
+
+  /// For cost_table::hosts. Collective; the same on all ranks.
+  virtual std::optional<host_cost> measure(any_transport& transport,
+                                           measure_options const& options) = 0;
+  /// Collective.
+  /// @param codec    as codec_from reads it
+  /// @param options  `how` is by hosts
+  virtual std::unique_ptr<detail::plan_body<V>> make(std::string const& codec, std::size_t values,
+                                                     any_transport& transport,
+                                                     host_executor& executor,
+                                                     plan_options const& options) = 0;
+};
+
 /// Sums vectors of one size with the codec and the algorithm that are expected to be quickest among
 /// those allowed. By default no codec is allowed that loses anything.
 ///
@@ -110,6 +131,8 @@ template <class V> class automatic_plan {
   /// @param codecs  among which those that are allowed are looked up. `codec_rows<V>()` has them
   ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16.
   ///                It must outlive the plan
+  /// @param hosts   for the hierarchical algorithms that are allowed, which are left out where it is
+  ///                null; it must outlive the plan, too
   /// @throws std::invalid_argument  an unknown codec (the text lists those that exist), nothing
   ///                                left to choose from, given costs without those of an allowed
   ///                                codec, watching that is no share, a torus that does not fit the
@@ -118,8 +141,13 @@ template <class V> class automatic_plan {
   /// All on all ranks alike.
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
-                 automatic_options const& options, codec_table<V> const& codecs)
-      : transport_(transport), executor_(&executor), values_(values), options_(options) {
+                 automatic_options const& options, codec_table<V> const& codecs,
+                 ways_by_hosts<V>* hosts = nullptr)
+      : transport_(transport),
+        executor_(&executor),
+        values_(values),
+        options_(options),
+        hosts_(hosts) {
     choose_plan(codecs);
   }
   template <Transport T>
@@ -150,18 +178,22 @@ template <class V> class automatic_plan {
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, once); });
   }
+  /// @throws std::invalid_argument  on all ranks alike: some ways are hierarchical, which lose
+  ///                                something of a share alone
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
+    refuse_feedback_by_hosts();
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
   report all_reduce(std::span<V> x, global_compensation<V>& feedback,
                     call_options const& call = {}) {
+    refuse_feedback_by_hosts();
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
 
  private:
   void choose_plan(codec_table<V> const& codecs) {
     any_transport& transport = *transport_;
-    detail::agree_on(transport, values_, options_);
+    detail::agree_on(transport, values_, options_, hosts_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))
       throw std::invalid_argument("automatic_plan: watching is " +
                                   detail::to_text(options_.watching) +
@@ -174,7 +206,12 @@ template <class V> class automatic_plan {
     costs_ = options_.costs ? *options_.costs
                             : measure_costs(codecs, options_.allowed.codecs, *executor_, transport,
                                             measuring, total_weight_);
-    costs_.hosts.reset();  // the plans of the rows know no hosts
+    bool const has_hosts = hosts_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
+                           std::ranges::any_of(options_.allowed.algorithms, &algorithm::by_hosts);
+    if (!has_hosts)
+      costs_.hosts.reset();
+    else if (!costs_.hosts)
+      costs_.hosts = hosts_->measure(transport, measuring);
     if (!options_.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
     double const exchange =
@@ -248,8 +285,20 @@ template <class V> class automatic_plan {
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
     sum_.reset();  // its memory first
-    sum_ = named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
+    if (plan.how.by_hosts)
+      sum_ = hosts_->make(chosen().codec, values_, *transport_, *executor_, plan);
+    else
+      sum_ =
+          named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
     if (options_.magnitude) sum_->set_magnitude(*options_.magnitude);
+  }
+
+  void refuse_feedback_by_hosts() const {
+    auto const& ways = ways_->costs().ways();
+    if (std::ranges::any_of(ways, [](choice const& one) { return one.how.by_hosts; }))
+      throw std::invalid_argument(
+          "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
+          "rank's share alone; a feedback of all values does not go with them");
   }
 
   static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs
@@ -258,6 +307,7 @@ template <class V> class automatic_plan {
   host_executor* executor_;
   std::size_t values_;
   automatic_options options_;
+  ways_by_hosts<V>* hosts_;
   std::uint32_t total_weight_ = 0;
   std::vector<named_codec<V>> named_;  ///< those allowed
   cost_table costs_;

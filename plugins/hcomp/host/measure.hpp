@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/costs.hpp>
 #include <hcomp/collective/detail/codec_probe.hpp>
@@ -14,6 +15,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hcomp::host {
@@ -24,10 +26,13 @@ namespace hcomp::host {
 /// None on all ranks alike where hosts have different numbers of ranks, or ranks of one share no memory.
 /// @tparam V       of the values
 /// @param options  of which codec_seconds does not matter
+/// @param host_of  see hierarchical_options
 template <class V>
 std::optional<host_cost> measure_hosts(any_transport& transport,
-                                       measure_options const& options = {}) {
-  auto hosts = host_ranks::make(transport, options.tag, std::chrono::seconds(30));
+                                       measure_options const& options = {},
+                                       std::vector<std::uint64_t> host_of = {}) {
+  auto hosts =
+      host_ranks::make(transport, options.tag, std::chrono::seconds(30), std::move(host_of));
   if (!hosts || !hosts->ranks().all_carry()) return std::nullopt;
   host_cost cost;
   cost.ranks = static_cast<int>(hosts->ranks().inside.size());

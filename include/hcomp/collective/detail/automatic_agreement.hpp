@@ -28,7 +28,8 @@ struct automatic_record {
   std::array<char, 64> algorithms{};
 };
 
-inline automatic_record describe(std::size_t values, automatic_options const& options) {
+inline automatic_record describe(std::size_t values, automatic_options const& options,
+                                 bool knows_hosts) {
   automatic_record mine{values, options.magnitude.value_or(1), options.total_weight, 0, {}, {}};
   std::string settings;
   auto const add = [&](auto const&... numbers) {
@@ -42,10 +43,17 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
   };
   for (auto const& name : options.allowed.codecs) add_name(mine.codecs, name);
   for (auto const& how : options.allowed.algorithms) add_name(mine.algorithms, how.name());
-  if (options.costs) {
-    auto const& link = options.costs->link;
+  auto const add_link = [&](link_cost const& link) {
     add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages,
         link.seconds_of_rendezvous, link.eager_bytes);
+  };
+  add(knows_hosts);
+  if (options.costs) {
+    add_link(options.costs->link);
+    if (auto const& hosts = options.costs->hosts) {
+      add(hosts->ranks, hosts->inside, hosts->call);
+      add_link(hosts->between);
+    }
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
       add(c.encode, c.merge, c.decode, c.call, c.measure, c.pack, c.unpack, c.narrow_one, c.narrow,
@@ -96,9 +104,10 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
 /// Returns if all ranks passed the same.
 /// @throws disagreement_error  on all ranks alike
 template <Transport T>
-void agree_on(T& transport, std::size_t values, automatic_options const& options) {
+void agree_on(T& transport, std::size_t values, automatic_options const& options,
+              bool knows_hosts) {
   std::vector<automatic_record> all;
-  all_gather_records(transport, options.plan.tag, describe(values, options), all);
+  all_gather_records(transport, options.plan.tag, describe(values, options, knows_hosts), all);
   require_agreement(all);
 }
 

@@ -57,6 +57,7 @@ class running_costs {
   cost_table now() const {
     cost_table costs = costs_;
     costs.link = link_at(per_byte());
+    if (costs.hosts) costs.hosts = hosts_at(per_byte());
     for (auto& row : costs.codecs) row.cost = loaded(row.cost);
     return costs;
   }
@@ -184,23 +185,40 @@ class running_costs {
     return prediction_of(way, per_byte, agreed).seconds();
   }
   prediction prediction_of(std::size_t way, double per_byte, plan_options const& options) const {
-    return predict(ways_[way].how, ranks_, values_, loaded(costs_.of(ways_[way].codec)),
-                   link_at(per_byte), options);
+    auto const& how = ways_[way].how;
+    auto const cost = loaded(costs_.of(ways_[way].codec));
+    if (!how.by_hosts) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
+    return predict_by_hosts(how, ranks_, values_, cost, hosts_at(per_byte), options);
   }
-  /// On a link that has become quicker messages wait less for those before them, too.
   link_cost link_at(double per_byte) const {
     auto link = costs_.link;
-    if (per_byte < link.seconds_per_byte) {
-      link.seconds_between_messages *= per_byte / link.seconds_per_byte;
-      link.seconds_of_rendezvous *= per_byte / link.seconds_per_byte;
-    }
+    hurry(link, per_byte);
     link.seconds_per_byte = per_byte;
     return link;
   }
+  /// Links between hosts change as others do, and sums inside hosts are work.
+  host_cost hosts_at(double per_byte) const {
+    auto hosts = *costs_.hosts;
+    hurry(hosts.between, per_byte);
+    hosts.between.seconds_per_byte *=
+        per_byte / std::max(costs_.link.seconds_per_byte, least_per_byte);
+    hosts.inside *= load_;
+    return hosts;
+  }
+  /// On a link that has become quicker messages wait less for those before them, too.
+  void hurry(link_cost& link, double per_byte) const {
+    if (per_byte >= costs_.link.seconds_per_byte) return;
+    link.seconds_between_messages *= per_byte / costs_.link.seconds_per_byte;
+    link.seconds_of_rendezvous *= per_byte / costs_.link.seconds_per_byte;
+  }
   /// What encoding, merging and decoding are expected to take where nothing else runs.
   double work_of(std::size_t way) const {
-    return predicted_seconds(ways_[way].how, ranks_, values_, costs_.of(ways_[way].codec), {},
-                             options_);
+    auto const& how = ways_[way].how;
+    auto const& cost = costs_.of(ways_[way].codec);
+    if (!how.by_hosts) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
+    auto hosts = *costs_.hosts;
+    hosts.between = {};
+    return predict_by_hosts(how, ranks_, values_, cost, hosts, options_).seconds();
   }
   /// The cost of a byte with which sums by `way` take `seconds`.
   double per_byte_at(std::size_t way, double seconds) const {

@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/automatic_options.hpp>
+#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/detail/running_costs.hpp>
+#include <hcomp/collective/options.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/host/automatic.hpp>
+#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr std::size_t many = 5000;
+std::vector<std::uint64_t> const two_hosts{0, 0, 1, 1};
+
+/// Of identity, where a byte on a rank's link takes a microsecond.
+/// @param inside  seconds per value that adding in a host takes
+automatic_options costs_with(double inside) {
+  codec_cost identity;
+  identity.encode = identity.merge = identity.decode = 1e-9;
+  identity.block_values = 4096;
+  identity.block_bytes = 4 * 4096 + 16;
+  identity.header_bytes = 16;
+  link_cost const link{.seconds_per_message = 1e-6, .seconds_per_byte = 1e-6};
+  return {.costs = cost_table{.link = link,
+                              .codecs = {{"identity", identity}},
+                              .hosts = host_cost{.ranks = 2, .between = link, .inside = inside}},
+          .watching = 0};
+}
+
+std::vector<std::vector<float>> inputs() {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < 4; ++rank) x.push_back(uniform_values(many, 4, rank));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest, with its bits") {
+  auto const expected = on_ranks(inputs(), [](loopback& transport, std::vector<float>& x) {
+    host_executor executor;
+    host::hierarchical_plan<float> sum("identity", many, transport, executor,
+                                       {.host_of = two_hosts});
+    sum.all_reduce(x);
+  });
+  for (double const inside : {1e-9, 1.0}) {
+    CAPTURE(inside);
+    auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& x) {
+      host_executor executor;
+      host::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
+                                      codec_rows<float>(), two_hosts);
+      CHECK(sum.chosen().how.by_hosts == (inside < 1));
+      CHECK(sum.choices().size() > 6);
+      sum.all_reduce(x);
+      error_feedback<float> feedback(many);
+      CHECK_THROWS_WITH_AS(sum.all_reduce(x, feedback), doctest::Contains("hierarchical"),
+                           std::invalid_argument);
+    });
+    for (auto const& one : found) CHECK(first_difference(one, found[0]) == nowhere);
+    if (inside < 1) CHECK(first_difference(found[0], expected[0]) == nowhere);
+  }
+}
+
+TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may find none") {
+  for (auto const& where : {two_hosts, {0, 0, 0, 1}}) {
+    std::mutex one_at_a_time;
+    std::vector<std::string> choices;
+    auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& x) {
+      host_executor executor;
+      host::automatic_plan<float> sum(
+          many, transport, executor,
+          {.measuring = {.values = 5000, .codec_seconds = 1e-3, .link_seconds = 1e-2},
+           .watching = 1},
+          codec_rows<float>(), where);
+      std::vector<float> y;
+      for (int turn = 0; turn < 20; ++turn) {
+        y = x;
+        sum.all_reduce(y);
+      }
+      x = y;
+      std::string text;
+      bool has_hosts = false;
+      for (auto const& one : sum.choices()) has_hosts |= one.how.by_hosts;
+      CHECK(has_hosts == (where == two_hosts));
+      std::lock_guard const lock(one_at_a_time);
+      choices.push_back(to_text(sum.chosen()));
+    });
+    for (auto const& one : choices) CHECK(one == choices[0]);
+    for (auto const& one : found) CHECK(first_difference(one, found[0]) == nowhere);
+  }
+}
+
+TEST_CASE("running_costs: links between hosts change as others do, and then the quickest way") {
+  auto const asked = host::with_hierarchical(costs_with(1e-5));
+  detail::running_costs costs(*asked.costs, 4, many, asked.allowed, {});
+  auto const fast = costs.quickest();
+  CHECK(!costs.ways()[fast].how.by_hosts);
+  costs.learn_link(1e-5);  // ten times as slow
+  auto const slow = costs.best(fast);
+  REQUIRE(costs.ways()[slow].how.by_hosts);
+  auto now = *asked.costs;
+  now.hosts->between.seconds_per_byte = 1e-5;
+  auto const expected = predict_by_hosts(costs.ways()[slow].how, 4, many, now.of("identity"),
+                                         *now.hosts, {.check = false})
+                            .seconds();
+  CHECK(costs.seconds(slow) == doctest::Approx(expected).epsilon(1e-6));
+}
+
+TEST_CASE("host::automatic_plan: ranks of which some know no hosts, or other costs, are told") {
+  for (bool const of_costs : {false, true}) {
+    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+      host_executor executor;
+      bool const is_other = transport.rank() == 2;
+      auto const options = host::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
+      host::hierarchical_ways<float> hosts(two_hosts);
+      automatic_plan<float> const sum(many, transport, executor, options, codec_rows<float>(),
+                                      is_other && !of_costs ? nullptr : &hosts);
+    });
+    CAPTURE(to_text(outcomes));
+    CHECK(all_ended_alike(outcomes, "disagreement_error"));
+  }
+}
+
+TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows hosts") {
+  on_ranks(inputs(), [](loopback& transport, std::vector<float>&) {
+    host_executor executor;
+    automatic_plan<float> sum(many, transport, executor, host::with_hierarchical(costs_with(1e-9)));
+    for (auto const& one : sum.choices()) CHECK(!one.how.by_hosts);
+  });
+}
