@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <hcomp/collective/any_plan.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/host/hierarchical.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <string>
@@ -300,6 +303,51 @@ TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of 
           fate.lose(2, SIGKILL);
         });
     for (std::size_t rank : {0, 1, 3}) check_gave_up(ranks[rank], 2, noticed_seconds);
+  }
+}
+
+TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; all of them end") {
+  for (auto const how : {progress::by_caller, progress::by_thread}) {
+    CAPTURE(how == progress::by_thread);
+    auto const ranks = run_ranks(
+        4,
+        [&](member& self) {
+          transport inner(self.rank, self.size, self.exchange(), patient);
+          concurrent_transport over(inner, how);
+          host_executor executor;
+          std::vector<any_plan<float>> plans;
+          over.start([&] {
+                for (int i = 0; i < 4; ++i)
+                  plans.push_back(host::make_plan<float>(
+                      "identity", 5000, over, executor, {.how = {.by_hosts = true}}, {0, 0, 1, 1}));
+              })
+              .wait();
+          std::vector<started<void>> all;
+          for (auto& plan : plans)
+            all.push_back(over.start([&] {
+              std::vector<float> x(5000);
+              for (double const start = now(); now() - start < hang_seconds; self.step())
+                plan.all_reduce(x);
+            }));
+          for (auto& sum : all) try {
+              sum.wait();
+              must(false, "it ends by an error");
+            } catch (transport_error const& error) {
+              must(error.peer() == 2, "that names rank 2");
+            } catch (wire_error const& error) {  // of a rank that has heard of it from another
+              must(std::string(error.what()).find("rank 2") != std::string::npos, error.what());
+            }
+        },
+        [](director& fate) {
+          fate.await_steps(0, 100);
+          fate.lose(2, SIGKILL);
+        });
+    for (std::size_t rank : {0, 1, 3}) {
+      INFO("rank " << rank << " after " << ranks[rank].seconds << " s: " << ranks[rank].text);
+      CHECK(ranks[rank].how == ending::finished);
+      CHECK(ranks[rank].clean_exit);
+      CHECK(ranks[rank].seconds < noticed_seconds);
+    }
   }
 }
 
