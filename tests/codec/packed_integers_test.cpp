@@ -3,10 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/codec/detail/packed_lanes.hpp>
 #include <hcomp/core/random.hpp>
+#include <type_traits>
 #include <vector>
 
 using hcomp::detail::pack_integers;
@@ -64,45 +68,57 @@ TEST_CASE("packed_integers: the bits of one are behind those of the other, of an
 #if defined(__x86_64__)
 namespace {
 
-[[HCOMP_TARGET_VBMI]] void by_vectors(integers const& q, int width, std::byte* packed) {
-  hcomp::detail::eight_integers_packer const packer(width);
-  packer.pack(_mm512_loadu_si512(q.data()), packed);
+template <class Lane> constexpr std::size_t lanes = 64 / sizeof(Lane);
+
+/// A vector of integers; of each, the lowest bits.
+template <class Lane>
+[[HCOMP_TARGET_VBMI]] void by_vectors(integers const& q, int width, bytes& packed) {
+  std::vector<Lane> const of_lanes(q.begin(), q.end());
+  hcomp::detail::lanes_512<Lane> vector;
+  std::memcpy(&vector, of_lanes.data(), sizeof(vector));
+  hcomp::detail::lanes_packer<Lane> const packer(width);
+  packer.pack(vector, packed.data());
 }
-[[HCOMP_TARGET_VBMI]] integers by_vectors(bytes const& packed, int width, std::size_t given) {
-  hcomp::detail::eight_integers_packer const packer(width);
-  integers q(8);
-  __m512i eight;
-  packer.unpack(packed.data(), given, eight);
-  _mm512_storeu_si512(q.data(), eight);
-  return q;
+template <class Lane> [[HCOMP_TARGET_VBMI]] integers by_vectors(bytes const& packed, int width) {
+  hcomp::detail::lanes_packer<Lane> const packer(width);
+  hcomp::detail::lanes_512<Lane> vector, without;
+  packer.unpack(packed.data(), vector);
+  without = vector;
+  packer.with_sign(vector);
+  packer.without_sign(without);
+  std::vector<std::make_signed_t<Lane>> q(lanes<Lane>);
+  std::vector<Lane> magnitudes(lanes<Lane>);
+  std::memcpy(q.data(), &vector, sizeof(vector));
+  std::memcpy(magnitudes.data(), &without, sizeof(without));
+  for (std::size_t i = 0; i < q.size(); ++i)
+    CHECK(magnitudes[i] == hcomp::detail::without_sign(q[i], width));
+  return {q.begin(), q.end()};
 }
 
 }  // namespace
 
-TEST_CASE("packed_integers: eight at a time by vectors are the same") {
+TEST_CASE_TEMPLATE("packed_integers: 64 bytes at a time by vectors are the same", Lane,
+                   std::uint16_t, std::uint32_t, std::uint64_t) {
   if (!hcomp::detail::puts_bytes_in_order()) {
-    MESSAGE("skipped: this processor has no AVX-512 with VBMI");
+    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
     return;
   }
-  for (int width = 0; width <= hcomp::detail::eight_integers_packer::most_bits; ++width)
-    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+  for (int width = 0; width <= static_cast<int>(8 * sizeof(Lane)); ++width)
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
       CAPTURE(width);
-      auto const q = of_width(width, 8, seed * 100 + static_cast<std::uint64_t>(width));
+      auto const q = of_width(width, lanes<Lane>, seed * 100 + static_cast<std::uint64_t>(width));
       auto const expected = bit_by_bit(q, width);
       auto wider = q;  // higher bits do not count
       for (auto& one : wider)
-        one ^=
-            width == 0 ? ~std::int64_t{0} : static_cast<std::int64_t>(~std::uint64_t{0} << width);
+        one ^= width == 0    ? ~std::int64_t{0}
+               : width == 64 ? 0
+                             : static_cast<std::int64_t>(~std::uint64_t{0} << width);
       bytes packed(64);
-      by_vectors(seed % 2 == 0 ? q : wider, width, packed.data());
+      by_vectors<Lane>(seed % 2 == 0 ? q : wider, width, packed);
       packed.resize(expected.size());
       CHECK(packed == expected);
-      CHECK(by_vectors(packed, width, packed.size()) == q);
-      if (width % 8 != 0) continue;
-      auto first = q;
-      for (std::size_t i = 3; i < 8; ++i) first[i] = 0;
-      bytes const three(packed.begin(), packed.begin() + 3 * width / 8);
-      CHECK(by_vectors(three, width, three.size()) == first);
+      packed.resize(64, std::byte{0x55});  // there may be others behind
+      CHECK(by_vectors<Lane>(packed, width) == q);
     }
 }
 #endif

@@ -4,6 +4,7 @@
 /// other. Read by any group, a worker for each block.
 
 #include <cstddef>
+#include <cstring>
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
@@ -74,6 +75,54 @@ template <class Header, class Block> struct block_chunks {
         f(i * Header::chunk_values + k * Block::values,
           detail::values_of_block<Block::values>(k, from.n), v);
     }
+  }
+
+  // ---- Blocks by vectors, which read and write up to 64 bytes behind a payload
+
+  /// A payload, and these.
+  static constexpr std::size_t vectors_bytes = Block::most_bytes + 64;
+
+  /// Blocks of a chunk of a sound code, one after the other.
+  class walk {
+   public:
+    /// @param in  null: there is no code
+    walk(std::byte const* in, std::size_t i, std::size_t values) {
+      if (!in) return;
+      chunk_ = in + part_of_code<Header>(in, i, chunks_of<Header>(values)).begin;
+      end_ = in + load<Header>(in).bytes;
+      n_ = values_of_chunk<Header>(i, values);
+      payload_ = chunk_ + detail::blocks_of<Block::values>(n_) * sizeof(mode);
+    }
+    /// Block k, the next one, or none. `Payload` is {where it begins, its mode}; it is there until
+    /// the next one is taken.
+    template <class Payload> Payload take(std::size_t k) {
+      if (!chunk_) return {};
+      auto const what = load<mode>(chunk_, k);
+      std::byte const* in = payload_;
+      std::size_t const bytes = what.payload_bytes(detail::values_of_block<Block::values>(k, n_));
+      payload_ += bytes;
+      if (static_cast<std::size_t>(end_ - in) < vectors_bytes) {
+        memcpy(last_, in, bytes);
+        in = last_;
+      }
+      return {in, what};
+    }
+
+   private:
+    std::byte const *chunk_ = nullptr, *end_ = nullptr;  ///< the latter of the code
+    std::byte const* payload_ = nullptr;                 ///< of the next block
+    std::size_t n_ = 0;
+    std::byte last_[vectors_bytes];
+  };
+  /// put(to) writes the next block at `to` and returns its mode, of n values, which is returned. The
+  /// payload is at `out`, of which `room` bytes may be written.
+  template <class Put>
+  static mode put_block(std::byte* out, std::size_t room, std::size_t n, Put const& put) {
+    if (room >= vectors_bytes) return put(out);
+    std::byte last[vectors_bytes];
+    mode const made = put(last);
+    memcpy(out, last, made.payload_bytes(n));
+    return made;
   }
 };
 

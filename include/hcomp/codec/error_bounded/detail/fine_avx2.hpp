@@ -129,7 +129,6 @@ class integers_avx2 {
 #pragma GCC diagnostic pop
 
 /// False if x has other values.
-/// @param out  room for integers of 64 bits
 template <class T>
 [[gnu::target("avx2")]] bool sum_block_avx2(fine_summands<T> const& from, std::byte* out,
                                             fine_findings& found, fine_sum& made) {

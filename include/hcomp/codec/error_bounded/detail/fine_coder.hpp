@@ -333,31 +333,10 @@ template <class T> struct fine_coder {
   }
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  /// Blocks of a chunk one after the other, of a sound code.
-  struct walk {
-    std::byte const* chunk = nullptr;
-    std::byte const* end = nullptr;  ///< of the code
-    std::size_t at = 0;              ///< the payload of the next block
+  using walk = typename chunks::walk;
 
-    /// @param in  null: there is no code
-    walk(std::byte const* in, std::size_t i, std::size_t values) {
-      if (!in) return;
-      chunk = in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
-      end = in + load_aligned<header>(in).bytes;
-      at = blocks_of(values_of_chunk<header>(i, values));
-    }
-    fine_mode mode(std::size_t k) const {
-      return {static_cast<std::uint8_t>(chunk ? chunk[k] : std::byte{0})};
-    }
-    fine_payload block(std::size_t k) const { return {chunk ? chunk + at : nullptr, mode(k)}; }
-    /// Whether vectors can have block k, a whole one, or there is no code.
-    bool is_fast(std::size_t k) const {
-      int const width =
-          mode(k).is_sparse() ? static_cast<int>(8 * mode(k).sparse_bytes()) : mode(k).width();
-      return !chunk || width <= most_vector_bits;
-    }
-    void pass(std::size_t k, std::size_t here) { at += mode(k).payload_bytes(here); }
-  };
+  /// Whether vectors can have a whole block, or there is none.
+  static bool is_fast(fine_payload const& of) { return of.mode.bits() <= most_vector_bits; }
 
   std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
                                       std::size_t room, note& found) const {
@@ -371,23 +350,23 @@ template <class T> struct fine_coder {
     for (std::size_t k = 0; k < blocks; ++k) {
       std::size_t const here = values_of_block(k, n);
       T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
-      fine_payload const a = of_a.block(k), b = of_b.block(k);
-      bool const is_fast = here == block_values && of_a.is_fast(k) && of_b.is_fast(k) &&
-                           room - at >= (block_values + 8) * sizeof(std::int64_t);
-      fine_sum made;
-      if (is_fast && kernels.sum({grid, x, a, b}, out + at, findings, made)) {
-        is_beyond |= made.largest > most;
-      } else {
-        block v, other;
-        if (a.in) v.take(a.mode, here, a.in);
-        if (b.in) other.take(b.mode, here, b.in);
-        made.mode = sum(v, x, here, b.in ? &other : nullptr, most, findings, is_beyond);
-        v.put(made.mode, here, out + at);
-      }
-      out[k] = static_cast<std::byte>(made.mode.byte);
-      at += made.mode.payload_bytes(here);
-      of_a.pass(k, here);
-      of_b.pass(k, here);
+      auto const a = of_a.template take<fine_payload>(k), b = of_b.template take<fine_payload>(k);
+      bool const are_fast = here == block_values && is_fast(a) && is_fast(b);
+      auto const mode = chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
+        fine_sum made;
+        if (are_fast && kernels.sum({grid, x, a, b}, to, findings, made)) {
+          is_beyond |= made.largest > most;
+        } else {
+          block v, other;
+          if (a.in) v.take(a.mode, here, a.in);
+          if (b.in) other.take(b.mode, here, b.in);
+          made.mode = sum(v, x, here, b.in ? &other : nullptr, most, findings, is_beyond);
+          v.put(made.mode, here, to);
+        }
+        return made.mode;
+      });
+      out[k] = static_cast<std::byte>(mode.byte);
+      at += mode.payload_bytes(here);
     }
     add(found, note_of(serial_group{}, findings, is_beyond));
     return at;
@@ -401,15 +380,14 @@ template <class T> struct fine_coder {
       std::size_t const here = values_of_block(k, n), first = i * chunk_values() + k * block_values;
       T decoded[block_values];
       T* const to = addends || here < block_values ? decoded : out + first;
-      fine_payload const from = of.block(k);
-      if (here == block_values && of.is_fast(k)) {
+      auto const from = of.template take<fine_payload>(k);
+      if (here == block_values && is_fast(from)) {
         kernels.get(grid, from, to);
       } else {
         block v;
         v.take(from.mode, here, from.in);
         for (std::size_t j = 0; j < here; ++j) to[j] = v.value(grid, j);
       }
-      of.pass(k, here);
       if (addends)
         for (std::size_t j = 0; j < here; ++j)
           out[first + j] = with_one_nan(addends[first + j] + to[j]);

@@ -27,6 +27,8 @@ struct fine_mode {
   HCOMP_HD int width() const { return has_doubles() ? 64 : byte; }
   HCOMP_HD std::size_t sparse_values() const { return (byte & 7u) + 1; }
   HCOMP_HD std::size_t sparse_bytes() const { return (byte >> 3 & 7u) + 1; }
+  /// Bits of each integer in the code.
+  HCOMP_HD int bits() const { return is_sparse() ? static_cast<int>(8 * sparse_bytes()) : width(); }
   HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
     constexpr std::size_t word = sizeof(std::uint32_t);
     if (is_sparse()) return word + sparse_values() * sparse_bytes();

@@ -66,6 +66,8 @@ template <class T> struct fine_block {
   using grid_type = fine_grid<T>;
   using mode = fine_mode;
   static constexpr std::size_t values = 32;
+  /// No payload is longer.
+  static constexpr std::size_t most_bytes = sizeof(std::uint32_t) + values * sizeof(std::int64_t);
   std::int64_t q[values];     ///< steps, or the bits of a double; behind the last value, 0
   std::uint32_t doubles = 0;  ///< which are doubles
 

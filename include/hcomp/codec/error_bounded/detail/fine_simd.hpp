@@ -3,7 +3,7 @@
 /// What error_bounded_fine does with whole blocks, as fast as a processor can.
 
 #include <cstddef>
-#include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/codec/detail/lanes_512.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_avx2.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_avx512.hpp>
 #include <hcomp/core/simd.hpp>
@@ -11,6 +11,7 @@
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace hcomp::detail::error_bounded {
 
+/// Up to 64 bytes behind a payload are read and written, too.
 template <class T> struct fine_kernels {
   bool (*sum)(fine_summands<T> const&, std::byte* out, fine_findings&, fine_sum&);
   void (*get)(fine_grid<T> const&, fine_payload const&, T* out);
