@@ -4,10 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/one_nan.hpp>
+#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless_dense/detail/simd.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/hash.hpp>
@@ -131,6 +135,104 @@ TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within the
   CHECK(refuses(0x8000 | 1u << 14));  // differences with zeros
   CHECK(refuses(63 | 63 << 6));       // more bits than a value has
 }
+
+#if defined(__x86_64__)
+namespace {
+
+using namespace hcomp::detail::lossless_dense;
+
+/// A block as any group makes it: its form, and its payload.
+template <class T> struct made_block {
+  block_form<T> form{};
+  bytes payload{};  ///< and 64 bytes
+
+  explicit made_block(value_block<T> const& v) {
+    auto const front = v.look(block_values);
+    form = front.form;
+    payload.assign(form.payload_bytes(block_values) + 64, std::byte{0x55});
+    v.put(front, block_values, payload.data());
+  }
+  block_payload<T> as_payload() const { return {payload.data(), form}; }
+};
+template <class T> value_block<T> block_of(std::vector<T> const& x) {
+  value_block<T> v;
+  std::copy_n(x.begin(), block_values, v.x);
+  return v;
+}
+template <class T> value_block<T> sum_of(value_block<T> v, value_block<T> const& other) {
+  for (std::size_t i = 0; i < block_values; ++i)
+    v.x[i] = hcomp::detail::with_one_nan(v.x[i] + other.x[i]);
+  return v;
+}
+/// Of the fewest bits in offsets, or in differences, whatever the width: they are drawn from `width`
+/// of them above `behind`, from a value on, with signs as drawn.
+template <class T>
+std::vector<T> of_width(int width, int behind, bool are_steps, std::uint64_t seed) {
+  using word = typename value_block<T>::word;
+  std::uint64_t const mask = width == 0 ? 0 : ~std::uint64_t{0} >> (64 - width);
+  std::vector<T> x(block_values);
+  std::uint64_t at = hcomp::mix(seed) >> (66 - 8 * sizeof(T)) >> behind << behind;
+  for (std::size_t i = 0; i < block_values; ++i) {
+    std::uint64_t const random = hcomp::mix(seed * 1000 + i), drawn = (random & mask) << behind;
+    bool const below = !are_steps && seed % 3 > 0 && (seed % 3 == 1 || random >> 63 != 0);
+    if (are_steps) at += random >> 62 != 0 ? drawn : 0 - drawn;
+    auto const bits = static_cast<word>(are_steps ? at : at + drawn);
+    x[i] = hcomp::same_bits<T>(
+        static_cast<word>((bits & ~value_block<T>::sign) | (below ? value_block<T>::sign : 0)));
+    if (seed % 5 == 0 && random % 16 == 0) x[i] = below ? -T{0} : T{0};
+  }
+  return x;
+}
+template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> const& y) {
+  auto const kernels = best_block_kernels<T>();
+  auto const a = block_of(x), b = block_of(y), sum = sum_of(a, b);
+  made_block<T> const first(a), second(b), both(sum);
+  auto const check_sum = [&](block_summands<T> const& from, made_block<T> const& expected) {
+    bytes out(expected.payload.size());
+    auto const form = kernels.sum(from, out.data());
+    CHECK(form.bits == expected.form.bits);
+    CHECK(std::equal(out.begin(), out.end() - 64, expected.payload.begin()));
+  };
+  check_sum({x.data(), {}, {}}, first);
+  check_sum({x.data(), {}, second.as_payload()}, both);
+  check_sum({nullptr, first.as_payload(), second.as_payload()}, both);
+  std::vector<T> values(block_values);
+  kernels.get(first.as_payload(), nullptr, values.data());
+  CHECK(same_bits_of(values, x));
+  kernels.get(first.as_payload(), y.data(), values.data());
+  CHECK(same_bits_of(values, std::vector<T>(sum.x, sum.x + block_values)));
+  bool is_finite = true;
+  for (T const value : x) is_finite &= hcomp::is_finite(value);
+  CHECK(kernels.is_finite(first.as_payload()) == is_finite);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, double) {
+  if (!has_block_kernels()) {
+    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
+    return;
+  }
+  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      CAPTURE(kind);
+      CAPTURE(seed);
+      int const other = static_cast<int>(seed % hcomp::testing::kinds_of_values);
+      check_blocks(values_of_kind<T>(kind, block_values, seed),
+                   values_of_kind<T>(other, block_values, seed + 100));
+    }
+  constexpr int value_bits = value_block<T>::value_bits;
+  for (int width = 0; width < value_bits; ++width)
+    for (int behind = 0; behind + width <= value_bits; behind += 1 + behind / 2)
+      for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        CAPTURE(width);
+        CAPTURE(behind);
+        CAPTURE(seed);
+        check_blocks(of_width<T>(width, behind, seed % 2 == 0, seed),
+                     of_width<T>(value_bits - 1 - width, 0, seed % 4 == 0, seed + 50));
+      }
+}
+#endif
 
 TEST_CASE_TEMPLATE("lossless_dense: the format is this", T, float, double) {
   lossless_dense<T> const codec;

@@ -60,6 +60,10 @@ template <class T> struct block_form {
   HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
     if (is_zeros()) return 0;
     if (is_plain()) return n * sizeof(T);
+    return bytes_of_integers(n);
+  }
+  /// The same of offsets and differences.
+  [[gnu::always_inline]] HCOMP_HD std::size_t bytes_of_integers(std::size_t n) const {
     return front_bytes() + packed_bytes(width(), n);
   }
 
@@ -72,6 +76,9 @@ template <class T> struct value_block {
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   using mode = block_form<T>;
   static constexpr std::size_t values = block_values;
+  /// No payload is longer, damaged or not.
+  static constexpr std::size_t most_bytes =
+      values * sizeof(T) + sizeof(word) + 2 * sizeof(std::uint64_t);
   static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
   static constexpr std::uint64_t sign = std::uint64_t{1} << (value_bits - 1);
 
@@ -84,6 +91,21 @@ template <class T> struct value_block {
     std::uint64_t negative, zeros;  ///< bits of values
   };
 
+  /// Bits of integers that are not 0 in all of them.
+  struct bit_range {
+    int begin = 0, end = 0;
+
+    HCOMP_HD int width() const { return end - begin; }
+  };
+  /// What decides about a block.
+  struct findings {
+    std::uint64_t least;            ///< magnitude that is not 0
+    std::uint64_t first;            ///< value, as ordered() has it
+    std::uint64_t negative, zeros;  ///< bits of values
+    bit_range offsets;              ///< how far magnitudes that are not 0 are from the least
+    bit_range steps;                ///< from one ordered() to the next, as two's complements
+  };
+
   HCOMP_HD std::uint64_t magnitude(std::size_t i) const { return same_bits<word>(x[i]) & ~sign; }
   HCOMP_HD bool is_negative(std::size_t i) const { return (same_bits<word>(x[i]) & sign) != 0; }
   /// The order of values that are no NaN is that of these.
@@ -93,49 +115,45 @@ template <class T> struct value_block {
 
   /// The shortest form of the first n values.
   HCOMP_HD front look(std::size_t n) const {
-    std::uint64_t negative = 0, zeros = 0, any = 0;
-    std::uint64_t least = ~std::uint64_t{0}, steps = 0, zigzags = 0;
+    findings found{~std::uint64_t{0}, ordered(0), 0, 0, {}, {}};
+    std::uint64_t steps = 0, zigzags = 0, offsets = 0;
     for (std::size_t i = 0; i < block_values; ++i) {
       std::uint64_t const one = magnitude(i), bit = std::uint64_t{1} << i;
-      any |= one;
-      negative |= is_negative(i) ? bit : 0;
-      zeros |= one == 0 ? bit : 0;
+      found.negative |= is_negative(i) ? bit : 0;
+      found.zeros |= one == 0 ? bit : 0;
       std::uint64_t const there = one == 0 ? ~std::uint64_t{0} : one;
-      least = there < least ? there : least;
+      found.least = there < found.least ? there : found.least;
     }
-    std::uint64_t const all = n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
-    zeros &= all;
-    if ((any | negative) == 0) return {{mode::zeros}, 0, 0, 0};
-    if (any == 0) least = 0;
-    std::uint64_t offsets = 0;
+    found.zeros &= all_of(n);
     for (std::size_t i = 0; i < block_values; ++i) {
       std::uint64_t const one = magnitude(i);
-      offsets |= one == 0 ? 0 : one - least;
+      offsets |= one == 0 ? 0 : one - found.least;
     }
     for (std::size_t i = 1; i < block_values; ++i) {
       std::uint64_t const step = i < n ? ordered(i) - ordered(i - 1) : 0;
       steps |= step;
       zigzags |= step << 1 ^ (0 - (step >> 63));
     }
-    front found{{mode::plain}, 0, negative, zeros};
-    std::size_t bytes = n * sizeof(T);
-    auto const take_shorter = [&](mode form, std::uint64_t first) {
-      std::size_t const these = form.payload_bytes(n);
-      if (these >= bytes) return;
-      bytes = these;
-      found.form = form;
-      found.first = first;
-    };
-    int const behind = offsets == 0 ? 0 : lowest_one(offsets);
-    if (int const width = bit_length(offsets) - behind; width < 64)
-      take_shorter(mode::of_offsets(width, behind, negative != 0, negative != all, zeros != 0),
-                   least);
+    if (offsets != 0) found.offsets = {lowest_one(offsets), bit_length(offsets)};
+    if (steps != 0) found.steps = {lowest_one(steps), bit_length(zigzags)};
+    return shortest(found, n);
+  }
+  [[gnu::always_inline]] HCOMP_HD static front shortest(findings const& of, std::size_t n) {
+    std::uint64_t const all = all_of(n);
+    bool const has_negative = of.negative != 0, is_zero = of.zeros == all;
+    auto const offsets = mode::of_offsets(of.offsets.width(), of.offsets.begin, has_negative,
+                                          of.negative != all, of.zeros != 0);
+    auto const steps = mode::of_differences(of.steps.width(), of.steps.begin);
     // the sign of -0 is not in an order
-    int const behind_steps = steps == 0 ? 0 : lowest_one(steps);
-    if (int const width = bit_length(zigzags) - behind_steps;
-        width + behind_steps <= (value_bits < 63 ? value_bits : 63) && (zeros & negative) == 0)
-      take_shorter(mode::of_differences(width, behind_steps), ordered(0));
-    return found;
+    bool const has_steps =
+        of.steps.end <= (value_bits < 63 ? value_bits : 63) && (of.zeros & of.negative) == 0;
+    std::size_t const bytes = n * sizeof(T), of_offsets = offsets.bytes_of_integers(n),
+                      shorter = of_offsets < bytes ? of_offsets : bytes;
+    if (is_zero && !has_negative) return {{mode::zeros}, 0, 0, 0};
+    if (has_steps && steps.bytes_of_integers(n) < shorter)
+      return {steps, of.first, of.negative, of.zeros};
+    if (of_offsets < bytes) return {offsets, is_zero ? 0 : of.least, of.negative, of.zeros};
+    return {{mode::plain}, 0, of.negative, of.zeros};
   }
 
   HCOMP_HD void put(front const& f, std::size_t n, std::byte* out) const {
@@ -190,11 +208,10 @@ template <class T> struct value_block {
     unpack_integers(in, form.width(), n, q);
     int const behind = form.left_out(), width = form.width();
     if (form.has_differences()) {
-      // a float's first value as a number of 64 bits
-      std::uint64_t at = static_cast<std::uint64_t>(with_sign(first, value_bits));
+      auto at = static_cast<word>(first);
       for (std::size_t i = 0; i < n; ++i) {
-        at += static_cast<std::uint64_t>(q[i]) << behind;
-        bool const below = at >> 63 != 0;
+        at += static_cast<word>(static_cast<std::uint64_t>(q[i]) << behind);
+        bool const below = at >> (value_bits - 1) != 0;
         set(i, below ? 0 - at : at, below);
       }
     } else {
@@ -207,9 +224,25 @@ template <class T> struct value_block {
   }
 
  private:
+  HCOMP_HD static std::uint64_t all_of(std::size_t n) {
+    return n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
+  }
   HCOMP_HD void set(std::size_t i, std::uint64_t magnitude, bool is_negative) {
     x[i] = same_bits<T>(static_cast<word>((magnitude & ~sign) | (is_negative ? sign : 0)));
   }
+};
+
+// ---- Whole blocks, by vectors
+
+/// A block of a code, or none.
+template <class T> struct block_payload {
+  std::byte const* in = nullptr;
+  block_form<T> form{};
+};
+/// What a block is the sum of: x or a, and b.
+template <class T> struct block_summands {
+  T const* x;  ///< if there is no a
+  block_payload<T> a, b;
 };
 
 }  // namespace hcomp::detail::lossless_dense

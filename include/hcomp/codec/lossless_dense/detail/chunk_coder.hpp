@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
 #include <hcomp/codec/lossless_dense/detail/header.hpp>
+#include <hcomp/codec/lossless_dense/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -106,6 +107,33 @@ template <class T> struct chunk_coder {
     return group.sum(mine);  // every bit is one worker's alone
   }
 
+#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+  // ---- The same as fast as a CPU can
+
+  std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
+                           std::size_t room, note& found) const {
+#if defined(__x86_64__)
+    if (has_block_kernels()) return encode_chunk_by_vectors(from, i, out, room);
+#endif
+    return encode_chunk(serial_group{}, from, i, out, room, found);
+  }
+  void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
+                    T const* addends, T divided_by, T* out) const {
+#if defined(__x86_64__)
+    if (has_block_kernels())
+      return decode_chunk_by_vectors(in, i, values, addends, divided_by, out);
+#endif
+    decode_chunk(serial_group{}, in, i, values, addends, divided_by, out);
+  }
+  std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
+                                   std::size_t values) const {
+#if defined(__x86_64__)
+    if (has_block_kernels()) return nonfinite_in_chunk_by_vectors(in, i, values);
+#endif
+    return nonfinite_in_chunk(serial_group{}, in, i, values);
+  }
+#endif
+
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
@@ -129,18 +157,105 @@ template <class T> struct chunk_coder {
     for (std::size_t j = 0; j < block_values; ++j) v.x[j] = with_one_nan(v.x[j] + addends[j]);
   }
 
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  using payload = block_payload<T>;
+  using walk = typename chunks::walk;
+
+  static std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i,
+                                             std::byte* out, std::size_t room) {
+    auto const kernels = best_block_kernels<T>();
+    std::size_t const n = values_of_chunk<header>(i, from.values),
+                      blocks = blocks_of<block_values>(n);
+    walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::size_t at = blocks * sizeof(form);
+    for (std::size_t k = 0; k < blocks; ++k) {
+      std::size_t const here = values_of_block<block_values>(k, n);
+      T const* const x = from.a ? nullptr : from.x + i * header::chunk_values + k * block_values;
+      block_summands<T> const these{x, of_a.template take<payload>(k),
+                                    of_b.template take<payload>(k)};
+      form const made = chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
+        return here == block_values ? kernels.sum(these, to) : sum_block(these, here, to);
+      });
+      store(out, k, made);
+      at += made.payload_bytes(here);
+    }
+    return at;
+  }
+  /// As kernels.sum, of n values.
+  static form sum_block(block_summands<T> const& from, std::size_t n, std::byte* out) {
+    block v, other;
+    if (from.a.in)
+      v.take(from.a.form, n, from.a.in);
+    else
+      read_block(from.x, n, v.x);
+    if (from.b.in) {
+      other.take(from.b.form, n, from.b.in);
+      add(v, other.x);
+    }
+    auto const front = v.look(n);
+    v.put(front, n, out);
+    return front.form;
+  }
+  static void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
+                                      T const* addends, T divided_by, T* out) {
+    auto const kernels = best_block_kernels<T>();
+    std::size_t const n = values_of_chunk<header>(i, values);
+    walk of(in, i, values);
+    for (std::size_t k = 0; k < blocks_of<block_values>(n); ++k) {
+      std::size_t const here = values_of_block<block_values>(k, n),
+                        first = i * header::chunk_values + k * block_values;
+      auto const from = of.template take<payload>(k);
+      T const* const own = addends ? addends + first : nullptr;
+      T* const to = out + first;
+      if (here == block_values)
+        kernels.get(from, own, to);
+      else
+        get_block(from, here, own, to);
+      if (divided_by != 0)
+        for (std::size_t j = 0; j < here; ++j) to[j] = divided(to[j], divided_by);
+    }
+  }
+  /// As kernels.get, of n values.
+  static void get_block(payload const& from, std::size_t n, T const* addends, T* out) {
+    block v, own;
+    v.take(from.form, n, from.in);
+    if (addends) {
+      read_block(addends, n, own.x);
+      add(v, own.x);
+    }
+    write_block(v.x, n, out);
+  }
+  static std::uint64_t nonfinite_in_chunk_by_vectors(std::byte const* in, std::size_t i,
+                                                     std::size_t values) {
+    auto const kernels = best_block_kernels<T>();
+    std::size_t const n = values_of_chunk<header>(i, values);
+    walk of(in, i, values);
+    std::uint64_t found = 0;
+    for (std::size_t k = 0; k < blocks_of<block_values>(n); ++k) {
+      std::size_t const here = values_of_block<block_values>(k, n);
+      auto const from = of.template take<payload>(k);
+      T values_here[block_values];
+      if (here < block_values) get_block(from, here, nullptr, values_here);
+      bool const is_finite =
+          here == block_values ? kernels.is_finite(from) : nonfinite_runs(values_here, here) == 0;
+      found |= std::uint64_t{!is_finite} << k;
+    }
+    return found;
+  }
+#endif
+
+  /// Reads no payload.
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
     std::size_t const blocks = blocks_of<block_values>(n);
     if (bytes < blocks * sizeof(form)) return false;
-    std::size_t left = bytes - blocks * sizeof(form);
+    std::size_t all = blocks * sizeof(form);
+    bool are_valid = true;
     for (std::size_t k = 0; k < blocks; ++k) {
       auto const one = load<form>(chunk, k);
-      if (!one.is_valid()) return false;
-      std::size_t const these = one.payload_bytes(values_of_block<block_values>(k, n));
-      if (these > left) return false;
-      left -= these;
+      are_valid &= one.is_valid();
+      all += one.payload_bytes(values_of_block<block_values>(k, n));
     }
-    return left == 0;
+    return are_valid && all == bytes;
   }
 };
 
