@@ -78,6 +78,17 @@ double figure_of(ordered_json const& json) {
   return json.is_null() ? infinity : json.get<double>();
 }
 
+ordered_json json_of(compared_seconds const& of) {
+  return {{"calls", of.calls},
+          {"own", json_of(of.own)},
+          {"codec", json_of(of.codec)},
+          {"plain", json_of(of.plain)}};
+}
+compared_seconds compared_of(ordered_json const& json) {
+  return {json.at("calls").get<std::uint64_t>(), figure_of(json.at("own")),
+          figure_of(json.at("codec")), figure_of(json.at("plain"))};
+}
+
 ordered_json json_of(site_entry const& entry) {
   auto const& [site, f] = entry;
   return {{"function", site.function},
@@ -93,8 +104,9 @@ ordered_json json_of(site_entry const& entry) {
           {"bytes_sent", f.bytes_sent},
           {"seconds", json_of(f.seconds)},
           {"seconds_codec", json_of(f.seconds_codec)},
-          {"seconds_plain", json_of(f.seconds_plain)},
           {"compared", f.compared},
+          {"first", json_of(f.first)},
+          {"later", json_of(f.later)},
           {"worst_error", json_of(f.worst_error)},
           {"worst_relative", json_of(f.worst_relative)},
           {"told_error", json_of(f.told_error)},
@@ -116,8 +128,9 @@ site_entry entry_of(ordered_json const& json) {
   json.at("bytes_sent").get_to(f.bytes_sent);
   f.seconds = figure_of(json.at("seconds"));
   f.seconds_codec = figure_of(json.at("seconds_codec"));
-  f.seconds_plain = figure_of(json.at("seconds_plain"));
   json.at("compared").get_to(f.compared);
+  f.first = compared_of(json.at("first"));
+  f.later = compared_of(json.at("later"));
   f.worst_error = figure_of(json.at("worst_error"));
   f.worst_relative = figure_of(json.at("worst_relative"));
   f.told_error = figure_of(json.at("told_error"));
@@ -155,6 +168,12 @@ std::string compared_text(site_figures const& f, double ranks) {
                      plural(static_cast<double>(f.compared) / ranks, "call"));
 }
 
+/// "a call took 15.30 ms, MPI's own 30.00 ms (1.96x)".
+std::string times_text(compared_seconds const& of) {
+  return fmt::format("a call took {}, MPI's own {} ({})", seconds_text(of.own),
+                     seconds_text(of.plain), ratio_text(of.plain, of.own));
+}
+
 /// "values off by up to 1.2e-04, in 3 calls by more than the bound".
 std::string told_text(site_figures const& f, double ranks) {
   auto text = "values off by up to " + error_text(f.told_error);
@@ -168,6 +187,19 @@ constexpr char const* columns = "{:>9} {:<24} {:<6} {:>5} {:>14} {:>9} {:>9} {:>
 
 }  // namespace
 
+void compared_seconds::add(compared_seconds const& other) {
+  calls += other.calls;
+  own += other.own;
+  codec += other.codec;
+  plain += other.plain;
+}
+
+compared_seconds compared_seconds::mean() const {
+  if (calls == 0) return {};
+  double const all = static_cast<double>(calls);
+  return {1, own / all, codec / all, plain / all};
+}
+
 void site_figures::add(site_figures const& other) {
   if (other.calls == 0) return;  // their extremes mean nothing
   smallest = calls == 0 ? other.smallest : std::min(smallest, other.smallest);
@@ -177,8 +209,9 @@ void site_figures::add(site_figures const& other) {
   bytes_sent += other.bytes_sent;
   seconds += other.seconds;
   seconds_codec += other.seconds_codec;
-  seconds_plain += other.seconds_plain;
   compared += other.compared;
+  first.add(other.first);
+  later.add(other.later);
   // NaN is the worst of all.
   auto const worse = [](double a, double b) { return std::isnan(a) || b < a ? a : b; };
   worst_error = worse(worst_error, other.worst_error);
@@ -250,9 +283,7 @@ std::string journal::summary(int ranks) const {
     if (f.told_error > 0) line(told_text(f, all));
     if (f.compared == 0) continue;
     line(compared_text(f, all));
-    line(fmt::format("a call took {}, MPI's own {}",
-                     seconds_text(f.seconds / static_cast<double>(f.calls)),
-                     seconds_text(f.seconds_plain / static_cast<double>(f.compared))));
+    line(times_text(f.of_a_call()));
   }
   if (taken.size() > 1)
     text += fmt::format(
@@ -302,18 +333,17 @@ std::string journal::prediction(int ranks) const {
     double const calls = static_cast<double>(f.calls);
     double const plain = static_cast<double>(f.bytes_plain) / calls;
     double const sent = static_cast<double>(f.bytes_sent) / calls;
-    double const codec = f.seconds_codec / calls;
+    auto const here = f.of_a_call();
     text += fmt::format("\n  {} of {} {} values on {}, from {}\n  by {}\n", site.function,
                         values_text(f), site.type, plural(site.ranks, "rank"), site.caller,
                         indented(way_text(site), 2));
     text += fmt::format("  {} instead of {} sent per rank ({})\n  {}\n", bytes_text(sent),
                         bytes_text(plain), ratio_text(plain, sent), compared_text(f, ranks));
-    text += fmt::format("  here a call took {}, MPI's own {}\n", seconds_text(f.seconds / calls),
-                        seconds_text(f.seconds_plain / static_cast<double>(f.compared)));
+    text += "  here " + times_text(here) + "\n";
     text += fmt::format("  {:>10} {:>11} {:>11} {:>8}\n", "Gbit/s", "plain", "compressed", "gain");
     for (int const gbit : {1, 10, 25, 100, 400}) {
       double const rate = gbit * 1e9;
-      double const before = 8 * plain / rate, after = codec + 8 * sent / rate;
+      double const before = 8 * plain / rate, after = here.codec + 8 * sent / rate;
       text += fmt::format("  {:>10} {:>11} {:>11} {:>8}\n", gbit, seconds_text(before),
                           seconds_text(after), ratio_text(before, after));
     }

@@ -23,6 +23,18 @@ struct call_site {
   friend auto operator<=>(call_site const&, call_site const&) = default;
 };
 
+/// Seconds of calls that were made by MPI, too, which all ranks began together.
+struct compared_seconds {
+  std::uint64_t calls = 0;
+  double own = 0;    ///< in hcomp, codecs included
+  double codec = 0;  ///< of them encoding, merging and decoding
+  double plain = 0;  ///< of MPI's own sum
+
+  void add(compared_seconds const& other);
+  /// Of the mean call.
+  compared_seconds mean() const;
+};
+
 /// What was added up over the calls of a site, on one rank or on all.
 struct site_figures {
   std::uint64_t calls = 0;
@@ -32,8 +44,9 @@ struct site_figures {
   std::uint64_t bytes_sent = 0;   ///< what was sent instead
   double seconds = 0;             ///< in hcomp, codecs included
   double seconds_codec = 0;       ///< of them encoding, merging and decoding
-  double seconds_plain = 0;       ///< MPI's own sum of the calls that were compared with it
   std::uint64_t compared = 0;     ///< calls compared with MPI's own sum
+  compared_seconds first = {};    ///< of those that needed connections and memory for it
+  compared_seconds later = {};    ///< of the others
   double worst_error = 0;         ///< |sum - MPI's own sum| of those, at most
   double worst_relative = 0;      ///< norm of that difference / norm of MPI's own sum, at most
   double told_error = 0;  ///< how far values are off at most, as the codec says; 0: it does not
@@ -41,6 +54,9 @@ struct site_figures {
 
   /// Sums and extremes of both.
   void add(site_figures const& other);
+  /// Of the mean call that was compared, if there is one: one for which everything was there, unless
+  /// there was none.
+  compared_seconds of_a_call() const { return (later.calls > 0 ? later : first).mean(); }
 };
 
 /// Filled by all threads of a rank, read at the end.
@@ -60,9 +76,9 @@ class journal {
   /// The whole report as JSON: version, settings, ranks, sites with all figures over all ranks.
   /// Figures that are not finite are null, letters that are not UTF-8 U+FFFD.
   std::string report_json(int ranks, std::string_view settings) const;
-  /// Of sites with calls that were compared with MPI's own: error, bytes saved, and what the time
-  /// of the mean call would be at 1, 10, 25, 100 and 400 Gbit/s per rank with and without
-  /// compression; with codecs as quick as they were here.
+  /// Of sites with calls that were compared with MPI's own: error, bytes saved, and the time of the
+  /// mean call with and without compression: as it was here, and as it would be at 1, 10, 25, 100 and
+  /// 400 Gbit/s per rank with codecs as quick as here.
   std::string prediction(int ranks) const;
 
  private:

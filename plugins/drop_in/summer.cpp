@@ -96,6 +96,7 @@ std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t v
         segment_bytes));
   });
   plans_.push_front(one);
+  ++plans_made_;
   return one;
 }
 

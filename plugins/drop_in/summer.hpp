@@ -75,6 +75,8 @@ class summer {
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
   std::size_t plans() const { return plans_.size(); }
+  /// So far: a call that makes none finds all its memory there.
+  std::uint64_t plans_made() const { return plans_made_; }
 
  private:
   template <class V> using sum_of = std::unique_ptr<any_plan<V>>;
@@ -119,6 +121,7 @@ class summer {
   std::uint64_t handle_;  ///< what the draws of this one's sums are made from
   std::uint64_t step_ = 0;
   std::list<std::shared_ptr<planned>> plans_;  ///< the one used last first
+  std::uint64_t plans_made_ = 0;
   std::map<tensor_key, std::uint32_t> turns_;
 };
 

@@ -224,14 +224,21 @@ struct summing {
     std::optional<std::string> left_because;  // MPI has to do it
 
     std::vector<std::byte> plain;
+    compared_seconds seconds{.calls = 1};
+    // Who comes first waits for the others, in whichever of both sums is the first: before both.
+    auto const begun_together = [&] {
+      if (compared) mpi::require(PMPI_Barrier(comm_of(state)), "MPI_Barrier");
+      return std::chrono::steady_clock::now();
+    };
     if (compared) {
       plain.resize(result * size_of(d.type));
       if (counts.empty() && x) std::memcpy(plain.data(), x, plain.size());
-      auto const begin = std::chrono::steady_clock::now();
+      auto const begin = begun_together();
       sum_by_mpi(state, plain.data());
-      figures.seconds_plain = seconds_since(begin);
+      seconds.plain = seconds_since(begin);
     }
-    auto const begin = std::chrono::steady_clock::now();
+    auto const plans_before = sums.plans_made();
+    auto const begin = begun_together();
     try {
       auto const made = sum_by_rule(sums, x, state.is_aside(), place);
       figures.bytes_sent = made.bytes_sent;
@@ -239,7 +246,12 @@ struct summing {
       figures.seconds = seconds_since(begin);
       figures.told_error = made.error;
       figures.beyond_bound = made.is_beyond_bound();
-      if (compared) compare(figures, x, plain.data(), result);
+      if (compared) {
+        seconds.own = figures.seconds;
+        seconds.codec = figures.seconds_codec;
+        (sums.plans_made() > plans_before ? figures.first : figures.later) = seconds;
+        compare(figures, x, plain.data(), result);
+      }
     } catch (nonfinite_error const&) {
       left_because = "NaN or infinity, or too large for " + as.sum.text();
     } catch (memory_error const&) {
@@ -285,8 +297,11 @@ struct summing {
     return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
                                segment);
   }
+  MPI_Comm comm_of(communicator& state) const {
+    return state.is_aside() ? state.private_copy() : call.comm;
+  }
   void sum_by_mpi(communicator& state, void* x) const {
-    MPI_Comm const comm = state.is_aside() ? state.private_copy() : call.comm;
+    MPI_Comm const comm = comm_of(state);
     if (counts.empty())
       mpi::require(PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, comm),
                    "MPI_Allreduce");
