@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What the drop-in library's shadow mode says of a rule, beside what then happens with the rule: a table.
+#
+#   tests/lab/prediction.sh BUILD
+#
+# BUILD has what these make:
+#
+#   cmake --build BUILD --target hcomp_lab_switch hcomp_lab_mpich hcomp_pmpi_openmpi hcomp_pmpi_mpich \
+#     hcomp_lab_sums.openmpi hcomp_lab_sums.mpich
+#
+# On each of the lab's networks a program that sums vectors runs as it is, with HCOMP_SHADOW, and with the
+# rule. These can be set:
+#
+#   RATES="100mbit 1gbit"  HOSTS="2 4"  MPIS="openmpi mpich"
+#   RULES="double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers"
+#   VALUES=100000   in a vector
+#   CALLS=40        of the program, and SHADOW=20 where they are only tried
+#   REPEAT=3        runs of each kind, of which the median counts
+#   TABLE=file      where the figures go, too
+#
+# A row has milliseconds of a call: MPI's own and by the rule, as the shadow mode says and as they then
+# are, and how many times faster a call becomes. The last line says by how much that was predicted wrong at
+# most, and the exit status is 1 if it was more than 20 %. The first call of a run does not count. It needs
+# what lab.sh needs, and a machine on which nothing else runs.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=${1-}
+[[ -d $build/plugins ]] || {
+  echo "usage: prediction.sh BUILD (there is no folder '$build/plugins')" >&2
+  exit 2
+}
+build=$(readlink -f "$build")
+read -ra rates <<<"${RATES:-100mbit 1gbit}"
+read -ra hosts <<<"${HOSTS:-2 4}"
+read -ra mpis <<<"${MPIS:-openmpi mpich}"
+IFS=';' read -ra rules <<<"${RULES:-double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers}"
+values=${VALUES:-100000}
+calls=${CALLS:-40}
+shadow=${SHADOW:-20}
+repeat=${REPEAT:-3}
+export HCOMP_LAB=prediction-$$ HCOMP_LAB_TOOLS=$build/tests/lab
+folder=$(mktemp -d)
+trap '"$here/lab.sh" down; rm -rf "$folder"' EXIT
+
+# run MPI HOSTS TYPE CALLS [VARIABLE=VALUE...]: seconds of a call, as the program measures them
+run() {
+  "$here/lab.sh" run "$1" -n "$2" env "${@:5}" "$build/tests/lab/hcomp_lab_sums.$1" "$3" "$values" "$4" |
+    awk -v calls="$4" '/^[0-9.]+$/ { print $1 / (calls - 1) }'
+}
+
+for rate in "${rates[@]}"; do
+  for count in "${hosts[@]}"; do
+    "$here/lab.sh" up --hosts "$count" --rate "$rate" >&2
+    for mpi in "${mpis[@]}"; do
+      preload=LD_PRELOAD=$build/plugins/$mpi/libhcomp_pmpi.so
+      for rule in "${rules[@]}"; do
+        type=${rule%%:*}
+        : >"$folder/off"
+        : >"$folder/on"
+        rm -f "$folder"/report*.json
+        for ((k = 0; k < repeat; ++k)); do
+          run "$mpi" "$count" "$type" "$calls" >>"$folder/off"
+          run "$mpi" "$count" "$type" "$shadow" "$preload" "HCOMP_CONFIG=$rule" "HCOMP_SHADOW=$shadow" \
+            "HCOMP_REPORT=json:$folder/report$k.json" >/dev/null 2>>"$folder/said"
+          run "$mpi" "$count" "$type" "$calls" "$preload" "HCOMP_CONFIG=$rule" >>"$folder/on"
+        done
+        python3 "$here/prediction.py" row "$rate, $count hosts" "$mpi" "$rule" "$folder"
+      done
+    done
+    "$here/lab.sh" down
+  done
+done | tee "${TABLE:-/dev/null}" | python3 "$here/prediction.py" table
