@@ -83,6 +83,40 @@ def test_sums():
     assert np.array_equal(whole, (np.arange(values) * ((ranks + 1) / 2)).astype(np.float32))
 
 
+def integers(rank, size, directory):
+    """Sums that overflow, and what they sent, uncompressed and by a rule."""
+    made = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
+        for rules in (None, "int32: lossless_integers min=0; int64: lossless_integers min=0"):
+            group.configure(rules)
+            for dtype in (np.int32, np.int64):
+                x = (np.arange(3 * values) % 100).astype(dtype)
+                x[7] = np.iinfo(dtype).max - rank
+                part = np.zeros(values, dtype)
+                group.reduce_scatter_at(x.ctypes.data, part.ctypes.data, values, np.dtype(dtype).name)
+                sent = group.all_reduce_at(x.ctypes.data, x.size, np.dtype(dtype).name).bytes_sent
+                made.append((x, part, sent))
+        try:
+            group.all_reduce_at(x.ctypes.data, x.size, "int64", mean=True)
+        except hcomp.HcompError as error:
+            made.append(str(error))
+    return made
+
+
+def test_integers_wrap_around_and_are_compressed_by_rules_for_them():
+    for rank, (*sums, said) in enumerate(on_ranks(integers)):
+        assert "integers have no mean" in said, said
+        for (x, part, _), (by_rule, part_by_rule, sent) in zip(sums[:2], sums[2:]):
+            expected = (np.arange(3 * values) % 100 * ranks).astype(x.dtype)
+            largest = np.iinfo(x.dtype).max - np.arange(ranks, dtype=x.dtype)
+            expected[7] = largest.sum(dtype=x.dtype)
+            mine = expected[rank * values : (rank + 1) * values]
+            assert np.array_equal(x, expected) and np.array_equal(by_rule, expected)
+            assert np.array_equal(part, mine) and np.array_equal(part_by_rule, mine)
+            # a ring sends 4/3 of the vector, of up to 9 bits a value
+            assert 0 < sent < 3 * values * 4 / 3 * 10 / 8, sent
+
+
 def loaded(rank, size, directory):
     with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
         with hcomp.Sum(group, 10, np.float32, "identity") as total:
