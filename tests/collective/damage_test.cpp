@@ -69,6 +69,11 @@ struct run {
   std::vector<traffic> earlier, last;  ///< of every rank: the calls before, the last one
 };
 
+/// Of integers, which have no mean.
+bool is_of_integers(std::string const& codec) {
+  return codec_rows<std::int32_t>().find(codec) != nullptr;
+}
+
 /// Many zeros where a codec skips them.
 std::vector<float> input(setup const& s, int rank, int call) {
   auto x = integer_values(s.values, static_cast<std::uint64_t>(100 + call), rank);
@@ -79,7 +84,8 @@ std::vector<float> input(setup const& s, int rank, int call) {
 }
 
 template <class Plan>
-void call(Plan& sum, setup const& s, std::span<float> x, call_options const& how) {
+void call(Plan& sum, setup const& s, std::span<typename Plan::value_type> x,
+          call_options const& how) {
   if (s.what == detail::operation::all_reduce) sum.all_reduce(x, how);
   if (s.what == detail::operation::reduce_scatter) sum.reduce_scatter(x, how);
   if (s.what == detail::operation::all_gather) sum.all_gather(x, how);
@@ -88,6 +94,19 @@ void call(Plan& sum, setup const& s, std::span<float> x, call_options const& how
 /// Calls use(sum) with a function sum(x, call_options) that sums vectors of the host.
 template <class Use> void on_host(setup const& s, tampered_transport& transport, Use const& use) {
   host_executor executor;
+  if (is_of_integers(s.codec)) {
+    auto sum = make_plan<std::int32_t>(s.codec, s.values, transport, executor, s.options());
+    return use([&](std::vector<float>& x, call_options const& how) {
+      std::vector<std::int32_t> whole(x.begin(), x.end());
+      try {
+        call(sum, s, whole, how);
+      } catch (...) {
+        x.assign(whole.begin(), whole.end());
+        throw;
+      }
+      x.assign(whole.begin(), whole.end());
+    });
+  }
   auto sum = make_plan<float>(s.codec, s.values, transport, executor, s.options());
   use([&](std::vector<float>& x, call_options const& how) { call(sum, s, x, how); });
 }
@@ -216,7 +235,7 @@ struct way {
   bool on_device;
 };
 
-/// Every codec that has a name, with every algorithm that it has; and each kind of codec on what
+/// Every codec that has a name, for floats or integers, with every algorithm that it has; and each kind of codec on what
 /// stands in for a device.
 std::vector<way> ways() {
   std::vector<way> all;
@@ -226,6 +245,9 @@ std::vector<way> ways() {
     if (row.name == "lossless") texts = {"lossless", "lossless:fixed=32", "lossless:dense=no"};
     for (auto const& text : texts)
       for (auto const kind : row.algorithms) all.push_back({text, {kind}, false});
+  });
+  codec_rows<std::int32_t>().for_each([&](codec_facts const& row) {
+    for (auto const kind : row.algorithms) all.push_back({row.name, {kind}, false});
   });
   for (char const* const codec :
        {"sign", "thc", "fp16", "lossless:fixed=32", "inceptionn", "error_bounded:bound=1e-2"})
@@ -269,7 +291,8 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     s.calls = 1;
     s.what = static_cast<detail::operation>(1 + draw(3));
     if (!s.how.shares_the_sum()) s.what = detail::operation::all_reduce;
-    if (s.what == detail::operation::all_gather) s.result = reduction::sum;
+    if (s.what == detail::operation::all_gather || is_of_integers(s.codec))
+      s.result = reduction::sum;
     CAPTURE(s.text());
     auto const [found, is_new] = intact.try_emplace(s.text());
     auto& clean = found->second;
