@@ -135,6 +135,7 @@ HCOMP_HD inline bool quantize_block(step_grid const& grid, float const* x, std::
                                     double& error) {
   double largest = error;
   bool all = true;
+  HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
     q[i] = nearest_integer(grid, x[i]);
     all &= q[i] != no_integer;
@@ -157,6 +158,7 @@ HCOMP_HD inline std::int32_t difference_at(std::int32_t const* q, std::int32_t b
 }
 HCOMP_HD inline block_shape shape_of_block(std::int32_t const* q, std::int32_t before) {
   block_shape shape{};
+  HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
     shape.plain |= zigzag(q[i]);
     shape.difference |= zigzag(difference_at(q, before, i));

@@ -65,8 +65,10 @@ struct chunk_coder {
     chunk_sharing<Group> shared(group);
     worker_reader<Group> of_a, of_b;
     std::size_t rooms = 0;
-    if (from.a) of_a.open(group, from.a, i, from.values, shared->first, shared.chunk(rooms++));
-    if (from.b) of_b.open(group, from.b, i, from.values, shared->second, shared.chunk(rooms++));
+    if (from.a)
+      of_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(rooms++));
+    if (from.b)
+      of_b.open(group, from.b, i, from.values, shared->second, shared->sums, shared.chunk(rooms++));
     sum_range const range(grid, weight_of(from));
     std::byte* const chunk = Group::workers == 1 ? out : shared.chunk(rooms);
     std::byte* payloads = chunk + front_bytes(n);
@@ -83,13 +85,17 @@ struct chunk_coder {
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
       value_block v;
       v.is = state::zeros;
-      if (from.a)
-        of_a.take(group, k, v);
-      else if (is_here)
-        quantize(from.x + i * chunk_values + k * block_values, here, v, error);
+      if (from.a) {
+        of_a.take(k, v);
+      } else {
+        float x[block_values];
+        bring_values(group, from.x + i * chunk_values, begin * block_values,
+                     n - begin * block_values, here, shared.values(rooms + 1), x);
+        if (is_here) quantize(x, v, error);
+      }
       if (from.b) {
         value_block other;
-        of_b.take(group, k, other);
+        of_b.take(k, other);
         add_blocks(grid, v, other, sums);
       }
       if (v.is == state::words) v.simplify(grid);
@@ -118,9 +124,9 @@ struct chunk_coder {
       payloads += bytes.all;
       if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(mode.byte);
       if (is_integers)
-        put_block(v.q, before, here, mode, shape.nonzero, payload);
+        put_own_block(v.q, before, here, mode, shape.nonzero, payload);
       else if (v.is == state::words)
-        for (std::size_t j = 0; j < here; ++j) store(payload, j, v.word(j));
+        put_floats(v, here, payload);
 
       if (fault == code_fault::none && (sums.impossible != 0 || !fits)) {
         fault = fault_of(sums);
@@ -130,6 +136,7 @@ struct chunk_coder {
 
     auto const bytes = static_cast<std::size_t>(payloads - chunk);
     if constexpr (Group::workers > 1) {
+      clear_words(group, payloads);
       group.sync();
       copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, bytes);
     }
@@ -154,30 +161,37 @@ struct chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              float const* addends, float divided_by, float* out) const {
-    for_blocks(group, in, i, values,
-               [&](std::size_t first, std::size_t n, float(&block)[block_values]) {
-                 if (addends) {
-                   float added[block_values];
-                   read_block(addends + first, n, added);
-                   for (std::size_t j = 0; j < block_values; ++j)
-                     block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
-                 }
-                 if (divided_by != 0)
-                   for (std::size_t j = 0; j < block_values; ++j)
-                     block[j] = divided(block[j], divided_by);
-                 write_block(block, n, out + first);
-               });
+    std::size_t const chunk = i * chunk_values;
+    for_blocks(group, in, i, values, [&](worker_blocks const& at, float(&block)[block_values]) {
+      float* const room = chunk_sharing<Group>(group).values(1);
+      if (addends) {
+        float added[block_values];
+        bring_values(group, addends + chunk, at.first, at.count, at.n, room, added);
+        HCOMP_UNROLL_ON_DEVICE
+        for (std::size_t j = 0; j < block_values; ++j)
+          block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
+      }
+      if (divided_by != 0) {
+        HCOMP_UNROLL_ON_DEVICE
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
+      }
+      take_values(group, block, at.first, at.count, at.n, room, out + chunk);
+    });
   }
 
   template <class Group>
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
-    for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, float const* block) {
+    for_blocks(group, in, i, values, [&](worker_blocks const& at, float(&block)[block_values]) {
       bool finite = true;
-      for (std::size_t j = 0; j < n; ++j) finite &= is_finite(block[j]);
-      std::size_t const k = first % chunk_values / block_values;
-      if (!finite) mine[k % 2] |= std::uint64_t{1} << k / 2;
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j) finite &= is_finite(block[j]);
+      if (finite) return;
+      if (at.block % 2 == 0)
+        mine[0] |= std::uint64_t{1} << at.block / 2;
+      else
+        mine[1] |= std::uint64_t{1} << at.block / 2;
     });
     // every bit is one worker's alone
     return group.sum(mine[0]) | group.sum(mine[1]);
@@ -326,32 +340,47 @@ struct chunk_coder {
     found.impossible = sums.impossible;
   }
 
-  HCOMP_HD void quantize(float const* from, std::size_t n, value_block& v, double& error) const {
-    float block[block_values];
-    read_block(from, n, block);
+  HCOMP_HD void quantize(float const (&x)[block_values], value_block& v, double& error) const {
     v.is = value_block::state::integers;
-    if (!quantize_block(by_cpu.grid, block, v.q, error)) keep_floats(by_cpu.grid, block, v, error);
+    if (!quantize_block(by_cpu.grid, x, v.q, error)) keep_floats(by_cpu.grid, x, v, error);
+  }
+  HCOMP_HD static void put_floats(value_block const& v, std::size_t n, std::byte* out) {
+    std::uint32_t words[block_values];
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) words[j] = v.word(j);
+    put_words(words, n, out);
   }
 
-  /// f(first, n, floats) for the worker's blocks of chunk i.
+  /// Blocks that the workers of a group have at the same time.
+  struct worker_blocks {
+    std::size_t first, count;  ///< of the values of all of them, in the chunk
+    std::size_t block, n;      ///< the worker's own, and its values; 0: it has none
+  };
+  /// f(worker_blocks, floats) by all workers, for the blocks of chunk i.
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
     chunk_sharing<Group> shared(group);
     worker_reader<Group> reader;
-    reader.open(group, in, i, values, shared->first, shared.chunk(0));
+    reader.open(group, in, i, values, shared->first, shared->sums, shared.chunk(0));
     std::size_t const n = values_of_chunk<header>(i, values);
     for (std::size_t begin = 0; begin < blocks_of(n); begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker()),
+                        first = begin * block_values;
       value_block v;
-      reader.take(group, k, v);
-      if (k >= blocks_of(n)) continue;
+      reader.take(k, v);
       float block[block_values];
-      for (std::size_t j = 0; j < block_values; ++j)
-        block[j] = v.is == value_block::state::zeros      ? 0.0f
-                   : v.is == value_block::state::integers ? float_of(by_cpu.grid, v.q[j])
-                                                          : value_of(by_cpu.grid, v.word(j));
-      f(i * chunk_values + k * block_values, values_of_block(k, n), block);
+      if (v.is == value_block::state::words) {
+        HCOMP_UNROLL_ON_DEVICE
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = value_of(by_cpu.grid, v.word(j));
+      } else {
+        HCOMP_UNROLL_ON_DEVICE
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = float_of(by_cpu.grid, v.q[j]);
+      }
+      constexpr std::size_t together = Group::workers * block_values;
+      f({first, n - first < together ? n - first : together, k,
+         k < blocks_of(n) ? values_of_block(k, n) : 0},
+        block);
     }
   }
 

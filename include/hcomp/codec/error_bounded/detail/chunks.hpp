@@ -51,13 +51,17 @@ struct value_block {
   }
   /// Of integers.
   HCOMP_HD void make_words() {
+    HCOMP_UNROLL_ON_DEVICE
     for (auto& value : q) value = static_cast<std::int32_t>(word_of(value));
     is = state::words;
   }
   /// Integers, if no word is a float.
   HCOMP_HD void simplify(step_grid const& grid) {
-    for (std::size_t i = 0; i < block_values; ++i)
-      if (!is_integer(grid, word(i))) return;
+    bool all = true;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t i = 0; i < block_values; ++i) all &= is_integer(grid, word(i));
+    if (!all) return;
+    HCOMP_UNROLL_ON_DEVICE
     for (auto& value : q) value = integer_of(static_cast<std::uint32_t>(value));
     is = state::integers;
   }
@@ -70,6 +74,7 @@ HCOMP_HD inline void keep_floats(step_grid const& grid, float const* x, value_bl
                                  double& error) {
   v.is = value_block::state::words;
   std::uint32_t rounded = 0;
+  HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
     std::int32_t const q = v.q[i];
     bool const is_one = q <= grid.limit && q >= -grid.limit;
@@ -93,6 +98,7 @@ struct sum_range {
   /// Of words.
   HCOMP_HD bool has(step_grid const& grid, value_block const& words) const {
     bool beyond_it = false;
+    HCOMP_UNROLL_ON_DEVICE
     for (std::size_t i = 0; i < block_values; ++i) {
       std::uint32_t const size = words.word(i) & 0x7fffffffu;
       beyond_it |= size > largest && size < grid.first_float;

@@ -1,10 +1,12 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded by the workers of a group, a worker for each block of 32 values.
+/// Chunks of error_bounded by the workers of a group, a worker for each block of 32 values. A device
+/// has these in registers: all loops over them are written out.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/error_bounded/detail/blocks.hpp>
@@ -20,24 +22,27 @@ namespace hcomp::detail::error_bounded {
 
 inline constexpr std::size_t most_blocks = chunk_values / block_values;
 
-/// What the workers that read a chunk share.
-struct chunk_reading {
-  std::uint32_t places[most_blocks];  ///< of the payloads, in the chunk
-  /// Blocks that do not depend on those before them begin runs. The integers before the blocks of
-  /// run r are what all integers at the ends of blocks are together up to there, without this.
-  std::uint32_t bases[most_blocks + 1];
+// ---- What workers share
+
+/// Of a chunk that is read, by blocks.
+struct block_places {
+  std::uint32_t payloads[most_blocks];  ///< where they are, in the chunk
+  std::uint32_t before[most_blocks];    ///< the integer that the differences of a block begin with
 };
 /// What the workers of a group share while they work on a chunk. One worker has its own; workers
 /// that share memory also have room for chunks, since payloads are at odd addresses, and are put
-/// together and taken apart there.
+/// together and taken apart there; and for values, which are neighbours there and in memory.
 template <class Group> class chunk_sharing {
  public:
   struct words {
-    chunk_reading first, second;
-    std::int32_t last[most_blocks];  ///< integer of every block
+    block_places first, second;
+    std::uint32_t sums[most_blocks + 1];  ///< while places are found
+    std::int32_t last[most_blocks];       ///< integer of every block
   };
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room = header::slot_bytes + 8;
+  static constexpr std::size_t room = (header::slot_bytes + 8 + 15) / 16 * 16;
+  /// From a worker's values to the next one's: all workers reach other banks.
+  static constexpr std::size_t stride = block_values + 1;
 
   HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::workers > 1) {
@@ -56,95 +61,367 @@ template <class Group> class chunk_sharing {
   HCOMP_HD std::byte* chunk(std::size_t i) const {
     return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * room;
   }
+  /// Room for values, behind `rooms` of chunks.
+  HCOMP_HD float* values(std::size_t rooms) const { return reinterpret_cast<float*>(chunk(rooms)); }
 
  private:
   struct nothing {};
   std::conditional_t<Group::workers == 1, words, nothing> own_;
   std::byte* shared_ = nullptr;
 };
-/// Shared memory with room for so many chunks.
+/// Shared memory with room for so many chunks, and for values beside fewer than three.
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
-  return sizeof(sharing::words) + chunks * sharing::room;
+  return sizeof(sharing::words) + chunks * sharing::room +
+         (chunks < 3 ? most_blocks * sharing::stride * sizeof(float) : 0);
 }
 
-/// Takes the blocks of a chunk of a sound code, as many at a time as there are workers. All
-/// workers call the same functions.
+/// block = x[0] to x[n - 1] of the worker's block, and zeros behind them. For all workers.
+/// @param first, count  of the values of all workers
+/// @param room          for values
+template <class Group>
+HCOMP_HD void bring_values(Group group, float const* x, std::size_t first, std::size_t count,
+                           std::size_t n, [[maybe_unused]] float* room,
+                           float (&block)[block_values]) {
+  auto const worker = static_cast<std::size_t>(group.worker());
+  if constexpr (Group::workers == 1) {
+    read_block(x + first, n, block);
+  } else {
+    constexpr std::size_t at_once = 8, stride = chunk_sharing<Group>::stride;
+    for (std::size_t turn = 0; turn < block_values; turn += at_once) {
+      float seen[at_once];
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) {
+        std::size_t const i = (turn + k) * Group::workers + worker;
+        seen[k] = i < count ? x[first + i] : 0;
+      }
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) {
+        std::size_t const i = (turn + k) * Group::workers + worker;
+        room[i / block_values * stride + i % block_values] = seen[k];
+      }
+    }
+    group.sync();
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) block[j] = room[worker * stride + j];
+    group.sync();  // before somebody writes the next ones
+  }
+}
+/// And back.
+template <class Group>
+HCOMP_HD void take_values(Group group, float const (&block)[block_values], std::size_t first,
+                          std::size_t count, std::size_t n, [[maybe_unused]] float* room,
+                          float* x) {
+  auto const worker = static_cast<std::size_t>(group.worker());
+  if constexpr (Group::workers == 1) {
+    write_block(block, n, x + first);
+  } else {
+    constexpr std::size_t stride = chunk_sharing<Group>::stride;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) room[worker * stride + j] = block[j];
+    group.sync();
+    for (std::size_t i = worker; i < count; i += Group::workers)
+      x[first + i] = room[i / block_values * stride + i % block_values];
+    group.sync();
+  }
+}
+
+/// What is read behind the last byte of a chunk, with whole words, becomes 0. For all workers, after
+/// their next sync.
+template <class Group> HCOMP_HD void clear_words(Group group, std::byte* end) {
+  for (int b = group.worker(); b < 8; b += Group::workers) end[b] = std::byte{0};
+}
+
+// ---- Bits of a block's values
+
+/// Bit b of words[j] becomes bit j of words[b].
+HCOMP_HD inline void transpose(std::uint32_t (&words)[block_values]) {
+  std::uint32_t lower = 0x0000ffffu;
+  HCOMP_UNROLL_ON_DEVICE
+  for (int distance = 16; distance > 0; distance /= 2) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (int i = 0; i < 32; ++i) {
+      if ((i & distance) != 0) continue;
+      std::uint32_t const change = (words[i] >> distance ^ words[i + distance]) & lower;
+      words[i + distance] ^= change;
+      words[i] ^= change << distance;
+    }
+    lower ^= lower << distance / 2;
+  }
+}
+
+HCOMP_HD inline bool is_whole(std::byte const* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % 4 == 0;
+}
+/// `count` words to any address.
+HCOMP_HD inline void put_words(std::uint32_t const (&words)[block_values], std::size_t count,
+                               std::byte* out) {
+  if (is_whole(out)) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j)
+      if (j < count) store_aligned(out, j, words[j]);
+  } else {
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j)
+      if (j < count) store(out, j, words[j]);
+  }
+}
+/// And back; behind them, zeros.
+/// @param reads_whole  there are words on both sides
+HCOMP_HD inline void take_words(std::byte const* in, std::size_t count, bool reads_whole,
+                                std::uint32_t (&words)[block_values]) {
+  if (!reads_whole) {
+    for (std::size_t j = 0; j < block_values; ++j)
+      words[j] = j < count ? load<std::uint32_t>(in, j) : 0;
+    return;
+  }
+  auto const odd = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(in) % 4);
+  std::byte const* const from = in - odd;
+  auto next = load_aligned<std::uint32_t>(from, 0);
+  HCOMP_UNROLL_ON_DEVICE
+  for (std::size_t j = 0; j < block_values; ++j) {
+    std::uint32_t const low = next;
+    if (j < count) next = load_aligned<std::uint32_t>(from, j + 1);
+    auto const both = std::uint64_t{next} << 32 | low;
+    words[j] = j < count ? static_cast<std::uint32_t>(both >> 8 * odd) : 0;
+  }
+}
+
+/// As put_block, of a worker's own values.
+HCOMP_HD inline void put_own_block(std::int32_t const (&q)[block_values], std::int32_t before,
+                                   std::size_t n, block_mode mode, std::uint32_t nonzero,
+                                   std::byte* out) {
+  std::uint32_t words[block_values];
+  if (mode.kind() == block_kind::sparse) {
+    store(out, 0, nonzero);
+    std::byte* at = out + 4;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) {
+      auto const value = static_cast<std::uint32_t>(q[j]);
+      if (value == 0) continue;
+      at[0] = static_cast<std::byte>(value);
+      if (mode.width() > 1) at[1] = static_cast<std::byte>(value >> 8);
+      if (mode.width() > 2) {
+        at[2] = static_cast<std::byte>(value >> 16);
+        at[3] = static_cast<std::byte>(value >> 24);
+      }
+      at += mode.width();
+    }
+  } else if (mode.kind() == block_kind::words) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) words[j] = word_of(q[j]);
+    put_words(words, n, out);
+  } else {
+    bool const is_plain = mode.kind() == block_kind::plain;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j)
+      words[j] = static_cast<std::uint32_t>(is_plain ? q[j] : difference_at(q, before, j));
+    transpose(words);
+    put_words(words, static_cast<std::size_t>(mode.width()), out);
+  }
+}
+
+// ---- Blocks of a chunk
+
+/// Takes the blocks of a chunk of a sound code, in any order.
 template <class Group> class worker_reader {
  public:
+  /// For all workers.
   /// @param in      at a multiple of 4
   /// @param i       chunk of a code of `values` values
-  /// @param shared  memory of these workers
+  /// @param places  of this chunk; this and `sums` are memory of these workers
   /// @param room    for the chunk, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     chunk_reading& shared, std::byte* room) {
+                     block_places& places, std::uint32_t (&sums)[most_blocks + 1],
+                     std::byte* room) {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     chunk_ = in + part.begin;
     values_ = values_of_chunk<header>(i, values);
-    shared_ = &shared;
+    places_ = &places;
     if (room) {
       chunk_ = bring_words(group, in, part.begin, part.end, room);
+      clear_words(group, room + part.begin % 4 + (part.end - part.begin));
       group.sync();
     }
-    // the payloads of sparse blocks tell their lengths, so one is found after the other
-    if (group.worker() == 0) {
-      std::size_t at = front_bytes(values_);
-      for (std::size_t k = 0; k < blocks_of(values_); ++k) {
-        shared.places[k] = static_cast<std::uint32_t>(at);
-        at += payload_bytes(mode_of(k), chunk_ + at, values_of_block(k, values_));
-      }
-      shared.bases[0] = 0u - load<std::uint32_t>(chunk_);
-    }
-    group.sync();
+    find_payloads(group, sums);
+    find_integers_before(group, sums);
   }
 
-  /// v = the worker's next block.
-  /// @param k  which that is: in every call, one more than that of the worker below, and as many as
-  ///           there are workers more than in the call before; zeros, if there are not so many
-  HCOMP_HD void take(Group group, std::size_t k, value_block& v) {
+  /// v = block k; behind the last one, zeros. Its integers are set in any case.
+  HCOMP_HD void take(std::size_t k, value_block& v) const {
     using state = value_block::state;
-    bool const is_here = k < blocks_of(values_);
-    std::uint8_t const byte = is_here ? mode_of(k) : 0;
-    block_mode const mode{byte, 0};
-    bool const is_difference = mode.kind() == block_kind::difference;
-    std::uint32_t last = 0;
     v.is = state::zeros;
-    if (byte == words_mode) {
-      std::byte const* const words = chunk_ + shared_->places[k];
-      std::size_t const n = values_of_block(k, values_);
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = 0;
+    if (k >= blocks_of(values_) || mode_of(k) == 0) return;
+    block_mode const mode{mode_of(k), 0};
+    std::byte const* const at = chunk_ + places_->payloads[k];
+    std::uint32_t words[block_values];
+    if (mode.byte == words_mode) {
       v.is = state::words;
-      for (std::size_t j = 0; j < block_values; ++j)
-        v.set_word(j, j < n ? load<std::uint32_t>(words, j) : 0);
-    } else if (byte != 0) {
-      v.is = state::integers;
-      last = static_cast<std::uint32_t>(
-          unpack_block(mode, chunk_ + shared_->places[k], 0, false, v.q));
+      take_words(at, values_of_block(k, values_), reads_whole, words);
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j) v.set_word(j, words[j]);
+      return;
     }
-
-    // above, what the ends of blocks are together, and below, how many runs begin
-    auto const sums = group.running_sum(std::uint64_t{last} << 32 | (is_difference ? 0u : 1u));
-    std::uint32_t const before = ends_ + static_cast<std::uint32_t>(sums.before >> 32);
-    std::uint32_t const run =
-        runs_ + static_cast<std::uint32_t>(sums.before) + (is_difference ? 0 : 1);
-    if (is_here && !is_difference) shared_->bases[run] = before;
-    ends_ += static_cast<std::uint32_t>(sums.all >> 32);
-    runs_ += static_cast<std::uint32_t>(sums.all);
-    group.sync();
-    if (!is_difference) return;
-    auto const base = static_cast<std::int32_t>(before - shared_->bases[run]);
-    for (auto& value : v.q) value = add_wrapping(value, base);
+    v.is = state::integers;
+    if (mode.kind() == block_kind::sparse) return take_sparse(at, mode.width(), v);
+    take_words(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
+    transpose(words);
+    int const unused = (32 - mode.width()) % 32;
+    bool const is_difference = mode.kind() == block_kind::difference;
+    std::uint32_t before = is_difference ? places_->before[k] : 0;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) {
+      // the highest bit is the sign
+      std::uint32_t const value = before + same_sign(words[j] << unused, unused);
+      v.set_word(j, value);
+      if (is_difference) before = value;
+    }
   }
 
  private:
+  static constexpr bool reads_whole = Group::workers > 1;
+
   HCOMP_HD std::uint8_t mode_of(std::size_t k) const {
     return static_cast<std::uint8_t>(chunk_[sizeof(std::int32_t) + k]);
+  }
+  HCOMP_HD bool is_difference(std::size_t k) const {
+    return block_mode{mode_of(k), 0}.kind() == block_kind::difference;
+  }
+  HCOMP_HD static std::uint32_t same_sign(std::uint32_t word, int by) {
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(word) >> by);
+  }
+  HCOMP_HD static std::uint32_t sparse_value(std::byte const* at, int width) {
+    auto value = static_cast<std::uint32_t>(at[0]);
+    if (width > 1) value |= static_cast<std::uint32_t>(at[1]) << 8;
+    if (width > 2)
+      value |= static_cast<std::uint32_t>(at[2]) << 16 | static_cast<std::uint32_t>(at[3]) << 24;
+    return same_sign(value << (32 - 8 * width), 32 - 8 * width);
+  }
+  HCOMP_HD static void take_sparse(std::byte const* in, int width, value_block& v) {
+    auto const nonzero = load<std::uint32_t>(in);
+    std::byte const* at = in + 4;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) {
+      std::uint32_t value = 0;
+      if ((nonzero >> j & 1) != 0) {
+        value = sparse_value(at, width);
+        at += width;
+      }
+      v.set_word(j, value);
+    }
+  }
+
+  /// All blocks but sparse ones say how long they are. Those lie one behind the other, so one worker
+  /// finds them.
+  /// @param more  bytes of the sparse blocks up to each of them
+  HCOMP_HD void find_payloads(Group group, std::uint32_t (&more)[most_blocks + 1]) const {
+    auto* const payloads = places_->payloads;
+    auto* const sparse_before = places_->before;  // which are found later
+    std::size_t const blocks = blocks_of(values_);
+    auto const worker = static_cast<std::size_t>(group.worker());
+    auto bytes_before = static_cast<std::uint32_t>(front_bytes(values_));
+    std::uint32_t sparse = 0;
+    for (std::size_t first = 0; first < blocks; first += Group::workers) {
+      std::size_t const k = first + worker;
+      bool const is_here = k < blocks;
+      block_mode const mode{is_here ? mode_of(k) : std::uint8_t{0}, 0};
+      bool const is_sparse = mode.kind() == block_kind::sparse;
+      std::size_t const bytes =
+          is_here && !is_sparse ? payload_bytes(mode.byte, chunk_, values_of_block(k, values_)) : 0;
+      auto const sums = group.running_sum(std::uint64_t{is_sparse} << 32 | bytes);
+      if (is_here) {
+        std::uint32_t const number = sparse + static_cast<std::uint32_t>(sums.before >> 32);
+        payloads[k] = bytes_before + static_cast<std::uint32_t>(sums.before);
+        sparse_before[k] = number;
+        if (is_sparse) more[number] = static_cast<std::uint32_t>(k);
+      }
+      bytes_before += static_cast<std::uint32_t>(sums.all);
+      sparse += static_cast<std::uint32_t>(sums.all >> 32);
+    }
+    group.sync();
+    if (sparse == 0) return;
+    if (worker == 0) {
+      std::uint32_t bytes = 0;
+      for (std::uint32_t s = 0; s < sparse; ++s) {
+        std::uint32_t const k = more[s];
+        bytes += static_cast<std::uint32_t>(
+            payload_bytes(mode_of(k), chunk_ + payloads[k] + bytes, block_values));
+        more[s] = bytes;
+      }
+    }
+    group.sync();
+    for (std::size_t k = worker; k < blocks; k += Group::workers)
+      if (sparse_before[k] > 0) payloads[k] += more[sparse_before[k] - 1];
+    group.sync();
+  }
+
+  /// Blocks that do not depend on those before them begin runs. What a block of differences begins
+  /// with is what the integers at the ends of blocks come to from the beginning of its run on.
+  HCOMP_HD void find_integers_before(Group group, std::uint32_t (&bases)[most_blocks + 1]) const {
+    std::size_t const blocks = blocks_of(values_);
+    auto const worker = static_cast<std::size_t>(group.worker());
+    bool some = false;
+    for (std::size_t k = worker; k < blocks; k += Group::workers) some |= is_difference(k);
+    if (!group.any(some)) return;
+    if (worker == 0) bases[0] = 0u - load<std::uint32_t>(chunk_);
+    std::uint32_t ends = 0, runs = 0;
+    for (std::size_t first = 0; first < blocks; first += Group::workers) {
+      std::size_t const k = first + worker;
+      bool const is_here = k < blocks, begins_run = is_here && !is_difference(k);
+      auto const sums =
+          group.running_sum(std::uint64_t{is_here ? end_of(k) : 0} << 32 | (begins_run ? 1u : 0u));
+      std::uint32_t const before = ends + static_cast<std::uint32_t>(sums.before >> 32),
+                          run = runs + static_cast<std::uint32_t>(sums.before);
+      if (begins_run) bases[run + 1] = before;
+      ends += static_cast<std::uint32_t>(sums.all >> 32);
+      runs += static_cast<std::uint32_t>(sums.all);
+      group.sync();
+      if (is_here && !begins_run) places_->before[k] = before - bases[run];
+    }
+    group.sync();
+  }
+  /// The last integer of block k; of differences, their sum.
+  HCOMP_HD std::uint32_t end_of(std::size_t k) const {
+    block_mode const mode{mode_of(k), 0};
+    std::byte const* const at = chunk_ + places_->payloads[k];
+    if (mode.kind() == block_kind::words) return 0;
+    if (mode.kind() == block_kind::sparse) {
+      auto const nonzero = load<std::uint32_t>(at);
+      if (nonzero >> 31 == 0) return 0;
+      return sparse_value(at + 4 + mode.width() * (ones(nonzero) - 1), mode.width());
+    }
+    bool const is_difference = mode.kind() == block_kind::difference;
+    std::uint32_t end = 0;
+    for (int b = 0; b < mode.width(); ++b) {
+      auto const plane = load<std::uint32_t>(at, static_cast<std::size_t>(b));
+      std::uint32_t const bits =
+          is_difference ? static_cast<std::uint32_t>(ones(plane)) : plane >> 31;
+      end += (b + 1 < mode.width() ? bits : 0u - bits) << b;
+    }
+    return end;
   }
 
   std::byte const* chunk_ = nullptr;
   std::size_t values_ = 0;
-  chunk_reading* shared_ = nullptr;
-  std::uint32_t ends_ = 0, runs_ = 0;  ///< of the calls before
+  block_places* places_ = nullptr;
 };
+
+/// f(a[j], b[j]) for all values of two blocks. For what is rare and long: written out once, while the
+/// registers change places.
+template <class F>
+HCOMP_HD void in_turn(std::int32_t (&a)[block_values], std::int32_t (&b)[block_values],
+                      F const& f) {
+  for (std::size_t turn = 0; turn < block_values; ++turn) {
+    f(a[0], b[0]);
+    std::int32_t const first_a = a[0], first_b = b[0];
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j + 1 < block_values; ++j) a[j] = a[j + 1], b[j] = b[j + 1];
+    a[block_values - 1] = first_a;
+    b[block_values - 1] = first_b;
+  }
+}
 
 /// v += other.
 HCOMP_HD inline void add_blocks(step_grid const& grid, value_block& v, value_block& other,
@@ -152,14 +429,19 @@ HCOMP_HD inline void add_blocks(step_grid const& grid, value_block& v, value_blo
   using state = value_block::state;
   if (other.is == state::zeros) return;
   if (v.is == state::zeros) {
-    v = other;
+    v.is = other.is;
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = other.q[j];
   } else if (v.is == state::integers && other.is == state::integers) {
+    HCOMP_UNROLL_ON_DEVICE
     for (std::size_t j = 0; j < block_values; ++j) v.q[j] = add_wrapping(v.q[j], other.q[j]);
   } else {
     if (v.is == state::integers) v.make_words();
     if (other.is == state::integers) other.make_words();
-    for (std::size_t j = 0; j < block_values; ++j)
-      v.set_word(j, sum_of_words(grid, v.word(j), other.word(j), sums));
+    in_turn(v.q, other.q, [&](std::int32_t& mine, std::int32_t other_word) {
+      mine = static_cast<std::int32_t>(sum_of_words(grid, static_cast<std::uint32_t>(mine),
+                                                    static_cast<std::uint32_t>(other_word), sums));
+    });
   }
 }
 
