@@ -64,15 +64,13 @@ template <class F> std::string complaint_of(F const& f) {
 }
 
 /// All that a coder does with the vectors of two ranks.
-/// @param most_bytes  of the coder: codes are longer than its scratch
 template <class E, VariableRate C>
-void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C> const& second,
-                 std::size_t most_bytes = std::size_t{256} << 20) {
+void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C> const& second) {
   using vector = values_of<C>;
   using T = typename C::value_type;
   std::size_t const n = x.size();
   auto const expected = encoded(codec, x), other = encoded(codec, second);
-  variable_rate_coder<C, E> coder(n, executor, most_bytes);
+  variable_rate_coder<C, E> coder(n, executor);
   workers::array<T, E> const there(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
   workers::array<std::byte, E> const code(executor, code_bytes(C::capacity(n), std::byte{0xee}));
 

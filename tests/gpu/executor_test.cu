@@ -15,6 +15,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/gpu/error_feedback.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/op/detail/block_order.hpp>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -77,6 +78,30 @@ struct look_at_bits {
   }
 };
 
+/// What block `i` finds that the blocks before it have.
+struct add_up {
+  detail::block_order order;
+  std::size_t i;
+  std::uint64_t value;
+  std::uint64_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    std::uint64_t const before = order.sum_before(group, i, value);
+    if (group.worker() == 0) *found = before;
+  }
+};
+/// Every block adds up what the ones before it have, which is their numbers.
+struct add_up_all {
+  detail::block_order order;
+  std::uint64_t* found;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
+    std::size_t const i = order.number(group, place);
+    std::uint64_t const before = order.sum_before(group, i, i);
+    if (group.worker() == 0) found[i] = before;
+  }
+};
+
 /// Some tenths of a second of nothing.
 struct take_time {
   template <class Group> HCOMP_HD void operator()(Group, std::size_t) const {
@@ -127,6 +152,47 @@ TEST_CASE("gpu: bits are counted as on the host") {
   device.wait(device.read(reinterpret_cast<std::byte*>(out.data()), found.data(), bytes));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < words.size(); ++i) wrong += out[i] != look_at_bits::of(words[i]);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("gpu: a block adds up those before it, however far back the last sum is") {
+  // what others have said: their own values, and one of them the sum up to itself
+  constexpr std::uint64_t own = std::uint64_t{1} << 62, whole = own << 1;
+  gpu::stream_executor device;
+  for (std::size_t const i : {1, 31, 32, 33, 64, 97})
+    for (std::size_t const back : {std::size_t{1}, (i + 1) / 2, i}) {
+      CAPTURE(i);
+      CAPTURE(back);
+      std::vector<std::uint64_t> words(2 + i);
+      std::uint64_t expected = 0;
+      for (std::size_t b = 0; b < i; ++b) {
+        expected += 3 * b + 1;
+        words[1 + b] = b == i - back ? whole | expected : own | (3 * b + 1);
+      }
+      std::size_t const bytes = words.size() * sizeof(std::uint64_t);
+      gpu::device_buffer there(bytes + sizeof(std::uint64_t));
+      auto* const first = reinterpret_cast<std::uint64_t*>(there.data());
+      device.write(first, words.data(), bytes);
+      device.for_each_block(1, add_up{{first}, i, 7, first + words.size()});
+      words.push_back(0);
+      device.wait(device.read(words.data(), first, there.size()));
+      CHECK(words.back() == expected);
+      CHECK(words[1 + i] == (whole | (expected + 7)));
+    }
+}
+
+TEST_CASE("gpu: all blocks add up those before them while they run") {
+  std::size_t const blocks = all_or_few(100'000, 300);
+  gpu::stream_executor device;
+  std::vector<std::uint64_t> words(detail::block_order::words_for(blocks));
+  std::size_t const bytes = words.size() * sizeof(std::uint64_t);
+  gpu::device_buffer order(bytes), found(blocks * sizeof(std::uint64_t));
+  device.write(order.data(), words.data(), bytes);
+  device.for_each_block(blocks, add_up_all{{reinterpret_cast<std::uint64_t*>(order.data())},
+                                           reinterpret_cast<std::uint64_t*>(found.data())});
+  device.wait(device.read(words.data(), found.data(), found.size()));
+  std::size_t wrong = 0;
+  for (std::uint64_t i = 0; i < blocks; ++i) wrong += words[i] != i * (i - 1) / 2;
   CHECK(wrong == 0);
 }
 

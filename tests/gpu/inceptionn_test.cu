@@ -97,9 +97,7 @@ TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
         for (float& value : decoded) value /= 3;
 
         gpu::stream_executor executor;
-        // in parts, or at once
-        variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(
-            n, executor, large ? std::size_t{1} << 20 : std::size_t{64} << 20);
+        variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(n, executor);
         array<float> const there(x), y(floats(n, 7.0f));
         array<std::byte> const code(bytes(codec.capacity(n))), added(other);
         coder.encode(codec, there.span(), code.span());
@@ -238,7 +236,7 @@ template <class C> void check_coder(C const& codec, floats const& x) {
   for (float& value : decoded) value /= 3;
 
   gpu::stream_executor executor;
-  variable_rate_coder<C, gpu::stream_executor> coder(n, executor, std::size_t{4} << 20);
+  variable_rate_coder<C, gpu::stream_executor> coder(n, executor);
   array<float> const there(x), y(floats(n, 7.0f));
   array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
   coder.encode(codec, there.span(), code.span());

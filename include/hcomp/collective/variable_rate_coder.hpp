@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/variable_rate.hpp>
-#include <hcomp/collective/detail/chunk_slots.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/chunk_work.hpp>
@@ -30,12 +29,11 @@ namespace hcomp {
 /// checked. Only `bytes`, `check`, `measure` and `find_nonfinite` wait for the executor. What was
 /// encoded before is needed no more when something else is. Calls allocate nothing, and those that
 /// do not wait can be captured in a CUDA graph.
-/// Memory: some words per chunk; and where the executor has no `threads()`, as devices, 1.01 times
-/// the longest vector or `most_bytes`.
-/// Cost: encoding reads the values once. One thread writes their code once. Of several, each writes
-/// runs of 16384 values where they would begin at most, and one moves them together. On devices
-/// every chunk is written where it has room, read, and, when the lengths before it are known,
-/// written in its place: for up to 2 bytes per value this is less than to read the values twice.
+/// Memory: some words per chunk.
+/// Cost: encoding reads the values once and, by one thread or a device, writes their code once. Of
+/// several threads, each writes runs of 16384 values where they would begin at most, and one moves
+/// them together. On devices a chunk is put together in memory that a block's workers share, and
+/// written when the lengths of those before it are known, which blocks tell each other.
 /// Merging reads two codes instead. Decoding reads the code and writes the values.
 template <VariableRate C, Executor E> class variable_rate_coder {
   using coder_type = typename C::coder_type;
@@ -45,14 +43,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
 
  public:
   /// @param most_values  of a vector
-  /// @param most_bytes   of memory for chunks; longer vectors are encoded in parts of so many, at
-  ///                     least 256 chunks
-  variable_rate_coder(std::size_t most_values, E& executor,
-                      std::size_t most_bytes = std::size_t{256} << 20)
+  variable_rate_coder(std::size_t most_values, E& executor)
       : most_values_(most_values),
         executor_(&executor),
-        slots_(in_place ? 0 : chunks(most_values), most_bytes),
-        lengths_(chunks(most_values) * sizeof(std::uint64_t)),
+        order_(order_words(most_values) * sizeof(std::uint64_t)),
         notes_(chunks(most_values) * sizeof(typename coder_type::note)),
         bytes_(sizeof(std::uint64_t)),
         words_(std::max(chunks(most_values), measuring_blocks)),
@@ -174,6 +168,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   static constexpr std::size_t chunks(std::size_t values) {
     return detail::chunks_of<header_type>(values);
   }
+  static constexpr std::size_t order_words(std::size_t values) {
+    return detail::block_order::words_for(
+        detail::encode_in_order<coder_type>::blocks(chunks(values)));
+  }
   /// A block of a device has a chunk; one of a host as much as makes its start cheap.
   detail::chunk_runs runs_of(std::size_t values) const {
     constexpr std::size_t some = 16384 / header_type::chunk_values;
@@ -213,7 +211,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     if constexpr (in_place) {
       auto all = runs_of(from.values);
       if (executor_->threads() == 1) all.per_run = std::max<std::size_t>(all.chunks, 1);
-      auto* const ends = reinterpret_cast<std::uint64_t*>(lengths_.data());
+      auto* const ends = reinterpret_cast<std::uint64_t*>(order_.data());
       executor_->for_each_block(
           all.runs(),
           detail::encode_runs<coder_type>{coder, from, all.chunks, all.per_run, out, ends, notes});
@@ -221,14 +219,12 @@ template <VariableRate C, Executor E> class variable_rate_coder {
                                                                  ends, out.data(), bytes});
       return all.runs();
     } else {
-      auto* const lengths = reinterpret_cast<std::uint32_t*>(lengths_.data());
-      slots_.make(
-          *executor_, header, lengths,
-          [&](std::size_t first, std::size_t end, std::byte* slots) {
-            executor_->for_each_block(end - first, detail::encode_into_slots<coder_type>{
-                                                       coder, from, first, slots, lengths, notes});
-          },
-          out.data(), bytes);
+      using work = detail::encode_in_order<coder_type>;
+      auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
+      detail::clear_words const clear{order, order_words(from.values)};
+      executor_->for_each_block(clear.runs(), clear);
+      executor_->for_each_block(work::blocks(header.chunks),
+                                work{coder, from, header, {order}, out, notes, bytes});
       return header.chunks;
     }
   }
@@ -244,10 +240,9 @@ template <VariableRate C, Executor E> class variable_rate_coder {
 
   std::size_t most_values_;
   E* executor_;
-  detail::chunk_slots<header_type, E> slots_;
-  typename E::buffer lengths_, notes_;  ///< of chunks, or of runs
-  typename E::buffer bytes_;            ///< of the code
-  mirror<std::uint64_t, E> words_;      ///< of chunks: what was found
+  typename E::buffer order_, notes_;  ///< of chunks, or of runs
+  typename E::buffer bytes_;          ///< of the code
+  mirror<std::uint64_t, E> words_;    ///< of chunks: what was found
   mirror<header_type, E> header_;
   mirror<detail::code_part, E> part_;
   mirror<typename coder_type::outcome, E> outcome_;

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <hcomp/core/group.hpp>
+#include <hcomp/gpu/detail/look_back.hpp>
 #include <hcomp/gpu/warp_group.hpp>
 
 namespace hcomp::gpu {
@@ -49,6 +50,29 @@ class block_group {
     }
     sync();  // before somebody writes the next ones
     return found;
+  }
+  /// How many blocks have asked `next`, which is 0 before a launch, before this one.
+  __device__ std::size_t ticket(std::uint64_t* next) const {
+    __shared__ std::uint64_t number;
+    static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
+    if (worker() == 0) number = atomicAdd(reinterpret_cast<unsigned long long*>(next), 1ull);
+    sync();
+    std::uint64_t const mine = number;
+    sync();  // before somebody asks again
+    return mine;
+  }
+  /// See detail::look_back, for all workers.
+  __device__ std::uint64_t sum_before(std::uint64_t* sums, std::size_t i,
+                                      std::uint64_t value) const {
+    __shared__ std::uint64_t found;
+    if (worker() < warp_group::workers) {
+      std::uint64_t const before = detail::look_back(sums, i, value);
+      if (worker() == 0) found = before;
+    }
+    sync();
+    std::uint64_t const before = found;
+    sync();  // before somebody writes the next one
+    return before;
   }
   /// As many bytes as the work's scratch_bytes(), at a multiple of 16.
   __device__ float* scratch() const { return scratch_; }

@@ -518,7 +518,8 @@ class instruction_set {
     operation one;
     one.what = what;
     one.access = how;
-    one.has_result = what == step::load || (what == step::atomic && name.starts_with("atom"));
+    one.has_result = what == step::load ||
+                     (what == step::atomic && !name.starts_with("red") && !name.starts_with("st"));
     one.arguments = arguments;
     one.where = where;
     one.bytes = bytes;
@@ -536,6 +537,11 @@ class instruction_set {
       access("st" + s + v + t, step::store, count, where, bytes, store<T>);
     }
   }
+  /// Of words that other blocks access meanwhile: ordered with nothing, and never a race.
+  template <class T> void relaxed(std::string const& t) {
+    access("ld.relaxed.gpu" + t, step::atomic, 0, space::generic, sizeof(T), load<T>);
+    access("st.relaxed.gpu" + t, step::atomic, 1, space::generic, sizeof(T), store<T>);
+  }
   template <class T, auto f>
   void atomics_of(std::string const& name, std::string const& t, std::string const& s,
                   space where) {
@@ -549,6 +555,7 @@ class instruction_set {
     } const spaces[] = {{"", space::generic},       {".global", space::global},
                         {".shared", space::shared}, {".local", space::local},
                         {".param", space::param},   {".const", space::global}};
+    relaxed<std::uint64_t>(".u64");
     for (auto const& one : spaces) {
       std::string const s = one.name;
       space const where = one.where;

@@ -28,14 +28,10 @@ constexpr expectation expectations[] = {
     {finding::uninitialised, "global memory", "hcomp::detail::unpack_owned_bits>",
      "loads 64 bits, of which it uses as many as are a rank's; those behind may never have been "
      "written, but are in the same allocation"},
-    {finding::uninitialised, "global memory", "hcomp::detail::put_chunks<",
-     "chunks end at any byte and are moved by whole words; what follows in the last one is "
-     "overwritten "
-     "or behind the code"},
     {finding::uninitialised, "shared memory",
      "hcomp::detail::decode_chunks<hcomp::detail::inceptionn::chunk_coder>", whole_words},
     {finding::uninitialised, "shared memory",
-     "hcomp::detail::encode_into_slots<hcomp::detail::inceptionn::chunk_coder>", whole_words},
+     "hcomp::detail::encode_in_order<hcomp::detail::inceptionn::chunk_coder>", whole_words},
     {finding::uninitialised, "shared memory",
      "hcomp::detail::find_nonfinite_chunks<hcomp::detail::inceptionn::chunk_coder>", whole_words},
 };

@@ -47,4 +47,36 @@ HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, std::siz
   return to + skipped;
 }
 
+/// What is read behind the last byte of a chunk, with whole words, becomes 0. For all workers, after
+/// their next sync.
+template <class Group> HCOMP_HD void clear_behind(Group group, std::byte* end) {
+  for (int b = group.worker(); b < 8; b += Group::workers) end[b] = std::byte{0};
+}
+
+/// Where a chunk of so many bytes goes: to `out`, or out(bytes).
+HCOMP_HD inline std::byte* place_of(std::byte* out, std::size_t /*bytes*/) { return out; }
+template <class Out> HCOMP_HD std::byte* place_of(Out const& out, std::size_t bytes) {
+  return out(bytes);
+}
+/// Where it is put together: in the room, if the workers share memory, and otherwise in its place.
+template <class Group, class Out>
+HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out const& out,
+                             [[maybe_unused]] std::byte* room) {
+  if constexpr (SharesMemory<Group>)
+    return room;
+  else
+    return out;
+}
+/// A chunk that workers have put together in memory they share, up to `end`, behind which there is
+/// room for 8 bytes, to its place. For all workers. Returns its bytes.
+template <class Group, class Out>
+HCOMP_HD std::size_t send_chunk(Group group, Out const& out, std::byte* chunk, std::byte* end) {
+  auto const worker = static_cast<std::size_t>(group.worker());
+  auto const bytes = static_cast<std::size_t>(end - chunk);
+  clear_behind(group, end);
+  group.sync();
+  copy_words(worker, Group::workers, place_of(out, bytes), chunk, bytes);
+  return bytes;
+}
+
 }  // namespace hcomp::detail

@@ -5,33 +5,74 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/op/detail/block_order.hpp>
 #include <span>
 
 namespace hcomp::detail {
 
-/// Encodes chunk `first` and those that follow it into slots, a chunk per block.
-template <class Coder> struct encode_into_slots {
+/// Encodes a chunk per block, each into its place, with the table and the header. Where a chunk
+/// begins is known when those before it are as long as they get; workers that share memory put it
+/// together there meanwhile.
+template <class Coder> struct encode_in_order {
+  using header_type = typename Coder::header;
+
   Coder coder;
   code_sources<typename Coder::value_type> from;
-  std::size_t first;
-  std::byte* slots;  ///< of header::slot_bytes, at multiples of 4
-  std::uint32_t* lengths;
+  header_type header;  ///< whose `bytes` are not known yet
+  block_order order;   ///< of blocks(header.chunks)
+  std::span<std::byte> out;
   typename Coder::note* notes;  ///< of chunks
+  std::uint64_t* bytes;         ///< of the code
+
+  /// A code without chunks has its header.
+  static constexpr std::size_t blocks(std::size_t chunks) { return chunks == 0 ? 1 : chunks; }
 
   std::size_t scratch_bytes() const {
     return Coder::scratch_bytes(1 + (from.a ? 1 : 0) + (from.b ? 1 : 0));
   }
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
-    constexpr std::size_t slot = Coder::header::slot_bytes;
-    std::size_t const i = first + place;
-    if (group.worker() == 0) notes[i] = {};
-    group.sync();
-    std::size_t const bytes =
-        coder.encode_chunk(group, from, i, slots + place * slot, slot, notes[i]);
-    if (group.worker() == 0) lengths[i] = static_cast<std::uint32_t>(bytes);
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    std::size_t const i = order.number(group, block);
+    std::size_t end = first_chunk_at<header_type>(header.chunks);
+    if (i < header.chunks) {
+      if (group.worker() == 0) notes[i] = {};
+      group.sync();
+      std::size_t at = end;
+      end = encode(group, i, at);
+      if (group.worker() == 0)
+        store_aligned(out.data() + sizeof(header), i, static_cast<std::uint32_t>(at));
+    }
+    if (i + 1 != blocks(header.chunks) || group.worker() != 0) return;
+    auto whole = header;
+    whole.bytes = end;
+    store_aligned(out.data(), 0, whole);
+    *bytes = end;
+  }
+
+ private:
+  /// Returns where chunk i ends.
+  /// @param at  where chunk 0 begins; becomes where chunk i does
+  template <class Group>
+  HCOMP_HD std::size_t encode(Group group, std::size_t i, std::size_t& at) const {
+    constexpr std::size_t slot = header_type::slot_bytes;
+    std::byte* const first = out.data();
+    if constexpr (SharesMemory<Group>) {
+      auto const place = [&](std::size_t length) {
+        at += order.sum_before(group, i, length);
+        return first + at;
+      };
+      std::size_t const length = coder.encode_chunk(group, from, i, place, slot, notes[i]);
+      return at + length;
+    } else {
+      at += order.sum_of_done(i);
+      std::size_t const length =
+          coder.encode_chunk(group, from, i, first + at, out.size() - at, notes[i]);
+      order.sum_before(group, i, length);
+      return at + length;
+    }
   }
 };
 

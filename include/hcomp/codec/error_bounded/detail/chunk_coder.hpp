@@ -55,9 +55,9 @@ struct chunk_coder {
     return sharing_bytes(static_cast<std::size_t>(codes));
   }
 
-  template <class Group>
+  template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
-                                    std::byte* out, std::size_t, note& found) const {
+                                    Out const& out, std::size_t, note& found) const {
     using state = value_block::state;
     auto const& grid = by_cpu.grid;
     std::size_t const n = values_of_chunk<header>(i, from.values);
@@ -70,7 +70,7 @@ struct chunk_coder {
     if (from.b)
       of_b.open(group, from.b, i, from.values, shared->second, shared->sums, shared.chunk(rooms++));
     sum_range const range(grid, weight_of(from));
-    std::byte* const chunk = Group::workers == 1 ? out : shared.chunk(rooms);
+    std::byte* const chunk = room_for(group, out, shared.chunk(rooms));
     std::byte* payloads = chunk + front_bytes(n);
 
     double error = 0;
@@ -135,11 +135,7 @@ struct chunk_coder {
     }
 
     auto const bytes = static_cast<std::size_t>(payloads - chunk);
-    if constexpr (Group::workers > 1) {
-      clear_words(group, payloads);
-      group.sync();
-      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, bytes);
-    }
+    if constexpr (Group::workers > 1) send_chunk(group, out, chunk, payloads);
 
     std::uint32_t const parts = !from.a ? largest_in(group, header::parts_of(error), 12) : 0;
     static_assert(header::largest_error < 1 << 12);

@@ -136,9 +136,9 @@ template <class T> struct fine_coder {
     return static_cast<std::size_t>(codes) * chunks::room_bytes;
   }
 
-  template <class Group>
+  template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
-                                    std::byte* out, std::size_t, note& found) const {
+                                    Out const& out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     std::size_t rooms = 0;
     auto const room = [&](bool is_needed) {
@@ -146,7 +146,7 @@ template <class T> struct fine_coder {
     };
     reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
         of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = SharesMemory<Group> ? chunks::room_of(group, rooms) : out;
+    std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fine_findings findings;
@@ -168,10 +168,7 @@ template <class T> struct fine_coder {
       }
       at += bytes.all;
     }
-    if constexpr (SharesMemory<Group>) {
-      group.sync();
-      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, at);
-    }
+    if constexpr (SharesMemory<Group>) send_chunk(group, out, chunk, chunk + at);
     note const mine = note_of(group, findings, is_beyond);
     if (group.worker() == 0) add(found, mine);
     return at;

@@ -126,12 +126,6 @@ HCOMP_HD void take_values(Group group, float const (&block)[block_values], std::
   }
 }
 
-/// What is read behind the last byte of a chunk, with whole words, becomes 0. For all workers, after
-/// their next sync.
-template <class Group> HCOMP_HD void clear_words(Group group, std::byte* end) {
-  for (int b = group.worker(); b < 8; b += Group::workers) end[b] = std::byte{0};
-}
-
 // ---- Bits of a block's values
 
 /// Bit b of words[j] becomes bit j of words[b].
@@ -240,7 +234,7 @@ template <class Group> class worker_reader {
     places_ = &places;
     if (room) {
       chunk_ = bring_words(group, in, part.begin, part.end, room);
-      clear_words(group, room + part.begin % 4 + (part.end - part.begin));
+      clear_behind(group, room + part.begin % 4 + (part.end - part.begin));
       group.sync();
     }
     find_payloads(group, sums);

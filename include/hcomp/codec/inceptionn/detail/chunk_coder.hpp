@@ -32,9 +32,9 @@ struct chunk_coder {
   /// apart there. A chunk, 3 bytes before it, and words behind it that are read.
   static constexpr std::size_t scratch_bytes(int) { return chunk_values * sizeof(float) + 16; }
 
-  template <class Group>
+  template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
-                                    std::byte* out, std::size_t, note&) const {
+                                    Out const& out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
     worker_values<Group> mine;
@@ -46,10 +46,7 @@ struct chunk_coder {
     }
     if constexpr (SharesMemory<Group>) {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-      std::size_t const bytes = mine.encode(group, by_cpu.rule, n, shared);
-      group.sync();
-      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, shared, bytes);
-      return bytes;
+      return send_chunk(group, out, shared, shared + mine.encode(group, by_cpu.rule, n, shared));
     } else {
       return mine.encode(group, by_cpu.rule, n, out);
     }

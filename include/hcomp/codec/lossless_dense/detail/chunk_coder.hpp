@@ -37,9 +37,9 @@ template <class T> struct chunk_coder {
     return static_cast<std::size_t>(codes) * chunks::room_bytes;
   }
 
-  template <class Group>
+  template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
-                                    std::byte* out, std::size_t, note&) const {
+                                    Out const& out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block_values>(n);
     std::size_t rooms = 0;
@@ -48,7 +48,7 @@ template <class T> struct chunk_coder {
     };
     reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
         of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = SharesMemory<Group> ? chunks::room_of(group, rooms) : out;
+    std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
@@ -72,10 +72,7 @@ template <class T> struct chunk_coder {
       }
       at += bytes.all;
     }
-    if constexpr (SharesMemory<Group>) {
-      group.sync();
-      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, at);
-    }
+    if constexpr (SharesMemory<Group>) send_chunk(group, out, chunk, chunk + at);
     return at;
   }
 

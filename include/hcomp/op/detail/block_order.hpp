@@ -1,0 +1,60 @@
+#pragma once
+/// @file
+/// Blocks of one launch that need the sum of what the blocks before them have.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+/// Adds up numbers of the blocks of a launch, each below 2^62 as is their sum, while they work. On
+/// devices blocks are numbered as they begin, and one that waits for those before it waits for blocks
+/// that have begun. Executors without a device's groups do one block after the other.
+struct block_order {
+  std::uint64_t* words;  ///< words_for(blocks), zeros before a launch
+
+  static constexpr std::size_t words_for(std::size_t blocks) { return blocks + 1; }
+
+  /// The number of a block, for all its workers, once.
+  /// @param place  that the executor gives it
+  template <class Group> HCOMP_HD std::size_t number(Group group, std::size_t place) const {
+    if constexpr (requires { group.ticket(words); })
+      return group.ticket(words);
+    else
+      return place;
+  }
+  /// What the numbers of blocks 0 to i - 1 come to, for all workers of block i, once.
+  /// @param value  of block i
+  template <class Group>
+  HCOMP_HD std::uint64_t sum_before(Group group, std::size_t i, std::uint64_t value) const {
+    if constexpr (requires { group.sum_before(words, i, value); }) {
+      return group.sum_before(words + 1, i, value);
+    } else {
+      std::uint64_t const before = sum_of_done(i);
+      group.sync();
+      if (group.worker() == 0) words[1 + i] = before + value;
+      group.sync();
+      return before;
+    }
+  }
+  /// The same before the block's own number is known, where one block is done after the other.
+  HCOMP_HD std::uint64_t sum_of_done(std::size_t i) const { return i == 0 ? 0 : words[i]; }
+};
+
+/// Writes zeros, a run of them at a time.
+struct clear_words {
+  static constexpr std::size_t run = 1024;
+
+  std::uint64_t* words;
+  std::size_t count;
+
+  std::size_t runs() const { return (count + run - 1) / run; }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::size_t const end = (i + 1) * run < count ? (i + 1) * run : count;
+    for (auto w = i * run + static_cast<std::size_t>(group.worker()); w < end; w += Group::workers)
+      words[w] = 0;
+  }
+};
+
+}  // namespace hcomp::detail
