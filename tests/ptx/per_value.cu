@@ -45,6 +45,7 @@ bool check(work_table const& found, work_table const& said) {
     is_right &= check(work, "instructions", r.instructions, s.instructions, 0.05);
     is_right &= check(work, "sectors", r.sectors, s.sectors, 0.005);
     is_right &= check(work, "local accesses", r.local, s.local, 0.005);
+    is_right &= check(work, "share", r.share, s.share, 0.01);
   }
   for (auto const& [work, r] : said) {
     if (found.contains(work)) continue;
@@ -76,9 +77,10 @@ work_table counted() {
     take_figures()(&did);
     auto const n = static_cast<double>(values);
     auto const sectors = static_cast<double>(did.loaded_sectors + did.stored_sectors);
-    work_row const r{static_cast<double>(did.issued) / n,
-                     32 * sectors / static_cast<double>(work.least()), work.asked,
-                     static_cast<double>(did.local) / n};
+    auto const least = static_cast<double>(work.least());
+    work_row r{static_cast<double>(did.issued) / n, 32 * sectors / least, work.asked,
+               static_cast<double>(did.local) / n};
+    r.share = promised_share(r, least / n, h200);
     found[work.name] = r;
     std::printf("%s\n", text_of(work.name, r).c_str());
     std::fflush(stdout);
@@ -98,7 +100,7 @@ int main(int count, char** arguments) try {
     std::fprintf(stderr, "test_ptx.per_value <page with the table>\n");
     return 2;
   }
-  std::printf("%s\n|---|---:|---:|---:|---:|\n", work_table_head);
+  std::printf("%s\n|---|---:|---:|---:|---:|---:|---:|\n", work_table_head);
   return check(counted(), read_work_table(arguments[1])) ? 0 : 1;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "test_ptx.per_value: %s\n", error.what());

@@ -2,6 +2,7 @@
 /// @file
 /// The table of kernels/README.md that says what kernels do per value.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
@@ -16,17 +17,50 @@ struct work_row {
   double sectors = 0;       ///< their bytes, divided by the bytes that must move
   double asked = 0;         ///< what the sectors should be at most
   double local = 0;         ///< accesses to local memory
+  double share = 0;         ///< promised_share on an H200
 };
+/// How fast a device is.
+struct device_rates {
+  double copy;          ///< bytes in a second, read and written
+  double instructions;  ///< of threads, in a second: 128 in every clock of a multiprocessor
+};
+inline constexpr device_rates h200{4.3e12, 128 * 132 * 1.755e9};
+
+/// The share of a copy's rate that the counts allow: a value takes as long as its sectors, or as its
+/// instructions.
+inline double promised_share(work_row const& r, double bytes_per_value,
+                             device_rates const& device) {
+  double const least = bytes_per_value / device.copy;
+  return least / std::max(least * r.sectors, r.instructions / device.instructions);
+}
+
+/// What the share should be, by the name of the work; 0 for work that has no target.
+inline double target_of(std::string const& work) {
+  static std::map<std::string, double> const targets{
+      {"sign encode", 0.85},          {"sign encode, error feedback", 0.85},
+      {"sign decode", 0.85},          {"sign decode, global compensation", 0.85},
+      {"sign merge", 0.80},           {"thc encode", 0.60},
+      {"thc decode", 0.60},           {"thc merge", 0.85},
+      {"inceptionn encode", 0.60},    {"inceptionn decode", 0.70},
+      {"error_bounded encode", 0.50}, {"error_bounded decode", 0.50},
+      {"sparse index, mark", 0.70},   {"sparse_union encode", 0.70},
+      {"lhc encode", 0.40},
+  };
+  auto const found = targets.find(work);
+  return found == targets.end() ? 0 : found->second;
+}
+
 using work_table = std::map<std::string, work_row>;
 
 inline constexpr char const* work_table_head =
-    "| work | instructions | sectors | asked | local accesses |";
+    "| work | instructions | sectors | asked | local accesses | share | target |";
 
 /// As the page has it.
 inline std::string text_of(std::string const& work, work_row const& r) {
-  char text[128];
-  std::snprintf(text, sizeof(text), "| %s | %.1f | %.2f | %.2f | %.2f |", work.c_str(),
-                r.instructions, r.sectors, r.asked, r.local);
+  char text[128], target[8] = "";
+  if (target_of(work) > 0) std::snprintf(target, sizeof(target), " %.2f", target_of(work));
+  std::snprintf(text, sizeof(text), "| %s | %.1f | %.2f | %.2f | %.2f | %.2f |%s |", work.c_str(),
+                r.instructions, r.sectors, r.asked, r.local, r.share, target);
   return text;
 }
 
@@ -46,8 +80,8 @@ inline work_table read_work_table(std::string const& page) {
     }
     std::size_t const end = line.find(" |");
     work_row r;
-    if (std::sscanf(line.c_str() + end, " | %lf | %lf | %lf | %lf |", &r.instructions, &r.sectors,
-                    &r.asked, &r.local) == 4)
+    if (std::sscanf(line.c_str() + end, " | %lf | %lf | %lf | %lf | %lf |", &r.instructions,
+                    &r.sectors, &r.asked, &r.local, &r.share) == 5)
       found[line.substr(2, end - 2)] = r;
   }
   return found;

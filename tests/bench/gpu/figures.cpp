@@ -42,14 +42,9 @@ std::vector<json> read(std::vector<std::string> const& paths) {
   return all;
 }
 
-/// The share of the copy's rate that the counts allow: a value takes as long as its sectors, or as
-/// its instructions, 128 of them in every clock of a multiprocessor.
-double promised(hcomp::testing::work_row const& counted, double bytes_per_value, double copy_rate,
-                json const& device) {
-  double const least = bytes_per_value / copy_rate;
-  double const rate =
-      128e9 * device.at("multiprocessors").get<double>() * device.at("clock_GHz").get<double>();
-  return least / std::max(least * counted.sectors, counted.instructions / rate);
+hcomp::testing::device_rates rates_of(json const& device, double copy_rate) {
+  return {copy_rate, 128e9 * device.at("multiprocessors").get<double>() *
+                         device.at("clock_GHz").get<double>()};
 }
 
 /// Of one size in one file.
@@ -141,7 +136,8 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
     std::printf("| %s | %.2f |", name.c_str(), one.bytes_per_value);
     auto const counted = counts.find(name);
     if (counted != counts.end() && device.at("clock_GHz") > 0.0)
-      std::printf(" %.2f |", promised(counted->second, one.bytes_per_value, copy_rate, device));
+      std::printf(" %.2f |", hcomp::testing::promised_share(counted->second, one.bytes_per_value,
+                                                            rates_of(device, copy_rate)));
     else
       std::printf(" - |");
     for (auto const& in : columns) {
