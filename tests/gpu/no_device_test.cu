@@ -12,6 +12,7 @@
 #include <hcomp/op/block_work.hpp>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -110,7 +111,18 @@ TEST_CASE("no gpu: the same program encodes, merges and decodes in host memory, 
                               merge_blocks<C>{codec, code.data(), code.data() + layout.bytes()});
       executor.for_each_block(layout.blocks(),
                               decode_blocks<C>{codec, layout, 0, code.data(), decoded.data()});
-      return std::pair(code, decoded);
+      std::vector<std::byte> narrow(layout.bytes()), wide(layout.bytes());
+      if constexpr (Narrowable<C>) {
+        std::vector<std::size_t> places;
+        for (std::size_t b = 0; b < layout.blocks(); ++b) places.push_back(layout.offset(b));
+        executor.for_each_block(
+            layout.blocks(),
+            narrow_blocks<C>{codec, code.data(), layout.block_bytes, narrow.data(), places.data()});
+        executor.for_each_block(
+            layout.blocks(),
+            widen_blocks<C>{codec, narrow.data(), places.data(), wide.data(), layout.block_bytes});
+      }
+      return std::tuple(code, decoded, wide);
     };
     CHECK(on(host_executor{}) == on(reference_executor{}));
   });
