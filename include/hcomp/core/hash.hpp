@@ -2,14 +2,23 @@
 /// @file
 /// A 64-bit fingerprint of bytes: to notice damage and drift, not to resist an adversary.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
 
 namespace hcomp {
+
+namespace detail {
+
+HCOMP_HD constexpr std::uint64_t mixed_word(std::uint64_t word, std::uint64_t i) {
+  return mix(word + (i + 1) * 0x9e3779b97f4a7c15u);
+}
+
+}  // namespace detail
 
 /// Sum of a mix of every 8-byte word with its place: any worker may take any word, so a group
 /// shares the work and the result does not depend on how many workers it has. On devices `bytes`
@@ -17,16 +26,24 @@ namespace hcomp {
 template <class Group>
 HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::size_t count) {
   std::uint64_t sum = 0;
-  for (std::size_t i = static_cast<std::size_t>(group.worker()); i * 8 < count;
-       i += Group::workers) {
-    std::uint64_t word = 0;
-    if (count - i * 8 >= 8)
-      word = load_aligned<std::uint64_t>(bytes, i);
-    else
-      memcpy(&word, bytes + i * 8, count - i * 8);
-    sum += mix(word + (i + 1) * 0x9e3779b97f4a7c15u);
+  std::size_t const words = count / 8, worker = static_cast<std::size_t>(group.worker());
+  for (std::size_t i = worker; i < words; i += Group::workers)
+    sum += detail::mixed_word(load_word(bytes, i), i);
+  if (count % 8 != 0 && worker == words % Group::workers) {
+    std::uint64_t last = 0;
+    for (std::size_t b = 8 * words; b < count; ++b)
+      last |= static_cast<std::uint64_t>(bytes[b]) << 8 * (b % 8);
+    sum += detail::mixed_word(last, words);
   }
   return mix(group.sum(sum) + count);
+}
+/// The same of words at hand.
+template <std::size_t Words>
+HCOMP_HD std::uint64_t fingerprint(std::array<std::uint64_t, Words> const& words) {
+  std::uint64_t sum = 0;
+  HCOMP_UNROLL
+  for (std::size_t i = 0; i < Words; ++i) sum += detail::mixed_word(words[i], i);
+  return mix(sum + 8 * Words);
 }
 
 }  // namespace hcomp

@@ -3,6 +3,7 @@
 /// What an executor runs: functors that do one block of a whole code. Named types, not lambdas, so
 /// that a GPU kernel can be instantiated with them.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +22,7 @@ template <class Group>
 HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::size_t bytes) {
   auto header = load_aligned<block_header>(block);
   header.checksum = 0;
-  alignas(block_header) std::byte plain[block_header_bytes];
-  store_aligned(plain, 0, header);
-  auto const h = fingerprint(serial_group{}, plain, block_header_bytes) ^
+  auto const h = fingerprint(same_bits<std::array<std::uint64_t, block_header_bytes / 8>>(header)) ^
                  mix(fingerprint(group, block + block_header_bytes, bytes - block_header_bytes));
   auto const folded = static_cast<std::uint32_t>(h ^ h >> 32);
   return folded == 0 ? 1 : folded;
