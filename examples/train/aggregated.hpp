@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <exception>
 #include <hcomp/aggregation.hpp>
-#include <hcomp/core/random.hpp>
 #include <hcomp/hcomp.hpp>
 #include <span>
 #include <thread>
@@ -67,7 +66,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
     auto const bytes = bytes_sent();
     double const seconds = post_.seconds();
     try {
-      if (is_late(step)) sleep(4 * deadline);
+      if (is_late(shares_, step, worker_.rank(), seed_)) sleep(4 * deadline);
       auto const came = average_.average(update, feedback_, {.seed = seed_, .step = step});
       chunks_ += came.chunks;
       left_out_ += came.left_out;
@@ -93,10 +92,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
     return parameters_.all_reduce(parameters, {.seed = seed_, .result = hcomp::reduction::mean});
   }
 
-  losses lost() const override {
-    auto const chunks = std::max<double>(1, static_cast<double>(chunks_));
-    return {static_cast<double>(left_out_) / chunks, static_cast<double>(missed_) / chunks};
-  }
+  losses lost() const override { return losses::of(chunks_, left_out_, missed_); }
 
  private:
   /// After the first contribution to norms or to sums; of a time that is not waited for. A norm may
@@ -114,15 +110,6 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
       why = std::current_exception();
     }
     post_.aggregator_ends(why);
-  }
-
-  bool is_late(std::uint64_t step) const {
-    // lossy_packets draws with 0 in the place of 1
-    auto const draw =
-        hcomp::philox4x32({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
-                           static_cast<std::uint32_t>(worker_.rank()), 1},
-                          seed_)[0];
-    return draw < shares_.late * 0x1p32;
   }
 
   void sleep(std::chrono::nanoseconds time) {

@@ -2,6 +2,7 @@
 /// @file
 /// What a training run saw.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/report.hpp>
@@ -27,6 +28,11 @@ struct observation {
 /// contribution, which was late or got lost, and those that did not come.
 struct losses {
   double left_out = 0, missed = 0;
+
+  static losses of(std::uint64_t sums, std::uint64_t left_out, std::uint64_t missed) {
+    auto const all = std::max(1.0, static_cast<double>(sums));
+    return {static_cast<double>(left_out) / all, static_cast<double>(missed) / all};
+  }
 };
 
 /// What one run did; figures of time and bytes are means over the ranks.

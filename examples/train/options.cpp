@@ -62,6 +62,27 @@ void add_mishaps(std::vector<trial>& trials, std::optional<double> late,
   }
 }
 
+/// --aggregator is for every codec that has one.
+void add_addresses(options& o) {
+  if (o.aggregators.empty()) return;
+  bool found = false;
+  for (auto& one : o.trials) {
+    if (!one.how->aggregated) continue;
+    found = true;
+    if (!one.by_aggregators) one.by_aggregators.emplace();
+    if (one.by_aggregators->lost > 0)
+      throw example::usage{
+          fmt::format(
+              "--codec {}: with --aggregator packets get lost where the network loses them\n",
+              one.name()),
+          1};
+  }
+  if (!found)
+    throw example::usage{fmt::format("--aggregator {}: no codec has one; these have: {}\n",
+                                     fmt::join(o.aggregators, ","), names_of_aggregated()),
+                         1};
+}
+
 bool is_on_device(std::string_view codec) {
   return std::ranges::find(methods_on_device, codec) != methods_on_device.end();
 }
@@ -143,7 +164,9 @@ options parse(int argc, char const* const* argv) {
       "averaged.\n"
       "Both are drawn by the seed, for every rank on its own. The time until deadlines is\n"
       "simulated: nobody waits for it, and figures do not depend on how quick the machine is.\n"
-      "What the simulation took is in the table; the picture leaves it out.");
+      "What the simulation took is in the table; the picture leaves it out.\n"
+      "With --aggregator it is hcomp-aggregator that adds, a process elsewhere, and time is real.\n"
+      "Packets get lost where the network loses them, and are sent again.");
   app.option_defaults()->always_capture_default()->take_last();  // a script's options come first
 
   app.add_option("--model", model, "What is trained; see below")
@@ -159,6 +182,14 @@ options parse(int argc, char const* const* argv) {
       ->check(readable("SHARE", share_from));
   app.add_option("--lost", lost, "Share of all packets that get lost; see below")
       ->check(readable("SHARE", share_from));
+  app.add_option("--aggregator", o.aggregators,
+                 "HOST:PORT of hcomp-aggregator, which then adds for the codecs that have one;\n"
+                 "several share a vector")
+      ->delimiter(',')
+      ->take_all();
+  app.add_option("--deadline", o.deadline_ms,
+                 "Milliseconds after which it adds no more to a sum; ranks may be apart by less")
+      ->check(CLI::Range(1, 60'000));
   app.add_option("--resync", o.resync,
                  "Epochs after which replicas are averaged that lost packets let drift apart;\n"
                  "0: only at the end")
@@ -258,6 +289,7 @@ options parse(int argc, char const* const* argv) {
   }
   add_mishaps(o.trials, late ? std::optional(share_from(*late)) : std::nullopt,
               lost ? std::optional(share_from(*lost)) : std::nullopt);
+  add_addresses(o);
   if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
   if (o.algorithm && o.algorithm->by_hosts)
     throw CLI::ValidationError("--algorithm", "train's sums are not hierarchical");

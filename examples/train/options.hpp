@@ -19,6 +19,9 @@ struct options {
   model_kind const* model = &models.front();
   std::vector<trial> trials;
   std::optional<hcomp::algorithm> algorithm;  ///< none: which way suits the method
+  /// Addresses of hcomp-aggregator, for trials by aggregators; none: the ranks themselves are these.
+  std::vector<std::string> aggregators;
+  int deadline_ms = 100;  ///< of their sums
   std::string transport = "mpi";
   int ranks = 0;                ///< so many threads of one process; 0: the ranks are those of MPI
   std::string device = "host";  ///< or "cuda"

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "aggregated.hpp"
+#include "by_address.hpp"
 #include "dist_ef_sign.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
@@ -58,7 +59,7 @@ class mean_by_name : public synchronizer {
 
 std::string algorithm_of(trial const& what, options const& o) {
   auto const& how = *what.how;
-  if (what.by_aggregators) return "aggregators";
+  if (what.by_aggregators) return o.aggregators.empty() ? "aggregators" : "aggregator";
   if (how.name == "ef_sign" || how.name == "dist_ef_sign") return "direct";
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
   bool const is_packed = how.name == "sparse" || how.name == "sparse_fixed" || how.name == "top_k";
@@ -75,6 +76,9 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
   auto const& how = *what.how;
   if (what.by_aggregators) {
     auto const by_aggregators = [&]<class C>(C const& codec) -> std::unique_ptr<synchronizer> {
+      if (!o.aggregators.empty())
+        return make_unique<mean_by_address<C>>(values, codec, *what.by_aggregators, o, seed,
+                                               transport, executor);
       return make_unique<mean_by_aggregators<C>>(values, codec, *what.by_aggregators, seed,
                                                  transport, executor);
     };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/core/random.hpp>
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
@@ -64,6 +65,15 @@ void set(hcomp::codec_row<float> const& row, hcomp::codec_settings& settings,
 }
 
 }  // namespace
+
+bool is_late(mishaps const& shares, std::uint64_t step, int rank, std::uint64_t seed) {
+  // lossy_packets draws with 0 in the place of 1
+  auto const draw =
+      hcomp::philox4x32({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
+                         static_cast<std::uint32_t>(rank), 1},
+                        seed)[0];
+  return draw < shares.late * 0x1p32;
+}
 
 std::string names_of_aggregated() {
   return names_of([](method const& m) { return m.aggregated; });

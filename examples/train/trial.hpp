@@ -2,6 +2,7 @@
 /// @file
 /// What `train` trains once per seed: a method, and what goes wrong on the way of its sums.
 
+#include <cstdint>
 #include <hcomp/collective/codec_facts.hpp>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ struct mishaps {
   double late = 0;  ///< share of the steps in which what a rank sends comes too late; below 1
   double lost = 0;  ///< share of all packets that never arrive; below 1
 };
+
+/// Whether a rank is late in a step.
+bool is_late(mishaps const& shares, std::uint64_t step, int rank, std::uint64_t seed);
 
 struct trial {
   method const* how;
