@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,8 @@
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/core/version.hpp>
+#include <hcomp/udp/address.hpp>
+#include <hcomp/udp/statistics.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -26,6 +29,7 @@
 
 #include "codec_table.hpp"
 #include "device_memory.hpp"
+#include "kernel_sums.hpp"
 #include "try_library.hpp"
 
 namespace {
@@ -252,6 +256,28 @@ void show_machine() {
     case simd_level::avx2: print("processor", "AVX2"); break;
     case simd_level::baseline: print("processor", "no AVX2; codecs take what every one has"); break;
   }
+  print("XDP", info::kernel_sums());
+}
+
+/// What an aggregator says about itself.
+/// @throws std::exception  there is no answer
+void show_aggregator(std::string const& address) {
+  auto const seen = udp::ask_for_statistics(udp::address(address), std::chrono::milliseconds(1500));
+  put(fmt::format("hcomp-aggregator at {}\n", hcomp::detail::printable(address)));
+  print("jobs",
+        fmt::format("{} now, {} of them added in the kernel; {} begun, {} left, {} idle", seen.jobs,
+                    seen.jobs_in_kernel, seen.jobs_begun, seen.jobs_left, seen.jobs_idle));
+  print("joins", fmt::format("{}, {} refused", seen.joins, seen.joins_refused));
+  print("datagrams", fmt::format("{} received, {} sent, {} lost here", seen.received, seen.sent,
+                                 seen.lost_here));
+  print("dropped", fmt::format("{} damaged or no such datagrams, {} of jobs that are not there, {} "
+                               "not from their rank's sender",
+                               seen.damaged, seen.unknown_job, seen.foreign));
+  print("contributions",
+        fmt::format("{} added, {} duplicates, {} late, {} stale, {} refused", seen.added,
+                    seen.duplicates, seen.late, seen.stale, seen.refused));
+  print("sums", fmt::format("{} whole, {} partial, {} abandoned", seen.whole, seen.partial,
+                            seen.abandoned));
 }
 
 void show_codecs() {
@@ -388,6 +414,12 @@ int main(int count, char** words) {
                      "Print the library to preload for this program, and nothing else; for one in "
                      "Python, for mpi4py's MPI.*.so")
           ->type_name("FILE");
+  std::string aggregator;
+  auto const* const asks =
+      app.add_option(
+             "--aggregator", aggregator,
+             "Print the statistics of the hcomp-aggregator at this address, and nothing else")
+          ->type_name("HOST:PORT");
   try {
     app.parse(count, words);
   } catch (CLI::ParseError const& one) {
@@ -397,11 +429,14 @@ int main(int count, char** words) {
     fmt::print(stderr, "{}", hcomp::detail::printable(errors.str()));
     return leave(status);
   }
-  if (only_settings || only_codecs || preload->count() > 0) {
+  if (only_settings || only_codecs || preload->count() > 0 || asks->count() > 0) {
     try {
-      put(only_settings ? drop_in::help()
-          : only_codecs ? info::codec_table()
-                        : preload_for(program) + "\n");
+      if (asks->count() > 0)
+        show_aggregator(aggregator);
+      else
+        put(only_settings ? drop_in::help()
+            : only_codecs ? info::codec_table()
+                          : preload_for(program) + "\n");
     } catch (std::exception const& why) {
       fmt::print(stderr, "hcomp-info: {}\n", hcomp::detail::printable(why.what()));
       return EXIT_FAILURE;

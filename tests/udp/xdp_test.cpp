@@ -617,6 +617,14 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
       all.run(round, workers - 1);
     CHECK(all.partial == before + 2 * chunks);
     all.check_counts();
+#ifdef HCOMP_INFO
+    if (how != mode::process)
+      hosts().there([] {
+        CHECK(std::system(HCOMP_INFO
+                          " | grep -A 3 'hcomp-aggregator adds at 10.9.0.1:7475 by a0, jobs: 1$' | "
+                          "grep -q 'sums: [1-9][0-9]* whole, 64 partial'") == 0);
+      });
+#endif
     std::printf("%s: %llu contributions, %llu that are none, %llu sums compared, %.0f s\n",
                 name_of(how).c_str(), static_cast<unsigned long long>(all.all_contributions()),
                 static_cast<unsigned long long>(all.junk()),
