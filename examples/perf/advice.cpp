@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <hcomp/collective/codec_row.hpp>
 #include <hcomp/collective/cost_model.hpp>
+#include <hcomp/udp/predict.hpp>
 #include <optional>
 
+#include "options.hpp"
+#include "plans.hpp"
 #include "text.hpp"
 
 namespace perf {
@@ -39,6 +43,29 @@ std::string cost_lines(hcomp::cost_table const& costs) {
         seconds_text(cost.call));
   }
   return text;
+}
+
+/// Of codecs that hcomp-aggregator can add, beside what ranks take by themselves; empty without any.
+std::string adder_lines(hcomp::cost_table const& costs, int ranks,
+                        std::vector<std::size_t> const& sizes, hcomp::allowed_ways const& allowed,
+                        std::size_t value_bytes) {
+  std::string text;
+  for (auto const& codec : allowed.codecs) {
+    if (!has_indices(*hcomp::codec_from(codecs<float>(), codec).row)) continue;
+    for (auto const values : sizes) {
+      auto const by_ranks =
+          hcomp::choose(costs, ranks, values, {{codec}, allowed.algorithms}).front();
+      double const by_adder =
+          hcomp::udp::predict(ranks, values, costs.of(codec), costs.link).seconds();
+      text += fmt::format("{:>9} {:<16} {:>22} {:<38} {:>6.2f}\n", size_text(values * value_bytes),
+                          codec, fmt::format("{:.3g} ms", by_adder * 1e3), hcomp::to_text(by_ranks),
+                          by_ranks.seconds() / by_adder);
+    }
+  }
+  if (text.empty()) return text;
+  return fmt::format("\n{:>9} {:<16} {:>22} {:<38} {:>6}\n", "size", "codec", "by hcomp-aggregator",
+                     "by the ranks, expected", "gain") +
+         text;
 }
 
 }  // namespace
@@ -95,7 +122,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
                         : up_to > 0   ? "up to " + rate_text(up_to)
                                       : "never");
   }
-  return text;
+  return text + adder_lines(costs, ranks, sizes, allowed, value_bytes);
 }
 
 }  // namespace perf

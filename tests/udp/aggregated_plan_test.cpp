@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/aggregation.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <hcomp/udp/aggregated_plan.hpp>
 #include <hcomp/udp/aggregation_server.hpp>
+#include <hcomp/udp/predict.hpp>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <support/mean_of_blocks.hpp>
 #include <thread>
@@ -94,6 +97,23 @@ TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by 
       for (auto const& own : got) CHECK(first_difference(own, mean) == nowhere);
     }
   CHECK(one.figures().jobs_left == 8);
+}
+
+TEST_CASE(
+    "udp::predict: a sum takes as long as its packets of sums on one link, however many ranks") {
+  // A second per byte and nothing else; a packet has a frame of 24 bytes, a header of 32, 1024 sums of
+  // 8 bits or 512 of 16, and the members.
+  link_cost const link{.seconds_per_byte = 1};
+  std::size_t const values = 1 << 20;
+  for (int const ranks : {2, 8}) {
+    auto const fit = thc<float>{}.fitted(static_cast<std::uint32_t>(ranks));
+    auto const eight = udp::predict(ranks, values, size_of(fit), link);
+    CHECK(eight.all_gather == 1024 * (24 + 32 + 1024 + 1));
+    CHECK(eight.reduce_scatter == 0);
+    auto const wide = thc<float>({.bits = 8, .granularity = 255}).fitted(2);
+    CHECK(udp::predict(2, values, size_of(wide), link).all_gather == 2048 * (24 + 32 + 1024 + 1));
+  }
+  CHECK_THROWS_AS(udp::predict(2, values, size_of(identity<float>{}), link), std::invalid_argument);
 }
 
 TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {

@@ -1,0 +1,49 @@
+#pragma once
+/// @file
+/// How long a sum by way of an aggregator is expected to take.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/aggregation_packet.hpp>
+#include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/costs.hpp>
+#include <hcomp/udp/frame.hpp>
+#include <stdexcept>
+
+namespace hcomp::udp {
+
+/// As hcomp::predict, for an aggregated_plan with an aggregator that is never slower than the links.
+///
+/// A rank's link carries its indices one way and the sums the other, at the same time: whatever is longer
+/// decides, however many ranks there are. Before, norms go there and back.
+/// @param codec  of indices, such as thc
+/// @throws std::invalid_argument  a codec without, ranks < 1, costs that are negative or not finite
+inline prediction predict(int ranks, std::size_t values, codec_cost const& codec,
+                          link_cost const& link,
+                          std::size_t datagram_bytes = ethernet_datagram_bytes) {
+  hcomp::detail::require_ranks("udp::predict", ranks);
+  hcomp::detail::require_costs("udp::predict", codec, link);
+  if (codec.one_bits == 0 || codec.sum_step == 0)
+    throw std::invalid_argument("udp::predict: the codec has no indices that an aggregator adds");
+  auto const all = static_cast<double>(values);
+  int const sum_bits = ranks * codec.sum_step > 255 ? 16 : 8;
+  std::uint32_t chunk = 16384;
+  while (chunk > 64 && packet_bytes(chunk, sum_bits, ranks) + frame_bytes > datagram_bytes)
+    chunk /= 2;
+  auto const bytes = [&](int bits, int members) {
+    return all / chunk * static_cast<double>(frame_bytes + packet_bytes(chunk, bits, members));
+  };
+  double const norms =
+      all / static_cast<double>(codec.block_values) * static_cast<double>(codec.statistics_bytes);
+  prediction p;
+  p.agree = 2 * link.seconds_per_message + 2 * norms * link.seconds_per_byte + codec.call +
+            all * codec.measure;
+  p.encode = codec.call + all * codec.encode;
+  p.all_gather = 2 * link.seconds_per_message +
+                 std::max(bytes(codec.one_bits, 0), bytes(sum_bits, ranks)) * link.seconds_per_byte;
+  p.decode = codec.call + all * codec.decode;
+  return p;
+}
+
+}  // namespace hcomp::udp
