@@ -41,7 +41,7 @@ echo 1 >"$statistics"
 for workers in ${WORKERS:-4 8}; do
   "$here/lab.sh" up --hosts $((workers + 1)) --rate "$rate" >&2
   for mode in process xdp; do
-    options=(--algorithm ring,direct)
+    options=(--algorithm "ring,direct")
     of_mode=()
     [[ $mode == process ]] || of_mode=(--mode xdp --interface eth0)
     : >"$folder/said"
