@@ -5,7 +5,7 @@
 #   lab.sh exec HOST COMMAND...     run a command on a host: host0, host1, ... (or 0, 1, ...)
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
 #                                   mpirun across the hosts, ranks dealt out in turns
-#   lab.sh bytes                    what every host sent, received and lost so far
+#   lab.sh bytes                    what every host sent, received and lost so far, and what its card did
 #   lab.sh rate R                   change the rate of all links, whatever runs on them; not with
 #                                   delay or loss, nor to another congestion control
 #   lab.sh down                     remove the lab and all that runs in it
@@ -18,6 +18,8 @@
 #   --rate R        of every link, each way: 100mbit, 2.5gbit, 500kbit, none (100mbit)
 #   --delay D       from a host to another, on top of sending: 1ms, 250us (none)
 #   --loss P        of the frames from a host to another: 0.1% (none)
+#   --card E        a card on every host: payloads of packets with type of service 0x28, which are floats,
+#                   are compressed on the links by INCEPTIONN's engine, simulated, with bound 2^-E (none)
 #   --seed N        which frames are lost; the same seed loses the same ones (1)
 #   --tcp NAME      congestion control: reno, bbr, ... (what was best for the rate)
 # Options of all:
@@ -32,7 +34,8 @@
 #
 # The rate counts whole Ethernet frames, with their headers of 14 bytes. Of a link of 100 Mbit/s, TCP
 # hands 95.6 Mbit/s to programs: 1448 of 1514 bytes. Every host has a link of its own to one switch.
-# With delay or loss the switch is a process, which fills a core at 2 Gbit/s of all links together.
+# With delay, loss or cards the switch is a process, which fills a core at 2 Gbit/s of all links together, and
+# with what cards compress at 0.1 Gbit/s.
 #
 # Every host has its own name, address (host0 is 10.77.0.1), shared memory and /sys; files are those
 # of the machine. MPI and UCX are told to use TCP alone, so that ranks of one host use it as well.
@@ -76,9 +79,10 @@ hosts=4
 rate=100mbit
 delay=none
 loss=none
+card=none
 seed=1
 tcp=""
-lab_options="--hosts --rate --delay --loss --seed --tcp"
+lab_options="--hosts --rate --delay --loss --card --seed --tcp"
 
 # take_options ALLOWED WORD...: what comes after the options is in `rest`.
 take_options() {
@@ -148,8 +152,12 @@ check_lab_options() {
   measure --loss "$loss" %=10000
   loss_ppm=$measured
   in_range --loss "$loss" "$loss_ppm" 0 1000000 "none or 0.0001% to 100%"
-  ((delay_us + loss_ppm == 0 || bits <= 1000000000)) ||
-    wrong_call "--rate is '$rate' with --delay or --loss; the switch for these carries up to 1gbit"
+  [[ $card == none || $card =~ ^[0-9]{1,2}$ ]] || wrong_call "--card is '$card'; it takes none or 1 to 14"
+  card_bound=0
+  [[ $card == none ]] || card_bound=$((10#$card))
+  [[ $card == none ]] || in_range --card "$card" "$card_bound" 1 14 "none or 1 to 14"
+  ((delay_us + loss_ppm + card_bound == 0 || bits <= 1000000000)) ||
+    wrong_call "--rate is '$rate' with --delay, --loss or --card; the switch for these carries up to 1gbit"
   choose_queue
 }
 
@@ -250,9 +258,9 @@ need_rights() {
     die 77 "a lab needs network, mount, name and process namespaces; making them as user $EUID gave:" \
       "  $said" \
       "run it as root; in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN"
-  if ((delay_us + loss_ppm > 0)); then
+  if ((delay_us + loss_ppm + card_bound > 0)); then
     said=$({ : </dev/net/tun && : >/dev/net/tun; } 2>&1) ||
-      die 77 "--delay $delay and --loss $loss need /dev/net/tun; opening it gave:" "  ${said##*: }" \
+      die 77 "--delay $delay, --loss $loss and --card $card need /dev/net/tun; opening it gave:" "  ${said##*: }" \
         "in a container, give it this device (docker run --device /dev/net/tun)"
   else
     said=$(unshare --net sh -c "$probe" 2>&1) ||
@@ -274,7 +282,8 @@ up() {
   local word="" text i
   need_programs
   need_rights
-  ((delay_us + loss_ppm == 0)) || need_tool switch hcomp_lab_switch
+  ((delay_us + loss_ppm + card_bound == 0)) || need_tool switch hcomp_lab_switch
+  ((card_bound == 0)) || need_tool libhcomp_lab_card.so hcomp_lab_card
   mkdir -p "$base" || die 77 "the folder $base for the state of labs cannot be made"
 
   # One at a time looks for a name and takes it.
@@ -289,8 +298,9 @@ up() {
   words="$hosts hosts, host0 to host$((hosts - 1)), $rate"
   [[ $delay == none ]] || words+=", $delay"
   [[ $loss == none ]] || words+=", $loss lost"
+  [[ $card == none ]] || words+=", cards"
   echo "$words" >"$state/words"
-  for word in hosts bits burst limit delay_us loss_ppm seed tcp tools; do
+  for word in hosts bits burst limit delay_us loss_ppm card_bound seed tcp tools; do
     printf '%s=%q\n' "$word" "${!word}"
   done >"$state/settings"
   {
@@ -345,7 +355,7 @@ be_keeper() {
     pids+=($!)
   done
   hosts_report "$news"
-  if ((delay_us + loss_ppm > 0)); then
+  if ((delay_us + loss_ppm + card_bound > 0)); then
     join_by_switch "$news"
   else
     join_by_bridge
@@ -437,10 +447,11 @@ change_rate() {  # change_rate RATE: of all links that are there
 }
 
 join_by_switch() {
-  local said="" i networks=()
+  local said="" i networks=() card=()
+  ((card_bound == 0)) || card=(--card "$tools/libhcomp_lab_card.so" --bound "$card_bound")
   for ((i = 0; i < hosts; i++)); do networks+=("/proc/${pids[i]}/ns/net"); done
   "$tools/switch" --rate "$bits" --delay "$delay_us" --loss "$loss_ppm" --queue "$limit" \
-    --seed "$seed" --counters "$state/counters" "${networks[@]}" </dev/null >&"$1" &
+    --seed "$seed" --counters "$state/counters" "${card[@]}" "${networks[@]}" </dev/null >&"$1" &
   echo "$!" >"$state/switch"
   read -r -t 20 said <&"$1" || true
   [[ $said == ready ]] || die 1 "the switch was not ready within 20 s"
@@ -499,6 +510,9 @@ show_bytes() {
       "${counted[i]:-0 $(($(tc -s qdisc show dev "port$i" | dropped) + \
         $(on_network "$i" tc -s qdisc show dev eth0 | dropped)))}"
   done
+  ((card_bound > 0)) || return 0
+  echo "host card_packets values compressed_bytes damaged compressor_cycles decompressor_cycles"
+  awk '{ print "host" NR - 1, $0 }' "$state/counters.cards"
 }
 
 dropped() { sed -n 's/.*[(]dropped \([0-9]*\),.*/\1/p'; }

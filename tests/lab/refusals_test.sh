@@ -72,6 +72,7 @@ check "no tc" refuses 77 "no program 'tc'" \
   unshare --mount bash -c "$without \$(readlink -f \$(command -v tc)) && '$here/lab.sh' up"
 check "no TAP devices" refuses 77 "/dev/net/tun" \
   unshare --mount bash -c "mount -t tmpfs none /dev/net && '$here/lab.sh' up --delay 1ms"
+check "no such bound" refuses 2 "--card is '15'; it takes none or 1 to 14" lab up --card 15
 check "no switch" refuses 1 "'cmake --build build --target hcomp_lab_switch'" \
   lab up --delay 1ms --tools /nowhere
 finish

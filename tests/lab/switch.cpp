@@ -1,12 +1,17 @@
 /// @file
 /// A switch whose links have a rate, a delay, losses and short queues; for kernels without netem.
 ///
-///   switch --rate BITS --delay US --loss PPM --queue BYTES --seed N --counters FILE NETWORK...
+///   switch --rate BITS --delay US --loss PPM --queue BYTES --seed N --counters FILE
+///          [--card LIBRARY --bound E] NETWORK...
 ///
 /// Makes a TAP device eth0 in every network namespace (a file as /proc/<pid>/ns/net), says "ready",
 /// and passes frames between them until a signal ends it. A rate of 0 is no limit. After SIGUSR1
 /// FILE has a line "<lost> <dropped>" per namespace: frames from it that were lost by chance, and
 /// frames from or to it that found a queue full.
+///
+/// With a card, every host's link has INCEPTIONN's engine at the host's end: see host_card.hpp. Then FILE.cards
+/// has a line "<packets> <values> <bytes> <damaged> <cycles> <cycles>" per namespace: what has left compressed,
+/// what was damaged, and the clock cycles of the compressor and the decompressor.
 ///
 /// The device of namespace i has the address 02:77:00:00:00:<i + 1>; lab.sh gives it. Frames to any
 /// other address go to all. A frame counts with its header of 14 bytes and without preamble, check
@@ -42,12 +47,14 @@
 #include <utility>
 #include <vector>
 
+#include "host_card.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 using instant = steady::time_point;
-using frame = std::vector<unsigned char>;
+using lab::frame;
 
 /// @throws std::runtime_error  with what the system says, when `result` is negative
 int must(int result, std::string const& what) {
@@ -119,6 +126,7 @@ int make_device(std::string const& network) {
 struct port {
   int device;
   line from_host, to_host;
+  lab::host_card card;
   std::uint64_t frames = 0;   ///< read from it
   std::uint64_t lost = 0;     ///< of these, by chance
   std::uint64_t dropped = 0;  ///< from it or to it, because a queue was full
@@ -126,11 +134,13 @@ struct port {
 
 class lab_switch {
  public:
-  lab_switch(std::vector<std::string> const& networks, link_settings const& settings)
+  lab_switch(std::vector<std::string> const& networks, link_settings const& settings,
+             std::string const& card, unsigned bound_exponent)
       : settings_(settings) {
     int const home = must(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), "/proc/self/ns/net");
     for (auto const& network : networks)
-      ports_.push_back({make_device(network), line(settings, settings.delay), line(settings, 0ns)});
+      ports_.push_back({make_device(network), line(settings, settings.delay), line(settings, 0ns),
+                        lab::host_card(card, bound_exponent)});
     must(setns(home, CLONE_NEWNET), "going back to the first network");
     close(home);
   }
@@ -156,6 +166,14 @@ class lab_switch {
       std::ofstream out(file + ".new");
       for (auto const& it : ports_) out << it.lost << ' ' << it.dropped << '\n';
     }
+    {
+      std::ofstream out(file + ".cards");
+      for (auto const& it : ports_) {
+        auto const& seen = it.card.counted();
+        out << seen.packets << ' ' << seen.values << ' ' << seen.bytes << ' ' << seen.damaged << ' '
+            << seen.compress_cycles << ' ' << seen.decompress_cycles << '\n';
+      }
+    }
     must(std::rename((file + ".new").c_str(), file.c_str()), "writing " + file);
   }
 
@@ -176,8 +194,8 @@ class lab_switch {
       if (up) {
         distribute(*first, first->from_host.give(), soonest);
       } else {
-        frame const it = first->to_host.give();
-        if (write(first->device, it.data(), it.size()) < 0) ++first->dropped;
+        frame const it = first->card.arrive(first->to_host.give());
+        if (!it.empty() && write(first->device, it.data(), it.size()) < 0) ++first->dropped;
       }
     }
   }
@@ -204,7 +222,8 @@ class lab_switch {
       if (is_lost(i, it.frames++))
         ++it.lost;
       else
-        it.dropped += !it.from_host.take({buffer.begin(), buffer.begin() + bytes}, steady::now());
+        it.dropped += !it.from_host.take(it.card.leave({buffer.begin(), buffer.begin() + bytes}),
+                                         steady::now());
     }
   }
 
@@ -239,7 +258,8 @@ int run(int argc, char** argv) {
                                .loss = 1e-6 * static_cast<double>(number("--loss")),
                                .queue_bytes = static_cast<double>(number("--queue")),
                                .seed = number("--seed")};
-  std::string const counters = options["--counters"];
+  std::string const counters = options["--counters"], card = options["--card"];
+  auto const bound_exponent = card.empty() ? 0 : static_cast<unsigned>(number("--bound"));
   std::vector<std::string> const networks(argv + next, argv + argc);
   if (counters.empty() || networks.empty())
     throw std::invalid_argument("there must be --counters FILE, and a network for every host");
@@ -259,7 +279,7 @@ int run(int argc, char** argv) {
   sched_param const first{.sched_priority = 1};
   sched_setscheduler(0, SCHED_RR, &first);
 
-  lab_switch links(networks, settings);
+  lab_switch links(networks, settings, card, bound_exponent);
   std::puts("ready");
   std::fflush(stdout);
   for (;;) {
