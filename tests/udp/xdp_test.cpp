@@ -613,8 +613,8 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
     CHECK(all.compared >= rounds * chunks);
     all.refuse_newcomer();
     auto const before = all.partial;
-    for (std::uint32_t round = rounds; round < rounds + 2; ++round)  // the last worker was killed
-      all.run(round, workers - 1);
+    // The last worker sends no more, as one that was killed.
+    for (std::uint32_t round = rounds; round < rounds + 2; ++round) all.run(round, workers - 1);
     CHECK(all.partial == before + 2 * chunks);
     all.check_counts();
 #ifdef HCOMP_INFO
