@@ -246,7 +246,7 @@ options parse(int argc, char const* const* argv) {
       }
     }();
     some_have_indices |= has_indices(*facts);
-    if (std::ranges::none_of(o.algorithms, [&](auto const& one) {
+    if (std::ranges::none_of(o.algorithms, [facts = facts](auto const& one) {
           return std::ranges::find(facts->algorithms, one.kind) != facts->algorithms.end();
         }))
       refuse(
