@@ -56,8 +56,10 @@ struct aggregated_plan_options {
   /// Ranks compare their arguments before every call, and tell each other of errors after it. Without,
   /// nobody waits for a rank that is late, and an error is that of the rank that meets it.
   bool check = true;
-  int window = options{}.window;  ///< as of udp::options, with the two that follow
-  std::uint64_t bytes_per_second = 0;
+  /// Packets of a rank without an answer; 0: 256 of all ranks, which Linux' usual buffers hold, but 8 to 64
+  /// of each.
+  int window = 0;
+  std::uint64_t bytes_per_second = 0;  ///< as of udp::options
   std::size_t datagram_bytes = ethernet_datagram_bytes;
   tag_t tag = 0;  ///< on the transport, different for plans that are used at the same time
 };
@@ -204,13 +206,14 @@ template <IndexCodec C> class aggregated_plan {
   void join(C const& codec, std::uint32_t job) {
     int const ranks = transport_->size();
     auto const fitted = codec.fitted(static_cast<std::uint32_t>(ranks));
-    link_.emplace(udp::options{.rank = transport_->rank(),
-                               .workers = ranks,
-                               .aggregators = options_.aggregators,
-                               .job = job,
-                               .datagram_bytes = options_.datagram_bytes,
-                               .window = options_.window,
-                               .bytes_per_second = options_.bytes_per_second});
+    link_.emplace(udp::options{
+        .rank = transport_->rank(),
+        .workers = ranks,
+        .aggregators = options_.aggregators,
+        .job = job,
+        .datagram_bytes = options_.datagram_bytes,
+        .window = options_.window != 0 ? options_.window : std::clamp(256 / ranks, 8, 64),
+        .bytes_per_second = options_.bytes_per_second});
     mean_.emplace(values_, codec, *link_,
                   aggregated_mean_options{
                       .share = {ranks, chunk_values_for(fitted, ranks, options_.datagram_bytes)},
