@@ -49,6 +49,14 @@ template <class Lane> class integers_avx512 {
     return true;
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take(fine_payload const& from) {
+    if constexpr (sizeof(Lane) > 2) {
+      using narrow = integers_avx512<std::uint16_t>;
+      if (from.mode.bits() <= narrow::most_bits) {
+        narrow q;
+        q.take(from);
+        return widen<0>(q);
+      }
+    }
     if (from.mode.is_sparse()) return take_sparse(from);
     lanes_packer<Lane> const packer(from.mode.width());
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
@@ -80,6 +88,14 @@ template <class Lane> class integers_avx512 {
     return {steps, largest, static_cast<std::size_t>(_mm_popcnt_u32(not_zero))};
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put(fine_mode mode, std::byte* out) const {
+    if constexpr (sizeof(Lane) == 8) {
+      using narrow = integers_avx512<std::uint16_t>;
+      if (mode.bits() <= 16) {
+        narrow q;
+        narrow_to<0>(q);
+        return q.put(mode, out);
+      }
+    }
     if (mode.is_sparse()) return put_sparse(mode, out);
     lanes_packer<Lane> const packer(mode.width());
     HCOMP_UNROLL for (int i = 0; i < registers; ++i)
@@ -129,6 +145,29 @@ template <class Lane> class integers_avx512 {
         .pack(first, out + sizeof(not_zero));
   }
 
+  template <class Other> friend class integers_avx512;
+
+  /// The same integers as those of narrower lanes, from the I-th vector on.
+  template <int I>
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void widen(integers_avx512<std::uint16_t> const& from) {
+    __m512i const shorts = (__m512i)from.q_[0];
+    if constexpr (sizeof(Lane) == 8)
+      q_[I] =
+          (lanes)_mm512_maskz_cvtepi16_epi64(all, _mm512_maskz_extracti64x2_epi64(3, shorts, I));
+    else
+      q_[I] = (lanes)_mm512_maskz_cvtepi16_epi32(0xffff,
+                                                 _mm512_maskz_extracti64x4_epi64(15, shorts, I));
+    if constexpr (I + 1 < registers) widen<I + 1>(from);
+  }
+  /// The opposite, for integers of no more than 16 bits.
+  template <int I>
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void narrow_to(
+      integers_avx512<std::uint16_t>& to) const {
+    if constexpr (I == 0) to.q_[0] = lanes_512<std::uint16_t>{};
+    to.q_[0] = (lanes_512<std::uint16_t>)_mm512_maskz_inserti64x2(
+        all, (__m512i)to.q_[0], _mm512_maskz_cvtepi64_epi16(all, (__m512i)q_[I]), I);
+    if constexpr (I + 1 < registers) narrow_to<I + 1>(to);
+  }
   /// Values from the I-th vector on.
   template <int I>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fine_grid<double> const& grid,

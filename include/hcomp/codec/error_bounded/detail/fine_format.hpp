@@ -37,7 +37,8 @@ struct fine_mode {
 
   /// Of n integers, whichever is shorter.
   /// @param zigzags  the largest of them, or all by OR
-  HCOMP_HD static fine_mode of(std::uint64_t zigzags, std::size_t not_zero, std::size_t n) {
+  [[gnu::always_inline]] HCOMP_HD static fine_mode of(std::uint64_t zigzags, std::size_t not_zero,
+                                                      std::size_t n) {
     int const all = bit_length(zigzags), bits = all < sparse ? all : sparse - 1;  // if damaged
     auto const bytes = static_cast<std::size_t>(bits + 7) / 8;
     if (bits == 0 || not_zero > most_sparse ||
@@ -57,7 +58,9 @@ struct fine_sizes {
   std::uint64_t zigzags;  ///< by OR
   std::size_t not_zero;
 
-  HCOMP_HD fine_mode mode(std::size_t n) const { return fine_mode::of(zigzags, not_zero, n); }
+  [[gnu::always_inline]] HCOMP_HD fine_mode mode(std::size_t n) const {
+    return fine_mode::of(zigzags, not_zero, n);
+  }
 };
 
 // ---- Integers in a code

@@ -225,10 +225,12 @@ struct fine_payload {
   fine_mode mode{};
 };
 /// What a block is the sum of: x or a, and b.
+// By reference: a load of a copy's 16 bytes would wait for the stores of its parts, and these for all
+// before them, some of which are to memory.
 template <class T> struct fine_summands {
   fine_grid<T> const& grid;
   T const* x;  ///< if there is no a
-  fine_payload a, b;
+  fine_payload const &a, &b;
 };
 struct fine_sum {
   fine_mode mode;
