@@ -186,16 +186,16 @@ std::vector<T> of_width(int width, int behind, bool are_steps, std::uint64_t see
 template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> const& y) {
   auto const kernels = best_block_kernels<T>();
   auto const a = block_of(x), b = block_of(y), sum = sum_of(a, b);
-  made_block<T> const first(a), second(b), both(sum);
-  auto const check_sum = [&](block_summands<T> const& from, made_block<T> const& expected) {
-    bytes out(expected.payload.size());
-    auto const form = kernels.sum(from, out.data());
-    CHECK(form.bits == expected.form.bits);
-    CHECK(std::equal(out.begin(), out.end() - 64, expected.payload.begin()));
-  };
-  check_sum({x.data(), {}, {}}, first);
-  check_sum({x.data(), {}, second.as_payload()}, both);
-  check_sum({nullptr, first.as_payload(), second.as_payload()}, both);
+  made_block<T> const first(a), both(sum);
+  for (auto const* const expected : {&first, &both}) {
+    T const* const of = expected == &first ? x.data() : sum.x;
+    typename value_block<T>::front found;
+    kernels.look(of, found);
+    CHECK(found.form.bits == expected->form.bits);
+    bytes out(expected->payload.size());
+    kernels.put(of, found, out.data());
+    CHECK(std::equal(out.begin(), out.end() - 64, expected->payload.begin()));
+  }
   std::vector<T> values(block_values);
   kernels.get(first.as_payload(), nullptr, values.data());
   CHECK(same_bits_of(values, x));

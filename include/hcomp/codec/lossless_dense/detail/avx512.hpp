@@ -234,25 +234,20 @@ template <class T> class values_avx512 {
 #pragma GCC diagnostic pop
 
 template <class T>
-[[HCOMP_TARGET_VBMI]] block_form<T> sum_block_avx512(block_summands<T> const& from,
-                                                     std::byte* out) {
-  values_avx512<T> sum;
-  if (from.a.in)
-    sum.take(from.a);
-  else
-    sum.read(from.x);
-  if (from.b.in) {
-    values_avx512<T> other;
-    other.take(from.b);
-    sum.add(other);
-  }
-  auto const front = sum.look();
-  sum.put(front, out);
-  return front.form;
+[[HCOMP_TARGET_VBMI]] void look_at_block_avx512(T const* x, typename value_block<T>::front& found) {
+  values_avx512<T> values;
+  values.read(x);
+  found = values.look();
 }
 template <class T>
-[[HCOMP_TARGET_VBMI]] void get_block_avx512(block_payload<T> const& from, T const* addends,
-                                            T* out) {
+[[HCOMP_TARGET_VBMI]] void put_block_avx512(T const* x, typename value_block<T>::front const& found,
+                                            std::byte* out) {
+  values_avx512<T> values;
+  values.read(x);
+  values.put(found, out);
+}
+template <class T>
+[[HCOMP_TARGET_VBMI]] void get_block_avx512(block_payload<T> from, T const* addends, T* out) {
   values_avx512<T> sum;
   sum.take(from);
   if (addends) {
@@ -262,7 +257,7 @@ template <class T>
   }
   sum.write(out);
 }
-template <class T> [[HCOMP_TARGET_VBMI]] bool is_finite_block_avx512(block_payload<T> const& from) {
+template <class T> [[HCOMP_TARGET_VBMI]] bool is_finite_block_avx512(block_payload<T> from) {
   values_avx512<T> values;
   values.take(from);
   return values.is_finite();

@@ -239,10 +239,5 @@ template <class T> struct block_payload {
   std::byte const* in = nullptr;
   block_form<T> form{};
 };
-/// What a block is the sum of: x or a, and b.
-template <class T> struct block_summands {
-  T const* x;  ///< if there is no a
-  block_payload<T> a, b;
-};
 
 }  // namespace hcomp::detail::lossless_dense

@@ -164,34 +164,54 @@ template <class T> struct chunk_coder {
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block_values>(n);
     walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    T sums[header::chunk_values];
+    T const* x = from.a ? sums : from.x + i * header::chunk_values;
+    for (std::size_t k = 0; k < blocks && from.a; ++k)
+      get_values(kernels, of_a.template take<payload>(k), values_of_block<block_values>(k, n),
+                 nullptr, sums + k * block_values);
+    for (std::size_t k = 0; k < blocks && from.b; ++k)
+      get_values(kernels, of_b.template take<payload>(k), values_of_block<block_values>(k, n),
+                 x + k * block_values, sums + k * block_values);
+    if (from.b) x = sums;
+    // all forms before the first payload: where that goes is known late, and until then loads of
+    // values can wait
+    typename block::front fronts[header::chunk_values / block_values];
+    block last;
+    for (std::size_t k = 0; k < blocks; ++k) {
+      std::size_t const here = values_of_block<block_values>(k, n);
+      if (here == block_values) {
+        kernels.look(x + k * block_values, fronts[k]);
+      } else {
+        read_block(x + k * block_values, here, last.x);
+        fronts[k] = last.look(here);
+      }
+    }
     std::size_t at = blocks * sizeof(form);
     for (std::size_t k = 0; k < blocks; ++k) {
       std::size_t const here = values_of_block<block_values>(k, n);
-      T const* const x = from.a ? nullptr : from.x + i * header::chunk_values + k * block_values;
-      block_summands<T> const these{x, of_a.template take<payload>(k),
-                                    of_b.template take<payload>(k)};
-      form const made = chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
-        return here == block_values ? kernels.sum(these, to) : sum_block(these, here, to);
-      });
-      store(out, k, made);
-      at += made.payload_bytes(here);
+      auto const& front = fronts[k];
+      store(out, k, front.form);
+      at += chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
+              if (here == block_values)
+                kernels.put(x + k * block_values, front, to);
+              else
+                last.put(front, here, to);
+              return front.form;
+            }).payload_bytes(here);
     }
     return at;
   }
-  /// As kernels.sum, of n values.
-  static form sum_block(block_summands<T> const& from, std::size_t n, std::byte* out) {
-    block v, other;
-    if (from.a.in)
-      v.take(from.a.form, n, from.a.in);
-    else
-      read_block(from.x, n, v.x);
-    if (from.b.in) {
-      other.take(from.b.form, n, from.b.in);
-      add(v, other.x);
+  /// n values of a block, added to addends if there are some.
+  static void get_values(block_kernels<T> const& kernels, payload from, std::size_t n,
+                         T const* addends, T* out) {
+    if (n == block_values) return kernels.get(from, addends, out);
+    block v, own;
+    v.take(from.form, n, from.in);
+    if (addends) {
+      read_block(addends, n, own.x);
+      add(v, own.x);
     }
-    auto const front = v.look(n);
-    v.put(front, n, out);
-    return front.form;
+    write_block(v.x, n, out);
   }
   static void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                       T const* addends, T divided_by, T* out) {
@@ -202,25 +222,11 @@ template <class T> struct chunk_coder {
       std::size_t const here = values_of_block<block_values>(k, n),
                         first = i * header::chunk_values + k * block_values;
       auto const from = of.template take<payload>(k);
-      T const* const own = addends ? addends + first : nullptr;
       T* const to = out + first;
-      if (here == block_values)
-        kernels.get(from, own, to);
-      else
-        get_block(from, here, own, to);
+      get_values(kernels, from, here, addends ? addends + first : nullptr, to);
       if (divided_by != 0)
         for (std::size_t j = 0; j < here; ++j) to[j] = divided(to[j], divided_by);
     }
-  }
-  /// As kernels.get, of n values.
-  static void get_block(payload const& from, std::size_t n, T const* addends, T* out) {
-    block v, own;
-    v.take(from.form, n, from.in);
-    if (addends) {
-      read_block(addends, n, own.x);
-      add(v, own.x);
-    }
-    write_block(v.x, n, out);
   }
   static std::uint64_t nonfinite_in_chunk_by_vectors(std::byte const* in, std::size_t i,
                                                      std::size_t values) {
@@ -232,7 +238,7 @@ template <class T> struct chunk_coder {
       std::size_t const here = values_of_block<block_values>(k, n);
       auto const from = of.template take<payload>(k);
       T values_here[block_values];
-      if (here < block_values) get_block(from, here, nullptr, values_here);
+      if (here < block_values) get_values(kernels, from, here, nullptr, values_here);
       bool const is_finite =
           here == block_values ? kernels.is_finite(from) : nonfinite_runs(values_here, here) == 0;
       found |= std::uint64_t{!is_finite} << k;
