@@ -42,9 +42,9 @@ export HCOMP_LAB=prediction-$$ HCOMP_LAB_TOOLS=$build/tests/lab
 folder=$(mktemp -d)
 trap '"$here/lab.sh" down; rm -rf "$folder"' EXIT
 
-# run MPI HOSTS TYPE CALLS [VARIABLE=VALUE...]: seconds of a call, as the program measures them
+# run MPI HOSTS TYPE CALLS [COMMAND...]: seconds of a call, as the program measures them
 run() {
-  "$here/lab.sh" run "$1" -n "$2" env "${@:5}" "$build/tests/lab/hcomp_lab_sums.$1" "$3" "$values" "$4" |
+  "$here/lab.sh" run "$1" -n "$2" "${@:5}" "$build/tests/lab/hcomp_lab_sums.$1" "$3" "$values" "$4" |
     awk -v calls="$4" '/^[0-9.]+$/ { print $1 / (calls - 1) }'
 }
 
@@ -52,7 +52,10 @@ for rate in "${rates[@]}"; do
   for count in "${hosts[@]}"; do
     "$here/lab.sh" up --hosts "$count" --rate "$rate" >&2
     for mpi in "${mpis[@]}"; do
-      preload=LD_PRELOAD=$build/plugins/$mpi/libhcomp_pmpi.so
+      # Behind the lab's own library, which MPICH needs.
+      # shellcheck disable=SC2016  # for the inner shell
+      with=(bash -c 'LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$0 exec "$@"'
+        "$build/plugins/$mpi/libhcomp_pmpi.so" env)
       for rule in "${rules[@]}"; do
         type=${rule%%:*}
         : >"$folder/off"
@@ -60,9 +63,9 @@ for rate in "${rates[@]}"; do
         rm -f "$folder"/report*.json
         for ((k = 0; k < repeat; ++k)); do
           run "$mpi" "$count" "$type" "$calls" >>"$folder/off"
-          run "$mpi" "$count" "$type" "$shadow" "$preload" "HCOMP_CONFIG=$rule" "HCOMP_SHADOW=$shadow" \
+          run "$mpi" "$count" "$type" "$shadow" "${with[@]}" "HCOMP_CONFIG=$rule" "HCOMP_SHADOW=$shadow" \
             "HCOMP_REPORT=json:$folder/report$k.json" >/dev/null 2>>"$folder/said"
-          run "$mpi" "$count" "$type" "$calls" "$preload" "HCOMP_CONFIG=$rule" >>"$folder/on"
+          run "$mpi" "$count" "$type" "$calls" "${with[@]}" "HCOMP_CONFIG=$rule" >>"$folder/on"
         done
         python3 "$here/prediction.py" row "$rate, $count hosts" "$mpi" "$rule" "$folder"
       done
