@@ -18,17 +18,44 @@ namespace hcomp::detail {
 ///                 says how long its own is: `mode.payload_bytes(n)`; `take(mode, n, in)` reads it.
 template <class Header, class Block> struct block_chunks {
   using mode = typename Block::mode;
+  using T = typename Header::value_type;
+  static constexpr std::size_t most_blocks = detail::blocks_of<Block::values>(Header::chunk_values);
 
   // ---- Workers that share memory have room for chunks there: payloads are at odd addresses
 
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room_bytes = Header::slot_bytes + 8;
+  static constexpr std::size_t room_bytes = (Header::slot_bytes + 8 + 15) / 16 * 16;
+  /// For so many chunks, and values.
+  static constexpr std::size_t rooms_bytes(std::size_t chunks) {
+    return chunks * room_bytes + values_room_bytes<T, Block::values>(most_blocks);
+  }
   /// Room number i; null for workers that share no memory.
   template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
     if constexpr (SharesMemory<Group>)
       return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
     else
       return nullptr;
+  }
+
+  /// Room for values, behind so many chunks.
+  template <class Group> HCOMP_HD static T* values_room(Group group, std::size_t chunks) {
+    return reinterpret_cast<T*>(room_of(group, chunks));
+  }
+  /// Blocks that the workers of a group have at the same time.
+  struct worker_blocks {
+    std::size_t first, count;  ///< of the values of all of them, in the vector
+    std::size_t block, n;      ///< the worker's own, in the chunk, and its values; 0: it has none
+  };
+  /// Those from block `begin` of chunk i on, of n values.
+  template <class Group>
+  HCOMP_HD static worker_blocks blocks_at(Group group, std::size_t i, std::size_t n,
+                                          std::size_t begin) {
+    constexpr std::size_t together = Group::workers * Block::values;
+    std::size_t const k = begin + static_cast<std::size_t>(group.worker()),
+                      left = n - begin * Block::values;
+    bool const is_here = k < detail::blocks_of<Block::values>(n);
+    return {i * Header::chunk_values + begin * Block::values, left < together ? left : together, k,
+            is_here ? detail::values_of_block<Block::values>(k, n) : 0};
   }
 
   /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
@@ -50,30 +77,28 @@ template <class Header, class Block> struct block_chunks {
         group.sync();
       }
     }
-    /// v = the worker's next block; zeros, if there are not so many.
+    /// v = the worker's next block; as it was, if there are not so many.
     /// @param k  which that is: in every call, as many as there are workers more than before
     HCOMP_HD void take(Group group, std::size_t k, Block& v) {
       bool const is_here = k < detail::blocks_of<Block::values>(n);
       std::size_t const here = is_here ? detail::values_of_block<Block::values>(k, n) : 0;
       auto const what = is_here ? load<mode>(chunk, k) : mode{};
       auto const bytes = group.running_sum(what.payload_bytes(here));
-      v.take(what, here, chunk + at + bytes.before);
+      if (is_here) v.take(what, here, chunk + at + bytes.before);
       at += bytes.all;
     }
   };
-  /// f(first, n, block) for the worker's blocks of chunk i.
+  /// f(worker_blocks, block) by all workers, for the blocks of chunk i. Those without one have any.
   template <class Group, class F>
   HCOMP_HD static void for_blocks(Group group, std::byte const* in, std::size_t i,
                                   std::size_t values, F const& f) {
     reader<Group> from(group, in, i, values, room_of(group, 0));
     for (std::size_t begin = 0; begin < detail::blocks_of<Block::values>(from.n);
          begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      auto const at = blocks_at(group, i, from.n, begin);
       Block v;
-      from.take(group, k, v);
-      if (k < detail::blocks_of<Block::values>(from.n))
-        f(i * Header::chunk_values + k * Block::values,
-          detail::values_of_block<Block::values>(k, from.n), v);
+      from.take(group, at.block, v);
+      f(at, v);
     }
   }
 

@@ -133,7 +133,7 @@ template <class T> struct fine_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return static_cast<std::size_t>(codes) * chunks::room_bytes;
+    return chunks::rooms_bytes(static_cast<std::size_t>(codes));
   }
 
   template <class Group, class Out>
@@ -152,15 +152,22 @@ template <class T> struct fine_coder {
     fine_findings findings;
     bool is_beyond = false;
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      auto const now = chunks::blocks_at(group, i, n, begin);
+      std::size_t const k = now.block, here = now.n;
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
       block v, other;
-      if (from.a) of_a.take(group, k, v);
+      if (from.a) {
+        of_a.take(group, k, v);
+      } else {
+        T own[block_values];
+        bring_values(group, from.x, now.first, now.count, here,
+                     chunks::values_room(group, rooms + 1), own);
+        if (is_here) v.set(grid, own, findings);
+      }
       if (from.b) of_b.take(group, k, other);
-      T const* const x =
-          from.a ? nullptr : from.x + (is_here ? i * chunk_values() + k * block_values : 0);
-      auto const mode = sum(v, x, here, from.b ? &other : nullptr, most, findings, is_beyond);
+      fine_mode mode{};
+      if (is_here)
+        mode = sum(v, nullptr, here, from.b ? &other : nullptr, most, findings, is_beyond);
       auto const bytes = group.running_sum(is_here ? mode.payload_bytes(here) : 0);
       if (is_here) {
         chunk[k] = static_cast<std::byte>(mode.byte);
@@ -177,17 +184,17 @@ template <class T> struct fine_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
-    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
-      T block[block_values];
-      for (std::size_t j = 0; j < block_values; ++j) block[j] = v.value(grid, j);
-      if (addends) {
-        T added[block_values];
-        read_block(addends + first, n, added);
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = with_one_nan(added[j] + block[j]);
-      }
-      if (divided_by != 0)
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
-      write_block(block, n, out + first);
+    chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
+      T* const room = chunks::values_room(group, 1);
+      T block[block_values], added[block_values];
+      if (addends) bring_values(group, addends, at.first, at.count, at.n, room, added);
+      if (at.n > 0)
+        for (std::size_t j = 0; j < block_values; ++j) {
+          block[j] = v.value(grid, j);
+          if (addends) block[j] = with_one_nan(added[j] + block[j]);
+          if (divided_by != 0) block[j] = divided(block[j], divided_by);
+        }
+      take_values(group, block, at.first, at.count, at.n, room, out);
     });
   }
 
@@ -195,11 +202,10 @@ template <class T> struct fine_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
-    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
       bool finite = true;
-      for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.value(grid, j));
-      std::size_t const k = first % chunk_values() / block_values;
-      if (!finite) mine[k % 2] |= std::uint64_t{1} << k / 2;
+      for (std::size_t j = 0; j < at.n; ++j) finite &= is_finite(v.value(grid, j));
+      if (!finite) mine[at.block % 2] |= std::uint64_t{1} << at.block / 2;
     });
     return group.sum(mine[0]) | group.sum(mine[1]);  // every bit is one worker's alone
   }

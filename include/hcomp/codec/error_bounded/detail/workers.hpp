@@ -41,9 +41,6 @@ template <class Group> class chunk_sharing {
   };
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
   static constexpr std::size_t room = (header::slot_bytes + 8 + 15) / 16 * 16;
-  /// From a worker's values to the next one's: all workers reach other banks.
-  static constexpr std::size_t stride = block_values + 1;
-
   HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::workers > 1) {
       static_assert(SharesMemory<Group>);
@@ -73,57 +70,7 @@ template <class Group> class chunk_sharing {
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
   return sizeof(sharing::words) + chunks * sharing::room +
-         (chunks < 3 ? most_blocks * sharing::stride * sizeof(float) : 0);
-}
-
-/// block = x[0] to x[n - 1] of the worker's block, and zeros behind them. For all workers.
-/// @param first, count  of the values of all workers
-/// @param room          for values
-template <class Group>
-HCOMP_HD void bring_values(Group group, float const* x, std::size_t first, std::size_t count,
-                           std::size_t n, [[maybe_unused]] float* room,
-                           float (&block)[block_values]) {
-  auto const worker = static_cast<std::size_t>(group.worker());
-  if constexpr (Group::workers == 1) {
-    read_block(x + first, n, block);
-  } else {
-    constexpr std::size_t at_once = 8, stride = chunk_sharing<Group>::stride;
-    for (std::size_t turn = 0; turn < block_values; turn += at_once) {
-      float seen[at_once];
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const i = (turn + k) * Group::workers + worker;
-        seen[k] = i < count ? x[first + i] : 0;
-      }
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const i = (turn + k) * Group::workers + worker;
-        room[i / block_values * stride + i % block_values] = seen[k];
-      }
-    }
-    group.sync();
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) block[j] = room[worker * stride + j];
-    group.sync();  // before somebody writes the next ones
-  }
-}
-/// And back.
-template <class Group>
-HCOMP_HD void take_values(Group group, float const (&block)[block_values], std::size_t first,
-                          std::size_t count, std::size_t n, [[maybe_unused]] float* room,
-                          float* x) {
-  auto const worker = static_cast<std::size_t>(group.worker());
-  if constexpr (Group::workers == 1) {
-    write_block(block, n, x + first);
-  } else {
-    constexpr std::size_t stride = chunk_sharing<Group>::stride;
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) room[worker * stride + j] = block[j];
-    group.sync();
-    for (std::size_t i = worker; i < count; i += Group::workers)
-      x[first + i] = room[i / block_values * stride + i % block_values];
-    group.sync();
-  }
+         (chunks < 3 ? values_room_bytes<float, block_values>(most_blocks) : 0);
 }
 
 // ---- Bits of a block's values

@@ -34,7 +34,7 @@ template <class T> struct chunk_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return static_cast<std::size_t>(codes) * chunks::room_bytes;
+    return chunks::rooms_bytes(static_cast<std::size_t>(codes));
   }
 
   template <class Group, class Out>
@@ -51,19 +51,20 @@ template <class T> struct chunk_coder {
     std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      auto const now = chunks::blocks_at(group, i, n, begin);
+      std::size_t const k = now.block, here = now.n;
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? values_of_block<block_values>(k, n) : 0;
       block v, other;
       if (from.a)
         of_a.take(group, k, v);
       else
-        read_block(from.x + (is_here ? i * header::chunk_values + k * block_values : 0), here, v.x);
+        bring_values(group, from.x, now.first, now.count, here,
+                     chunks::values_room(group, rooms + 1), v.x);
       if (from.b) {
         of_b.take(group, k, other);
-        add(v, other.x);
+        if (is_here) add(v, other.x);
       }
-      auto const front = v.look(here);
+      auto const front = is_here ? v.look(here) : typename block::front{};
       std::size_t const mine = is_here ? front.form.payload_bytes(here) : 0;
       auto const bytes = group.running_sum(mine);
       if (is_here) {
@@ -79,16 +80,17 @@ template <class T> struct chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
-    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
+      T* const room = chunks::values_room(group, 1);
       block sum = v;
       if (addends) {
         block mine;
-        read_block(addends + first, n, mine.x);
-        add(sum, mine.x);
+        bring_values(group, addends, at.first, at.count, at.n, room, mine.x);
+        if (at.n > 0) add(sum, mine.x);
       }
-      if (divided_by != 0)
+      if (at.n > 0 && divided_by != 0)
         for (auto& value : sum.x) value = divided(value, divided_by);
-      write_block(sum.x, n, out + first);
+      take_values(group, sum.x, at.first, at.count, at.n, room, out);
     });
   }
 
@@ -96,10 +98,10 @@ template <class T> struct chunk_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine = 0;
-    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
       bool finite = true;
-      for (std::size_t j = 0; j < n; ++j) finite &= is_finite(v.x[j]);
-      mine |= std::uint64_t{!finite} << first % header::chunk_values / block_values;
+      for (std::size_t j = 0; j < at.n; ++j) finite &= is_finite(v.x[j]);
+      if (!finite) mine |= std::uint64_t{1} << at.block;
     });
     return group.sum(mine);  // every bit is one worker's alone
   }
