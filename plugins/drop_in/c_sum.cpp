@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "cuda_memory.hpp"
 #include "host_sum.hpp"
 #include "vector_sum.hpp"
 
@@ -146,9 +147,10 @@ struct hcomp_sum {
   std::size_t values;
   any_sum of;
   hcomp::call_options next;
-  std::uint64_t step = 0;  ///< of the next call
-  std::string broken;      ///< why the transport must not be used again
-  int broken_by = -1;      ///< the rank whose failure it was
+  std::uint64_t step = 0;              ///< of the next call
+  std::string broken;                  ///< why the transport must not be used again
+  int broken_by = -1;                  ///< the rank whose failure it was
+  std::vector<std::byte> from_device;  ///< values of a vector that is in a device's memory
 
   /// @param number  of the handle, see connection::next_handle
   hcomp_sum(std::shared_ptr<connection> connected, request const& asked, std::size_t count,
@@ -181,6 +183,13 @@ struct vector {
   }
 };
 
+/// Values of a vector that is in a device's memory, as long as the host works on them.
+/// @throws std::runtime_error
+void bring(hcomp_sum& sum, void const* x, std::size_t bytes) {
+  sum.from_device.resize(bytes);
+  hcomp::drop_in::copy_from_device(sum.from_device.data(), x, bytes);
+}
+
 /// Does a collective of the sum.
 /// @param f  (sum_of, span of its values, call options), gives the report
 template <class F>
@@ -200,9 +209,20 @@ int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* rep
       it.over->meet(function);
       auto const made = std::visit(
           [&]<class V>(sum_of<V>& one) {
+            auto* first = static_cast<V*>(x.x);
+            std::size_t const bytes = it.values * sizeof(V);
+            bool const is_there = complaint.empty() && hcomp::drop_in::is_in_device(x.x);
+            try {
+              if (is_there) bring(it, x.x, bytes);
+            } catch (std::runtime_error const& error) {
+              complaint = std::string(" with x in a device's memory, which cannot be read: ") +
+                          error.what();
+            }
+            if (is_there) first = reinterpret_cast<V*>(it.from_device.data());
             // With a wrong x a rank takes part all the same: the others come back and say so, too.
-            auto* const first = static_cast<V*>(x.x);
-            return f(one, std::span(first, complaint.empty() ? it.values : 0), call);
+            auto const made = f(one, std::span(first, complaint.empty() ? it.values : 0), call);
+            if (is_there) hcomp::drop_in::copy_to_device(x.x, first, bytes);
+            return made;
           },
           it.of);
       if (report) *report = hcomp::c_api::to_c(made);
@@ -241,6 +261,8 @@ template <class F> void with_residual(auto* sum, vector const& residual, F const
   if (auto const complaint = residual.complaint(it); !complaint.empty())
     throw std::invalid_argument("it was called" + complaint);
   auto* const first = &require(static_cast<std::byte*>(residual.x), "residual");
+  if (hcomp::drop_in::is_in_device(first))
+    throw std::invalid_argument("residual is in a device's memory, it has to be in the host's");
   std::visit(
       [&](auto& one) {
         if (!one.residual)

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
 
 namespace hcomp::drop_in {
 
@@ -27,6 +29,9 @@ unsigned long long loaded_libraries() {
   return loaded;
 }
 
+/// The process's own; null if it has none.
+void* loaded_cuda() { return dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY); }
+
 /// Null as long as the process has no libcuda, which may be loaded at any time; it stays then.
 pointer_attribute find() {
   static std::atomic<pointer_attribute> found{nullptr};
@@ -34,13 +39,64 @@ pointer_attribute find() {
   if (auto const known = found.load(std::memory_order_acquire)) return known;
   auto const loaded = loaded_libraries();
   if (loaded == looked_at.load(std::memory_order_relaxed)) return nullptr;
-  if (void* const cuda = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY))
+  if (void* const cuda = loaded_cuda())
     found = reinterpret_cast<pointer_attribute>(dlsym(cuda, "cuPointerGetAttribute"));
   looked_at = loaded;
   return found;
 }
 
+/// Calls a function of libcuda, of which CUdeviceptr is unsigned long long, and CUresult an int.
+/// @throws std::runtime_error  it is not there, or does not return 0
+template <class... Parameters, class... Arguments>
+void call(int (*)(Parameters...), char const* name, Arguments... arguments) {
+  void* const cuda = loaded_cuda();
+  auto* const function =
+      reinterpret_cast<int (*)(Parameters...)>(cuda ? dlsym(cuda, name) : nullptr);
+  if (!function) throw std::runtime_error(std::string("libcuda.so.1 has no ") + name);
+  if (int const code = function(arguments...); code != 0)
+    throw std::runtime_error(std::string(name) + " returns " + std::to_string(code));
+}
+template <class... Parameters> constexpr int (*taking)(Parameters...) = nullptr;
+
+unsigned long long address_of(void const* pointer) {
+  return reinterpret_cast<unsigned long long>(pointer);
+}
+
+/// While it exists, this thread uses the context that some memory belongs to.
+class context_of {
+ public:
+  explicit context_of(void const* memory) {
+    constexpr int context_attribute = 1;  // CU_POINTER_ATTRIBUTE_CONTEXT
+    void* context = nullptr;
+    call(taking<void*, int, unsigned long long>, "cuPointerGetAttribute",
+         static_cast<void*>(&context), context_attribute, address_of(memory));
+    call(taking<void*>, "cuCtxPushCurrent_v2", context);
+  }
+  context_of(context_of const&) = delete;
+  context_of& operator=(context_of const&) = delete;
+  ~context_of() {
+    void* context = nullptr;
+    try {
+      call(taking<void**>, "cuCtxPopCurrent_v2", &context);
+    } catch (std::exception const&) {  // there is nothing to be done
+    }
+  }
+};
+
 }  // namespace
+
+void copy_from_device(void* to, void const* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  context_of const context(from);
+  call(taking<void*, unsigned long long, std::size_t>, "cuMemcpyDtoH_v2", to, address_of(from),
+       bytes);
+}
+void copy_to_device(void* to, void const* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  context_of const context(to);
+  call(taking<unsigned long long, void const*, std::size_t>, "cuMemcpyHtoD_v2", address_of(to),
+       from, bytes);
+}
 
 bool is_in_device(void const* pointer) noexcept {
   auto const attribute = pointer ? find() : nullptr;

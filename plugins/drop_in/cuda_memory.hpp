@@ -1,6 +1,8 @@
 #pragma once
 /// @file
-/// Which buffers of a program the library must not touch.
+/// Buffers of a program that are a CUDA device's: which they are, and how their bytes are had.
+
+#include <cstddef>
 
 namespace hcomp::drop_in {
 
@@ -9,5 +11,12 @@ namespace hcomp::drop_in {
 /// Asks the process's own libcuda.so.1. Nothing is linked or loaded for it: as long as the process
 /// has none, no pointer is a device's, and asking takes 40 ns.
 bool is_in_device(void const* pointer) noexcept;
+
+/// Copies from a device's memory to the host's, in the context that the memory belongs to. The work
+/// that the program gave to the device's default stream is done before.
+/// @throws std::runtime_error  the process's libcuda.so.1 refuses
+void copy_from_device(void* to, void const* from, std::size_t bytes);
+/// And back; done on return.
+void copy_to_device(void* to, void const* from, std::size_t bytes);
 
 }  // namespace hcomp::drop_in

@@ -47,7 +47,9 @@ typedef struct hcomp_report {
 /// Sums x over all ranks, in place: the same bits on all of them. Collective.
 ///
 /// The n-th call on a sum draws the same random numbers in every run; other sums draw others.
-/// @param x       `values` values
+/// @param x       `values` values, in the host's memory or a CUDA device's. From there they are copied
+///                to the host and back: after the work that the program gave to the device's default
+///                stream; what other streams do to x must be done
 /// @param report  or NULL
 /// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it
 /// was.
@@ -72,7 +74,7 @@ HCOMP_API int hcomp_values(hcomp_sum const* sum, size_t* values);
 
 /// What this rank's encoding has lost and the next call adds, for a checkpoint: `values` values of the
 /// sum's type; by algorithm hierarchical of the rank's share alone, the others are 0.
-/// HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own.
+/// HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own. In the host's memory.
 HCOMP_API int hcomp_get_residual(hcomp_sum const* sum, void* residual);
 /// Puts another in its place.
 HCOMP_API int hcomp_set_residual(hcomp_sum* sum, void const* residual);

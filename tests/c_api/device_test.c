@@ -1,0 +1,101 @@
+/* The C API with vectors in a device's memory, which nobody may touch but libcuda (SIGSEGV).
+ *
+ *   device_test LIBRARY   where that libcuda.so.1 is: of tests/pmpi/fake_cuda.c
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <hcomp/hcomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { values = 5003, bytes = 8 * 4096 };
+
+static int rank, ranks, failures;
+static float* device;
+static float host[values];
+static void* cuda;
+
+static void check(int holds, int line, char const* what) {
+  if (holds) return;
+  ++failures;
+  printf("rank %d of %d, line %d: %s does not hold; the last error was '%s'\n", rank, ranks, line,
+         what, hcomp_last_error());
+}
+#define CHECK(condition) check((condition), __LINE__, #condition)
+#define CHECK_OK(call) check((call) == HCOMP_OK, __LINE__, #call)
+
+static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
+
+static void (*fail)(int);
+
+static float input(int of_rank, int i) { return (float)((i * 7 + of_rank * 5) % 11 - 5); }
+static void fill(void) {
+  int i;
+  mprotect(device, bytes, PROT_READ | PROT_WRITE);
+  for (i = 0; i < values; ++i) device[i] = input(rank, i);
+  mprotect(device, bytes, PROT_NONE);
+}
+/* Whether the device has sums, or what was put in. */
+static int has(int sums) {
+  int i, r, right = 1;
+  mprotect(device, bytes, PROT_READ);
+  for (i = 0; i < values; ++i) {
+    float expected = sums ? 0 : input(rank, i);
+    for (r = 0; sums && r < ranks; ++r) expected += input(r, i);
+    right &= device[i] == expected;
+  }
+  mprotect(device, bytes, PROT_NONE);
+  return right;
+}
+
+int main(int count, char** arguments) {
+  hcomp_sum *exact = NULL, *lossy = NULL;
+  int turn, code;
+  if (count != 2) return 2;
+  MPI_Init(&count, &arguments);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  cuda = dlopen(arguments[1], RTLD_NOW);
+  device = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!cuda || device == MAP_FAILED) return 2;
+  *(void**)&fail = dlsym(cuda, "fake_cuda_fail");
+  {
+    void (*own)(void const*, size_t);
+    *(void**)&own = dlsym(cuda, "fake_cuda_own");
+    own(device, bytes);
+  }
+
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &exact));
+  for (turn = 0; turn < 2; ++turn) {
+    fill();
+    CHECK_OK(hcomp_all_reduce(exact, device, NULL));
+    CHECK(has(1));
+  }
+
+  /* One rank cannot read its vector: all say so, and nobody waits. */
+  fill();
+  if (rank == ranks - 1) fail(700);
+  code = hcomp_all_reduce(exact, device, NULL);
+  fail(0);
+  CHECK(code == (ranks == 1 ? HCOMP_INVALID_ARGUMENT : HCOMP_DISAGREEMENT));
+  CHECK(has(0));
+  if (rank == ranks - 1)
+    CHECK(says("with x in a device's memory, which cannot be read: cuMemcpyDtoH_v2 returns 700"));
+  CHECK_OK(hcomp_all_reduce(exact, device, NULL));
+  CHECK(has(1));
+  CHECK_OK(hcomp_free(&exact));
+
+  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc feedback=yes", &lossy));
+  fill();
+  CHECK_OK(hcomp_all_reduce(lossy, device, NULL));
+  CHECK_OK(hcomp_get_residual(lossy, host));
+  CHECK(hcomp_get_residual(lossy, device) == HCOMP_INVALID_ARGUMENT);
+  CHECK(says("residual is in a device's memory, it has to be in the host's"));
+  CHECK_OK(hcomp_free(&lossy));
+
+  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return failures == 0 ? 0 : 1;
+}
