@@ -1,5 +1,6 @@
 #include "device_memory.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #endif
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "try_library.hpp"
 
@@ -56,6 +58,15 @@ std::string chosen_transports() {
   return names ? fmt::format("HCOMP_UCX_TLS={}", names) : "";
 }
 
+/// Whether UCX was built for CUDA: its transports are modules beside the library of `function`.
+bool has_cuda_module(void const* function) {
+  Dl_info about{};
+  if (dladdr(function, &about) == 0 || !about.dli_fname) return false;
+  std::error_code unknown;
+  return std::filesystem::exists(
+      std::filesystem::path(about.dli_fname).parent_path() / "ucx" / "libuct_cuda.so.0", unknown);
+}
+
 #define HCOMP_OF_UCX(name) function_in<decltype(name)>(handle, #name)
 /// Nothing if UCX does not start.
 std::string describe_ucx_device_memory(void* handle) {
@@ -76,6 +87,8 @@ std::string describe_ucx_device_memory(void* handle) {
     return {};
   bool const reached = (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
   auto const chosen = chosen_transports();
+  if (chosen.empty() && has_cuda_module(reinterpret_cast<void const*>(query)))
+    return answer(reached, "UCX has transports for CUDA, and they find no GPU");
   return answer(reached, "no transport" + (chosen.empty() ? "" : " of " + chosen) + " is for CUDA");
 }
 #endif
