@@ -29,12 +29,12 @@ template <class T> struct chunk_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return static_cast<std::size_t>(codes) * chunks::room_bytes;
+    return chunks::rooms_bytes(static_cast<std::size_t>(codes));
   }
 
-  template <class Group>
+  template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
-                                    std::byte* out, std::size_t, note&) const {
+                                    Out const& out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block_values>(n);
     std::size_t rooms = 0;
@@ -43,22 +43,23 @@ template <class T> struct chunk_coder {
     };
     reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
         of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = SharesMemory<Group> ? chunks::room_of(group, rooms) : out;
+    std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      auto const now = chunks::blocks_at(group, i, n, begin);
+      std::size_t const k = now.block, here = now.n;
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? values_of_block<block_values>(k, n) : 0;
       block v, other;
       if (from.a)
         of_a.take(group, k, v);
       else
-        read(from.x + (is_here ? i * header::chunk_values + k * block_values : 0), here, v);
+        bring_values(group, words_of(from.x), now.first, now.count, here,
+                     words_of(chunks::values_room(group, rooms + 1)), v.x);
       if (from.b) {
         of_b.take(group, k, other);
-        add(v, other);
+        if (is_here) add(v, other);
       }
-      auto const front = v.look(here);
+      auto const front = is_here ? v.look(here) : typename block::front{};
       std::size_t const mine = is_here ? front.form.payload_bytes(here) : 0;
       auto const bytes = group.running_sum(mine);
       if (is_here) {
@@ -67,10 +68,7 @@ template <class T> struct chunk_coder {
       }
       at += bytes.all;
     }
-    if constexpr (SharesMemory<Group>) {
-      group.sync();
-      copy_words(static_cast<std::size_t>(group.worker()), Group::workers, out, chunk, at);
-    }
+    if constexpr (SharesMemory<Group>) send_chunk(group, out, chunk, chunk + at);
     return at;
   }
 
@@ -78,14 +76,15 @@ template <class T> struct chunk_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T, T* out) const {
-    chunks::for_blocks(group, in, i, values, [&](std::size_t first, std::size_t n, block const& v) {
+    chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
+      word* const room = words_of(chunks::values_room(group, 1));
       block sum = v;
       if (addends) {
         block mine;
-        read(addends + first, n, mine);
-        add(sum, mine);
+        bring_values(group, words_of(addends), at.first, at.count, at.n, room, mine.x);
+        if (at.n > 0) add(sum, mine);
       }
-      write_block(sum.x, n, reinterpret_cast<word*>(out + first));
+      take_values(group, sum.x, at.first, at.count, at.n, room, words_of(out));
     });
   }
 
@@ -116,9 +115,8 @@ template <class T> struct chunk_coder {
   using chunks = block_chunks<header, block>;
   template <class Group> using reader = typename chunks::template reader<Group>;
 
-  HCOMP_HD static void read(T const* x, std::size_t n, block& v) {
-    read_block(reinterpret_cast<word const*>(x), n, v.x);
-  }
+  HCOMP_HD static word const* words_of(T const* x) { return reinterpret_cast<word const*>(x); }
+  HCOMP_HD static word* words_of(T* x) { return reinterpret_cast<word*>(x); }
   HCOMP_HD static void add(block& v, block const& other) {
     for (std::size_t j = 0; j < block_values; ++j) v.x[j] = static_cast<word>(v.x[j] + other.x[j]);
   }
