@@ -165,13 +165,13 @@ template <class T> value_block<T> sum_of(value_block<T> v, value_block<T> const&
   return v;
 }
 /// Of the fewest bits in offsets, or in differences, whatever the width: they are drawn from `width`
-/// of them above `behind`, from a value on, with signs as drawn.
+/// of them above `behind`, from a value of any bits on, with signs as drawn; some are 0.
 template <class T>
 std::vector<T> of_width(int width, int behind, bool are_steps, std::uint64_t seed) {
   using word = typename value_block<T>::word;
   std::uint64_t const mask = width == 0 ? 0 : ~std::uint64_t{0} >> (64 - width);
   std::vector<T> x(block_values);
-  std::uint64_t at = hcomp::mix(seed) >> (66 - 8 * sizeof(T)) >> behind << behind;
+  std::uint64_t at = hcomp::mix(seed) >> (66 - 8 * sizeof(T));
   for (std::size_t i = 0; i < block_values; ++i) {
     std::uint64_t const random = hcomp::mix(seed * 1000 + i), drawn = (random & mask) << behind;
     bool const below = !are_steps && seed % 3 > 0 && (seed % 3 == 1 || random >> 63 != 0);
