@@ -3,6 +3,7 @@
 /// The threads of a thread block as the group that works on one block.
 
 #include <cuda_runtime.h>
+#include <cstddef>
 #include <cstdint>
 #include <hcomp/core/group.hpp>
 #include <hcomp/gpu/detail/look_back.hpp>

@@ -90,7 +90,7 @@ class stream_executor {
   }
   mark write_beside(void* to, void const* from, std::size_t bytes, mark free) {
     if (!writes_) writes_.emplace();
-    stream_of(free).hold(*writes_, free.number);
+    maker_of(free).hold(*writes_, free.number);
     auto const done = writes_->copy(to, from, bytes, cudaMemcpyHostToDevice);
     writes_->hold(work_, done);
     return {done, of_writes};
@@ -98,7 +98,7 @@ class stream_executor {
   /// Returns when the copy and the work that it waits for are done.
   /// @throws std::invalid_argument  the mark of another executor, as far as that can be seen
   void wait(mark done) {
-    if (done.number > 0) stream_of(done).wait(done.number);
+    if (done.number > 0) maker_of(done).wait(done.number);
   }
 
   /// Waits for all but reads beside the work.
@@ -111,7 +111,7 @@ class stream_executor {
 
   static constexpr std::uint8_t of_work = 0, of_reads = 1, of_writes = 2;
 
-  detail::marked_stream& stream_of(mark const& one) {
+  detail::marked_stream& maker_of(mark const& one) {
     if (one.on == of_work) return work_;
     auto& beside = one.on == of_reads ? reads_ : writes_;
     if (!beside) throw std::invalid_argument("stream_executor: the mark of another executor");
