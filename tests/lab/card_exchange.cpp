@@ -44,7 +44,7 @@ class connection {
   explicit connection(int handle) : handle_(handle) {
     int const yes = 1;
     setsockopt(handle_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    timeval const patience{20, 0};  // for a card that damages packets
+    timeval const patience{60, 0};  // for a card that damages packets
     setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   }
   void mark() {
@@ -99,7 +99,7 @@ std::map<int, connection> accept_from(int count, int rank) {
   return all;
 }
 connection connect_to(int other, int rank) {
-  for (auto const end = clock_type::now() + std::chrono::seconds(20);;) {
+  for (auto const end = clock_type::now() + std::chrono::seconds(60);;) {
     int const handle = socket(AF_INET, SOCK_STREAM, 0);
     auto const there = address_of(other);
     if (connect(handle, reinterpret_cast<sockaddr const*>(&there), sizeof there) == 0) {

@@ -225,8 +225,7 @@ struct fine_payload {
   fine_mode mode{};
 };
 /// What a block is the sum of: x or a, and b.
-// By reference: a load of a copy's 16 bytes would wait for the stores of its parts, and these for all
-// before them, some of which are to memory.
+// By reference: of copies, blocks are added in 1.4 times the time (g++ 12).
 template <class T> struct fine_summands {
   fine_grid<T> const& grid;
   T const* x;  ///< if there is no a

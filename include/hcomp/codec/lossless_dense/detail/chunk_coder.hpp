@@ -175,8 +175,7 @@ template <class T> struct chunk_coder {
       get_values(kernels, of_b.template take<payload>(k), values_of_block<block_values>(k, n),
                  x + k * block_values, sums + k * block_values);
     if (from.b) x = sums;
-    // all forms before the first payload: where that goes is known late, and until then loads of
-    // values can wait
+    // all forms before the first payload: of several ways this was the fastest, by g++ 12
     typename block::front fronts[header::chunk_values / block_values];
     block last;
     for (std::size_t k = 0; k < blocks; ++k) {
