@@ -5,16 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks, failures;
-
-static void check(int holds, int line, char const* what) {
-  if (holds) return;
-  ++failures;
-  printf("rank %d of %d, line %d: %s does not hold; the last error was '%s'\n", rank, ranks, line,
-         what, hcomp_last_error());
-}
-#define CHECK(condition) check((condition), __LINE__, #condition)
-#define CHECK_OK(call) check((call) == HCOMP_OK, __LINE__, #call)
+#include "checks.h"
 
 /* True on all ranks if it is on all. */
 static int on_all(int mine) {

@@ -10,21 +10,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "checks.h"
+
 enum { values = 5003, bytes = 8 * 4096 };
 
-static int rank, ranks, failures;
 static float* device;
 static float host[values];
 static void* cuda;
-
-static void check(int holds, int line, char const* what) {
-  if (holds) return;
-  ++failures;
-  printf("rank %d of %d, line %d: %s does not hold; the last error was '%s'\n", rank, ranks, line,
-         what, hcomp_last_error());
-}
-#define CHECK(condition) check((condition), __LINE__, #condition)
-#define CHECK_OK(call) check((call) == HCOMP_OK, __LINE__, #call)
 
 static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
 
