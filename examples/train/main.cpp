@@ -90,7 +90,7 @@ void compare(comparison& all, trainer const& train, std::function<void()> const&
       auto run = train(what, o.seed + static_cast<std::uint64_t>(i));
       if (!run.is_complete()) {  // a row of its own: it is no part of a mean
         run.codec += fmt::format(", {} of {} steps", run.steps_made, run.steps);
-        if (run.steps_made > 0 || all.rows.empty()) all.add(std::move(run));
+        if (run.curve.size() > 1 || all.rows.empty()) all.add(std::move(run));
         return;
       }
       all.add(std::move(run));
@@ -113,10 +113,13 @@ void report(comparison const& all, int signal) {
     say("\n{}", table(all));
     if (!all.is_complete) say("# interrupted: these are the figures so far\n");
     if (!o.json.empty()) say("\nfigures in {}\n", o.json);
-    if (!o.plot.empty()) {
-      plot(all, o.plot);
-      say("picture in {}\n", o.plot);
+    if (o.plot.empty()) return;
+    if (all.rows.front().runs.front().curve.size() < 2) {
+      say("no picture, as there are no figures yet\n");
+      return;
     }
+    plot(all, o.plot);
+    say("picture in {}\n", o.plot);
   });
   if (!all.is_complete) throw example::interrupted{signal};
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);

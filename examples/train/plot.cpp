@@ -147,7 +147,8 @@ std::string key(comparison const& all) {
   return text;
 }
 
-/// The axes show what the last nine tenths of the runs look like, not how they all start.
+/// The axes show what the last nine tenths of the runs look like, as far as they have come, not how they
+/// all start.
 struct window {
   double least = 1e9, most = 0;
 
@@ -155,7 +156,7 @@ struct window {
     for (auto const& row : all.rows)
       for (auto const& run : row.runs)
         for (auto const& now : run.curve) {
-          if (now.step * 10 < run.steps) continue;
+          if (now.step * 10 < run.curve.back().step) continue;
           least = std::min(least, now.*figure);
           most = std::max(most, now.*figure);
         }
