@@ -6,9 +6,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/lossless_dense/detail/chunk_coder.hpp>
-#include <hcomp/codec/lossless_dense/detail/header.hpp>
+#include <hcomp/codec/lossless_dense/detail/format.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/wire_kinds.hpp>
 #include <span>
@@ -30,14 +31,14 @@ class lossless_dense {
   using value_type = T;
   using header_type = detail::lossless_dense::header<T>;
   using coder_type = detail::lossless_dense::chunk_coder<T>;
-  static constexpr char const* name = "lossless_dense";
+  static constexpr char const* name = detail::lossless_dense::format<T>::name;
   static constexpr std::uint8_t wire_kind =
       std::same_as<T, float> ? wire_kinds::lossless_dense_float : wire_kinds::lossless_dense_double;
   static constexpr std::size_t chunk_values = header_type::chunk_values;
   static constexpr std::size_t max_values = header_type::max_values;
 
   std::array<double, 0> parameters() const { return {}; }
-  detail::lossless_dense::options options() const { return {}; }
+  detail::no_options options() const { return {}; }
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
     return header_type::capacity(values);

@@ -6,9 +6,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/lossless_integers/detail/chunk_coder.hpp>
-#include <hcomp/codec/lossless_integers/detail/header.hpp>
+#include <hcomp/codec/lossless_integers/detail/format.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/wire_kinds.hpp>
 #include <span>
@@ -32,14 +33,14 @@ class lossless_integers {
   using value_type = T;
   using header_type = detail::lossless_integers::header<T>;
   using coder_type = detail::lossless_integers::chunk_coder<T>;
-  static constexpr char const* name = "lossless_integers";
+  static constexpr char const* name = detail::lossless_integers::format<T>::name;
   static constexpr std::uint8_t wire_kind =
       sizeof(T) == 4 ? wire_kinds::lossless_integers_32 : wire_kinds::lossless_integers_64;
   static constexpr std::size_t chunk_values = header_type::chunk_values;
   static constexpr std::size_t max_values = header_type::max_values;
 
   std::array<double, 0> parameters() const { return {}; }
-  detail::lossless_integers::options options() const { return {}; }
+  detail::no_options options() const { return {}; }
   /// The most bytes that `values` values can take.
   static constexpr std::size_t capacity(std::size_t values) {
     return header_type::capacity(values);

@@ -12,7 +12,7 @@
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
-#include <hcomp/codec/lossless_dense/detail/header.hpp>
+#include <hcomp/codec/lossless_dense/detail/format.hpp>
 #include <hcomp/codec/lossless_dense/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>

@@ -9,7 +9,7 @@
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/lossless_integers/detail/blocks.hpp>
-#include <hcomp/codec/lossless_integers/detail/header.hpp>
+#include <hcomp/codec/lossless_integers/detail/format.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>

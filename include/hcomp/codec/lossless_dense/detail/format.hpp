@@ -1,0 +1,21 @@
+#pragma once
+/// @file
+/// The format of lossless_dense's codes.
+
+#include <cstdint>
+#include <hcomp/codec/detail/blocks_header.hpp>
+#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+
+namespace hcomp::detail::lossless_dense {
+
+/// See blocks_header.
+template <class T> struct format {
+  using value_type = T;
+  using block = value_block<T>;
+  static constexpr char const* name = "lossless_dense";
+  static constexpr std::uint16_t magic = sizeof(T) == 4 ? 0x464c : 0x444c;  // "LF", "LD"
+};
+template <class T> using header = blocks_header<format<T>>;
+static_assert(sizeof(header<float>) == 24);
+
+}  // namespace hcomp::detail::lossless_dense
