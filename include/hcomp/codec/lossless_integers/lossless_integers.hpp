@@ -6,9 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/blocks_coder.hpp>
 #include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
-#include <hcomp/codec/lossless_integers/detail/chunk_coder.hpp>
 #include <hcomp/codec/lossless_integers/detail/format.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/core/wire_kinds.hpp>
@@ -32,7 +32,7 @@ class lossless_integers {
  public:
   using value_type = T;
   using header_type = detail::lossless_integers::header<T>;
-  using coder_type = detail::lossless_integers::chunk_coder<T>;
+  using coder_type = detail::blocks_coder<detail::lossless_integers::format<T>>;
   static constexpr char const* name = detail::lossless_integers::format<T>::name;
   static constexpr std::uint8_t wire_kind =
       sizeof(T) == 4 ? wire_kinds::lossless_integers_32 : wire_kinds::lossless_integers_64;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/detail/packed_integers.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/core/bits.hpp>
@@ -105,6 +106,9 @@ template <class T> struct value_block {
     bit_range offsets;              ///< how far magnitudes that are not 0 are from the least
     bit_range steps;                ///< from one ordered() to the next, as two's complements
   };
+
+  /// Of all NaNs one.
+  HCOMP_HD static T sum(T a, T b) { return with_one_nan(a + b); }
 
   HCOMP_HD std::uint64_t magnitude(std::size_t i) const { return same_bits<word>(x[i]) & ~sign; }
   HCOMP_HD bool is_negative(std::size_t i) const { return (same_bits<word>(x[i]) & sign) != 0; }

@@ -40,14 +40,14 @@ template <class T> struct block_form {
   }
 };
 
-/// Up to 64 values, as two's complements.
+/// Up to 64 values.
 template <class T> struct value_block {
   using word = std::make_unsigned_t<T>;
   using mode = block_form<T>;
   static constexpr std::size_t values = block_values;
   static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
 
-  word x[block_values];  ///< behind the last value, 0
+  T x[block_values];  ///< behind the last value, 0
 
   /// What is in front of the integers.
   struct front {
@@ -55,15 +55,19 @@ template <class T> struct value_block {
     word first;
   };
 
+  /// As two's complements have it: sums wrap around.
+  HCOMP_HD static T sum(T a, T b) {
+    return static_cast<T>(static_cast<word>(static_cast<word>(a) + static_cast<word>(b)));
+  }
+
   /// The shortest form of the first n values, at least one.
   HCOMP_HD front look(std::size_t n) const {
-    T least = static_cast<T>(x[0]), most = least;
+    T least = x[0], most = least;
     word zigzags = 0;
     for (std::size_t i = 1; i < n; ++i) {
-      T const one = static_cast<T>(x[i]);
-      least = one < least ? one : least;
-      most = one > most ? one : most;
-      word const step = static_cast<word>(x[i] - x[i - 1]);
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+      word const step = static_cast<word>(bits(i) - bits(i - 1));
       zigzags |= static_cast<word>(step << 1 ^ (word{0} - (step >> (value_bits - 1))));
     }
     front found{mode::of(mode::plain, 0), 0};
@@ -78,7 +82,7 @@ template <class T> struct value_block {
     auto const low = static_cast<word>(least);
     take_shorter(mode::from_least, bit_length(static_cast<word>(static_cast<word>(most) - low)),
                  low);
-    take_shorter(mode::differences, bit_length(zigzags), x[0]);
+    take_shorter(mode::differences, bit_length(zigzags), bits(0));
     return found;
   }
 
@@ -94,8 +98,8 @@ template <class T> struct value_block {
     std::int64_t q[block_values];
     word before = f.first;
     for (std::size_t i = 0; i < n; ++i) {
-      q[i] = static_cast<std::int64_t>(static_cast<word>(x[i] - before));
-      if (f.form.kind() == mode::differences) before = x[i];
+      q[i] = static_cast<std::int64_t>(static_cast<word>(bits(i) - before));
+      if (f.form.kind() == mode::differences) before = bits(i);
     }
     pack_integers(q, f.form.width(), n, out);
   }
@@ -116,13 +120,18 @@ template <class T> struct value_block {
     int const width = form.width();
     unpack_integers(in, width, n, q);
     if (form.kind() == mode::differences) {
-      for (std::size_t i = 0; i < n; ++i)
-        x[i] = at = static_cast<word>(at + static_cast<word>(q[i]));
+      for (std::size_t i = 0; i < n; ++i) {
+        at = static_cast<word>(at + static_cast<word>(q[i]));
+        x[i] = static_cast<T>(at);
+      }
     } else {
       for (std::size_t i = 0; i < n; ++i)
-        x[i] = static_cast<word>(at + static_cast<word>(without_sign(q[i], width)));
+        x[i] = static_cast<T>(static_cast<word>(at + static_cast<word>(without_sign(q[i], width))));
     }
   }
+
+ private:
+  HCOMP_HD word bits(std::size_t i) const { return static_cast<word>(x[i]); }
 };
 
 }  // namespace hcomp::detail::lossless_integers

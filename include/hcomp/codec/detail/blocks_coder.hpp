@@ -1,25 +1,29 @@
 #pragma once
 /// @file
-/// Chunks of lossless_integers by any group.
+/// Chunks of a code without loss, which are blocks of values, by any group.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/block_chunks.hpp>
 #include <hcomp/codec/detail/block_values.hpp>
+#include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
-#include <hcomp/codec/lossless_integers/detail/blocks.hpp>
-#include <hcomp/codec/lossless_integers/detail/format.hpp>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/core/group.hpp>
 
-namespace hcomp::detail::lossless_integers {
+namespace hcomp::detail {
 
 /// See VariableRate.
-template <class T> struct chunk_coder {
-  using value_type = T;
-  using header = lossless_integers::header<T>;
+/// @tparam Format  as of blocks_header. Its block has the values `x`, and `sum(a, b)` adds two of
+///                 them. `look(n)` returns what is in front of the shortest payload of the first n
+///                 values, the `form` first; `put(front, n, out)` writes that payload, and
+///                 `form.is_valid()` says of one that came whether it can be a form.
+template <class Format> struct blocks_coder {
+  using value_type = typename Format::value_type;
+  using header = blocks_header<Format>;
   /// Nothing has to be known when chunks are encoded.
   struct note {};
   /// What became of a code.
@@ -33,10 +37,10 @@ template <class T> struct chunk_coder {
   }
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
-                                    Out const& out, std::size_t, note&) const {
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<value_type> const& from,
+                                    std::size_t i, Out const& out, std::size_t, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values),
-                      blocks = blocks_of<block_values>(n);
+                      blocks = blocks_of<block::values>(n);
     std::size_t rooms = 0;
     auto const room = [&](bool is_needed) {
       return chunks::room_of(group, is_needed ? rooms++ : rooms);
@@ -53,8 +57,8 @@ template <class T> struct chunk_coder {
       if (from.a)
         of_a.take(group, k, v);
       else
-        bring_values(group, words_of(from.x), now.first, now.count, here,
-                     words_of(chunks::values_room(group, rooms + 1)), v.x);
+        bring_values(group, from.x, now.first, now.count, here,
+                     chunks::values_room(group, rooms + 1), v.x);
       if (from.b) {
         of_b.take(group, k, other);
         if (is_here) add(v, other);
@@ -75,24 +79,37 @@ template <class T> struct chunk_coder {
   /// Integers are not divided: plans refuse means.
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                             T const* addends, T, T* out) const {
+                             value_type const* addends, value_type divided_by,
+                             value_type* out) const {
     chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
-      word* const room = words_of(chunks::values_room(group, 1));
+      value_type* const room = chunks::values_room(group, 1);
       block sum = v;
       if (addends) {
         block mine;
-        bring_values(group, words_of(addends), at.first, at.count, at.n, room, mine.x);
+        bring_values(group, addends, at.first, at.count, at.n, room, mine.x);
         if (at.n > 0) add(sum, mine);
       }
-      take_values(group, sum.x, at.first, at.count, at.n, room, words_of(out));
+      if constexpr (std::floating_point<value_type>)
+        if (at.n > 0 && divided_by != 0)
+          for (auto& value : sum.x) value = divided(value, divided_by);
+      take_values(group, sum.x, at.first, at.count, at.n, room, out);
     });
   }
 
-  /// Integers are finite.
   template <class Group>
-  HCOMP_HD std::uint64_t nonfinite_in_chunk(Group, std::byte const*, std::size_t,
-                                            std::size_t) const {
-    return 0;
+  HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
+                                            std::size_t values) const {
+    if constexpr (std::integral<value_type>) {
+      return 0;
+    } else {
+      std::uint64_t mine = 0;
+      chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
+        bool finite = true;
+        for (std::size_t j = 0; j < at.n; ++j) finite &= is_finite(v.x[j]);
+        if (!finite) mine |= std::uint64_t{1} << at.block;
+      });
+      return group.sum(mine);  // every bit is one worker's alone
+    }
   }
 
   template <class Group>
@@ -103,37 +120,36 @@ template <class T> struct chunk_coder {
   }
 
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources<T> const&, note const*, std::size_t,
+  HCOMP_HD void finish(Group group, code_sources<value_type> const&, note const*, std::size_t,
                        std::uint64_t bytes, std::byte*, outcome& made) const {
     if (group.worker() == 0) made = {bytes};
   }
 
- private:
-  using block = value_block<T>;
-  using word = typename block::word;
-  using form = block_form<T>;
+ protected:
+  using block = typename Format::block;
+  using form = typename block::mode;
   using chunks = block_chunks<header, block>;
-  template <class Group> using reader = typename chunks::template reader<Group>;
 
-  HCOMP_HD static word const* words_of(T const* x) { return reinterpret_cast<word const*>(x); }
-  HCOMP_HD static word* words_of(T* x) { return reinterpret_cast<word*>(x); }
   HCOMP_HD static void add(block& v, block const& other) {
-    for (std::size_t j = 0; j < block_values; ++j) v.x[j] = static_cast<word>(v.x[j] + other.x[j]);
+    for (std::size_t j = 0; j < block::values; ++j) v.x[j] = block::sum(v.x[j], other.x[j]);
   }
 
+ private:
+  template <class Group> using reader = typename chunks::template reader<Group>;
+
+  /// Reads no payload.
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
-    std::size_t const blocks = blocks_of<block_values>(n);
+    std::size_t const blocks = blocks_of<block::values>(n);
     if (bytes < blocks * sizeof(form)) return false;
-    std::size_t left = bytes - blocks * sizeof(form);
+    std::size_t all = blocks * sizeof(form);
+    bool are_valid = true;
     for (std::size_t k = 0; k < blocks; ++k) {
       auto const one = load<form>(chunk, k);
-      if (!one.is_valid()) return false;
-      std::size_t const these = one.payload_bytes(values_of_block<block_values>(k, n));
-      if (these > left) return false;
-      left -= these;
+      are_valid &= one.is_valid();
+      all += one.payload_bytes(values_of_block<block::values>(k, n));
     }
-    return left == 0;
+    return are_valid && all == bytes;
   }
 };
 
-}  // namespace hcomp::detail::lossless_integers
+}  // namespace hcomp::detail
