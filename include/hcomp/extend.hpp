@@ -9,6 +9,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/codec_facts.hpp>
 #include <hcomp/collective/codec_row.hpp>

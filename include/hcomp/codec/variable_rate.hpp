@@ -32,8 +32,8 @@ namespace hcomp {
 /// `header_type::of(options(), values)` is a header without its length. One that came is `checked`
 /// by itself, and `require(options, values)` throws wire_error if it is not of the same parameters
 /// and as many values. `bytes_of(outcome)` says how long a code is, or throws wire_error if there
-/// is none. For whole vectors there are `check(in, n)` here, for the calling thread, and
-/// variable_rate_coder.
+/// is none. Codecs inherit variable_rate_codec, which does whole vectors in the calling thread:
+/// `check(in, n)` and others. variable_rate_coder does them with an executor.
 template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,

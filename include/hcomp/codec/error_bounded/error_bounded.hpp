@@ -17,6 +17,7 @@
 #include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
@@ -58,7 +59,7 @@ struct error_bounded_info {
 /// without any effect on their neighbours: such a value is exact from one rank, and rounded to
 /// float whenever something is added to it, in the order of the additions. Then the bound may not
 /// hold: `error_bounded_info::has_floats` says that there are any, and `error` how far values are
-/// off.
+/// off. Codes of other options are refused, and so are sums of more than `ranks` ranks: wire_error.
 /// A bound can be a share of the largest value of all ranks:
 ///
 ///     hcomp::error_bounded const codec({.bound = 1e-6, .relative = true});
@@ -76,15 +77,12 @@ struct error_bounded_info {
 /// are ours.
 template <class T = float> class error_bounded;
 
-template <> class error_bounded<float> {
+template <>
+class error_bounded<float>
+    : public merging_variable_rate_codec<error_bounded<float>, detail::error_bounded::chunk_coder> {
  public:
-  using value_type = float;
-  using header_type = detail::error_bounded::header;
   static constexpr char const* name = "error_bounded";
   static constexpr std::uint8_t wire_kind = wire_kinds::error_bounded;
-  static constexpr std::size_t chunk_values = detail::error_bounded::chunk_values;
-  /// Places in a code have 32 bits.
-  static constexpr std::size_t max_values = detail::error_bounded::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
@@ -124,56 +122,6 @@ template <> class error_bounded<float> {
   }
   /// What the integers are multiples of.
   double step() const { return coder_.by_cpu.grid.step; }
-
-  /// The most bytes that `values` values can take.
-  static constexpr std::size_t capacity(std::size_t values) {
-    return detail::error_bounded::header::capacity(values);
-  }
-
-  /// Returns how many bytes it took; what is behind them in `out` may be overwritten.
-  /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or there are more
-  ///                                than max_values
-  std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
-    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
-  }
-
-  /// out = a + b, where both hold different ranks. Returns as encode.
-  /// @param out  must overlap neither
-  /// @throws wire_error             one is not a code of these options, or damaged; or their
-  ///                                lengths differ, or together they are more ranks than
-  ///                                options().ranks. `out` is of no use then
-  /// @throws std::invalid_argument  as encode
-  std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
-                    std::span<std::byte> out) const {
-    std::size_t const values = detail::header_of_code<header_type>(a).values;
-    check(a, values);
-    check(b, values);
-    return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
-                               out);
-  }
-
-  /// out = x + what `in` holds, encoded: the same bytes as of merge and encode, in one pass.
-  /// Returns as encode.
-  /// @param out  must overlap neither `in` nor x
-  /// @throws wire_error, std::invalid_argument  as merge
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
-                                std::span<std::byte> out) const {
-    check(in, x.size());
-    return detail::encode_code("decode_add_encode", *this,
-                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
-  }
-
-  /// @throws wire_error  not a code of x.size() values with these options, or damaged; x is
-  ///                     unchanged
-  void decode(std::span<std::byte const> in, std::span<float> x) const {
-    detail::decode_code(*this, in, nullptr, x);
-  }
-
-  /// sums += what `in` holds. NaNs become one NaN.
-  /// @throws wire_error  as decode; sums are unchanged
-  void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
-    detail::decode_code(*this, in, sums.data(), sums);
-  }
 
   /// Reads the header alone; other bytes may follow the code.
   /// @throws wire_error  it is none, or bytes of the code are missing
@@ -215,15 +163,8 @@ template <> class error_bounded<float> {
     return detail::header_of_code<header_type>(in).has_floats != 0;
   }
 
-  /// Checks all that decode does.
-  /// @throws wire_error  not a code of `count` values with these options, or damaged
-  void check(std::span<std::byte const> in, std::size_t count) const {
-    detail::check_code(*this, in, count);
-  }
-
   // ---- What VariableRate is made of ----
 
-  using coder_type = detail::error_bounded::chunk_coder;
   using measure_work = detail::measure_magnitudes<float, chunk_values>;
 
   coder_type const& coder() const { return coder_; }

@@ -11,6 +11,7 @@
 #include <hcomp/codec/error_bounded/detail/fine_coder.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/wire_kinds.hpp>
 #include <span>
@@ -33,17 +34,15 @@ namespace hcomp {
 /// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>
-class error_bounded_fine {
+class error_bounded_fine
+    : public merging_variable_rate_codec<error_bounded_fine<T>,
+                                         detail::error_bounded::fine_coder<T>> {
  public:
-  using value_type = T;
-  using header_type = detail::error_bounded::fine_header<T>;
   using coder_type = detail::error_bounded::fine_coder<T>;
   static constexpr char const* name =
       std::same_as<T, float> ? "error_bounded_fine" : "error_bounded";
   static constexpr std::uint8_t wire_kind =
       std::same_as<T, float> ? wire_kinds::error_bounded_fine : wire_kinds::error_bounded_double;
-  static constexpr std::size_t chunk_values = header_type::chunk_values;
-  static constexpr std::size_t max_values = header_type::max_values;
 
   /// @throws std::invalid_argument  a setting is out of range
   explicit error_bounded_fine(error_bounded_options const& options = {})
@@ -62,44 +61,11 @@ class error_bounded_fine {
   }
   /// What the integers are multiples of.
   double step() const { return coder_.grid.step; }
-  /// The most bytes that `values` values can take.
-  static constexpr std::size_t capacity(std::size_t values) {
-    return header_type::capacity(values);
-  }
-
-  // As those of error_bounded.
-
-  std::size_t encode(std::span<T const> x, std::span<std::byte> out) const {
-    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
-  }
-  std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
-                    std::span<std::byte> out) const {
-    std::size_t const values = detail::header_of_code<header_type>(a).values;
-    check(a, values);
-    check(b, values);
-    return detail::encode_code("merge", *this, {.values = values, .a = a.data(), .b = b.data()},
-                               out);
-  }
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<T const> x,
-                                std::span<std::byte> out) const {
-    check(in, x.size());
-    return detail::encode_code("decode_add_encode", *this,
-                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
-  }
-  void decode(std::span<std::byte const> in, std::span<T> x) const {
-    detail::decode_code(*this, in, nullptr, x);
-  }
-  void decode_add(std::span<std::byte const> in, std::span<T> sums) const {
-    detail::decode_code(*this, in, sums.data(), sums);
-  }
-  void check(std::span<std::byte const> in, std::size_t count) const {
-    detail::check_code(*this, in, count);
-  }
   /// How far any value is off at most, its rounding included.
   /// @param parts  that values are divided by; 0: they are not
   /// @throws wire_error  it is no code, or bytes of it are missing
   double error_of(std::span<std::byte const> in, int parts = 0) const {
-    auto const front = detail::header_of_code<header_type>(in);
+    auto const front = detail::header_of_code<typename coder_type::header>(in);
     double const error = front.largest_error();
     if (parts == 0) return error;
     return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest.value())) / parts;

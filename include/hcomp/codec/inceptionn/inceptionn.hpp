@@ -15,6 +15,7 @@
 #include <hcomp/codec/inceptionn/detail/header.hpp>
 #include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
@@ -51,15 +52,10 @@ struct inceptionn_info {
 /// memory, variable_rate_coder does the same.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023; within_bound,
 /// prescale, rounding and this format are ours.
-class inceptionn {
+class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::chunk_coder> {
  public:
-  using value_type = float;
-  using header_type = detail::inceptionn::header;
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t wire_kind = wire_kinds::inceptionn;
-  static constexpr std::size_t chunk_values = detail::inceptionn::chunk_values;
-  /// Places in a code have 32 bits.
-  static constexpr std::size_t max_values = detail::inceptionn::header::max_values;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range
@@ -94,53 +90,12 @@ class inceptionn {
     return inceptionn(settings, coder_.by_cpu.level);
   }
 
-  /// The most bytes that `values` values can take.
-  static constexpr std::size_t capacity(std::size_t values) {
-    return header_type::capacity(values);
-  }
-
-  /// Returns how many bytes it took; what is behind them in `out` may be overwritten.
-  /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or there are more
-  ///                                than max_values
-  std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
-    return detail::encode_code("encode", *this, {x.size(), x.data()}, out);
-  }
-
   /// Reads the header alone; other bytes may follow the code.
   /// @throws wire_error  it is none, or bytes of the code are missing
   static inceptionn_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     return {header.options(), static_cast<std::size_t>(header.values),
             static_cast<std::size_t>(header.bytes)};
-  }
-
-  /// @throws wire_error  not a code of x.size() values with these options, or damaged; x is
-  ///                     unchanged
-  void decode(std::span<std::byte const> in, std::span<float> x) const {
-    detail::decode_code(*this, in, nullptr, x);
-  }
-
-  /// sums += what `in` holds. NaNs become one NaN.
-  /// @throws wire_error  as decode; sums are unchanged
-  void decode_add(std::span<std::byte const> in, std::span<float> sums) const {
-    detail::decode_code(*this, in, sums.data(), sums);
-  }
-
-  /// out = x + what `in` holds, encoded: a hop of a ring, in one pass. Returns as encode.
-  /// @param out  must overlap neither `in` nor x
-  /// @throws wire_error             as decode; `out` is unchanged
-  /// @throws std::invalid_argument  as encode
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<float const> x,
-                                std::span<std::byte> out) const {
-    check(in, x.size());
-    return detail::encode_code("decode_add_encode", *this,
-                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
-  }
-
-  /// Checks all that decode does.
-  /// @throws wire_error  not a code of `values` values with these options, or damaged
-  void check(std::span<std::byte const> in, std::size_t values) const {
-    detail::check_code(*this, in, values);
   }
 
   /// For other formats: f(n, tags, payloads) for chunk after chunk, of n values; those that are
@@ -182,7 +137,6 @@ class inceptionn {
 
   // ---- What VariableRate is made of ----
 
-  using coder_type = detail::inceptionn::chunk_coder;
   using measure_work = detail::measure_magnitudes<float, chunk_values>;
 
   coder_type const& coder() const { return coder_; }

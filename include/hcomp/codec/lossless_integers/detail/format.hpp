@@ -3,6 +3,7 @@
 /// The format of lossless_integers' codes.
 
 #include <cstdint>
+#include <hcomp/codec/detail/blocks_coder.hpp>
 #include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/lossless_integers/detail/blocks.hpp>
 
@@ -16,6 +17,8 @@ template <class T> struct format {
   static constexpr std::uint16_t magic = sizeof(T) == 4 ? 0x344c : 0x384c;  // "L4", "L8"
 };
 template <class T> using header = blocks_header<format<T>>;
+/// Of chunks.
+template <class T> using chunk_coder = blocks_coder<format<T>>;
 static_assert(sizeof(header<std::int32_t>) == 24);
 
 }  // namespace hcomp::detail::lossless_integers
