@@ -203,10 +203,14 @@ def test_several_are_under_way_at_a_time():
 
 
 def test_at_a_time_is_the_same_on_all_ranks():
-    raises("at_a_time is 0; it is 1 or more", lambda: hcomp.torch.HookState(Net(), at_a_time=0), ValueError)
-    if ranks > 1:
-        words = f"at_a_time is {list(range(1, ranks + 1))} on ranks 0 to {ranks - 1}"
-        raises(words, lambda: hcomp.torch.HookState(Net(), at_a_time=rank + 1), ValueError)
+    one = hcomp.torch.HookState(Net(), at_a_time=True)  # which is 1
+    one.close()
+    raises("at_a_time is '2'; it is a whole", lambda: hcomp.torch.HookState(Net(), at_a_time="2"), TypeError)
+    # With 0 on some rank alone, too.
+    different = [list(range(1, ranks + 1)), list(range(ranks))] if ranks > 1 else []
+    for numbers in ([0] * ranks, *different):
+        words = f"at_a_time is {numbers} on ranks 0 to {ranks - 1}; it is the same on all, 1 or more"
+        raises(words, lambda: hcomp.torch.HookState(Net(), at_a_time=numbers[rank]), ValueError)
 
 
 def test_full_steps_give_what_was_lost():

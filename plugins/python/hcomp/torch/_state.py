@@ -108,8 +108,8 @@ class SumState:
     ) -> None:
         if min(warm_up, full_every) < 0:
             raise ValueError(f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more")
-        if at_a_time < 1:
-            raise ValueError(f"at_a_time is {at_a_time}; it is 1 or more")
+        if not isinstance(at_a_time, int):
+            raise TypeError(f"at_a_time is {at_a_time!r}; it is a whole number, 1 or more")
         self.method = method
         self.warm_up = warm_up
         self.full_every = full_every
@@ -122,15 +122,14 @@ class SumState:
         self._working = 0  #: threads
         self._lock = threading.Lock()  #: of both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
-        self._lines: list[Line] = []
         self._line_of: dict[str, Line] = {}
-        for _ in range(at_a_time):
-            connected = connect(group, timeout)
-            if not self._lines:
-                _require_same(connected, at_a_time)
+        groups = [connect(group, timeout)]
+        _require_at_a_time(groups[0], at_a_time)
+        groups += [connect(group, timeout) for _ in range(at_a_time - 1)]
+        for one in groups:
             # Of all orders of adding, the same for every value, wherever it is.
-            connected.configure("all: identity algorithm=doubling min=0")
-            self._lines.append(Line(connected, WorkQueue("hcomp.torch")))
+            one.configure("all: identity algorithm=doubling min=0")
+        self._lines = [Line(one, WorkQueue("hcomp.torch")) for one in groups]
         self._group = self._lines[0].group
         self._queue = self._lines[0].queue
         self.size = self._group.size
@@ -309,15 +308,17 @@ class SumState:
             self._callback(self._done)
 
 
-def _require_same(group: Group, at_a_time: int) -> None:
-    """Closes the group where ranks ask for different numbers."""
-    mine, all = numpy.array([at_a_time]), numpy.empty(group.size, int)
+def _require_at_a_time(group: Group, at_a_time: int) -> None:
+    """Raises on all ranks alike, and closes the group then."""
+    mine = numpy.array([at_a_time], numpy.int64)
+    all = numpy.empty(group.size, numpy.int64)
     group.all_gather_at(mine.ctypes.data, mine.nbytes, all.ctypes.data)
-    if (all != all[0]).any():
-        group.close()
-        raise ValueError(
-            f"at_a_time is {all.tolist()} on ranks 0 to {group.size - 1}; it is the same on all"
-        )
+    if (all == max(all[0], 1)).all():
+        return
+    group.close()
+    raise ValueError(
+        f"at_a_time is {all.tolist()} on ranks 0 to {group.size - 1}; it is the same on all, 1 or more"
+    )
 
 
 def _close_sums(line: Line) -> None:
