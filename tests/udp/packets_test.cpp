@@ -298,6 +298,9 @@ TEST_CASE("udp packets: what cannot be is refused with its values") {
       [] { udp::packets const one(worker(0, 0, "127.0.0.1:9")); });
   refused("udp: address 'nowhere'; it is HOST:PORT",
           [] { udp::packets const one(worker(0, 1, "nowhere")); });
+  for (std::string const port : {"65536", "99999", "-1", "7475x", "http"})
+    refused("udp: address '127.0.0.1:" + port + "': the port is a number from 0 to 65535",
+            [&] { udp::packets const one(worker(0, 1, "127.0.0.1:" + port)); });
   refused("udp::aggregator_packets: rank 0 is a worker; aggregators are ranks 1 to 1",
           [] { udp::aggregator_packets const one(worker(0, 1, free_port)); });
   udp::aggregator_packets aggregator(aggregator_of(2));

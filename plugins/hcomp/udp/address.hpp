@@ -5,11 +5,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace hcomp::udp {
 
@@ -19,12 +22,19 @@ class address {
   address() = default;
 
   /// @param text  "host:port" or "[IPv6 address]:port"; port 0 is a free port, to be bound to
-  /// @throws std::invalid_argument  no port, or a host that is not found
+  /// @throws std::invalid_argument  no port from 0 to 65535, or a host that is not found
   explicit address(std::string const& text) {
     auto const colon = text.rfind(':');
     if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
       throw std::invalid_argument(
           hcomp::detail::error_text({"udp: address '", text, "'; it is HOST:PORT"}));
+    // getaddrinfo takes 99999 for 34463.
+    std::uint16_t port = 0;
+    auto const* const end = text.data() + text.size();
+    if (auto const read = std::from_chars(text.data() + colon + 1, end, port);
+        read.ec != std::errc{} || read.ptr != end)
+      throw std::invalid_argument(hcomp::detail::error_text(
+          {"udp: address '", text, "': the port is a number from 0 to 65535"}));
     std::string host = text.substr(0, colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']')
       host = host.substr(1, host.size() - 2);
