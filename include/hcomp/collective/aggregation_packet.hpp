@@ -52,6 +52,9 @@ constexpr std::size_t packet_bytes(std::uint32_t values, int bits, int workers =
          (static_cast<std::size_t>(workers) + 7) / 8;
 }
 
+/// Bits of a number in packets of sums that reach `largest`, unless another width is asked for.
+constexpr int sum_bits_for(std::uint64_t largest) { return largest > 255 ? 16 : 8; }
+
 /// The number of bits that a sum of up to `largest` needs.
 constexpr int bits_for(std::uint64_t largest) {
   int bits = 1;

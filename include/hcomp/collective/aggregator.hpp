@@ -55,7 +55,7 @@ class aggregator {
     if (options_.quota == 0) options_.quota = options_.workers;
     std::uint64_t const largest =
         std::uint64_t{largest_level_} * static_cast<std::uint64_t>(options_.workers);
-    lane_bytes_ = largest > 255 || options_.width == sum_width::u16 ? 2 : 1;
+    lane_bytes_ = options_.width == sum_width::u16 ? 2 : sum_bits_for(largest) / 8;
     sum_bits_ = options_.width == sum_width::tight ? bits_for(largest) : 8 * lane_bytes_;
     for (std::size_t byte = 0; byte < 256; ++byte)
       if (options_.bits == 4)

@@ -11,7 +11,6 @@
 #include <hcomp/collective/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
-#include <hcomp/collective/aggregator.hpp>
 #include <hcomp/collective/aggregator_options.hpp>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/detail/outcome.hpp>
@@ -25,6 +24,7 @@
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <hcomp/udp/chunk_values.hpp>
 #include <hcomp/udp/frame.hpp>
 #include <hcomp/udp/options.hpp>
 #include <hcomp/udp/packets.hpp>
@@ -189,23 +189,10 @@ template <IndexCodec C> class aggregated_plan {
     return static_cast<std::uint32_t>(all[0].job);
   }
 
-  /// Of the packets, so that they and their sums are no longer than datagrams.
-  static std::uint32_t chunk_values_for(C const& fitted, int workers, std::size_t datagram_bytes) {
-    aggregator_options of_sums;
-    of_sums.workers = workers;
-    of_sums.bits = fitted.bits();
-    of_sums.levels.assign(fitted.levels().begin(), fitted.levels().end());
-    of_sums.chunks = 0;
-    int const bits = aggregator(of_sums).sum_bits();
-    auto chunk = static_cast<std::uint32_t>(C::block_values);
-    while (chunk > 64 && packet_bytes(chunk, bits, workers) + frame_bytes > datagram_bytes)
-      chunk /= 2;
-    return chunk;
-  }
-
   void join(C const& codec, std::uint32_t job) {
     int const ranks = transport_->size();
     auto const fitted = codec.fitted(static_cast<std::uint32_t>(ranks));
+    auto const largest = static_cast<std::uint64_t>(ranks) * fitted.levels().back();
     link_.emplace(udp::options{
         .rank = transport_->rank(),
         .workers = ranks,
@@ -216,7 +203,8 @@ template <IndexCodec C> class aggregated_plan {
         .bytes_per_second = options_.bytes_per_second});
     mean_.emplace(values_, codec, *link_,
                   aggregated_mean_options{
-                      .share = {ranks, chunk_values_for(fitted, ranks, options_.datagram_bytes)},
+                      .share = {ranks, chunk_values_for(C::block_values, sum_bits_for(largest),
+                                                        ranks, options_.datagram_bytes)},
                       .nonfinite = options_.nonfinite,
                       .norm_patience = options_.norm_patience,
                       .patience = options_.patience,

@@ -8,6 +8,7 @@
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/cost_model.hpp>
 #include <hcomp/collective/costs.hpp>
+#include <hcomp/udp/chunk_values.hpp>
 #include <hcomp/udp/frame.hpp>
 #include <stdexcept>
 
@@ -27,10 +28,10 @@ inline prediction predict(int ranks, std::size_t values, codec_cost const& codec
   if (codec.one_bits == 0 || codec.sum_step == 0)
     throw std::invalid_argument("udp::predict: the codec has no indices that an aggregator adds");
   auto const all = static_cast<double>(values);
-  int const sum_bits = ranks * codec.sum_step > 255 ? 16 : 8;
-  std::uint32_t chunk = 16384;
-  while (chunk > 64 && packet_bytes(chunk, sum_bits, ranks) + frame_bytes > datagram_bytes)
-    chunk /= 2;
+  int const sum_bits =
+      sum_bits_for(static_cast<std::uint64_t>(ranks) * static_cast<unsigned>(codec.sum_step));
+  auto const chunk = chunk_values_for(static_cast<std::uint32_t>(codec.block_values), sum_bits,
+                                      ranks, datagram_bytes);
   auto const bytes = [&](int bits, int members) {
     return all / chunk * static_cast<double>(frame_bytes + packet_bytes(chunk, bits, members));
   };
