@@ -179,8 +179,19 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
                               {.aggregators = {server.address()}});
   });
   CHECK_MESSAGE(all_ended_alike(sizes, "disagreement_error"), to_text(sizes));
-  CHECK(sizes[0].text.find("rank 0 asks for sums of 4 values with 4 bits, rank 2 for 5") !=
-        std::string::npos);
+  CHECK(sizes[0].text ==
+        "all_reduce: ranks disagree on the number of values: rank 0 has 4, rank 2 has 5");
+  // Levels and packets of these are the same.
+  auto const codecs = outcomes_on(3, [&](loopback& transport) {
+    uniform_thc<float> const codec({.truncation = transport.rank() == 1 ? 0.25 : 0.125});
+    udp::aggregated_plan plan(4, codec, transport, {.aggregators = {server.address()}});
+    std::vector<float> x(4, 1.0f);
+    plan.all_reduce(std::span(x));
+  });
+  CHECK_MESSAGE(all_ended_alike(codecs, "disagreement_error"), to_text(codecs));
+  CHECK(
+      codecs[0].text ==
+      "all_reduce: ranks disagree on parameter 3 of the codec: rank 0 has 0.125, rank 1 has 0.25");
   auto const calls = outcomes_on(3, [&](loopback& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {server.address()}});
     auto const me = static_cast<std::size_t>(transport.rank());
@@ -192,7 +203,8 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
     };
     std::vector<float> const four(4, 1.0f);
     fails("disagreement_error", four, {.step = me});
-    fails("invalid_argument", std::vector<float>(me == 1 ? 3 : 4), {});
+    fails("disagreement_error", std::vector<float>(me == 1 ? 3 : 4), {});
+    fails("invalid_argument", std::vector<float>(3), {});
     fails("invalid_argument", four, {.weight = me == 1 ? 2u : 1u});
     auto bad = four;
     if (me == 1) bad[2] = std::numeric_limits<float>::infinity();

@@ -12,14 +12,17 @@
 #include <hcomp/collective/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation_packet.hpp>
 #include <hcomp/collective/aggregator_options.hpp>
-#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/detail/call_check.hpp>
+#include <hcomp/collective/detail/call_session.hpp>
+#include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/outcome.hpp>
 #include <hcomp/collective/options.hpp>
 #include <hcomp/collective/report.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -28,6 +31,7 @@
 #include <hcomp/udp/frame.hpp>
 #include <hcomp/udp/options.hpp>
 #include <hcomp/udp/packets.hpp>
+#include <limits>
 #include <optional>
 #include <random>
 #include <span>
@@ -85,13 +89,18 @@ template <IndexCodec C> class aggregated_plan {
 
   /// @throws std::invalid_argument  no address that is known, no aggregator, more ranks than the codec's
   ///                                sums have room for
-  /// @throws disagreement_error     ranks ask for different sums
+  /// @throws disagreement_error     ranks ask for different sums, codecs or settings of these
   /// @throws transport_error        an aggregator does not answer, or refuses the job
   /// All on all ranks alike.
   template <Transport T>
   aggregated_plan(std::size_t values, C const& codec, T& transport,
                   aggregated_plan_options const& wanted)
-      : values_(values), transport_(transport), options_(wanted) {
+      : values_(values),
+        transport_(transport),
+        options_(wanted),
+        session_(terms_of(codec), values, *transport_,
+                 {.nonfinite = wanted.nonfinite, .check = wanted.check, .tag = wanted.tag},
+                 memory_space::host) {
     auto const job = agreed_job(codec);
     raise(hcomp::detail::outcome_with_links([&] { join(codec, job); }));
   }
@@ -115,7 +124,8 @@ template <IndexCodec C> class aggregated_plan {
 
   /// Sum `x` over all ranks, in place: the same bits on all ranks, unless options go on without sums.
   /// @throws std::invalid_argument  wrong size, a weight that is not 1
-  /// @throws disagreement_error     ranks passed different steps, seeds, tensors, kinds of results
+  /// @throws memory_error           x is a null pointer
+  /// @throws disagreement_error     ranks passed different sizes, steps, seeds, tensors, kinds of results
   /// @throws nonfinite_error        as aggregated_mean
   /// @throws transport_error        sums did not come; the plan must not be used again, and x holds
   ///                                what it was or a mean
@@ -128,12 +138,10 @@ template <IndexCodec C> class aggregated_plan {
   /// The same with compensation: what is summed is x and what `feedback` adds to it.
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
-    report figures;
-    hcomp::detail::stopwatch watch;
-    std::uint64_t const sent = transport_->bytes_sent() + link_->bytes_sent();
     auto const key = call.key(calls_++, transport_->group());
-    agree(complaint(x, feedback.values(), call), fingerprint_of(key, call.result));
-    watch.add_to(figures.seconds_agree);
+    auto figures = start(operation::all_reduce, x, feedback, call);
+    hcomp::detail::stopwatch watch;
+    std::uint64_t const sent = link_->bytes_sent();
     auto const waited = link_->figures().waited;
     auto const work = [&] { sum(x, feedback, key, call.result); };
     outcome end;
@@ -146,10 +154,11 @@ template <IndexCodec C> class aggregated_plan {
     watch.add_to(figures.seconds_communicate);
     double const idle = std::chrono::duration<double>(link_->figures().waited - waited).count();
     figures.seconds_encode -= idle;
-    figures.seconds_communicate += figures.seconds_agree + idle;
-    figures.bytes_sent = transport_->bytes_sent() + link_->bytes_sent() - sent;
+    figures.seconds_communicate += idle;
     figures.hops = 2;
     figures.weight = static_cast<std::uint64_t>(transport_->size());
+    figures = session_.done(figures);
+    figures.bytes_sent += link_->bytes_sent() - sent;
     return figures;
   }
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
@@ -160,33 +169,32 @@ template <IndexCodec C> class aggregated_plan {
     return all_reduce(x, feedback, call);
   }
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
-    agree(complaint(x, values_, call), 0);
-    report figures;
+    no_feedback<value_type> nothing(x.size());
+    auto figures = start(operation::all_gather, x, nothing, call);
     figures.weight = 1;
-    return figures;
+    return session_.done(figures);
   }
 
  private:
   using outcome = hcomp::detail::outcome;
-  using error_kind = hcomp::detail::error_kind;
+  using operation = hcomp::detail::operation;
 
   void raise(outcome const& mine) { hcomp::detail::raise_on_all(*transport_, options_.tag, mine); }
 
+  static hcomp::detail::codec_terms terms_of(C const& codec) {
+    // Whether sums of all ranks have room is seen by fitting the codec.
+    return hcomp::detail::terms_of(codec, sizeof(value_type),
+                                   std::numeric_limits<std::uint32_t>::max());
+  }
   /// A number that rank 0 draws, once all ranks ask for the same.
   std::uint32_t agreed_job(C const& codec) {
-    struct request {
-      std::uint64_t values, codec, job;
-    };
-    request mine{values_, static_cast<std::uint64_t>(codec.bits()), std::random_device{}()};
-    std::vector<request> all;
-    all_gather_records(*transport_, options_.tag, mine, all);
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank].values != all[0].values || all[rank].codec != all[0].codec)
-        throw disagreement_error(
-            hcomp::detail::error_text({"aggregated_plan: rank 0 asks for sums of ", all[0].values,
-                                       " values with ", all[0].codec, " bits, rank ", rank, " for ",
-                                       all[rank].values, " with ", all[rank].codec}));
-    return static_cast<std::uint32_t>(all[0].job);
+    hcomp::detail::call_session session(terms_of(codec), values_, *transport_,
+                                        {.nonfinite = options_.nonfinite, .tag = options_.tag},
+                                        memory_space::host);
+    session.start(operation::all_reduce, {.values = values_, .feedback_values = values_}, {});
+    std::uint64_t job = transport_->rank() == 0 ? std::random_device{}() : 0;
+    session.unite(job, [](std::uint64_t& a, std::uint64_t b) { a = std::max(a, b); });
+    return static_cast<std::uint32_t>(job);
   }
 
   void join(C const& codec, std::uint32_t job) {
@@ -217,36 +225,16 @@ template <IndexCodec C> class aggregated_plan {
     link_->join(options_.join_patience);
   }
 
-  outcome complaint(std::span<value_type const> x, std::size_t fed_back,
-                    call_options const& call) const {
-    using hcomp::detail::error_text;
-    if (x.size() != values_ || fed_back != values_)
-      return {error_kind::argument,
-              error_text({"aggregated_plan: ", x.size(), " values and feedback for ", fed_back,
-                          ", the plan was made for ", values_})};
-    if (call.weight != 1)
-      return {error_kind::argument,
-              error_text({"aggregated_plan: a weight of ", call.weight, ", it can be 1"})};
-    return {};
-  }
-  static std::uint64_t fingerprint_of(draw_key const& key, reduction result) {
-    return philox_key(key) ^ static_cast<std::uint64_t>(result);
-  }
-  /// @throws what is wrong with some rank's arguments; on all
-  void agree(outcome const& mine, std::uint64_t print) {
-    if (!options_.check) return mine.raise();
-    struct summary {
-      std::uint64_t has_failed, lowest, highest;
-    };
-    summary all{mine.has_failed(), print, print};
-    unite_records(*transport_, options_.tag, all, [](summary& a, summary const& b) {
-      a = {a.has_failed | b.has_failed, std::min(a.lowest, b.lowest),
-           std::max(a.highest, b.highest)};
-    });
-    if (all.has_failed) raise(mine);
-    if (all.lowest != all.highest)
-      throw disagreement_error(
-          "aggregated_plan: ranks passed different steps, seeds, tensors or kinds of results");
+  /// @throws what is wrong with some rank's arguments; with options.check on all
+  template <class F>
+  report start(operation what, std::span<value_type> x, F& feedback, call_options const& call) {
+    host_executor* const any = nullptr;
+    auto const figures = session_.start(what, hcomp::detail::arguments_of(any, x, feedback), call);
+    for (int rank = 0; rank < transport_->size(); ++rank)
+      if (auto const weight = session_.weight_of(rank); weight != 1)
+        throw std::invalid_argument(hcomp::detail::error_text(
+            {"aggregated_plan: rank ", rank, " has weight ", weight, ", aggregators know only 1"}));
+    return figures;
   }
 
   template <class F>
@@ -270,6 +258,7 @@ template <IndexCodec C> class aggregated_plan {
   std::size_t values_;
   hcomp::detail::kept_transport transport_;
   aggregated_plan_options options_;
+  hcomp::detail::call_session session_;
   std::optional<packets> link_;
   std::optional<aggregated_mean<C, packets>> mean_;
   aggregation_report last_;
