@@ -524,7 +524,8 @@ TEST_CASE(
   CHECK(end.what == "transport_error");
   CHECK(end.peer == 1);
   CHECK(end.text ==
-        "aggregated_mean: none of 5 sums came from 1 aggregators (ranks 1 on) within 30 and 50 ms");
+        "aggregated_mean: none of 5 sums came from 1 aggregators (ranks 1 on) within 30 ms for "
+        "norms and 50 ms for sums");
   CHECK(link.now() - start < 10s);
   CHECK(first_difference(x, before) == nowhere);
   for (float const value : feedback.residual()) REQUIRE(value == 0);

@@ -11,9 +11,11 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/loopback.hpp>
+#include <hcomp/udp/address.hpp>
 #include <hcomp/udp/aggregated_plan.hpp>
 #include <hcomp/udp/aggregation_server.hpp>
 #include <hcomp/udp/predict.hpp>
+#include <hcomp/udp/statistics.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -161,6 +163,15 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   CHECK(unreached[0].text.find(" within 150 ms") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - start < 10s);
 
+  // Who has answered is told that nobody comes: its job ends at once.
+  running_server answers;
+  auto const half = outcomes_on(3, [&](loopback& transport) {
+    udp::aggregated_plan plan(4, thc<float>(), transport,
+                              {.aggregators = {answers.address(), silent}, .join_patience = 150ms});
+  });
+  CHECK_MESSAGE(all_ended_alike(half, "transport_error"), to_text(half));
+  CHECK(udp::ask_for_statistics(udp::address(answers.address()), 10s).jobs_left == 1);
+
   auto const full = outcomes_with({.jobs = 0});
   CHECK_MESSAGE(all_ended_alike(full, "transport_error"), to_text(full));
   CHECK(full[0].text.find("as many jobs, or as much memory, as it allows") != std::string::npos);
@@ -261,5 +272,7 @@ TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the p
     plan.all_reduce(std::span(x));
   });
   CHECK_MESSAGE(all_ended_alike(ends, "transport_error"), to_text(ends));
-  CHECK(ends[0].text.find("none of 4 sums came from 1 aggregators") != std::string::npos);
+  CHECK_MESSAGE(ends[0].text.find("none of 4 sums came from 1 aggregators") != std::string::npos,
+                ends[0].text);
+  CHECK(ends[0].text.ends_with("; aggregators: " + server.address()));
 }

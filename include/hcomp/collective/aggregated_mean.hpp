@@ -245,8 +245,9 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
           layout_.workers(),
           detail::error_text({"aggregated_mean: none of ", report_.chunks, " sums came from ",
                               layout_.aggregators(), " aggregators (ranks ", layout_.workers(),
-                              " on) within ", milliseconds(options_.norm_patience), " and ",
-                              milliseconds(options_.patience), " ms"}));
+                              " on) within ", milliseconds(options_.norm_patience),
+                              " ms for norms and ", milliseconds(options_.patience),
+                              " ms for sums"}));
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
     for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) {
       if (!block_nonfinite_[b] && sums_.stays_finite(b)) continue;

@@ -102,17 +102,18 @@ template <IndexCodec C> class aggregated_plan {
                  {.nonfinite = wanted.nonfinite, .check = wanted.check, .tag = wanted.tag},
                  memory_space::host) {
     auto const job = agreed_job(codec);
-    raise(hcomp::detail::outcome_with_links([&] { join(codec, job); }));
+    auto const end = hcomp::detail::outcome_with_links([&] { join(codec, job); });
+    try {
+      raise(end);
+    } catch (...) {
+      leave();
+      throw;
+    }
   }
   aggregated_plan(aggregated_plan const&) = delete;
   aggregated_plan& operator=(aggregated_plan const&) = delete;
   /// Tells the aggregators that this rank has left.
-  ~aggregated_plan() {
-    try {
-      if (mean_) mean_->leave();
-    } catch (std::exception const&) {  // of a job that is about to end
-    }
-  }
+  ~aggregated_plan() { leave(); }
 
   std::size_t values() const { return values_; }
   C const& codec() const { return mean_->codec(); }
@@ -179,6 +180,12 @@ template <IndexCodec C> class aggregated_plan {
   using outcome = hcomp::detail::outcome;
   using operation = hcomp::detail::operation;
 
+  void leave() noexcept {
+    try {
+      if (mean_) mean_->leave();
+    } catch (std::exception const&) {  // of a job that is about to end
+    }
+  }
   void raise(outcome const& mine) { hcomp::detail::raise_on_all(*transport_, options_.tag, mine); }
 
   static hcomp::detail::codec_terms terms_of(C const& codec) {
@@ -237,16 +244,26 @@ template <IndexCodec C> class aggregated_plan {
     return figures;
   }
 
+  std::string addresses() const {
+    std::string text;
+    for (auto const& one : options_.aggregators) text += (text.empty() ? "" : ", ") + one;
+    return text;
+  }
+
   template <class F>
   void sum(std::span<value_type> x, F& feedback, draw_key const& key, reduction result) {
-    last_ = mean_->average(x, feedback, key);
+    try {
+      last_ = mean_->average(x, feedback, key);
+    } catch (transport_error const& error) {
+      throw transport_error(
+          error.peer(), hcomp::detail::error_text({error.what(), "; aggregators: ", addresses()}));
+    }
     if (last_.lost > 0 && !options_.goes_on_without_sums)
       throw transport_error(
           transport_->rank(),
           hcomp::detail::error_text(
               {"aggregated_plan: ", last_.lost, " of ", last_.chunks, " sums did not come from ",
-               options_.aggregators.front(), options_.aggregators.size() > 1 ? " and others" : "",
-               " within ",
+               addresses(), " within ",
                std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count(),
                " ms"}));
     if (result == reduction::mean) return;
