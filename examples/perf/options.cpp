@@ -259,7 +259,10 @@ options parse(int argc, char const* const* argv) {
     if (!some_have_indices)
       refuse("--aggregator: it adds the indices of thc and uniform_thc; --codec has neither");
     if (o.type != "float") refuse("--aggregator: --type " + o.type + ", it can be float");
-    if (o.advise) refuse("--aggregator: --advise knows no sums by hcomp-aggregator");
+    if (o.advise)
+      refuse(
+          "--aggregator: --advise makes no sums; what it expects of hcomp-aggregator needs no "
+          "address");
   }
   if (o.min_bytes > o.max_bytes)
     refuse(fmt::format("--min-bytes {} is more than --max-bytes {}", o.min_bytes, o.max_bytes));

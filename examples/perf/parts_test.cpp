@@ -460,6 +460,8 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
        "--transport op: with --device cuda there are mpi and ucx");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");
   says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
+  says({"--aggregator", "10.0.0.9:7475", "--codec", "thc", "--advise"},
+       "--aggregator: --advise makes no sums");
   says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");
   says({"--report-from", "/nowhere.json", "--plot", "x.html"}, "/nowhere.json");
   says({"--colour"}, "--colour");

@@ -78,7 +78,7 @@ void add_addresses(options& o) {
           1};
   }
   if (!found)
-    throw example::usage{fmt::format("--aggregator {}: no codec has one; these have: {}\n",
+    throw example::usage{fmt::format("--aggregator {}: it adds for {}; --codec has none of these\n",
                                      fmt::join(o.aggregators, ","), names_of_aggregated()),
                          1};
 }
@@ -189,7 +189,8 @@ options parse(int argc, char const* const* argv) {
       ->take_all();
   app.add_option("--deadline", o.deadline_ms,
                  "Milliseconds after which it adds no more to a sum; ranks may be apart by less")
-      ->check(CLI::Range(1, 60'000));
+      ->check(CLI::Range(1, 60'000))
+      ->needs("--aggregator");
   app.add_option("--resync", o.resync,
                  "Epochs after which replicas are averaged that lost packets let drift apart;\n"
                  "0: only at the end")
