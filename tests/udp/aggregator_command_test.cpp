@@ -1,41 +1,29 @@
 // hcomp-aggregator as a process, with workers that are processes: some are killed, and so is it.
 #include <doctest/doctest.h>
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <collective/on_ranks.hpp>
 #include <collective/packets.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <hcomp/aggregation.hpp>
-#include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/udp/frame.hpp>
-#include <hcomp/udp/packets.hpp>
 #include <hcomp/udp/socket.hpp>
 #include <hcomp/udp/terms.hpp>
 #include <memory>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
 #include <string>
-#include <support/mean_of_blocks.hpp>
-#include <thread>
 #include <udp/aggregator_process.hpp>
+#include <udp/worker_processes.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -45,101 +33,7 @@ namespace files = std::filesystem;
 
 namespace {
 
-constexpr int workers = 4;
-constexpr std::size_t values = 5000;  // in five packets
-constexpr auto deadline = 400ms;      // of norms, and again of sums
-
-/// What workers, which are processes, tell the test: in memory that they share.
-struct round_result {
-  std::atomic<int> members;    ///< of all sums, if it is the same of all and none was lost; else 0
-  std::atomic<bool> is_right;  ///< then: the mean of the first so many ranks, bit by bit
-  std::atomic<int> ms;         ///< it took
-};
-constexpr int most_rounds = 400;
-struct board {
-  std::atomic<int> end = most_rounds;            ///< of rounds; the test lowers it
-  std::array<std::atomic<int>, workers> rounds;  ///< done by each
-  std::array<std::array<round_result, most_rounds>, workers> results;
-};
-
-board* make_board() {
-  void* const memory =
-      ::mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  return new (memory) board{};
-}
-
-std::vector<std::vector<float>> vectors() {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < workers; ++rank) x.push_back(uniform_values(values, 9, rank));
-  return x;
-}
-
-aggregator_options terms() {
-  aggregation_layout const layout(values, thc<float>(), workers + 1, {workers});
-  aggregator_options wanted;
-  wanted.deadline = deadline;
-  return layout.aggregator(wanted);
-}
-
-/// Averages until the board says that it is enough, with a pause after each round.
-void work(board& all, std::string const& aggregator, int rank) {
-  auto const x = vectors();
-  thc<float> const codec;
-  udp::packets link({.rank = rank, .workers = workers, .aggregators = {aggregator}, .job = 5});
-  aggregated_mean mean(
-      values, codec, link,
-      {.share = {workers}, .norm_patience = 3s, .patience = 2s, .resend_after = 30ms});
-  link.set_terms(terms());
-  auto const me = static_cast<std::size_t>(rank);
-  for (int round = 0; round < all.end; ++round) {
-    auto& result = all.results[me][static_cast<std::size_t>(round)];
-    draw_key const key{.seed = 1, .step = static_cast<std::uint64_t>(round)};
-    auto own = x[me];
-    auto const start = link.now();
-    try {
-      auto const report = mean.average(std::span(own), key);
-      if (report.lost == 0 && report.contributions % report.chunks == 0) {
-        auto const members = report.contributions / report.chunks;
-        auto const some = std::vector(x.begin(), x.begin() + static_cast<long>(members));
-        result.is_right =
-            first_difference(own, mean_of_blocks(codec.fitted(workers), some, key)) == nowhere;
-        result.members = static_cast<int>(members);
-      }
-    } catch (transport_error const&) {  // not one sum came: the round is lost
-    }
-    result.ms = static_cast<int>((link.now() - start) / 1ms);
-    all.rounds[me] = round + 1;
-    std::this_thread::sleep_for(5ms);
-  }
-  mean.leave();
-}
-
-/// A process that calls work.
-pid_t start_worker(board& all, std::string const& aggregator, int rank) {
-  pid_t const id = ::fork();
-  if (id != 0) return id;
-  try {
-    work(all, aggregator, rank);
-  } catch (std::exception const& why) {
-    std::fprintf(stderr, "worker %d: %s\n", rank, why.what());
-    ::_exit(1);
-  }
-  ::_exit(0);
-}
-bool has_ended_well(pid_t id) {
-  int status = 0;
-  return ::waitpid(id, &status, 0) == id && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/// Until `is_done()`, a minute at most.
-bool wait_until(std::function<bool()> const& is_done) {
-  for (int n = 0; n < 60'000; ++n) {
-    if (is_done()) return true;
-    std::this_thread::sleep_for(1ms);
-  }
-  return false;
-}
+constexpr int workers = worker_processes::count;
 
 /// Malformed and foreign datagrams, in turn of eight kinds; `sent` counts each kind.
 class flood {
@@ -147,8 +41,8 @@ class flood {
   explicit flood(std::string const& aggregator) : to_(aggregator), draws_(21) {}
 
   void send(int count) {
-    auto const good = udp::to_terms(terms());
-    auto other = terms();
+    auto const good = udp::to_terms(worker_processes::terms());
+    auto other = worker_processes::terms();
     other.quota = 1;
     aggregation_packet h;
     h.bits = 4;
@@ -228,39 +122,19 @@ TEST_CASE(
   files::create_directories(folder);
   auto const report = folder / "report.json";
   aggregator_process aggregator({"--listen", "127.0.0.1:0", "--report", report.string()});
-  board& all = *make_board();
-  constexpr int before = 60, after = 3, victim = workers - 1;
-  std::array<pid_t, workers> ids{};
-  for (std::size_t rank = 0; rank < workers; ++rank)
-    ids[rank] = start_worker(all, aggregator.address, static_cast<int>(rank));
-  REQUIRE(wait_until([&] { return all.rounds[0] > 0; }));
+  worker_processes all(aggregator.address);
+  constexpr int before = 60, victim = workers - 1;
+  REQUIRE(wait_until([&] { return all.rounds(0) > 0; }));
   flood hostile(aggregator.address);
   hostile.send(6000);
-  REQUIRE(wait_until([&] { return all.rounds[victim] >= before - 1; }));
-  ::kill(ids[victim], SIGKILL);
-  ::waitpid(ids[victim], nullptr, 0);
-  int const last = all.rounds[victim];  // the round in which it was killed
-  all.end = last + 1 + after;           // whose sums wait for their deadlines
+  REQUIRE(wait_until([&] { return all.rounds(victim) >= before - 1; }));
+  int const last = all.kill_last();
   hostile.send(4000);
   aggregator.send(SIGUSR1);
   CHECK(wait_until([&] { return read_json(report)["received"] > 10'000; }));
-  for (std::size_t rank = 0; rank < victim; ++rank) CHECK(has_ended_well(ids[rank]));
+  all.check_without_last(last);
   CHECK(read_json(report)["jobs"][0]["joined"] == workers);
   CHECK(aggregator.kill(SIGTERM) == 0);
-
-  int whole = 0;
-  for (std::size_t rank = 0; rank < victim; ++rank)
-    for (int round = 0; round < all.end; ++round) {
-      auto const& one = all.results[rank][static_cast<std::size_t>(round)];
-      CAPTURE(rank);
-      CAPTURE(round);
-      int const members = one.members;
-      if (members == workers || (members == workers - 1 && round > last)) CHECK(one.is_right);
-      whole += members == workers;
-      if (round > last) CHECK(members == workers - 1);
-      CHECK(one.ms < 2 * (deadline / 1ms) + 1000);
-    }
-  CHECK(whole >= (last - 5) * victim);  // a machine that stops for a moment misses a deadline
 
   auto const seen = read_json(report);
   auto const& sent = hostile.sent;
@@ -287,34 +161,30 @@ TEST_CASE(
 }
 
 TEST_CASE("hcomp-aggregator: killed and started anew, and the workers go on within the deadlines") {
-  board& all = *make_board();
   auto first =
       std::make_unique<aggregator_process>(std::vector<std::string>{"--listen", "127.0.0.1:0"});
   auto const address = first->address;
-  std::array<pid_t, workers> ids{};
-  for (std::size_t rank = 0; rank < workers; ++rank)
-    ids[rank] = start_worker(all, address, static_cast<int>(rank));
-  REQUIRE(wait_until([&] { return all.rounds[1] >= 20; }));
+  worker_processes all(address);
+  REQUIRE(wait_until([&] { return all.rounds(1) >= 20; }));
   CHECK(first->kill(SIGKILL) == -SIGKILL);
-  int killed_in = 0;
-  for (auto const& done : all.rounds) killed_in = std::max<int>(killed_in, done);
-  all.end = killed_in + 30;
+  int const killed_in = all.most_rounds(), end = killed_in + 30;
+  all.end_after(end);
   first.reset();
   aggregator_process second({"--listen", address});
-  for (pid_t const id : ids) CHECK(has_ended_well(id));
+  for (int rank = 0; rank < workers; ++rank) CHECK(all.has_ended_well(rank));
   CHECK(second.kill(SIGINT) == 0);
 
-  for (std::size_t rank = 0; rank < workers; ++rank) {
+  for (int rank = 0; rank < workers; ++rank) {
     int other = 0;
-    for (int round = 0; round < all.end; ++round) {
-      auto const& one = all.results[rank][static_cast<std::size_t>(round)];
+    for (int round = 0; round < end; ++round) {
+      auto const& one = all.of(rank, round);
       CAPTURE(rank);
       CAPTURE(round);
       if (one.members == workers)
         CHECK(one.is_right);
       else
         ++other;
-      CHECK(one.ms < 2 * (deadline / 1ms) + 1000);
+      CHECK(one.ms < 2 * (worker_processes::deadline / 1ms) + 1000);
       if (round > killed_in + 5) CHECK(one.members == workers);
     }
     CHECK(other <= 3);  // the round of the kill, and neighbours if workers came apart there

@@ -42,6 +42,7 @@
 #include <support/mean_of_blocks.hpp>
 #include <thread>
 #include <udp/aggregator_process.hpp>
+#include <udp/worker_processes.hpp>
 #include <utility>
 #include <vector>
 
@@ -794,6 +795,24 @@ TEST_CASE("xdp: a mean over the kernel is that of the workers' blocks") {
     auto const report = aggregator.end();
     CHECK(report["ended"]["whole"].get<std::uint64_t>() >= 5 * (values / 1024));
     CHECK(report["ended"]["partial"] == 0);
+  }
+}
+
+TEST_CASE("xdp: a worker is killed, and sums go out without it, none wrong") {
+  hosts();
+  using place = nlohmann::json::json_pointer;
+  for (mode const how : {mode::xdp, mode::generic_xdp}) {
+    CAPTURE(name_of(how));
+    aggregator_there aggregator(hosts(), how);
+    worker_processes all("10.9.0.1:7475");
+    REQUIRE(wait_until([&] { return all.rounds(workers - 1) >= 20; }));
+    aggregator.await([](auto const& it) { return it.value(place("/jobs/0/in_kernel"), false); });
+    all.check_without_last(all.kill_last());
+    aggregator.await(
+        [](auto const& it) { return it.value(place("/jobs/0/left"), 0) == workers - 1; });
+    auto const report = aggregator.end();
+    CHECK(report["jobs"][0]["joined"] == workers);
+    CHECK(report["jobs"][0]["sums"]["partial"] >= 3 * 5);  // three rounds of five packets
   }
 }
 

@@ -1,0 +1,194 @@
+#pragma once
+/// @file
+/// Workers of an aggregator as processes, which a test can kill.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <hcomp/aggregation.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/udp/packets.hpp>
+#include <new>
+#include <span>
+#include <string>
+#include <support/mean_of_blocks.hpp>
+#include <thread>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// Until `is_done()`, a minute at most.
+inline bool wait_until(std::function<bool()> const& is_done) {
+  for (int n = 0; n < 60'000; ++n) {
+    if (is_done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+/// Four processes, job 5: each averages its vector in round after round, with a pause after each, until it
+/// is told to end. They end with this object.
+class worker_processes {
+ public:
+  static constexpr int count = 4;
+  static constexpr std::size_t values = 5000;                       // in five packets
+  static constexpr auto deadline = std::chrono::milliseconds(400);  // of norms, and again of sums
+
+  /// What a worker tells of a round.
+  struct round_result {
+    std::atomic<int> members;  ///< of all sums, if it is the same of all and none was lost; else 0
+    std::atomic<bool> is_right;  ///< then: the mean of the first so many ranks, bit by bit
+    std::atomic<int> ms;         ///< it took
+  };
+
+  explicit worker_processes(std::string const& aggregator) : all_(make_board()) {
+    for (int rank = 0; rank < count; ++rank) {
+      pid_t const id = ::fork();
+      if (id == 0) be_worker(aggregator, rank);
+      ids_[static_cast<std::size_t>(rank)] = id;
+    }
+  }
+  worker_processes(worker_processes const&) = delete;
+  worker_processes& operator=(worker_processes const&) = delete;
+  ~worker_processes() {
+    for (int rank = 0; rank < count; ++rank) kill(rank);
+    ::munmap(&all_, sizeof(board));
+  }
+
+  /// What the workers ask the aggregator for.
+  static aggregator_options terms() {
+    aggregation_layout const layout(values, thc<float>(), count + 1, {count});
+    aggregator_options wanted;
+    wanted.deadline = deadline;
+    return layout.aggregator(wanted);
+  }
+
+  int rounds(int rank) const { return all_.rounds[static_cast<std::size_t>(rank)]; }  ///< done
+  int most_rounds() const { return *std::max_element(all_.rounds.begin(), all_.rounds.end()); }
+  round_result const& of(int rank, int round) const {
+    return all_.results[static_cast<std::size_t>(rank)][static_cast<std::size_t>(round)];
+  }
+
+  void end_after(int rounds) { all_.end = rounds; }
+  bool has_ended_well(int rank) {
+    int status = 0;
+    pid_t& id = ids_[static_cast<std::size_t>(rank)];
+    bool const has_ended = id > 0 && ::waitpid(id, &status, 0) == id;
+    id = -1;
+    return has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  /// SIGKILL.
+  void kill(int rank) {
+    pid_t& id = ids_[static_cast<std::size_t>(rank)];
+    if (id <= 0) return;
+    ::kill(id, SIGKILL);
+    ::waitpid(id, nullptr, 0);
+    id = -1;
+  }
+
+  /// Kills the last worker; the others end after three more rounds, whose sums wait for their deadlines.
+  /// @return the round in which it was killed
+  int kill_last() {
+    kill(count - 1);
+    int const last = rounds(count - 1);
+    end_after(last + 4);
+    return last;
+  }
+  /// What became of the others: no sum is wrong, and those after round `last` are without the one that
+  /// was killed.
+  void check_without_last(int last) {
+    int whole = 0;
+    for (int rank = 0; rank < count - 1; ++rank) {
+      CHECK(has_ended_well(rank));
+      for (int round = 0; round < all_.end; ++round) {
+        auto const& one = of(rank, round);
+        CAPTURE(rank);
+        CAPTURE(round);
+        int const members = one.members;
+        if (members == count || (members == count - 1 && round > last)) CHECK(one.is_right);
+        whole += members == count;
+        if (round > last) CHECK(members == count - 1);
+        CHECK(one.ms < 2 * (deadline / std::chrono::milliseconds(1)) + 1000);
+      }
+    }
+    // A machine that stops for a moment misses a deadline.
+    CHECK(whole >= (last - 5) * (count - 1));
+  }
+
+ private:
+  static constexpr int room = 400;  ///< rounds
+  /// In memory that the processes share.
+  struct board {
+    std::atomic<int> end = room;                 ///< of rounds; the test lowers it
+    std::array<std::atomic<int>, count> rounds;  ///< done by each
+    std::array<std::array<round_result, room>, count> results;
+  };
+  static board& make_board() {
+    void* const memory =
+        ::mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    return *new (memory) board{};
+  }
+
+  [[noreturn]] void be_worker(std::string const& aggregator, int rank) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nothing behind
+    try {
+      work(aggregator, rank);
+    } catch (std::exception const& why) {
+      std::fprintf(stderr, "worker %d: %s\n", rank, why.what());
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  void work(std::string const& aggregator, int rank) {
+    using namespace std::chrono_literals;
+    std::vector<std::vector<float>> x;
+    for (int one = 0; one < count; ++one) x.push_back(uniform_values(values, 9, one));
+    thc<float> const codec;
+    udp::packets link({.rank = rank, .workers = count, .aggregators = {aggregator}, .job = 5});
+    aggregated_mean mean(
+        values, codec, link,
+        {.share = {count}, .norm_patience = 3s, .patience = 2s, .resend_after = 30ms});
+    link.set_terms(terms());
+    auto const me = static_cast<std::size_t>(rank);
+    for (int round = 0; round < all_.end; ++round) {
+      auto& result = all_.results[me][static_cast<std::size_t>(round)];
+      draw_key const key{.seed = 1, .step = static_cast<std::uint64_t>(round)};
+      auto own = x[me];
+      auto const start = link.now();
+      try {
+        auto const report = mean.average(std::span(own), key);
+        if (report.lost == 0 && report.contributions % report.chunks == 0) {
+          auto const members = report.contributions / report.chunks;
+          auto const some = std::vector(x.begin(), x.begin() + static_cast<long>(members));
+          result.is_right =
+              first_difference(own, mean_of_blocks(codec.fitted(count), some, key)) == nowhere;
+          result.members = static_cast<int>(members);
+        }
+      } catch (transport_error const&) {  // not one sum came: the round is lost
+      }
+      result.ms = static_cast<int>((link.now() - start) / 1ms);
+      all_.rounds[me] = round + 1;
+      std::this_thread::sleep_for(5ms);
+    }
+    mean.leave();
+  }
+
+  board& all_;
+  std::array<pid_t, count> ids_{};
+};
+
+}  // namespace hcomp::testing
