@@ -186,7 +186,11 @@ struct vector {
 /// Values of a vector that is in a device's memory, as long as the host works on them.
 /// @throws std::runtime_error
 void bring(hcomp_sum& sum, void const* x, std::size_t bytes) {
-  sum.from_device.resize(bytes);
+  try {
+    sum.from_device.resize(bytes);
+  } catch (std::bad_alloc const&) {
+    throw std::runtime_error("the host has no memory for its " + std::to_string(bytes) + " bytes");
+  }
   hcomp::drop_in::copy_from_device(sum.from_device.data(), x, bytes);
 }
 
