@@ -62,25 +62,28 @@ unsigned long long address_of(void const* pointer) {
   return reinterpret_cast<unsigned long long>(pointer);
 }
 
-/// While it exists, this thread uses the context that some memory belongs to.
+/// While it exists, this thread uses the context that some memory belongs to. Memory of pools and
+/// mapped memory belong to none: for these the thread's own context stays.
 class context_of {
  public:
   explicit context_of(void const* memory) {
     constexpr int context_attribute = 1;  // CU_POINTER_ATTRIBUTE_CONTEXT
-    void* context = nullptr;
     call(taking<void*, int, unsigned long long>, "cuPointerGetAttribute",
-         static_cast<void*>(&context), context_attribute, address_of(memory));
-    call(taking<void*>, "cuCtxPushCurrent_v2", context);
+         static_cast<void*>(&context_), context_attribute, address_of(memory));
+    if (context_) call(taking<void*>, "cuCtxPushCurrent_v2", context_);
   }
   context_of(context_of const&) = delete;
   context_of& operator=(context_of const&) = delete;
   ~context_of() {
-    void* context = nullptr;
+    if (!context_) return;
     try {
-      call(taking<void**>, "cuCtxPopCurrent_v2", &context);
+      call(taking<void**>, "cuCtxPopCurrent_v2", &context_);
     } catch (std::exception const&) {  // there is nothing to be done
     }
   }
+
+ private:
+  void* context_ = nullptr;
 };
 
 }  // namespace
@@ -96,6 +99,8 @@ void copy_to_device(void* to, void const* from, std::size_t bytes) {
   context_of const context(to);
   call(taking<unsigned long long, void const*, std::size_t>, "cuMemcpyHtoD_v2", address_of(to),
        from, bytes);
+  // From memory that is not pinned the copy returns when it has read it all.
+  call(taking<void*>, "cuStreamSynchronize", nullptr);
 }
 
 bool is_in_device(void const* pointer) noexcept {

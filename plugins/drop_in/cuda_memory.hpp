@@ -12,11 +12,12 @@ namespace hcomp::drop_in {
 /// has none, no pointer is a device's, and asking takes 40 ns.
 bool is_in_device(void const* pointer) noexcept;
 
-/// Copies from a device's memory to the host's, in the context that the memory belongs to. The work
-/// that the program gave to the device's default stream is done before.
+/// Copies from a device's memory to the host's, in the context that the memory belongs to, or, if it
+/// belongs to none, in the thread's own. The work that the program gave to the default stream of
+/// that context is done before.
 /// @throws std::runtime_error  the process's libcuda.so.1 refuses
 void copy_from_device(void* to, void const* from, std::size_t bytes);
-/// And back; done on return.
+/// And back. On return the bytes are there for every stream.
 void copy_to_device(void* to, void const* from, std::size_t bytes);
 
 }  // namespace hcomp::drop_in

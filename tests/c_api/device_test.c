@@ -21,6 +21,7 @@ static void* cuda;
 static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
 
 static void (*fail)(int);
+static void (*use_pool)(void);
 
 static float input(int of_rank, int i) { return (float)((i * 7 + of_rank * 5) % 11 - 5); }
 static void fill(void) {
@@ -53,6 +54,7 @@ int main(int count, char** arguments) {
   device = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (!cuda || device == MAP_FAILED) return 2;
   *(void**)&fail = dlsym(cuda, "fake_cuda_fail");
+  *(void**)&use_pool = dlsym(cuda, "fake_cuda_use_pool");
   {
     void (*own)(void const*, size_t);
     *(void**)&own = dlsym(cuda, "fake_cuda_own");
@@ -75,6 +77,11 @@ int main(int count, char** arguments) {
   CHECK(has(0));
   if (rank == ranks - 1)
     CHECK(says("with x in a device's memory, which cannot be read: cuMemcpyDtoH_v2 returns 700"));
+  CHECK_OK(hcomp_all_reduce(exact, device, NULL));
+  CHECK(has(1));
+
+  use_pool();
+  fill();
   CHECK_OK(hcomp_all_reduce(exact, device, NULL));
   CHECK(has(1));
   CHECK_OK(hcomp_free(&exact));

@@ -2,14 +2,21 @@
  * closed but for copies. */
 #define _GNU_SOURCE
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 typedef unsigned long long device_pointer; /* CUdeviceptr */
 
 static char const *begin, *end;
-static int contexts, failure;
+static int contexts, failure, is_of_pool;
 static int the_context;
+/* A copy to the device that has read all, and has not written. */
+static struct {
+  device_pointer to;
+  void* bytes;
+  size_t count;
+} late;
 
 /* From now on this is the memory of a device: whole pages. */
 void fake_cuda_own(void const* memory, size_t bytes) {
@@ -18,6 +25,11 @@ void fake_cuda_own(void const* memory, size_t bytes) {
 }
 /* What copies return from now on. */
 void fake_cuda_fail(int code) { failure = code; }
+/* From now on the memory is of a pool, which belongs to no context. The program has its own. */
+void fake_cuda_use_pool(void) {
+  is_of_pool = 1;
+  ++contexts;
+}
 
 static int is_inside(device_pointer pointer) {
   char const* const place = (char const*)pointer;
@@ -28,7 +40,7 @@ static int is_inside(device_pointer pointer) {
 int cuPointerGetAttribute(void* value, int attribute, device_pointer pointer) {
   if (!is_inside(pointer)) return 1; /* INVALID_VALUE, as of memory that CUDA does not know */
   if (attribute == 1 /* CONTEXT */)
-    *(void**)value = &the_context;
+    *(void**)value = is_of_pool ? NULL : &the_context;
   else if (attribute == 2 /* MEMORY_TYPE */)
     *(unsigned*)value = 2 /* DEVICE */;
   else
@@ -48,17 +60,38 @@ int cuCtxPopCurrent_v2(void** context) {
   return 0;
 }
 
-static int copy(void* to, void const* from, size_t bytes) {
-  if (contexts == 0) return 201;
-  if (failure != 0) return failure;
+static void move(void* to, void const* from, size_t bytes) {
   mprotect((void*)begin, (size_t)(end - begin), PROT_READ | PROT_WRITE);
   memcpy(to, from, bytes);
   mprotect((void*)begin, (size_t)(end - begin), PROT_NONE);
+}
+static void finish(void) {
+  if (late.bytes) move((void*)late.to, late.bytes, late.count);
+  free(late.bytes);
+  late.bytes = NULL;
+}
+int cuStreamSynchronize(void* stream) {
+  if (contexts == 0) return 201;
+  if (stream == NULL) finish();
   return 0;
 }
 int cuMemcpyDtoH_v2(void* to, device_pointer from, size_t bytes) {
-  return is_inside(from) ? copy(to, (void const*)from, bytes) : 1;
+  if (!is_inside(from)) return 1;
+  if (contexts == 0) return 201;
+  if (failure != 0) return failure;
+  finish();
+  move(to, (void const*)from, bytes);
+  return 0;
 }
 int cuMemcpyHtoD_v2(device_pointer to, void const* from, size_t bytes) {
-  return is_inside(to) ? copy((void*)to, from, bytes) : 1;
+  if (!is_inside(to)) return 1;
+  if (contexts == 0) return 201;
+  if (failure != 0) return failure;
+  finish();
+  late.to = to;
+  late.count = bytes;
+  late.bytes = malloc(bytes);
+  if (!late.bytes) return 2; /* OUT_OF_MEMORY */
+  memcpy(late.bytes, from, bytes);
+  return 0;
 }
