@@ -53,9 +53,11 @@ std::string describe_mpi_device_memory(void* handle) {
 }
 
 #ifdef HCOMP_INFO_HAS_UCX
+/// By what variable, of which UCX takes the first one.
 std::string chosen_transports() {
-  char const* const names = std::getenv("HCOMP_UCX_TLS");
-  return names ? fmt::format("HCOMP_UCX_TLS={}", names) : "";
+  for (char const* const name : {"HCOMP_UCX_TLS", "UCX_TLS"})
+    if (char const* const names = std::getenv(name)) return fmt::format("{}={}", name, names);
+  return "";
 }
 
 /// Whether UCX was built for CUDA: its transports are modules beside the library of `function`.
