@@ -21,7 +21,9 @@ struct any_block_work {
 /// `for_each_block(blocks, f)` calls f(group, i) once for every i < blocks, in any order and at the
 /// same time. Work of one executor happens in the order it was given; `synchronize` returns when it
 /// is done and visible to a transport. `threads()`, where there is one, says that blocks are worked
-/// on by one worker each, by so many threads.
+/// on by one worker each, by so many threads. Without it, either groups have `ticket` and
+/// `sum_before` as gpu::block_group, or blocks are done one after the other, from 0 on: codes of
+/// variable rate need to know where the block before ends (detail::block_order).
 template <class E>
 concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
     requires(E& e, typename E::buffer& memory, std::size_t blocks, detail::any_block_work f) {

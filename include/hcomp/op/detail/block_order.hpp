@@ -10,7 +10,8 @@ namespace hcomp::detail {
 
 /// Adds up numbers of the blocks of a launch, each below 2^62 as is their sum, while they work. On
 /// devices blocks are numbered as they begin, and one that waits for those before it waits for blocks
-/// that have begun. Executors without a device's groups do one block after the other.
+/// that have begun. Where groups have no `ticket`, the executor must do one block after the other,
+/// from 0 on, see Executor.
 struct block_order {
   std::uint64_t* words;  ///< words_for(blocks), zeros before a launch
 

@@ -37,9 +37,10 @@ __device__ inline std::uint64_t look_back(std::uint64_t* sums, std::size_t i, st
   std::uint64_t before = 0;
   for (std::size_t next = i;; next -= warp_group::workers) {
     std::uint64_t seen = whole;  // before the first block there is nothing
-    if (lane < next) do {
-        seen = load_relaxed(sums + (next - 1 - lane));
-      } while (seen < own);
+    if (lane < next) {
+      do seen = load_relaxed(sums + (next - 1 - lane));
+      while (seen < own);
+    }
     std::uint32_t const wholes = warp.vote(seen >= whole);
     bool const counts = wholes == 0 || static_cast<int>(lane) < __ffs(static_cast<int>(wholes));
     before += warp.sum(counts ? seen & number : 0);
