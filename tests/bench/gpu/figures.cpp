@@ -22,17 +22,27 @@ json json_of(figure const& one, double copy_rate) {
   return out;
 }
 
+/// The measurements of a file.
+std::vector<json> read(std::string const& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error(path + ": cannot be read");
+  try {
+    json const one = json::parse(in);
+    auto const all =
+        one.contains("bench") ? one["bench"].get<std::vector<json>>() : std::vector{one};
+    for (auto const& each : all) each.at("device").get<std::string>();
+    return all;
+  } catch (json::exception const& error) {
+    throw std::runtime_error(path + ": has no measurements of bench_gpu: " + error.what());
+  }
+}
+
 /// All measurements of the files, which are of one device.
 std::vector<json> read(std::vector<std::string> const& paths) {
   std::vector<json> all;
   for (auto const& path : paths) {
-    std::ifstream in(path);
-    if (!in) throw std::runtime_error(path + ": cannot be read");
-    json const one = json::parse(in);
-    if (one.contains("bench"))
-      all.insert(all.end(), one["bench"].begin(), one["bench"].end());
-    else
-      all.push_back(one);
+    auto const of_file = read(path);
+    all.insert(all.end(), of_file.begin(), of_file.end());
   }
   for (auto const& one : all)
     if (one.at("device") != all.front().at("device"))
