@@ -49,7 +49,8 @@ typedef struct hcomp_report {
 /// The n-th call on a sum draws the same random numbers in every run; other sums draw others.
 /// @param x       `values` values, in the host's memory or a CUDA device's. From there they are copied
 ///                to the host and back: after the work that the program gave to the device's default
-///                stream; what other streams do to x must be done. On return the sum is there for all
+///                stream; what other streams do to x must be done. On return every stream finds the
+///                sum there
 /// @param report  or NULL
 /// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it
 /// was.
