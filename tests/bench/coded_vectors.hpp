@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
@@ -93,6 +94,13 @@ void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
     codec.decode_add_encode(s->code(s->others, first), s->of_x(first), s->code(s->out, first));
     benchmark::ClobberMemory();
   });
+}
+
+/// How many times smaller codes are than the vectors; nothing where they have not been timed.
+template <class C> void print_ratios(coded_vectors<C> const& s, char const* level) {
+  if (s.ratio > 0)
+    std::printf("%-17s%-8s%6.2f times smaller, the sum of two%6.2f\n", s.name.c_str(), level,
+                s.ratio, s.ratio_of_sum);
 }
 
 }  // namespace bench

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/core/random.hpp>
@@ -48,11 +47,7 @@ template <class T> void add(char const* level, std::vector<std::function<void()>
     auto const s =
         std::make_shared<vectors>(vectors{name, {}, values_of<T>(what, 1), values_of<T>(what, 2)});
     bench::add_coding<hcomp::lossless_dense<T>>(s, s->codec, level);
-    report.push_back([s, level] {
-      if (s->ratio > 0)
-        std::printf("%-17s%-8s%6.2f times smaller, the sum of two%6.2f\n", s->name.c_str(), level,
-                    s->ratio, s->ratio_of_sum);
-    });
+    report.push_back([s, level] { bench::print_ratios(*s, level); });
   }
 }
 

@@ -4,7 +4,6 @@
 //   bench_lossless_integers --benchmark_repetitions=5 --benchmark_min_time=0.05
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <memory>
@@ -29,11 +28,7 @@ template <class T> void add(char const* level, std::vector<std::function<void()>
     };
     auto const s = std::make_shared<vectors>(vectors{name, {}, of_rank(1), of_rank(2)});
     bench::add_coding<hcomp::lossless_integers<T>>(s, s->codec, level);
-    report.push_back([s, level] {
-      if (s->ratio > 0)
-        std::printf("%-17s%-8s%6.2f times smaller, the sum of two%6.2f\n", s->name.c_str(), level,
-                    s->ratio, s->ratio_of_sum);
-    });
+    report.push_back([s, level] { bench::print_ratios(*s, level); });
   }
 }
 
