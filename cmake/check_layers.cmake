@@ -12,7 +12,7 @@ set(layer_collective core codec op exec feedback transport collective)
 set(layer_gpu        core codec op exec feedback gpu)
 set(layer_host       core codec op exec feedback transport collective host)
 set(layer_ucx        core transport ucx)
-set(layer_udp        core codec op feedback transport collective udp)
+set(layer_udp        core codec op exec feedback transport collective udp)
 set(layer_elastic    core codec op exec feedback transport collective ucx mpi elastic)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
 # The umbrellas themselves.
