@@ -41,17 +41,19 @@ echo 1 >"$statistics"
 for workers in ${WORKERS:-4 8}; do
   "$here/lab.sh" up --hosts $((workers + 1)) --rate "$rate" >&2
   for mode in process xdp; do
-    options=(--algorithm "ring,direct")
     of_mode=()
     [[ $mode == process ]] || of_mode=(--mode xdp --interface eth0)
     : >"$folder/said"
     "$here/lab.sh" exec "$workers" "$command" "${of_mode[@]}" >"$folder/said" &
     id=$!
-    until grep -q listens "$folder/said"; do sleep 0.05; done
+    until grep -q listens "$folder/said"; do
+      kill -0 "$id" 2>/dev/null || exit 1  # it has said why
+      sleep 0.05
+    done
     # The command is below the one that enters the lab.
     until grep -q '^hcomp-aggregato$' "/proc/$id/comm"; do id=$(pgrep -P "$id"); done
     echo "== $workers workers, $mode"
-    "$here/lab.sh" run mpich -n "$workers" "$perf" --codec thc "${options[@]}" \
+    "$here/lab.sh" run mpich -n "$workers" "$perf" --codec thc --algorithm ring,direct \
       --aggregator "10.77.0.$((workers + 1)):7475" -b "${SIZE:-16M}" -e "${SIZE:-16M}" --mean --rate "$rate" \
       "${arguments[@]}" | grep -v '^#'
     awk '{ printf "CPU seconds of the process: %.2f\n", ($14 + $15) / 100 }' "/proc/$id/stat"

@@ -202,10 +202,9 @@ int run(std::map<std::string, std::string> const& options) {
   if (bound > 0 && !to.empty()) to[0].mark();
 
   floats x, came;
-  auto const start_of = [&] { return clock_type::now(); };
-  auto start = start_of();
-  for (int round = 0; round <= rounds; ++round) {
-    if (round == 1) start = start_of();
+  auto start = clock_type::now();
+  for (int round = 0; round <= rounds; ++round) {  // the first does not count
+    if (round == 1) start = clock_type::now();
     x = input_of(rank, hosts, values);
     if (is_ring) {
       auto const hop = [&](int sent, int received, bool adds) {
@@ -253,6 +252,14 @@ int run(std::map<std::string, std::string> const& options) {
 int main(int count, char** words) {
   std::map<std::string, std::string> options;
   for (int i = 1; i + 1 < count; i += 2) options[words[i]] = words[i + 1];
+  for (auto const* const name : {"--rank", "--hosts", "--way", "--bound", "--values", "--rounds"})
+    if (!options.contains(name)) {
+      std::fprintf(stderr,
+                   "usage: card_exchange --rank R --hosts P --way wa|inc --bound E --values N "
+                   "--rounds K (there is no %s)\n",
+                   name);
+      return 2;
+    }
   try {
     return run(options);
   } catch (std::exception const& why) {

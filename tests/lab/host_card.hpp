@@ -49,7 +49,9 @@ class host_card {
     if (values == 0 || it.size() < header + 4 * values) return it;
     it.resize(header + 4 * values);  // without what pads short frames
     auto coded = pass(true, it, header, values, figures_.compress_cycles);
-    if (coded.empty()) throw std::runtime_error("the card's compressor gives nothing back");
+    if (coded.empty())
+      throw std::runtime_error("the card's compressor gives nothing back of " +
+                               std::to_string(values) + " values");
     ++figures_.packets;
     figures_.values += values;
     figures_.bytes += coded.size() - header;
