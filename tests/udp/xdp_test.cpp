@@ -144,7 +144,10 @@ class aggregator_there {
   void start(two_hosts const& hosts) {
     process = std::make_unique<aggregator_process>(options_, [&] { hosts.enter(); });
   }
-  ~aggregator_there() { files::remove_all(folder_); }
+  ~aggregator_there() {
+    process.reset();  // which writes into the folder
+    files::remove_all(folder_);
+  }
 
   /// Ends it; what it has counted.
   nlohmann::json end() {
