@@ -20,6 +20,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace hcomp::info {
@@ -29,8 +30,8 @@ namespace {
 class handle {
  public:
   explicit handle(long number) : number_(static_cast<int>(number)) {}
-  handle(handle const&) = delete;
-  handle& operator=(handle const&) = delete;
+  handle(handle&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  handle& operator=(handle&&) = delete;
   ~handle() {
     if (number_ >= 0) ::close(number_);
   }
@@ -76,7 +77,7 @@ handle find_map(std::vector<std::uint32_t> const& numbers, std::string_view name
     if (handle map = open_number(BPF_MAP_GET_FD_BY_ID, number);
         map && describe(map, info) && std::string_view(info.name).starts_with(name) &&
         info.value_size == value_bytes)
-      return open_number(BPF_MAP_GET_FD_BY_ID, number);
+      return map;
   }
   return handle(-1);
 }
@@ -155,10 +156,10 @@ std::optional<std::string> describe_link(std::uint32_t number) {
   auto const refused =
       std::accumulate(std::begin(sums.refused), std::end(sums.refused), std::uint64_t{0});
   auto text = fmt::format(
-      "hcomp-aggregator adds at {} by {}, jobs: {}\n{} datagrams received, {} sent, {} lost "
-      "here\n{} "
-      "contributions added, {} duplicates, {} late, {} stale, {} refused\nsums: {} whole, {} "
-      "partial, {} abandoned",
+      "hcomp-aggregator adds at {} by {}, jobs: {}\n"
+      "{} datagrams received, {} sent, {} lost here\n"
+      "{} contributions added, {} duplicates, {} late, {} stale, {} refused\n"
+      "sums: {} whole, {} partial, {} abandoned",
       addresses_of(settings), interface_of(link.xdp.ifindex, settings), all.jobs,
       std::uint64_t{sums.received}, std::uint64_t{sums.sent}, std::uint64_t{sums.lost},
       std::uint64_t{sums.added}, std::uint64_t{sums.duplicates}, std::uint64_t{sums.late},
