@@ -57,28 +57,28 @@ struct aggregated_plan_options {
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(200);
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  /// Ranks compare their arguments before every call, and tell each other of errors after it. Without,
-  /// nobody waits for a rank that is late, and an error is that of the rank that meets it.
+  /// Ranks compare their arguments before every call, and tell each other of errors after it. False:
+  /// nobody waits for a rank that is late, and only the rank that meets an error throws it.
   bool check = true;
-  /// Packets of a rank without an answer; 0: 256 of all ranks, which Linux' usual buffers hold, but 8 to 64
-  /// of each.
+  /// Packets of this rank that may be without an answer. 0: its share of 256, which Linux' usual buffers
+  /// hold, but 8 to 64.
   int window = 0;
   std::uint64_t bytes_per_second = 0;  ///< as of udp::options
   std::size_t datagram_bytes = ethernet_datagram_bytes;
   tag_t tag = 0;  ///< on the transport, different for plans that are used at the same time
 };
 
-/// What a plan is, with hcomp-aggregator adding for all ranks: each sends its indices once, and receives
-/// the sums.
+/// A plan whose sums hcomp-aggregator makes: each rank sends its indices once, and receives the sums.
 ///
 ///     hcomp::udp::aggregated_plan sum(gradient.size(), hcomp::thc<float>(), transport,
 ///                                     {.aggregators = {"10.0.0.9:7475"}});
 ///     sum.all_reduce(gradient, feedback, {.step = step, .result = hcomp::reduction::mean});
 ///
-/// Ranks are those of the transport, by which they tell each other what went wrong; it is used, not
-/// owned, and must outlive the plan. The aggregator knows them as a job with a number that rank 0 draws.
-/// A sum of k ranks counts as P / k times as much: where some came late or not at all, a result is what
-/// the mean of the others says. `last` tells how many that were.
+/// Its ranks are those of the transport, by which they compare their arguments and tell each other of
+/// errors; the transport is used, not owned, and must outlive the plan. The aggregator knows the ranks as
+/// one job, with a number that rank 0 draws.
+/// Where some ranks came late or not at all, a sum of k of P ranks counts P / k times: a result is P times
+/// the mean of those k. `last` counts such sums.
 /// Every rank owns all values: reduce_scatter is all_reduce, and all_gather has nothing to do.
 /// Collective, the constructor too. Memory: that of aggregated_mean, and of packets that wait. Linux.
 /// Cost: of the indices and norms, each rank sends all, and the aggregator all sums to each; with
