@@ -52,10 +52,10 @@ int leave(int status) {
 
 /// `text` below `name`; further lines where the first begins.
 void print(std::string_view name, std::string text) {
-  constexpr std::string_view gap = "\n                  ";
+  constexpr std::string_view gap = "\n                    ";
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
     text.replace(at, 1, gap);
-  put(fmt::format("  {:<15} {}\n", name, hcomp::detail::printable(text)));
+  put(fmt::format("  {:<17} {}\n", name, hcomp::detail::printable(text)));
 }
 void print_wrong(std::string_view name, std::string const& text) {
   print(name, text);
@@ -420,6 +420,7 @@ int main(int count, char** words) {
              "--aggregator", aggregator,
              "Print the statistics of the hcomp-aggregator at this address, and nothing else")
           ->type_name("HOST:PORT");
+  app.require_option(0, 1);
   try {
     app.parse(count, words);
   } catch (CLI::ParseError const& one) {
