@@ -63,8 +63,8 @@ class any_transport {
     return behind_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return behind_->wait(r); }
-  /// A message received at `message`, and waited for last, where the host can read it; null if that
-  /// is nowhere but there (see staged).
+  /// Where the host can read the message that was received at `message`, if that was waited for last and
+  /// came through the host's memory (see staged); null otherwise.
   std::byte const* in_host(std::byte const* message) const { return behind_->in_host(message); }
   /// Whether the transport has `test`.
   bool can_test() const { return behind_->can_test(); }
