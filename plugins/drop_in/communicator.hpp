@@ -11,9 +11,11 @@
 #include <hcomp/collective/report.hpp>
 #include <hcomp/mpi/transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "residual_store.hpp"
@@ -77,6 +79,8 @@ class communicator : public std::enable_shared_from_this<communicator> {
   void wait_for_earlier(std::uint64_t number);
   /// For work alone: how many sums were made before this one; the same on all ranks.
   std::uint64_t next_call() { return calls_++; }
+  /// The same of those by a rule: one that is compared now and then.
+  std::uint64_t next_call_by(std::string const& rule) { return calls_by_[rule]++; }
 
  private:
   struct begun_sum {
@@ -99,6 +103,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Comm copy_ = MPI_COMM_NULL;
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
+  std::map<std::string, std::uint64_t> calls_by_;
   residual_store* residuals_;
   // Where sums may be made aside: what sums_ uses.
   std::unique_ptr<mpi::transport> transport_;

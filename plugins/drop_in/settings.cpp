@@ -105,7 +105,7 @@ constexpr std::array rule_keys{
     key_facts{"max", "SIZE", "all", "larger vectors are left alone; default: no limit"},
     key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
     key_facts{"check", "N", "all but none",
-              "every Nth call is compared with MPI's own sum; default 0: none"}};
+              "every Nth call by the rule is compared with MPI's own; default 0: none"}};
 constexpr std::array program_keys{
     key_facts{"nonblocking", "yes|no", "", "MPI_Iallreduce too, with MPI_THREAD_MULTIPLE"},
     key_facts{"feedback_memory", "SIZE", "", "most for what was lost, per rank; default 1GiB"},

@@ -216,10 +216,11 @@ struct summing {
     auto& sums = state.sums();
     std::size_t const result =
         counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
-    auto const number = state.next_call();
-    bool const only_tried = number < shadow_calls;
-    bool const compared = only_tried || (as.check_every > 0 &&
-                                         number % static_cast<std::uint64_t>(as.check_every) == 0);
+    bool const only_tried = state.next_call() < shadow_calls;
+    bool const is_checked =
+        as.check_every > 0 &&
+        state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
+    bool const compared = only_tried || is_checked;
     auto figures = figures_of(call, d.ranks);
     std::optional<std::string> left_because;  // MPI has to do it
 

@@ -10,6 +10,7 @@
  *                        many MB as the fourth argument says, or 4
  *   program alive N      makes N communicators, of which half have the ranks in reverse, and sums on
  *                        all of them before it frees the first
+ *   program alternate N  N times a sum of 32-bit integers and one of 64-bit integers
  *   program fork         sums, forks, and goes on in both processes
  *   program left         many nonblocking sums, of which some are left to MPI
  *   program cancel       nobody may cancel a sum: the error is told, and the sum goes on
@@ -285,6 +286,17 @@ static void sum_integers(int threads) {
   int most = rank_in(MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (most != size_of(MPI_COMM_WORLD) - 1) ++failures;
+}
+
+static void alternate(int turns) {
+  MPI_Datatype const types[] = {MPI_INT32_T, MPI_INT64_T};
+  enum { n = 1000 };
+  uint64_t x[n];
+  for (int k = 0; k < 2 * turns; ++k) {
+    fill(x, types[k % 2], n, rank_in(MPI_COMM_WORLD), k);
+    MPI_Allreduce(MPI_IN_PLACE, x, n, types[k % 2], MPI_SUM, MPI_COMM_WORLD);
+    check("MPI_Allreduce", x, types[k % 2], 0, n, size_of(MPI_COMM_WORLD), k);
+  }
 }
 
 /* What must go on to MPI. */
@@ -632,6 +644,8 @@ int main(int argc, char** argv) {
     descend(number);
   } else if (strcmp(mode, "integers") == 0) {
     sum_integers(wants_threads);
+  } else if (strcmp(mode, "alternate") == 0) {
+    alternate((int)number);
   } else if (strcmp(mode, "apart") == 0) {
     round_apart();
   } else if (strcmp(mode, "bound") == 0) {
