@@ -135,7 +135,7 @@ template <class T> class values_avx512 {
   using word = typename block::word;
   using lanes = lanes_512<word>;
   using whole = lanes_512<std::make_signed_t<word>>;
-  using of = lanes_of<word>;
+  using of = float_lanes_of<word>;
   using mask = typename of::mask;
   static constexpr int lane_bits = block::value_bits, each = 512 / lane_bits,
                        registers = static_cast<int>(block::values) / each;
