@@ -8,66 +8,39 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
 #include <hcomp/codec/lossless_dense/detail/simd.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
-#include <string>
 #include <support/codes.hpp>
 #include <support/error_bounded.hpp>
+#include <support/lossless_codes.hpp>
 #include <support/lossless_dense.hpp>
 #include <vector>
 
 using hcomp::lossless_dense;
-using hcomp::testing::encoded;
-using hcomp::testing::merged;
-using hcomp::testing::refused_when_damaged;
-using hcomp::testing::values_of_kind;
+using namespace hcomp::testing;
 
-namespace {
-
-using bytes = hcomp::testing::code_bytes;
-
-template <class T> bool same_bits_of(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-template <class T> std::vector<T> decoded(bytes const& in, std::size_t n) {
-  std::vector<T> y(n, T{77});
-  lossless_dense<T>().decode(in, y);
-  return y;
-}
-template <class T> double ratio_of(std::vector<T> const& x) {
-  return static_cast<double>(x.size() * sizeof(T)) /
-         static_cast<double>(encoded(lossless_dense<T>(), x).size());
-}
-
-}  // namespace
+static constexpr std::size_t form_bytes = 2;  // of a block's form
 
 TEST_CASE_TEMPLATE("lossless_dense: values come back bit by bit, whatever they are", T, float,
                    double) {
   lossless_dense<T> const codec;
-  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+  for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::size_t const n : {0, 1, 2, 63, 64, 65, 128, 1000, 1023, 1024, 1025, 5000}) {
       CAPTURE(kind);
       CAPTURE(n);
-      auto const x = values_of_kind<T>(kind, n, static_cast<std::uint64_t>(kind) * 10 + n);
-      auto const code = encoded(codec, x);
-      CHECK(same_bits_of(decoded<T>(code, n), x));
-      // 1 % more than the values, and what is in front
-      CHECK(static_cast<double>(code.size()) <=
-            1.01 * static_cast<double>(n * sizeof(T)) + 24 + 4 + 2);
+      check_values_come_back(
+          codec, values_of_kind<T>(kind, n, static_cast<std::uint64_t>(kind) * 10 + n), form_bytes);
     }
 }
 
 TEST_CASE_TEMPLATE("lossless_dense: sums are those of the values", T, float, double) {
   lossless_dense<T> const codec;
-  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+  for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::size_t const n : {1, 64, 1000, 3000}) {
       CAPTURE(kind);
       CAPTURE(n);
@@ -75,16 +48,7 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are those of the values", T, float, dou
       std::vector<T> sum(n);
       for (std::size_t i = 0; i < n; ++i)
         sum[i] = std::isnan(x[i] + y[i]) ? std::numeric_limits<T>::quiet_NaN() : x[i] + y[i];
-      auto const a = encoded(codec, x), b = encoded(codec, y);
-      CHECK(same_bits_of(decoded<T>(merged(codec, a, b), n), sum));
-      CHECK(merged(codec, a, b) == encoded(codec, sum));
-      CHECK(merged(codec, a, b) == merged(codec, b, a));
-      bytes out(codec.capacity(n));
-      out.resize(codec.decode_add_encode(a, y, out));
-      CHECK(out == encoded(codec, sum));
-      auto added = y;
-      codec.decode_add(a, added);
-      CHECK(same_bits_of(added, sum));
+      check_sums(codec, x, y, sum);
     }
 }
 
@@ -98,38 +62,24 @@ TEST_CASE("lossless_dense: what is alike is there once") {
     smooth[i] = 300 + 5 * std::sin(0.001 * at);
     gradient[i] = bounded_values::laplace(7, i);
   }
-  CHECK(ratio_of(constant) > 45);  // 2 bytes of form, 8 of value for 64 values
-  CHECK(ratio_of(floats) > 2.1);
-  CHECK(ratio_of(counts) > 4.5);
-  CHECK(ratio_of(smooth) > 1.4);
-  CHECK(ratio_of(gradient) > 1.09);
-  CHECK(ratio_of(std::vector<double>(n)) > 200);  // 2 bytes for 64 values, and the table
+  lossless_dense<double> const codec;
+  CHECK(ratio_of(codec, constant) > 45);  // 2 bytes of form, 8 of value for 64 values
+  CHECK(ratio_of(codec, floats) > 2.1);
+  CHECK(ratio_of(codec, counts) > 4.5);
+  CHECK(ratio_of(codec, smooth) > 1.4);
+  CHECK(ratio_of(codec, gradient) > 1.09);
+  CHECK(ratio_of(codec, std::vector<double>(n)) > 200);  // 2 bytes for 64 values, and the table
   std::vector<float> as_float(gradient.begin(), gradient.end());
-  CHECK(ratio_of(as_float) > 1.11);
+  CHECK(ratio_of(lossless_dense<float>(), as_float) > 1.11);
 }
 
 TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within their bytes", T, float,
                    double) {
   lossless_dense<T> const codec;
-  for (int const kind : {0, 4, 9}) {
-    CAPTURE(kind);
-    auto const right = encoded(codec, values_of_kind<T>(kind, 1500, 3));
-    // of draws that may leave a code as it was
-    CHECK(refused_when_damaged(codec, right, 1500, 24 + 8 + 32) > 1500);
-  }
-  CHECK_THROWS_WITH_AS(codec.check(encoded(codec, std::vector<T>(5)), 6),
-                       "lossless_dense: 5 values, 6 were expected", hcomp::wire_error);
-  bytes small(10);
-  CHECK_THROWS_AS(codec.encode(std::vector<T>(5), small), std::invalid_argument);
-  auto code = encoded(codec, values_of_kind<T>(0, 64, 3));
+  check_refusals_of_codes(codec, form_bytes, {0, 4, 9},
+                          [](int kind) { return values_of_kind<T>(kind, 1500, 3); });
   auto const refuses = [&](unsigned form) {
-    hcomp::store(code.data(), 14, static_cast<std::uint16_t>(form));  // behind 24 and 4 bytes
-    try {
-      codec.check(code, 64);
-    } catch (hcomp::wire_error const&) {
-      return true;
-    }
-    return false;
+    return refuses_form(codec, values_of_kind<T>(0, 64, 3), static_cast<std::uint16_t>(form));
   };
   CHECK(refuses(0x3002));             // both signs
   CHECK(refuses(0x8000 | 1u << 14));  // differences with zeros
@@ -144,7 +94,7 @@ using namespace hcomp::detail::lossless_dense;
 /// A block as any group makes it: its form, and its payload.
 template <class T> struct made_block {
   block_form<T> form{};
-  bytes payload{};  ///< and 64 bytes
+  code_bytes payload{};  ///< and 64 bytes
 
   explicit made_block(value_block<T> const& v) {
     auto const front = v.look(block_values);
@@ -192,15 +142,15 @@ template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> con
     typename value_block<T>::front found;
     kernels.look(of, found);
     CHECK(found.form.bits == expected->form.bits);
-    bytes out(expected->payload.size());
+    code_bytes out(expected->payload.size());
     kernels.put(of, found, out.data());
     CHECK(std::equal(out.begin(), out.end() - 64, expected->payload.begin()));
   }
   std::vector<T> values(block_values);
   kernels.get(first.as_payload(), nullptr, values.data());
-  CHECK(same_bits_of(values, x));
+  CHECK(same_values(values, x));
   kernels.get(first.as_payload(), y.data(), values.data());
-  CHECK(same_bits_of(values, std::vector<T>(sum.x, sum.x + block_values)));
+  CHECK(same_values(values, std::vector<T>(sum.x, sum.x + block_values)));
   bool is_finite = true;
   for (T const value : x) is_finite &= hcomp::is_finite(value);
   CHECK(kernels.is_finite(first.as_payload()) == is_finite);
@@ -213,11 +163,11 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, d
     MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
     return;
   }
-  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
+  for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       CAPTURE(kind);
       CAPTURE(seed);
-      int const other = static_cast<int>(seed % hcomp::testing::kinds_of_values);
+      int const other = static_cast<int>(seed % kinds_of_values);
       check_blocks(values_of_kind<T>(kind, block_values, seed),
                    values_of_kind<T>(other, block_values, seed + 100));
     }
@@ -236,11 +186,7 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, d
 
 TEST_CASE_TEMPLATE("lossless_dense: the format is this", T, float, double) {
   lossless_dense<T> const codec;
-  auto const fingerprint = [](bytes const& of) {
-    return hcomp::fingerprint(hcomp::serial_group{}, of.data(), of.size());
-  };
-  std::uint64_t all = 0;
-  for (int kind = 0; kind < hcomp::testing::kinds_of_values; ++kind)
-    all = hcomp::mix(all + fingerprint(encoded(codec, values_of_kind<T>(kind, 1500, 9))));
+  auto const all = fingerprint_of_codes(codec, kinds_of_values,
+                                        [](int kind) { return values_of_kind<T>(kind, 1500, 9); });
   CHECK(all == (sizeof(T) == 4 ? 6832980651685656169u : 9673596639032915846u));
 }

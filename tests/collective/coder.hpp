@@ -9,7 +9,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
@@ -45,10 +44,6 @@ struct workers_executor {
   void synchronize() {}
 };
 
-template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 inline bool begins(code_bytes const& code, code_bytes const& expected) {
   return code.size() >= expected.size() &&
          std::equal(expected.begin(), expected.end(), code.begin());
@@ -125,6 +120,26 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   for (std::size_t i = 0; i < n; ++i)
     if (!is_finite(decoded[i])) nonfinite[i / chunk] |= std::uint64_t{1} << i % chunk / 64;
   CHECK(std::ranges::equal(coder.find_nonfinite(codec, code.span(), n), nonfinite));
+}
+
+/// The same by any executor, of vectors of all sizes about blocks of 64 and chunks of 1024.
+/// @param make  make(n, seed) has n values
+template <VariableRate C, class Make> void check_coders(C const& codec, Make const& make) {
+  workers::sharing_executor<5> five;
+  workers::sharing_executor<32> warp;
+  host_executor one, three(3);
+  for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
+    CAPTURE(n);
+    auto const check = [&](auto& executor) {
+      check_coder(executor, codec, make(n, 1), make(n, 2));
+    };
+    guarded_executor device;  // whose memory the host does not touch
+    check(device);
+    check(one);
+    check(three);
+    check(five);
+    check(warp);
+  }
 }
 
 /// The same complaints as on the host about codes of x that are damaged in many ways; and nothing is

@@ -18,9 +18,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
-#include <support/guarded_executor.hpp>
 #include <support/lossless_dense.hpp>
-#include <support/worker_executor.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -102,22 +100,8 @@ TEST_CASE_TEMPLATE(
     "variable_rate_coder of lossless_dense: the host's bytes and values, by any workers "
     "and threads",
     T, float, double) {
-  workers::sharing_executor<5> five;
-  workers::sharing_executor<32> warp;
-  host_executor one, three(3);
-  lossless_dense<T> const codec;
-  for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
-    CAPTURE(n);
-    auto const check = [&](auto& executor) {
-      check_coder(executor, codec, values_of_kind<T>(4, n, 1), values_of_kind<T>(4, n, 2));
-    };
-    guarded_executor device;  // whose memory the host does not touch
-    check(device);
-    check(one);
-    check(three);
-    check(five);
-    check(warp);
-  }
+  check_coders(lossless_dense<T>(),
+               [](std::size_t n, std::uint64_t seed) { return values_of_kind<T>(4, n, seed); });
 }
 
 TEST_CASE_TEMPLATE("variable_rate_coder of lossless_dense: damage is told as on the host", T, float,

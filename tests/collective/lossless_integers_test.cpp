@@ -17,9 +17,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
 #include <stdexcept>
-#include <support/guarded_executor.hpp>
 #include <support/integers.hpp>
-#include <support/worker_executor.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -90,22 +88,8 @@ TEST_CASE_TEMPLATE(
     "variable_rate_coder of lossless_integers: the host's bytes and values, by any workers "
     "and threads",
     T, std::int32_t, std::int64_t) {
-  workers::sharing_executor<5> five;
-  workers::sharing_executor<32> warp;
-  host_executor one, three(3);
-  lossless_integers<T> const codec;
-  for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
-    CAPTURE(n);
-    auto const check = [&](auto& executor) {
-      check_coder(executor, codec, integers_of_kind<T>(3, n, 1), integers_of_kind<T>(3, n, 2));
-    };
-    guarded_executor device;  // whose memory the host does not touch
-    check(device);
-    check(one);
-    check(three);
-    check(five);
-    check(warp);
-  }
+  check_coders(lossless_integers<T>(),
+               [](std::size_t n, std::uint64_t seed) { return integers_of_kind<T>(3, n, seed); });
 }
 
 TEST_CASE_TEMPLATE("variable_rate_coder of lossless_integers: damage is told as on the host", T,

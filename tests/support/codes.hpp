@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
@@ -15,6 +16,12 @@
 namespace hcomp::testing {
 
 using code_bytes = std::vector<std::byte>;
+
+/// Bit by bit.
+template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
 
 /// Without room behind it, so that sanitizers see what is read there.
 template <class C>
