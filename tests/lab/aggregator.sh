@@ -15,62 +15,35 @@
 # programs in the kernel with the sending of what they answer, and of the whole machine, workers
 # included. It needs what lab.sh needs, and sets kernel.bpf_stats_enabled for its time.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export HCOMP_LAB=aggregator-$$
+# shellcheck source=tests/lab/aggregator_host.sh
+source "$(dirname "${BASH_SOURCE[0]}")/aggregator_host.sh"
 command=${1-}/plugins/hcomp-aggregator
 worker=${1-}/tests/bench/bench_aggregator
-for program in "$command" "$worker"; do
-  [[ -x $program ]] || {
-    echo "usage: aggregator.sh BUILD (there is no program '$program')" >&2
-    exit 2
-  }
-done
+needs_programs aggregator.sh "$command" "$worker"
 values=${VALUES:-1048576}
 rounds=${ROUNDS:-20}
-export HCOMP_LAB=aggregator-$$
-folder=$(mktemp -d)
-statistics=/proc/sys/kernel/bpf_stats_enabled
-before=$(<"$statistics")
-finish() {
-  echo "$before" >"$statistics"
-  "$here/lab.sh" down
-  rm -rf "$folder"
-}
-trap finish EXIT
-echo 1 >"$statistics"
 
-# CPU seconds so far: of the machine, of a process.
+# CPU seconds so far.
 machine_seconds() { awk '/^cpu / { print ($2 + $3 + $4 + $7 + $8) / 100 }' /proc/stat; }
-process_seconds() { awk '{ print ($14 + $15) / 100 }' "/proc/$1/stat"; }
-difference() { awk -v a="$1" -v b="$2" 'BEGIN { print b - a }'; }
 
 measure() {  # measure MODE WORKERS WINDOW: seconds lost process kernel machine
-  local options=() rank id pid pids=() start used
-  case $1 in
-    process) ;;
-    generic) options=(--mode xdp --interface eth0 --generic) ;;
-    xdp) options=(--mode xdp --interface eth0) ;;
-  esac
-  : >"$folder/said"
-  "$here/lab.sh" exec "$2" "$command" "${options[@]}" >"$folder/said" &
-  id=$!
-  until grep -q listens "$folder/said"; do sleep 0.05; done
-  # The command is below the one that enters the lab.
-  until grep -q '^hcomp-aggregato$' "/proc/$id/comm"; do id=$(pgrep -P "$id"); done
-  start=$(machine_seconds)
+  local rank pid pids=() before after used
+  local arguments=(--workers "$2" --window "$3" --aggregator "10.77.0.$(($2 + 1)):7475"
+    --values "$values" --rounds "$rounds")
+  start_aggregator "$command" "$2" "$1"
+  before=$(machine_seconds)
   for ((rank = 1; rank < $2; ++rank)); do
-    "$here/lab.sh" exec "$rank" "$worker" --rank "$rank" --workers "$2" --window "$3" \
-      --aggregator "10.77.0.$(($2 + 1)):7475" --values "$values" --rounds "$rounds" &
+    "$here/lab.sh" exec "$rank" "$worker" --rank "$rank" "${arguments[@]}" &
     pids+=($!)
   done
-  "$here/lab.sh" exec 0 "$worker" --rank 0 --workers "$2" --window "$3" \
-    --aggregator "10.77.0.$(($2 + 1)):7475" --values "$values" --rounds "$rounds" >"$folder/time"
+  "$here/lab.sh" exec 0 "$worker" --rank 0 "${arguments[@]}" >"$folder/time"
   for pid in "${pids[@]}"; do wait "$pid"; done
-  used=$(process_seconds "$id")
-  start=$(difference "$start" "$(machine_seconds)")
-  kill -TERM "$id"
-  wait
-  echo "$(<"$folder/time") $used $(sed -n 's/^in the kernel: //p' "$folder/said" | tr ';' '\n' |
-    awk '{ sum += $4 } END { print sum + 0 }') $start"
+  used=$(process_seconds)
+  after=$(machine_seconds)
+  end_aggregator
+  echo "$(<"$folder/time") $used $(kernel_programs | tr ';' '\n' | awk '{ sum += $4 } END { print sum + 0 }') $(
+    awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')"
 }
 
 echo "workers mode window ms_per_round sums_per_second lost process_s kernel_s machine_s"
