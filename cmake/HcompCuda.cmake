@@ -1,9 +1,11 @@
 # The CUDA language for tests, examples and benchmarks. Users of hcomp::gpu enable it themselves.
 # HCOMP_CUDA says afterwards whether .cu files can be compiled.
 # Kernels are compiled for all architectures, by most tests; programs that take nvcc a minute for each
-# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE.
+# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE. HCOMP_UNTIMED_CUDA is a compile
+# option, after all others, of examples and benchmarks: nvcc takes half as long in a build for tests.
 
 set(HCOMP_CUDA OFF)
+set(HCOMP_UNTIMED_CUDA "")
 if(TARGET hcomp::gpu)
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
@@ -20,6 +22,10 @@ if(TARGET hcomp::gpu)
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
     set(HCOMP_CUDA ON)
+    if(HCOMP_QUICK_BUILD AND CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND
+       CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
+      set(HCOMP_UNTIMED_CUDA $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=mid>)
+    endif()
     hcomp_note("CUDA code" "on, by ${CMAKE_CUDA_COMPILER}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   else()
     hcomp_note("CUDA code" "skipped, because no CUDA compiler works here")

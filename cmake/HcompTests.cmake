@@ -34,7 +34,7 @@ set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank
 set(HCOMP_TEST_ONLY "" CACHE STRING "If set, only these folders of tests/, or files such as collective/plan")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
 option(HCOMP_TEST_ONCE "Leave out what the build with sanitizers has: tests that say so, and tests/mpi and \
-tests/ucx by Open MPI" OFF)
+tests/ucx by Open MPI; and what takes a minute of a processor and finds little" OFF)
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")

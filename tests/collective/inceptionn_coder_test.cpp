@@ -1,3 +1,4 @@
+// build: sanitized
 // optimise: -O1
 /// @file
 /// INCEPTIONN's codes by executors: the host's bytes, values and complaints.

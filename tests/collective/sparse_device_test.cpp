@@ -1,3 +1,4 @@
+// build: sanitized
 // optimise: -O1
 #include <doctest/doctest.h>
 
