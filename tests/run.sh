@@ -5,7 +5,8 @@
 #   tests/run.sh --help
 #
 # Without --quick and --full, tests that find most with sanitizers are only in that build: those that say
-# "build: sanitized", and tests/mpi and tests/ucx by Open MPI, there on 1 and 3 ranks.
+# "build: sanitized", and tests/mpi and tests/ucx by Open MPI, there on 1 and 3 ranks. A few cases that take
+# a minute of a processor are left out: they ask HCOMP_TEST_ONCE.
 #
 # --quick   only the g++ build, with all tests; without it also clang with address+undefined sanitizers,
 #           and the thread sanitizer
