@@ -45,7 +45,7 @@ class mpi_group final : public membership {
                 if (mpi::is_running()) MPI_Group_free(group);
                 delete group;
               }};
-    take(mine);
+    take(made_by_all(mine));
   }
 
   /// The end, when no call is to come. Collective; whoever is lost meanwhile, nobody who is left waits for
@@ -72,6 +72,14 @@ class mpi_group final : public membership {
         words.substr(0, words.find_first_of(",\n")));
   }
 
+  /// `comm`, when no rank is still making it: Open MPI 5.0.11 crashes on ranks in MPI_Comm_dup or
+  /// MPIX_Comm_shrink whose new communicator others revoke already.
+  static MPI_Comm made_by_all(MPI_Comm comm) {
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    mpi::ulfm::agree(comm, true);
+    return comm;
+  }
+
   /// Those who are left agree that somebody lacks a rank. Then each comes here once: from `recover`, or from
   /// `close`, where it has heard so.
   void connect() override {
@@ -80,7 +88,7 @@ class mpi_group final : public membership {
       mpi::ulfm::revoke(*comm_);
       if (!has_agreed_) mpi::ulfm::agree(*comm_, false);
       has_agreed_ = false;
-      left = mpi::ulfm::shrink(*comm_);
+      left = made_by_all(mpi::ulfm::shrink(*comm_));
     } catch (transport_error const& error) {  // not of a loss: it would be the same again
       throw left_out(-1, error.what());
     }
@@ -91,7 +99,6 @@ class mpi_group final : public membership {
 
   /// @param comm  of this generation; owned from now on
   void take(MPI_Comm comm) {
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     before_ = std::move(comm_);  // somebody may not have come out of it yet
     comm_ = {new MPI_Comm(comm), [](MPI_Comm* one) {
                if (mpi::is_running()) MPI_Comm_free(one);
