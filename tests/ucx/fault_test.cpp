@@ -1,3 +1,4 @@
+// build: sanitized
 // run: single
 // timeout: 120
 #include <doctest/doctest.h>
