@@ -1,0 +1,178 @@
+#pragma once
+/// @file
+/// Whether sums of about one size go by a codec or by MPI, whichever is quicker: what all ranks do in
+/// which call. Arithmetic only, no communication.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace hcomp::drop_in {
+
+/// Number of a class of sizes, of which the largest is less than an eighth above the smallest.
+constexpr unsigned size_class(std::size_t bytes) {
+  auto const width = static_cast<unsigned>(std::bit_width(bytes));
+  if (width < 4) return static_cast<unsigned>(bytes);
+  return 8 * width + static_cast<unsigned>(bytes >> (width - 4)) % 8;
+}
+
+/// What ranks compare, in nanoseconds: of each figure the largest of all ranks counts. Without
+/// padding: it is sent as four MPI_INT64_T.
+struct way_figures {
+  std::int64_t by_mpi = 0, by_codec = 0;  ///< that sums, or a part of one, took
+  std::int64_t cost = 0;                  ///< of a look
+  std::int64_t minus_mean = 0;            ///< of sums since the last look, with a minus
+
+  void unite(way_figures const& other) {
+    by_mpi = std::max(by_mpi, other.by_mpi);
+    by_codec = std::max(by_codec, other.by_codec);
+    cost = std::max(cost, other.cost);
+    minus_mean = std::max(minus_mean, other.minus_mean);
+  }
+};
+
+/// The quicker of two ways to sum, from call to call.
+///
+/// A trial makes eight sums, in turns by MPI and by the codec. The first of each does not count: it
+/// touches new memory. Medians of the others decide: the codec must be quicker by 5 %. From then on
+/// all sums go by that way. Now and then there is a look: beside a sum both ways sum a small part of
+/// the vector, for nothing. When the other way is quicker in three looks in a row, there is a new
+/// trial. Looks, and trials that change nothing, take about 1 % of the time of the sums.
+///
+/// A look says more than the time of the sums themselves: a codec that is slower than the link takes as
+/// long when the link becomes quick. And it takes about a quarter of a sum at most, unless latency is
+/// most of that; a sum by the slower way may take as long as many.
+///
+/// Decisions depend on numbers of calls and on figures that all ranks have, in integers: they are the
+/// same on all ranks, whatever machines these are. One call:
+///
+///     if (one.look_at() > 0) one.learn_look(<figures of a look, united over the ranks>);
+///     <sum by one.by(); where one.is_timed(), all ranks begin together>
+///     one.add(nanoseconds, bytes);
+///     if (one.ends_trial()) one.learn_trial(<one.medians(), united over the ranks>);
+class quicker_way {
+ public:
+  enum class way : std::uint8_t { mpi, codec };
+  static constexpr int calls_of_trial = 8;
+
+  /// Of the sum of this call.
+  way by() const {
+    if (!is_timed()) return used_;
+    return call_of_trial_ % 2 == 0 ? way::mpi : way::codec;
+  }
+  /// Whether this call is one of a trial, in which all ranks must begin together.
+  bool is_timed() const { return call_of_trial_ < calls_of_trial; }
+  /// What part of the vector, 1 / look_at(), both ways sum before this call's sum; 0: none.
+  int look_at() const { return !is_timed() && calls_to_look_ == 0 ? part_ : 0; }
+  /// The last trial's decision; the codec before there was one.
+  way used() const { return used_; }
+  std::uint64_t looks() const { return looks_; }
+  std::uint64_t trials() const { return trials_; }
+
+  /// @param took  nanoseconds of this call's sum, on this rank
+  void add(std::int64_t took, std::size_t bytes) {
+    took = std::clamp<std::int64_t>(took, 1, most_nanoseconds);
+    if (!is_timed()) {
+      took_ += took;
+      ++sums_;
+      --calls_to_look_;
+      return;
+    }
+    auto const turn = static_cast<std::size_t>(call_of_trial_ / 2);
+    times_[static_cast<std::size_t>(by())][turn] = std::max<std::int64_t>(
+        took * size_of_times / static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1)), 1);
+    ++call_of_trial_;
+    ends_trial_ = !is_timed();
+  }
+
+  /// Whether ranks must compare medians now.
+  bool ends_trial() const { return ends_trial_; }
+  /// Of this rank's trial, per 64 KiB: sums of one class differ in size.
+  way_figures medians() const {
+    auto const median = [](std::array<std::int64_t, turns> of) {
+      std::sort(of.begin() + 1, of.end());
+      return of[1 + (turns - 1) / 2];
+    };
+    return {.by_mpi = median(times_[0]), .by_codec = median(times_[1])};
+  }
+  /// @param all  united over the ranks
+  void learn_trial(way_figures const& all) {
+    auto const before = used_;
+    used_ = gains(all) ? way::codec : way::mpi;
+    auto const both = all.by_mpi + all.by_codec,
+               own = used_ == way::mpi ? all.by_mpi : all.by_codec;
+    // of which both ways take at most a quarter of a sum
+    auto const least = static_cast<std::uint64_t>((4 * both + own - 1) / own);
+    part_ = static_cast<int>(std::clamp(std::bit_ceil(least), least_part, most_part));
+    most_of_look_ = calls_worth(both, own);
+    if (trials_ == 0 || used_ != before)
+      owed_ = calls_worth(both / part_, own);  // the next look
+    else
+      owed_ += calls_worth(calls_of_trial / 2 * (both - 2 * own), own);  // for nothing
+    rest();
+    ++trials_;
+    ends_trial_ = false;
+    cost_ = most_nanoseconds;
+    begin_sums();
+  }
+
+  /// Of a look, on this rank: what both ways took, and all of it.
+  way_figures figures_of_look(std::int64_t by_mpi, std::int64_t by_codec, std::int64_t cost) const {
+    auto const limited = [](std::int64_t x) {
+      return std::clamp<std::int64_t>(x, 1, most_nanoseconds);
+    };
+    return {limited(by_mpi), limited(by_codec), limited(cost),
+            -std::max<std::int64_t>(took_ / std::max<std::int64_t>(sums_, 1), 1)};
+  }
+  /// @param all  united over the ranks
+  void learn_look(way_figures const& all) {
+    ++looks_;
+    bool const is_other_quicker = used_ == way::mpi ? gains(all) : all.by_mpi < all.by_codec;
+    looks_won_ = is_other_quicker ? looks_won_ + 1 : 0;
+    // a look that was disturbed does not say what the next one costs, and none costs more than all of both
+    auto const cost = std::min(all.cost, std::exchange(cost_, all.cost));
+    owed_ += std::min(calls_worth(cost, -all.minus_mean), most_of_look_);
+    if (is_other_quicker)
+      calls_to_look_ = 1;
+    else
+      rest();
+    begin_sums();
+    if (looks_won_ < looks_to_win) return;
+    looks_won_ = 0;
+    call_of_trial_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t turns = calls_of_trial / 2;
+  static constexpr std::int64_t size_of_times = 64 * 1024;
+  /// 4.6 minutes: with no more nothing overflows.
+  static constexpr std::int64_t most_nanoseconds = std::int64_t{1} << 38;
+  static constexpr int looks_to_win = 3;
+  static constexpr std::uint64_t least_part = 8, most_part = 1024;
+  static constexpr std::int64_t least_calls = 20, most_calls = 1'000'000;
+
+  static bool gains(way_figures const& all) { return all.by_codec * 100 <= all.by_mpi * 95; }
+  /// So many sums that `cost` is 1 % of them.
+  static std::int64_t calls_worth(std::int64_t cost, std::int64_t of_a_sum) {
+    return (100 * cost + of_a_sum - 1) / of_a_sum;
+  }
+  void rest() { calls_to_look_ = std::clamp(std::exchange(owed_, 0), least_calls, most_calls); }
+  void begin_sums() { took_ = sums_ = 0; }
+
+  way used_ = way::codec;
+  int call_of_trial_ = 0;
+  bool ends_trial_ = false;
+  std::array<std::array<std::int64_t, turns>, 2> times_{};
+  std::uint64_t trials_ = 0, looks_ = 0;
+  int part_ = least_part, looks_won_ = 0;
+  std::int64_t calls_to_look_ = 0;
+  std::int64_t owed_ = 0;                 ///< calls, for what looks and trials took
+  std::int64_t most_of_look_ = 0;         ///< calls
+  std::int64_t cost_ = most_nanoseconds;  ///< of the last look
+  std::int64_t took_ = 0, sums_ = 0;      ///< since the last look
+};
+
+}  // namespace hcomp::drop_in

@@ -1,0 +1,333 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <drop_in/quicker_way.hpp>
+#include <random>
+#include <set>
+#include <vector>
+
+using namespace hcomp::drop_in;
+using way = quicker_way::way;
+
+namespace {
+
+/// Links and processors in which both ways take a time that is known.
+struct world {
+  double bytes_per_second = 12.5e6;  ///< of every link
+  double latency = 100e-6;           ///< of a sum by MPI; the codec's has three times as many steps
+  double work = 1e-9;                ///< seconds that the codec needs for a byte
+  double ratio = 0.5;                ///< of bytes that the codec sends
+  double busy = 1;                   ///< by which all work takes longer
+
+  double seconds(way by, double bytes) const {
+    double const sent = 1.5 * bytes / bytes_per_second;
+    return by == way::mpi ? latency + sent : 3 * latency + busy * work * bytes + ratio * sent;
+  }
+};
+
+std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
+
+/// Ranks that sum in that world, each by its own clock.
+struct simulation {
+  world here;
+  double noise = 0;      ///< times are up to so much longer than they should be, by chance
+  double first_sum = 5;  ///< by which the first sum of each way takes longer
+  std::vector<quicker_way> ranks = std::vector<quicker_way>(3);
+  std::mt19937 random{20261126};
+  std::set<way> begun = {};
+  int timed = 0, looks = 0;
+
+  double clock(double seconds) {
+    return seconds * (1 + std::uniform_real_distribution(0., noise)(random));
+  }
+  way_figures united(auto const& figures) {
+    auto all = figures(ranks[0]);
+    for (auto const& one : ranks) all.unite(figures(one));
+    return all;
+  }
+  /// What one call takes, with everything that belongs to it.
+  double call(std::size_t bytes = 1 << 20) {
+    double took = 0;
+    auto const part = ranks[0].look_at();
+    for (auto const& one : ranks) REQUIRE(one.look_at() == part);
+    if (part > 0) {
+      double const piece = static_cast<double>(bytes) / part, mpi = here.seconds(way::mpi, piece),
+                   codec = here.seconds(way::codec, piece),
+                   look = mpi + codec + 3 * here.latency;  // ranks wait for all, and compare
+      auto const all = united([&](quicker_way const& one) {
+        return one.figures_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
+                                   nanoseconds(clock(look)));
+      });
+      for (auto& one : ranks) one.learn_look(all);
+      took += look;
+      ++looks;
+    }
+    auto const by = ranks[0].by();
+    timed += ranks[0].is_timed();
+    double const sum =
+        here.seconds(by, static_cast<double>(bytes)) * (begun.insert(by).second ? first_sum : 1);
+    for (auto& one : ranks) {
+      REQUIRE(one.by() == by);
+      one.add(nanoseconds(clock(sum)), bytes);
+    }
+    took += sum;
+    REQUIRE(ranks[0].ends_trial() == ranks[2].ends_trial());
+    if (ranks[0].ends_trial()) {
+      auto const all = united([](quicker_way const& one) { return one.medians(); });
+      for (auto& one : ranks) one.learn_trial(all);
+    }
+    return took;
+  }
+  std::vector<double> calls(int count, std::size_t bytes = 1 << 20) {
+    std::vector<double> took;
+    for (int i = 0; i < count; ++i) took.push_back(call(bytes));
+    return took;
+  }
+  way used() const { return ranks[0].used(); }
+};
+
+double sum_of(std::vector<double> const& all) {
+  double sum = 0;
+  for (double const one : all) sum += one;
+  return sum;
+}
+/// The longest that 20 calls in a row take.
+double worst_twenty(std::vector<double> const& took) {
+  double worst = 0;
+  for (std::size_t i = 0; i + 20 <= took.size(); ++i)
+    worst = std::max(worst, sum_of({took.begin() + static_cast<std::ptrdiff_t>(i),
+                                    took.begin() + static_cast<std::ptrdiff_t>(i) + 20}));
+  return worst;
+}
+
+constexpr double slow = 12.5e6, quick = 5e9;  // bytes a second
+constexpr int trial = quicker_way::calls_of_trial;
+
+}  // namespace
+
+TEST_CASE("quicker_way: a trial sums in turns, and then all sums go by the quicker way") {
+  for (double const rate : {slow, quick}) {
+    CAPTURE(rate);
+    simulation sums{.here = {.bytes_per_second = rate}};
+    for (int i = 0; i < trial; ++i) {
+      CAPTURE(i);
+      auto const& one = sums.ranks[1];
+      CHECK(one.is_timed());
+      CHECK(one.look_at() == 0);
+      CHECK(one.by() == (i % 2 == 0 ? way::mpi : way::codec));
+      sums.call();
+    }
+    auto const expected = rate == slow ? way::codec : way::mpi;
+    for (int i = 0; i < 3000; ++i) {
+      CHECK(sums.ranks[1].by() == expected);
+      CHECK_FALSE(sums.ranks[1].is_timed());
+      sums.call();
+    }
+    CHECK(sums.ranks[1].trials() == 1);
+    CHECK(sums.ranks[1].looks() > 10);
+  }
+}
+
+TEST_CASE("quicker_way: the codec must be quicker by 5 %") {
+  for (double const codec : {0.5, 0.94, 0.96, 1.0, 2.0}) {
+    CAPTURE(codec);
+    quicker_way one;
+    for (int i = 0; i < trial; ++i)
+      one.add(nanoseconds(1e-3 * (one.by() == way::codec ? codec : 1)), 65536);
+    REQUIRE(one.ends_trial());
+    one.learn_trial(one.medians());
+    CHECK(one.used() == (codec < 0.95 ? way::codec : way::mpi));
+  }
+}
+
+TEST_CASE("quicker_way: neither the first sum of a way nor one slow sum decides") {
+  for (int const way_of_slow : {0, 1})
+    for (int const slow_call : {2, 4, 6}) {
+      CAPTURE(way_of_slow);
+      CAPTURE(slow_call);
+      quicker_way one;
+      for (int i = 0; i < trial; ++i) {
+        bool const is_slow = i < 2 || i == slow_call + way_of_slow;
+        one.add(nanoseconds((one.by() == way::codec ? 2e-3 : 3e-3) * (is_slow ? 1000 : 1)), 65536);
+      }
+      CHECK(one.medians().by_mpi == 3'000'000);
+      CHECK(one.medians().by_codec == 2'000'000);
+    }
+}
+
+TEST_CASE("quicker_way: the slowest rank's times decide, on all ranks") {
+  std::vector<quicker_way> ranks(2);
+  way_figures all;
+  for (int r = 0; r < 2; ++r) {
+    auto& one = ranks[static_cast<std::size_t>(r)];
+    // by its own clock the codec is quicker on rank 0
+    for (int i = 0; i < trial; ++i)
+      one.add(nanoseconds(one.by() == way::mpi ? 3e-3 : r == 0 ? 1e-3 : 4e-3), 65536);
+    all.unite(one.medians());
+  }
+  for (auto& one : ranks) {
+    one.learn_trial(all);
+    CHECK(one.used() == way::mpi);
+  }
+}
+
+TEST_CASE("quicker_way: where sizes alternate as the ways do, it is not the shorter sums' way") {
+  // Of one class, whose sizes differ by an eighth at most.
+  REQUIRE(size_class(1'048'576) == size_class(1'179'647));
+  for (double const gain : {0.94, 0.96}) {
+    CAPTURE(gain);
+    quicker_way one;
+    for (int i = 0; i < trial; ++i) {
+      std::size_t const bytes = i % 2 == 0 ? 1'048'576 : 1'179'647;
+      one.add(nanoseconds(1e-9 * static_cast<double>(bytes) * (i % 2 == 0 ? 1 : gain)), bytes);
+    }
+    one.learn_trial(one.medians());
+    CHECK(one.used() == (gain < 0.95 ? way::codec : way::mpi));
+  }
+}
+
+TEST_CASE("quicker_way: after the trial 20 sums are never slower than 0.98 of MPI's") {
+  for (double const rate : {1e6, slow, 125e6, 1e9, quick})
+    for (double const work : {1e-10, 1e-9, 2e-8})
+      for (std::size_t const bytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
+        CAPTURE(rate);
+        CAPTURE(work);
+        CAPTURE(bytes);
+        simulation sums{.here = {.bytes_per_second = rate, .latency = 5e-6, .work = work}};
+        sums.calls(trial, bytes);
+        auto const took = sums.calls(5000, bytes);
+        double const plain = sums.here.seconds(way::mpi, static_cast<double>(bytes)),
+                     codec = sums.here.seconds(way::codec, static_cast<double>(bytes)),
+                     better = std::min(plain, codec);
+        CHECK(20 * plain / worst_twenty(took) >= 0.98);
+        CHECK(5000 * better / sum_of(took) >=
+              0.94);  // 5 % for which the codec is not taken, 1 % of looks
+        if (codec < 0.9 * plain || codec > plain) CHECK(5000 * better / sum_of(took) >= 0.985);
+      }
+}
+
+TEST_CASE("quicker_way: it follows a link that becomes quick and slow again") {
+  simulation sums{.here = {.bytes_per_second = slow}};
+  sums.calls(trial);
+  for (int turn = 0; turn < 4; ++turn) {
+    CAPTURE(turn);
+    sums.here.bytes_per_second = slow;
+    sums.calls(200);
+    CHECK(sums.used() == way::codec);
+    sums.here.bytes_per_second = quick;
+    sums.calls(200);
+    CHECK(sums.used() == way::mpi);
+  }
+}
+
+TEST_CASE("quicker_way: it sees a link become quick though the codec takes as long as before") {
+  // Nothing but work: the codec's own time does not change.
+  simulation sums{.here = {.bytes_per_second = 12.5e6, .work = 1e-8, .ratio = 0}};
+  sums.calls(1000);
+  REQUIRE(sums.used() == way::codec);
+  sums.here.bytes_per_second = 1e9;
+  sums.calls(200);
+  CHECK(sums.used() == way::mpi);
+}
+
+TEST_CASE("quicker_way: it leaves a codec whose processors become busy, and comes back") {
+  simulation sums{.here = {.bytes_per_second = 125e6, .work = 2e-9}};
+  sums.calls(500);
+  REQUIRE(sums.used() == way::codec);
+  sums.here.busy = 10;
+  sums.calls(300);
+  CHECK(sums.used() == way::mpi);
+  sums.here.busy = 1;
+  sums.calls(300);
+  CHECK(sums.used() == way::codec);
+}
+
+TEST_CASE("quicker_way: it follows data that becomes compressible") {
+  simulation sums{.here = {.ratio = 1.01}};
+  sums.calls(500);
+  REQUIRE(sums.used() == way::mpi);
+  sums.here.ratio = 0.6;
+  sums.calls(300);
+  CHECK(sums.used() == way::codec);
+}
+
+TEST_CASE("quicker_way: looks that mislead make trials rare") {
+  // Of a part latency is most, of which the codec has three times as much: looks say MPI, sums the codec.
+  simulation sums{.here = {.bytes_per_second = 1e9, .latency = 200e-6, .work = 0}};
+  sums.calls(trial);
+  REQUIRE(sums.used() == way::codec);
+  auto const took = sums.calls(20000);
+  CHECK(sums.ranks[0].trials() > 1);
+  CHECK(sums.used() == way::codec);
+  double const codec = sums.here.seconds(way::codec, 1 << 20);
+  CHECK(sum_of(took) / (20000 * codec) < 1.02);
+}
+
+TEST_CASE(
+    "quicker_way: a look that is disturbed neither begins a trial nor puts off the next for long") {
+  quicker_way one;
+  for (int i = 0; i < trial; ++i) one.add(one.by() == way::codec ? 1'000'000 : 4'000'000, 1 << 20);
+  one.learn_trial(one.medians());
+  auto const calls_to_look = [&] {
+    int calls = 0;
+    for (; one.look_at() == 0; ++calls) {
+      REQUIRE_FALSE(one.is_timed());
+      one.add(1'000'000, 1 << 20);
+    }
+    return calls;
+  };
+  calls_to_look();
+  one.learn_look(one.figures_of_look(200'000, 50'000, 300'000));
+  int const usual = calls_to_look();
+  one.learn_look(one.figures_of_look(200'000, 100'000'000, 100'300'000));  // by another program
+  CHECK(calls_to_look() == 1);  // it is looked at once more
+  one.learn_look(one.figures_of_look(200'000, 50'000, 300'000));
+  CHECK(calls_to_look() <= 2 * usual);
+  // and where all are disturbed, it counts no more than whole sums of both ways, here five by the codec
+  for (int i = 0; i < 3; ++i) {
+    one.learn_look(one.figures_of_look(90'000'000, 50'000'000, 100'300'000));
+    CHECK(calls_to_look() <= 500);
+  }
+  CHECK(one.trials() == 1);
+}
+
+TEST_CASE("quicker_way: ranks with clocks and delays of their own decide alike") {
+  // call() compares the ranks in every call
+  for (double const rate : {slow, 300e6, quick}) {
+    CAPTURE(rate);
+    simulation sums{.here = {.bytes_per_second = rate}, .noise = 3};
+    sums.calls(3000);
+    CHECK(sums.looks > 0);
+    // three looks in a row are won by chance now and then, but little time goes there
+    CHECK(sums.timed < 3000 / 4);
+  }
+}
+
+TEST_CASE("quicker_way: no time overflows") {
+  for (std::int64_t const took : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 62}) {
+    CAPTURE(took);
+    for (std::int64_t const other : {std::int64_t{0}, std::int64_t{1} << 62}) {
+      quicker_way one;
+      for (int i = 0; i < trial; ++i) one.add(i % 2 == 0 ? took : other, 4);
+      one.learn_trial(one.medians());
+      CHECK(one.used() == (other < took && took > 1 ? way::codec : way::mpi));
+      for (int i = 0; i < 2'000'000 && one.look_at() == 0; ++i) one.add(took, 4);
+      CHECK(one.look_at() >= 8);
+      one.learn_look(one.figures_of_look(took, other, took));
+    }
+  }
+}
+
+TEST_CASE("size_class: sizes of a class differ by less than an eighth, and classes are in order") {
+  unsigned before = 0;
+  std::size_t first = 0;
+  for (std::size_t bytes = 0; bytes < 100'000; ++bytes) {
+    auto const one = size_class(bytes);
+    REQUIRE(one >= before);
+    if (one != before) first = bytes;
+    before = one;
+    REQUIRE(8 * (bytes - first) < std::max<std::size_t>(first, 1));
+  }
+}
