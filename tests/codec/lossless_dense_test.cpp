@@ -102,7 +102,6 @@ template <class T> struct made_block {
     payload.assign(form.payload_bytes(block_values) + 64, std::byte{0x55});
     v.put(front, block_values, payload.data());
   }
-  block_payload<T> as_payload() const { return {payload.data(), form}; }
 };
 template <class T> value_block<T> block_of(std::vector<T> const& x) {
   value_block<T> v;
@@ -133,27 +132,57 @@ std::vector<T> of_width(int width, int behind, bool are_steps, std::uint64_t see
   }
   return x;
 }
+/// Where values change their sign.
+enum class change { directly, by_zero, at_the_top };
+/// Magnitudes from `least` on up to `largest`, of one sign and of the other: differences are short,
+/// but where the sign changes. Those of the first sign are odd multiples of `by` above `least`, the
+/// others are even.
+template <class T>
+std::vector<T> of_both_signs(std::uint64_t least, std::uint64_t largest, std::uint64_t by,
+                             change where) {
+  using word = typename value_block<T>::word;
+  std::vector<T> x(block_values);
+  std::size_t const first = where == change::at_the_top ? block_values / 2 : 4;
+  for (std::size_t i = 0; i < block_values; ++i) {
+    bool const is_first = i < first;
+    std::uint64_t const place = is_first ? first - i - 1 : i - first,
+                        of_places =
+                            where == change::at_the_top ? first - 1 : block_values - first - 1,
+                        steps = (largest - least) / (2 * by) / of_places,
+                        up = where == change::at_the_top ? of_places - place : place,
+                        odd = is_first ? by : 0,
+                        magnitude =
+                            least + (is_first && first == 4 ? place : up * steps) * 2 * by + odd;
+    x[i] =
+        hcomp::same_bits<T>(static_cast<word>(magnitude | (is_first ? value_block<T>::sign : 0)));
+  }
+  if (where == change::by_zero) x[first] = 0;
+  return x;
+}
 template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> const& y) {
   auto const kernels = best_block_kernels<T>();
   auto const a = block_of(x), b = block_of(y), sum = sum_of(a, b);
   made_block<T> const first(a), both(sum);
   for (auto const* const expected : {&first, &both}) {
     T const* const of = expected == &first ? x.data() : sum.x;
-    typename value_block<T>::front found;
-    kernels.look(of, found);
-    CHECK(found.form.bits == expected->form.bits);
+    block_form<T> form;
     code_bytes out(expected->payload.size());
-    kernels.put(of, found, out.data());
+    auto const* const end = kernels.put(of, 1, reinterpret_cast<std::byte*>(&form), out.data());
+    CHECK(form.bits == expected->form.bits);
+    CHECK(end == out.data() + out.size() - 64);
     CHECK(std::equal(out.begin(), out.end() - 64, expected->payload.begin()));
   }
   std::vector<T> values(block_values);
-  kernels.get(first.as_payload(), nullptr, values.data());
+  auto const get = [&](T const* addends) {
+    auto const* const in = first.payload.data();
+    auto const* const end =
+        kernels.get(reinterpret_cast<std::byte const*>(&first.form), in, 1, addends, values.data());
+    CHECK(end == in + first.payload.size() - 64);
+  };
+  get(nullptr);
   CHECK(same_values(values, x));
-  kernels.get(first.as_payload(), y.data(), values.data());
+  get(y.data());
   CHECK(same_values(values, std::vector<T>(sum.x, sum.x + block_values)));
-  bool is_finite = true;
-  for (T const value : x) is_finite &= hcomp::is_finite(value);
-  CHECK(kernels.is_finite(first.as_payload()) == is_finite);
 }
 
 }  // namespace
@@ -181,6 +210,28 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, d
         check_blocks(of_width<T>(width, behind, seed % 2 == 0, seed),
                      of_width<T>(value_bits - 1 - width, 0, seed % 4 == 0, seed + 50));
       }
+}
+TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same where steps are long", T, float,
+                   double) {
+  if (!has_block_kernels()) {
+    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
+    return;
+  }
+  std::uint64_t const part = value_block<T>::sign >> 4;  // of the magnitudes that there are
+  for (std::uint64_t low = 1; low < 16; ++low)
+    for (std::uint64_t high = low; high < 16; ++high)
+      for (std::uint64_t const by : {1, 2, 16})
+        for (int const below : {1 << 17, 32, 0})
+          for (auto const where : {change::directly, change::by_zero, change::at_the_top}) {
+            CAPTURE(low);
+            CAPTURE(high);
+            CAPTURE(by);
+            CAPTURE(below);
+            CAPTURE(static_cast<int>(where));
+            auto const x = of_both_signs<T>(low * part - static_cast<std::uint64_t>(below) + by / 2,
+                                            (high + 1) * part - 1, by, where);
+            check_blocks(x, x);
+          }
 }
 #endif
 

@@ -68,57 +68,68 @@ TEST_CASE("packed_integers: the bits of one are behind those of the other, of an
 #if defined(__x86_64__)
 namespace {
 
-template <class Lane> constexpr std::size_t lanes = 64 / sizeof(Lane);
+/// Of two vectors.
+template <class Lane> constexpr std::size_t lanes = 2 * 64 / sizeof(Lane);
 
-/// A vector of integers; of each, the lowest bits.
+/// Packs the bits of integers from bit `left_out` on.
 template <class Lane>
-[[HCOMP_TARGET_VBMI]] void by_vectors(integers const& q, int width, bytes& packed) {
+[[HCOMP_TARGET_VBMI]] void by_vectors(integers const& q, int width, int left_out, bytes& packed) {
   std::vector<Lane> const of_lanes(q.begin(), q.end());
-  hcomp::detail::lanes_512<Lane> vector;
-  std::memcpy(&vector, of_lanes.data(), sizeof(vector));
-  hcomp::detail::lanes_packer<Lane> const packer(width);
-  packer.pack(vector, packed.data());
+  hcomp::detail::lanes_512<Lane> vectors[2];
+  std::memcpy(vectors, of_lanes.data(), sizeof(vectors));
+  hcomp::detail::lanes_packer<Lane> const packer(width, left_out);
+  packer.pack(vectors, packed.data());
 }
-template <class Lane> [[HCOMP_TARGET_VBMI]] integers by_vectors(bytes const& packed, int width) {
-  hcomp::detail::lanes_packer<Lane> const packer(width);
-  hcomp::detail::lanes_512<Lane> vector, without;
-  packer.unpack(packed.data(), vector);
-  without = vector;
-  packer.with_sign(vector);
-  packer.without_sign(without);
+template <class Lane>
+[[HCOMP_TARGET_VBMI]] integers by_vectors(bytes const& packed, int width, int left_out) {
+  hcomp::detail::lanes_packer<Lane> const packer(width, left_out);
+  hcomp::detail::lanes_512<Lane> vectors[2], without[2];
+  packer.unpack(packed.data(), vectors);
+  std::memcpy(without, vectors, sizeof(vectors));
+  for (int i = 0; i < 2; ++i) {
+    packer.with_sign(vectors[i]);
+    packer.without_sign(without[i]);
+  }
   std::vector<std::make_signed_t<Lane>> q(lanes<Lane>);
   std::vector<Lane> magnitudes(lanes<Lane>);
-  std::memcpy(q.data(), &vector, sizeof(vector));
-  std::memcpy(magnitudes.data(), &without, sizeof(without));
+  std::memcpy(q.data(), vectors, sizeof(vectors));
+  std::memcpy(magnitudes.data(), without, sizeof(without));
   for (std::size_t i = 0; i < q.size(); ++i)
-    CHECK(magnitudes[i] == hcomp::detail::without_sign(q[i], width));
+    CHECK(magnitudes[i] == hcomp::detail::without_sign(q[i], width + left_out));
   return {q.begin(), q.end()};
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("packed_integers: 64 bytes at a time by vectors are the same", Lane,
-                   std::uint16_t, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("packed_integers: vectors of 64 bytes are the same", Lane, std::uint16_t,
+                   std::uint32_t, std::uint64_t) {
   if (!hcomp::detail::puts_bytes_in_order()) {
     MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
     return;
   }
-  for (int width = 0; width <= static_cast<int>(8 * sizeof(Lane)); ++width)
+  constexpr int lane_bits = static_cast<int>(8 * sizeof(Lane));
+  for (int width = 0; width <= lane_bits; ++width)
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      int const left_out = seed < 10 ? 0 : static_cast<int>(seed) % (lane_bits - width + 1);
       CAPTURE(width);
+      CAPTURE(left_out);
       auto const q = of_width(width, lanes<Lane>, seed * 100 + static_cast<std::uint64_t>(width));
       auto const expected = bit_by_bit(q, width);
-      auto wider = q;  // higher bits do not count
-      for (auto& one : wider)
-        one ^= width == 0    ? ~std::int64_t{0}
-               : width == 64 ? 0
-                             : static_cast<std::int64_t>(~std::uint64_t{0} << width);
-      bytes packed(64);
-      by_vectors<Lane>(seed % 2 == 0 ? q : wider, width, packed);
+      auto moved = q, wider = q;  // higher bits and those that are left out do not count
+      for (std::size_t i = 0; i < q.size(); ++i) {
+        auto const bits = static_cast<std::uint64_t>(q[i]);
+        moved[i] = left_out == 64 ? 0 : static_cast<std::int64_t>(bits << left_out);
+        std::uint64_t const below = left_out == 0 ? 0 : hcomp::mix(seed + i) >> (64 - left_out),
+                            above =
+                                width + left_out == 64 ? 0 : hcomp::mix(i) << (width + left_out);
+        wider[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(moved[i]) ^ below ^ above);
+      }
+      bytes packed(2 * 64 + 64);
+      by_vectors<Lane>(seed % 2 == 0 ? moved : wider, width, left_out, packed);
       packed.resize(expected.size());
       CHECK(packed == expected);
-      packed.resize(64, std::byte{0x55});  // there may be others behind
-      CHECK(by_vectors<Lane>(packed, width) == q);
+      packed.resize(2 * 64 + 64, std::byte{0x55});  // there may be others behind
+      CHECK(by_vectors<Lane>(packed, width, left_out) == moved);
     }
 }
 #endif

@@ -131,8 +131,14 @@ template <class Word>
 
 #pragma GCC diagnostic pop
 
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace detail {
+/// Starts to fetch what is `bytes` behind `place`, which may be anywhere.
+[[gnu::always_inline]] inline void prefetch(void const* place, std::size_t bytes) {
+  __builtin_prefetch(
+      reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(place) + bytes));
+}
+
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 template <class Work> [[gnu::target("avx2")]] inline auto run_avx2(Work const& work) {
   return work.template run<8>();
 }
@@ -140,8 +146,8 @@ template <class Work>
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] inline auto run_avx512(Work const& work) {
   return work.template run<16>();
 }
-}  // namespace detail
 #endif
+}  // namespace detail
 
 /// work.run<Lanes>() with as many lanes of 32 bits as the level's vectors have, compiled for it.
 /// `run` must be always_inline.

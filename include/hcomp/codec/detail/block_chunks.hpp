@@ -104,50 +104,53 @@ template <class Header, class Block> struct block_chunks {
 
   // ---- Blocks by vectors, which read and write up to 64 bytes behind a payload
 
-  /// A payload, and these.
-  static constexpr std::size_t vectors_bytes = Block::most_bytes + 64;
+  static constexpr std::size_t behind_payload = 64;
 
-  /// Blocks of a chunk of a sound code, one after the other.
+  /// A chunk of a sound code, and its blocks, one after the other.
   class walk {
    public:
     /// @param in  null: there is no code
     walk(std::byte const* in, std::size_t i, std::size_t values) {
       if (!in) return;
-      chunk_ = in + part_of_code<Header>(in, i, chunks_of<Header>(values)).begin;
-      end_ = in + load<Header>(in).bytes;
-      n_ = values_of_chunk<Header>(i, values);
-      payload_ = chunk_ + detail::blocks_of<Block::values>(n_) * sizeof(mode);
-    }
-    /// Block k, the next one, or none. `Payload` is {where it begins, its mode}; it is there until
-    /// the next one is taken.
-    template <class Payload> Payload take(std::size_t k) {
-      if (!chunk_) return {};
-      auto const what = load<mode>(chunk_, k);
-      std::byte const* in = payload_;
-      std::size_t const bytes = what.payload_bytes(detail::values_of_block<Block::values>(k, n_));
-      payload_ += bytes;
-      if (static_cast<std::size_t>(end_ - in) < vectors_bytes) {
-        memcpy(last_, in, bytes);
-        in = last_;
+      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      modes_ = in + part.begin;
+      if (load<Header>(in).bytes - part.end < behind_payload) {
+        memcpy(last_, modes_, part.end - part.begin);
+        modes_ = last_;
       }
-      return {in, what};
+      n_ = values_of_chunk<Header>(i, values);
+      payload_ = modes_ + detail::blocks_of<Block::values>(n_) * sizeof(mode);
+    }
+    walk(walk const&) = delete;
+
+    std::byte const* modes() const { return modes_; }
+    /// Of the next block.
+    std::byte const* payload() const { return payload_; }
+    /// Block k, the next one, or none. `Payload` is {where it begins, its mode}.
+    template <class Payload> Payload take(std::size_t k) {
+      if (!modes_) return {};
+      Payload const next{payload_, load<mode>(modes_, k)};
+      payload_ += next.mode.payload_bytes(detail::values_of_block<Block::values>(k, n_));
+      return next;
     }
 
    private:
-    std::byte const *chunk_ = nullptr, *end_ = nullptr;  ///< the latter of the code
-    std::byte const* payload_ = nullptr;                 ///< of the next block
+    /// The longest chunk, damaged or not.
+    static constexpr std::size_t most_bytes = most_blocks * (sizeof(mode) + Block::most_bytes);
+
+    std::byte const *modes_ = nullptr, *payload_ = nullptr;
     std::size_t n_ = 0;
-    std::byte last_[vectors_bytes];
+    std::byte last_[most_bytes + behind_payload];  ///< a copy, of the last chunk of a code
   };
-  /// put(to) writes the next block at `to` and returns its mode, of n values, which is returned. The
-  /// payload is at `out`, of which `room` bytes may be written.
-  template <class Put>
-  static mode put_block(std::byte* out, std::size_t room, std::size_t n, Put const& put) {
-    if (room >= vectors_bytes) return put(out);
-    std::byte last[vectors_bytes];
-    mode const made = put(last);
-    memcpy(out, last, made.payload_bytes(n));
-    return made;
+  /// make(to) writes a chunk of up to slot_bytes at `to` and returns its bytes, which are returned.
+  /// The chunk is at `out`, of which `room` bytes may be written.
+  template <class Make>
+  static std::size_t put_chunk(std::byte* out, std::size_t room, Make const& make) {
+    if (room >= Header::slot_bytes + behind_payload) return make(out);
+    std::byte last[Header::slot_bytes + behind_payload];
+    std::size_t const bytes = make(last);
+    memcpy(out, last, bytes);
+    return bytes;
   }
 };
 

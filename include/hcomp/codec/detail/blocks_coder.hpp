@@ -139,15 +139,17 @@ template <class Format> struct blocks_coder {
 
   /// Reads no payload.
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {
-    std::size_t const blocks = blocks_of<block::values>(n);
+    std::size_t const blocks = blocks_of<block::values>(n), whole = n / block::values;
     if (bytes < blocks * sizeof(form)) return false;
     std::size_t all = blocks * sizeof(form);
     bool are_valid = true;
-    for (std::size_t k = 0; k < blocks; ++k) {
+    auto const add = [&](std::size_t k, std::size_t values) {
       auto const one = load<form>(chunk, k);
       are_valid &= one.is_valid();
-      all += one.payload_bytes(values_of_block<block::values>(k, n));
-    }
+      all += one.payload_bytes(values);
+    };
+    for (std::size_t k = 0; k < whole; ++k) add(k, block::values);
+    if (whole < blocks) add(whole, n % block::values);
     return are_valid && all == bytes;
   }
 };

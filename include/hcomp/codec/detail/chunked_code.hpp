@@ -9,6 +9,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/core/simd.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -162,9 +163,7 @@ void check_code(C const& codec, std::span<std::byte const> in, std::size_t value
   for (std::size_t i = 0; i < chunks; ++i) {
     if (i + 4 < chunks) {  // where the next are, processors do not guess
       std::size_t const next = part_of_code<header>(in.data(), i + 4, chunks).begin;
-      for (std::size_t line = 0; line < 256; line += 64)
-        __builtin_prefetch(reinterpret_cast<void const*>(
-            reinterpret_cast<std::uintptr_t>(in.data()) + next + line));
+      for (std::size_t line = 0; line < 256; line += 64) prefetch(in.data(), next + line);
     }
     if (!is_sound_chunk(simd_group{}, codec.coder(), in.data(), i, values, front.bytes))
       refuse_chunk<header>(i, values, part_of_code<header>(in.data(), i, chunks), front.bytes);

@@ -59,6 +59,44 @@ template <class Lane> struct lanes_of {
     else
       to = (lanes)_mm512_maskz_max_epu64(all, (__m512i)to, (__m512i)than);
   }
+  /// By up to all bits, and more.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_up(lanes& of, int by) {
+    __m128i const bits_up = _mm_cvtsi32_si128(by);
+    if constexpr (bits == 16)
+      of = (lanes)_mm512_maskz_sll_epi16(all, (__m512i)of, bits_up);
+    else if constexpr (bits == 32)
+      of = (lanes)_mm512_maskz_sll_epi32(all, (__m512i)of, bits_up);
+    else
+      of = (lanes)_mm512_maskz_sll_epi64(all, (__m512i)of, bits_up);
+  }
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_down(lanes& of, int by) {
+    __m128i const bits_down = _mm_cvtsi32_si128(by);
+    if constexpr (bits == 16)
+      of = (lanes)_mm512_maskz_srl_epi16(all, (__m512i)of, bits_down);
+    else if constexpr (bits == 32)
+      of = (lanes)_mm512_maskz_srl_epi32(all, (__m512i)of, bits_down);
+    else
+      of = (lanes)_mm512_maskz_srl_epi64(all, (__m512i)of, bits_down);
+  }
+  /// The highest bit comes from above.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_down_with_sign(lanes& of, int by) {
+    __m128i const bits_down = _mm_cvtsi32_si128(by);
+    if constexpr (bits == 16)
+      of = (lanes)_mm512_maskz_sra_epi16(all, (__m512i)of, bits_down);
+    else if constexpr (bits == 32)
+      of = (lanes)_mm512_maskz_sra_epi32(all, (__m512i)of, bits_down);
+    else
+      of = (lanes)_mm512_maskz_sra_epi64(all, (__m512i)of, bits_down);
+  }
+  /// Lanes 1, 3, 5, ...
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_odd_down(lanes& of,
+                                                                       int by) requires(bits < 64) {
+    if constexpr (bits == 16)
+      of = (lanes)_mm512_maskz_srlv_epi16(all, (__m512i)of, _mm512_set1_epi32(by << 16));
+    else
+      of = (lanes)_mm512_maskz_srlv_epi32(all, (__m512i)of,
+                                          _mm512_set1_epi64(static_cast<long long>(by) << 32));
+  }
   /// The lanes that are marked, before the others, which are 0.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void compress(mask marked, lanes& of) {
     if constexpr (bits == 16)
@@ -133,24 +171,11 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       return _mm512_movepi64_mask((__m512i)of);
   }
-  /// All bits of the lanes that are marked.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void where(mask marked, lanes& found) {
-    if constexpr (bits == 32)
-      found = (lanes)_mm512_movm_epi32(marked);
-    else
-      found = (lanes)_mm512_movm_epi64(marked);
-  }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static mask nan(lanes const& of) {
     if constexpr (bits == 32)
       return _mm512_fpclass_ps_mask((__m512)of, 0x81);
     else
       return _mm512_fpclass_pd_mask((__m512d)of, 0x81);
-  }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static mask nonfinite(lanes const& of) {
-    if constexpr (bits == 32)
-      return _mm512_fpclass_ps_mask((__m512)of, 0x99);
-    else
-      return _mm512_fpclass_pd_mask((__m512d)of, 0x99);
   }
   /// Lanes that are not marked stay as they are.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void set(lanes& to, mask marked,
@@ -174,18 +199,28 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       to = (lanes)_mm512_mask_and_epi64((__m512i)to, marked, (__m512i)to, (__m512i)with);
   }
-  /// By up to all bits, and more.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_up(lanes& of, int by) {
+  /// Lanes that are not marked become 0.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void add_or_clear(lanes& to, mask marked,
+                                                                     lanes const& more) {
     if constexpr (bits == 32)
-      of = (lanes)_mm512_maskz_sll_epi32(all, (__m512i)of, _mm_cvtsi32_si128(by));
+      to = (lanes)_mm512_maskz_add_epi32(marked, (__m512i)to, (__m512i)more);
     else
-      of = (lanes)_mm512_maskz_sll_epi64(all, (__m512i)of, _mm_cvtsi32_si128(by));
+      to = (lanes)_mm512_maskz_add_epi64(marked, (__m512i)to, (__m512i)more);
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_down(lanes& of, int by) {
+  /// of = from - of, where it is marked
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void subtract_from(lanes const& from,
+                                                                      mask marked, lanes& of) {
     if constexpr (bits == 32)
-      of = (lanes)_mm512_maskz_srl_epi32(all, (__m512i)of, _mm_cvtsi32_si128(by));
+      of = (lanes)_mm512_mask_sub_epi32((__m512i)of, marked, (__m512i)from, (__m512i)of);
     else
-      of = (lanes)_mm512_maskz_srl_epi64(all, (__m512i)of, _mm_cvtsi32_si128(by));
+      of = (lanes)_mm512_mask_sub_epi64((__m512i)of, marked, (__m512i)from, (__m512i)of);
+  }
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void set_bits(lanes& to, mask marked,
+                                                                 lanes const& which) {
+    if constexpr (bits == 32)
+      to = (lanes)_mm512_mask_or_epi32((__m512i)to, marked, (__m512i)to, (__m512i)which);
+    else
+      to = (lanes)_mm512_mask_or_epi64((__m512i)to, marked, (__m512i)to, (__m512i)which);
   }
   /// Lane i = lane i - By; the first ones are the last ones of `before`.
   template <int By>
@@ -204,22 +239,38 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       in_all = (lanes)_mm512_maskz_permutexvar_epi64(all, _mm512_set1_epi64(Place), (__m512i)of);
   }
-  /// The least of all lanes of a, and of b.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void least_of(lanes const& a, lanes const& b,
-                                                                 std::uint64_t (&least)[2]) {
-    auto both = (lanes)_mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0x44);
-    keep_less(both, all, (lanes)_mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0xee));
-    keep_less(both, all,
-              (lanes)_mm512_maskz_shuffle_i64x2(0xff, (__m512i)both, (__m512i)both, 0xb1));
-    keep_less(both, all, (lanes)_mm512_maskz_shuffle_epi32(0xffff, (__m512i)both, _MM_PERM_BADC));
-    if constexpr (bits == 32)
-      keep_less(both, all, (lanes)_mm512_maskz_shuffle_epi32(0xffff, (__m512i)both, _MM_PERM_CDAB));
-    least[0] = both[0];
-    least[1] = both[count / 2];
+  /// The least of all lanes of a, in the first half of the lanes, and of b in the second.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void reduce_to_least(lanes const& a,
+                                                                        lanes const& b,
+                                                                        lanes& least) {
+    reduce<true>(a, b, least);
+  }
+  /// Bits that any lane has, in the same places.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void reduce_to_bits(lanes const& a,
+                                                                       lanes const& b, lanes& any) {
+    reduce<false>(a, b, any);
   }
 
  private:
   using base::all;
+
+  template <bool ToLeast>
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void reduce(lanes const& a, lanes const& b,
+                                                               lanes& both) {
+    both = (lanes)_mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0x44);
+    keep<ToLeast>(both, _mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0xee));
+    keep<ToLeast>(both, _mm512_maskz_shuffle_i64x2(0xff, (__m512i)both, (__m512i)both, 0xb1));
+    keep<ToLeast>(both, _mm512_maskz_shuffle_epi32(0xffff, (__m512i)both, _MM_PERM_BADC));
+    if constexpr (bits == 32)
+      keep<ToLeast>(both, _mm512_maskz_shuffle_epi32(0xffff, (__m512i)both, _MM_PERM_CDAB));
+  }
+  template <bool Less>
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void keep(lanes& to, __m512i const& of) {
+    if constexpr (Less)
+      keep_less(to, all, (lanes)of);
+    else
+      to |= (lanes)of;
+  }
 };
 
 #pragma GCC diagnostic pop

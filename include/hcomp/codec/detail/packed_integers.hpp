@@ -11,7 +11,8 @@ namespace hcomp::detail {
 
 /// @param width  bits of each, 0 to 64
 HCOMP_HD inline std::size_t packed_bytes(int width, std::size_t n) {
-  return (n * static_cast<std::size_t>(width) + 7) / 8;
+  auto const bits = static_cast<std::size_t>(width);
+  return n / 8 * bits + (n % 8 * bits + 7) / 8;
 }
 /// The lowest bits of a two's complement.
 HCOMP_HD inline std::uint64_t without_sign(std::int64_t value, int width) {

@@ -59,10 +59,8 @@ template <class Lane> class integers_avx512 {
     }
     if (from.mode.is_sparse()) return take_sparse(from);
     lanes_packer<Lane> const packer(from.mode.width());
-    HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
-      packer.unpack(from.in + static_cast<std::size_t>(i) * packer.bytes(), q_[i]);
-      packer.with_sign(q_[i]);
-    }
+    packer.unpack(from.in, q_);
+    HCOMP_UNROLL for (auto& q : q_) packer.with_sign(q);
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(integers_avx512 const& other) {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] += other.q_[i];
@@ -98,8 +96,7 @@ template <class Lane> class integers_avx512 {
     }
     if (mode.is_sparse()) return put_sparse(mode, out);
     lanes_packer<Lane> const packer(mode.width());
-    HCOMP_UNROLL for (int i = 0; i < registers; ++i)
-        packer.pack(q_[i], out + static_cast<std::size_t>(i) * packer.bytes());
+    packer.pack(q_, out);
   }
   template <class T>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void get(fine_grid<T> const& grid, T* out) const {
@@ -117,15 +114,15 @@ template <class Lane> class integers_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take_sparse(fine_payload const& from) {
     std::size_t const bytes = from.mode.sparse_bytes();
     auto not_zero = hcomp::load<std::uint32_t>(from.in);
-    lanes left;
+    lanes left[1];
     lanes_packer<Lane> const packer(static_cast<int>(8 * bytes));
     packer.unpack(from.in + sizeof(not_zero), left);
-    packer.with_sign(left);
+    packer.with_sign(left[0]);
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
       auto const here = static_cast<typename of::mask>(not_zero >> each * i);
-      q_[i] = left;
+      q_[i] = left[0];
       of::expand(here, q_[i]);
-      if (i + 1 < registers) of::rotate(left, _mm_popcnt_u32(here));
+      if (i + 1 < registers) of::rotate(left[0], _mm_popcnt_u32(here));
     }
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put_sparse(fine_mode mode, std::byte* out) const {
@@ -138,8 +135,8 @@ template <class Lane> class integers_avx512 {
       memcpy(q + _mm_popcnt_u32(not_zero), &first, sizeof(first));
       not_zero |= static_cast<std::uint32_t>(here) << each * i;
     }
-    lanes first;
-    memcpy(&first, q, sizeof(first));
+    lanes first[1];
+    memcpy(first, q, sizeof(first));
     store(out, 0, not_zero);
     lanes_packer<Lane>(static_cast<int>(8 * mode.sparse_bytes()))
         .pack(first, out + sizeof(not_zero));

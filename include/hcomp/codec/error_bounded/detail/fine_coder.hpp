@@ -347,32 +347,32 @@ template <class T> struct fine_coder {
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
-    std::size_t at = blocks;
     fine_findings findings;
     bool is_beyond = false;
-    for (std::size_t k = 0; k < blocks; ++k) {
-      std::size_t const here = values_of_block(k, n);
-      T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
-      auto const a = of_a.template take<fine_payload>(k), b = of_b.template take<fine_payload>(k);
-      bool const are_fast = here == block_values && is_fast(a) && is_fast(b);
-      auto const mode = chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
+    std::size_t const bytes = chunks::put_chunk(out, room, [&](std::byte* chunk) {
+      std::byte* at = chunk + blocks;
+      for (std::size_t k = 0; k < blocks; ++k) {
+        std::size_t const here = values_of_block(k, n);
+        T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
+        auto const a = of_a.template take<fine_payload>(k), b = of_b.template take<fine_payload>(k);
         fine_sum made;
-        if (are_fast && kernels.sum({grid, x, a, b}, to, findings, made)) {
+        if (here == block_values && is_fast(a) && is_fast(b) &&
+            kernels.sum({grid, x, a, b}, at, findings, made)) {
           is_beyond |= made.largest > most;
         } else {
           block v, other;
           if (a.in) v.take(a.mode, here, a.in);
           if (b.in) other.take(b.mode, here, b.in);
           made.mode = sum(v, x, here, b.in ? &other : nullptr, most, findings, is_beyond);
-          v.put(made.mode, here, to);
+          v.put(made.mode, here, at);
         }
-        return made.mode;
-      });
-      out[k] = static_cast<std::byte>(mode.byte);
-      at += mode.payload_bytes(here);
-    }
+        chunk[k] = static_cast<std::byte>(made.mode.byte);
+        at += made.mode.payload_bytes(here);
+      }
+      return static_cast<std::size_t>(at - chunk);
+    });
     add(found, note_of(serial_group{}, findings, is_beyond));
-    return at;
+    return bytes;
   }
   void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                T const* addends, T divided_by, T* out) const {

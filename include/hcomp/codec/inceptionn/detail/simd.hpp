@@ -16,11 +16,6 @@ namespace hcomp::detail::inceptionn {
 /// Bytes behind the payloads that may be read, and overwritten.
 inline constexpr std::size_t slack_bytes = 64;
 
-/// Starts to fetch what is `bytes` behind `place`, which may be anywhere.
-[[gnu::always_inline]] inline void prefetch(void const* place, std::size_t bytes) {
-  __builtin_prefetch(
-      reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(place) + bytes));
-}
 /// How far ahead of the work, in bytes. By themselves processors look ahead within a page, which
 /// here is worked on for no longer than memory takes to answer.
 inline constexpr std::size_t values_ahead = 2048, payload_ahead = 512;

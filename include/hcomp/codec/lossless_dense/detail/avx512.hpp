@@ -10,6 +10,7 @@
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/simd.hpp>
 #include <type_traits>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
@@ -22,8 +23,16 @@ namespace hcomp::detail::lossless_dense {
 
 /// 64 values, as value_block.
 template <class T> class values_avx512 {
- public:
   using block = value_block<T>;
+  using word = typename block::word;
+  using lanes = lanes_512<word>;
+  using of = float_lanes_of<word>;
+  using mask = typename of::mask;
+  static constexpr int lane_bits = block::value_bits, each = 512 / lane_bits,
+                       registers = static_cast<int>(block::values) / each;
+  static constexpr word sign = static_cast<word>(block::sign);
+
+ public:
   using form = block_form<T>;
   using front = typename block::front;
 
@@ -33,16 +42,17 @@ template <class T> class values_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(T* out) const {
     write(reinterpret_cast<std::byte*>(out));
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take(block_payload<T> const& from) {
-    if (from.form.is_zeros()) {
+  /// Returns the end of the payload.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte const* take(form what, std::byte const* in) {
+    if (what.is_zeros()) {
       HCOMP_UNROLL for (auto& x : x_) x = lanes{};
-    } else if (from.form.is_plain()) {
-      read(from.in);
-    } else if (from.form.has_differences()) {
-      take_differences(from);
-    } else {
-      take_offsets(from);
+      return in;
     }
+    if (what.is_plain()) {
+      read(in);
+      return in + sizeof(x_);
+    }
+    return what.has_differences() ? take_differences(what, in) : take_offsets(what, in);
   }
   /// Of all NaNs one, as with_one_nan.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(values_avx512 const& other) {
@@ -53,20 +63,37 @@ template <class T> class values_avx512 {
       of::set(x_[r], of::nan(x_[r]), one_nan);
     }
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] bool is_finite() const {
-    mask found = 0;
-    HCOMP_UNROLL for (auto const& x : x_) found = static_cast<mask>(found | of::nonfinite(x));
-    return found == 0;
-  }
 
-  /// As value_block::look, of a whole block.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] front look() const {
+  /// What a block has, in memory, where it waits until all blocks of the chunk are looked at. What is
+  /// said of the first lanes is in the first half of a vector, the rest in the second.
+  struct notes {
+    std::uint64_t negative, not_zero;
+    lanes magnitudes;  ///< the least of those that are not 0; ~the largest
+    lanes bits;        ///< that one of these has; ~that all of them have
+    lanes steps;       ///< bits that one has; those that tell how many bits they need, as two's
+                       ///< complements, less one
+
+    word least() const { return magnitudes[0]; }
+    word largest() const { return ~magnitudes[each / 2]; }
+    /// Bits in which some magnitudes that are not 0 differ.
+    word differing() const { return bits[0] & bits[each / 2]; }
+
+    /// Whether steps need not be looked at, as they are no shorter than values. Somewhere the sign
+    /// changes, and that step is no less than twice the least magnitude:
+    /// - of doubles from 2^62 to 2^64 - 2^62, modulo 2^64: 64 bits, which are too many
+    /// - of floats 2^30 or more, which takes 32 bits with its sign, and none of them is left out,
+    ///   since some magnitudes are odd and others even
+    bool has_long_steps() const {
+      constexpr word enough = word{1} << (lane_bits - 3);
+      bool const is_long = lane_bits == 32 ? (differing() & 1) != 0 : largest() <= 3 * enough;
+      return ~not_zero == 0 && negative != 0 && ~negative != 0 && least() >= enough && is_long;
+    }
+  };
+
+  /// Notes what value_block::look finds out about magnitudes and signs.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look_at_magnitudes(notes& found) const {
     std::uint64_t negative = 0, not_zero = 0;
-    // of magnitudes that are not zero; and bits that one has, and that all have
     lanes least = ~lanes{}, most{}, any{}, all = ~lanes{};
-    lanes steps{}, sizes{}, overflow{}, before;
-    first_ordered(before);
-    auto const first = static_cast<std::uint64_t>(before[0]);
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
       lanes const magnitude = x_[r] & ~sign;
       mask const here = of::not_zero(magnitude);
@@ -76,41 +103,63 @@ template <class T> class values_avx512 {
       of::keep_more(most, magnitude);
       any |= magnitude;
       of::keep_common(all, here, magnitude);
+    }
+    of::reduce_to_least(least, ~most, found.magnitudes);
+    of::reduce_to_bits(any, ~all, found.bits);
+    found.negative = negative;
+    found.not_zero = not_zero;
+  }
+  /// And about steps.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look_at_steps(notes& found) const {
+    lanes steps{}, sizes{}, overflow{}, before;
+    first_ordered(before);
+    HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
       lanes now, last;
       ordered(x_[r], now);
       of::template move<1>(before, now, last);
       lanes const step = now - last;
       steps |= step;
-      sizes |= step ^ (lanes)((whole)step >> (lane_bits - 1));
+      sizes |= step ^ (step + step);
       overflow |= (now ^ last) & (now ^ step);
       before = now;
     }
-    std::uint64_t smallest[2], bits[4];
-    of::least_of(least, ~most, smallest);
-    bits_of(any, ~all, steps, sizes, bits);
-    typename block::findings found{smallest[0], first, negative, ~not_zero, {}, {}};
-    if (std::uint64_t const highest = static_cast<word>(~smallest[1]); highest > smallest[0])
-      found.offsets = {lowest_one(bits[0] & bits[1]), bit_length(highest - smallest[0])};
-    if (bits[2] != 0) found.steps = {lowest_one(bits[2]), 1 + bit_length(bits[3])};
-    if (lane_bits == 32 && of::signs(overflow) != 0) found.steps.end = lane_bits + 1;
+    // room for a bit that says of 32 bits that they are too short
+    sizes >>= 1;
+    if constexpr (lane_bits == 32) sizes |= overflow & sign;
+    of::reduce_to_bits(steps, sizes, found.steps);
+  }
+  /// As value_block::look returns it.
+  /// @param x  the first value
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static front choose(notes const& from, T x) {
+    word const least = from.least(), largest = from.largest(), steps = from.steps[0],
+               bits = same_bits<word>(x), first = bits >> (lane_bits - 1) != 0 ? sign - bits : bits;
+    typename block::findings found{least, first, from.negative, ~from.not_zero, {}, {}};
+    // of no offsets, and no steps, there are no bits
+    if (largest > least)
+      found.offsets = {lowest_one(from.differing()),
+                       bit_length(static_cast<word>(largest - least))};
+    if (steps != 0) found.steps = {lowest_one(steps), 1 + bit_length(from.steps[each / 2])};
     return block::shortest(found, block::values);
   }
 
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put(front const& f, std::byte* out) const {
-    if (f.form.is_zeros()) return;
-    if (f.form.is_plain()) return write(out);
-    store(out, 0, static_cast<word>(f.first));
-    out += sizeof(word);
-    if (f.form.has_signs()) {
-      store(out, 0, f.negative);
-      out += sizeof(f.negative);
+  /// Returns the end of the payload.
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte* put(front const& f, std::byte* out) const {
+    auto const form = f.form;
+    if (form.is_zeros()) return out;
+    if (form.is_plain()) {
+      write(out);
+      return out + sizeof(x_);
     }
-    if (f.form.has_zeros()) {
-      store(out, 0, f.zeros);
-      out += sizeof(f.zeros);
-    }
+    auto const first = static_cast<word>(f.first);
+    // what is not there is written over by what is next
+    store(out, 0, first);
+    out += sizeof(first);
+    store(out, 0, f.negative);
+    out += form.has_signs() ? sizeof(f.negative) : 0;
+    store(out, 0, f.zeros);
+    out += form.has_zeros() ? sizeof(f.zeros) : 0;
     lanes q[registers];
-    if (f.form.has_differences()) {
+    if (form.has_differences()) {
       lanes before;
       first_ordered(before);
       HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
@@ -121,26 +170,14 @@ template <class T> class values_avx512 {
         before = now;
       }
     } else {
-      HCOMP_UNROLL for (int r = 0; r < registers; ++r) q[r] =
-          (x_[r] & ~sign) - static_cast<word>(f.first);
+      HCOMP_UNROLL for (int r = 0; r < registers; ++r) q[r] = (x_[r] & ~sign) - first;
     }
-    lanes_packer<word> const packer(f.form.width());
-    HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
-      of::shift_down(q[r], f.form.left_out());
-      packer.pack(q[r], out + static_cast<std::size_t>(r) * packer.bytes());
-    }
+    lanes_packer<word> const packer(form.width(), form.left_out());
+    packer.pack(q, out);
+    return out + registers * packer.bytes();
   }
 
  private:
-  using word = typename block::word;
-  using lanes = lanes_512<word>;
-  using whole = lanes_512<std::make_signed_t<word>>;
-  using of = float_lanes_of<word>;
-  using mask = typename of::mask;
-  static constexpr int lane_bits = block::value_bits, each = 512 / lane_bits,
-                       registers = static_cast<int>(block::values) / each;
-  static constexpr word sign = static_cast<word>(block::sign);
-
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void read(std::byte const* in) {
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) memcpy(&x_[r], in + 64 * r, 64);
   }
@@ -149,8 +186,8 @@ template <class T> class values_avx512 {
   }
   /// As value_block::ordered.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void ordered(lanes const& x, lanes& order) {
-    auto const negative = (lanes)((whole)x >> (lane_bits - 1));
-    order = ((x & ~sign) ^ negative) - negative;
+    order = x;
+    of::subtract_from(lanes{} + sign, of::signs(x), order);
   }
   /// What is in front of the first value: the same.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void first_ordered(lanes& order) const {
@@ -158,68 +195,48 @@ template <class T> class values_avx512 {
     ordered(x_[0], first);
     of::template repeat<0>(first, order);
   }
-  /// All bits of four vectors.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void bits_of(lanes const& a, lanes const& b,
-                                                                lanes const& c, lanes const& d,
-                                                                std::uint64_t (&bits)[4]) {
-    __m512i const first = halves_of(a, b), second = halves_of(c, d);
-    auto all = (lanes_512<std::uint64_t>)_mm512_or_si512(
-        _mm512_maskz_shuffle_i64x2(0xff, first, second, 0x88),
-        _mm512_maskz_shuffle_i64x2(0xff, first, second, 0xdd));
-    all |=
-        (lanes_512<std::uint64_t>)_mm512_maskz_shuffle_epi32(0xffff, (__m512i)all, _MM_PERM_BADC);
-    if constexpr (lane_bits == 32) all = (all | all >> 32) & 0xffffffffu;
-    HCOMP_UNROLL for (int i = 0; i < 4; ++i) bits[i] = all[2 * i];
-  }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static __m512i halves_of(lanes const& a,
-                                                                     lanes const& b) {
-    return _mm512_or_si512(_mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0x44),
-                           _mm512_maskz_shuffle_i64x2(0xff, (__m512i)a, (__m512i)b, 0xee));
-  }
-
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take_offsets(block_payload<T> const& from) {
-    std::byte const* in = from.in;
-    auto const first = hcomp::load<word>(in);
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte const* take_offsets(form what,
+                                                                          std::byte const* in) {
+    lanes const first = lanes{} + hcomp::load<word>(in);
     in += sizeof(word);
-    std::uint64_t negative = from.form.all_negative() ? ~std::uint64_t{0} : 0, zeros = 0;
-    if (from.form.has_signs()) {
-      negative = hcomp::load<std::uint64_t>(in);
-      in += sizeof(negative);
-    }
-    if (from.form.has_zeros()) {
-      zeros = hcomp::load<std::uint64_t>(in);
-      in += sizeof(zeros);
-    }
-    lanes_packer<word> const packer(from.form.width());
+    auto const signs = hcomp::load<std::uint64_t>(in);
+    in += what.has_signs() ? sizeof(signs) : 0;
+    auto const marked = hcomp::load<std::uint64_t>(in);
+    in += what.has_zeros() ? sizeof(marked) : 0;
+    std::uint64_t const same = what.all_negative() ? ~std::uint64_t{0} : 0,
+                        negative = what.has_signs() ? signs : same,
+                        zeros = what.has_zeros() ? marked : 0;
+    lanes_packer<word> const packer(what.width(), what.left_out());
+    packer.unpack(in, x_);
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
-      lanes q, is_negative, is_zero;
-      packer.unpack(in + static_cast<std::size_t>(r) * packer.bytes(), q);
-      packer.without_sign(q);
-      of::shift_up(q, from.form.left_out());
-      of::where(static_cast<mask>(negative >> r * each), is_negative);
-      of::where(static_cast<mask>(zeros >> r * each), is_zero);
-      x_[r] = ((q + first) & ~is_zero & ~sign) | (is_negative & sign);
+      packer.without_sign(x_[r]);
+      of::add_or_clear(x_[r], static_cast<mask>(~zeros >> r * each), first);
+      x_[r] &= ~sign;
+      of::set_bits(x_[r], static_cast<mask>(negative >> r * each), lanes{} + sign);
     }
+    return in + registers * packer.bytes();
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take_differences(block_payload<T> const& from) {
-    std::byte const* const in = from.in + sizeof(word);
-    lanes at = lanes{} + hcomp::load<word>(from.in);
-    lanes_packer<word> const packer(from.form.width());
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte const* take_differences(form what,
+                                                                              std::byte const* in) {
+    lanes at = lanes{} + hcomp::load<word>(in);
+    in += sizeof(word);
+    lanes_packer<word> const packer(what.width(), what.left_out());
+    packer.unpack(in, x_);
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
-      lanes q, last;
-      packer.unpack(in + static_cast<std::size_t>(r) * packer.bytes(), q);
+      lanes q = x_[r], last;
       packer.with_sign(q);
-      of::shift_up(q, from.form.left_out());
       add_before<1>(q);
       add_before<2>(q);
       add_before<4>(q);
       if constexpr (each == 16) add_before<8>(q);
       of::template repeat<each - 1>(q, last);
-      q += at;
+      x_[r] = q + at;
       at += last;
-      auto const negative = (lanes)((whole)q >> (lane_bits - 1));
-      x_[r] = (((q ^ negative) - negative) & ~sign) | (negative & sign);
+      mask const below = of::signs(x_[r]);
+      of::subtract_from(lanes{}, below, x_[r]);
+      of::set_bits(x_[r], below, lanes{} + sign);
     }
+    return in + registers * packer.bytes();
   }
   /// To each lane, what is in the one so many before.
   template <int By> [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void add_before(lanes& q) {
@@ -233,34 +250,62 @@ template <class T> class values_avx512 {
 
 #pragma GCC diagnostic pop
 
-template <class T>
-[[HCOMP_TARGET_VBMI]] void look_at_block_avx512(T const* x, typename value_block<T>::front& found) {
-  values_avx512<T> values;
-  values.read(x);
-  found = values.look();
+// Of a chunk at a time. While they work on it, memory is asked for the next one: by themselves
+// processors look ahead within a page, which is what a chunk of floats is.
+
+/// Asks memory for as many bytes as the values of a block, one chunk behind them.
+template <class T> [[gnu::always_inline]] inline void prefetch_block(void const* place) {
+  for (std::size_t line = 0; line < block_values * sizeof(T); line += 64)
+    prefetch(place, most_blocks * block_values * sizeof(T) + line);
 }
+// Every loop over blocks has what the next one depends on ready in time: where a payload goes is
+// known when all forms before it are.
 template <class T>
-[[HCOMP_TARGET_VBMI]] void put_block_avx512(T const* x, typename value_block<T>::front const& found,
-                                            std::byte* out) {
-  values_avx512<T> values;
-  values.read(x);
-  values.put(found, out);
-}
-template <class T>
-[[HCOMP_TARGET_VBMI]] void get_block_avx512(block_payload<T> from, T const* addends, T* out) {
-  values_avx512<T> sum;
-  sum.take(from);
-  if (addends) {
-    values_avx512<T> own;
-    own.read(addends);
-    sum.add(own);
+[[HCOMP_TARGET_VBMI]] std::byte* put_blocks_avx512(T const* x, std::size_t blocks, std::byte* forms,
+                                                   std::byte* payload) {
+  using values = values_avx512<T>;
+  typename values::notes notes[most_blocks];
+  for (std::size_t k = 0; k < blocks; ++k) {
+    prefetch_block<T>(x + k * block_values);
+    values v;
+    v.read(x + k * block_values);
+    v.look_at_magnitudes(notes[k]);
   }
-  sum.write(out);
+  for (std::size_t k = 0; k < blocks; ++k) {
+    notes[k].steps = ~decltype(notes[k].steps){};  // too long
+    if (notes[k].has_long_steps()) continue;
+    values v;
+    v.read(x + k * block_values);
+    v.look_at_steps(notes[k]);
+  }
+  for (std::size_t k = 0; k < blocks; ++k) {
+    prefetch_block<T>(payload);
+    values v;
+    v.read(x + k * block_values);
+    auto const front = values::choose(notes[k], x[k * block_values]);
+    store(forms, k, front.form);
+    payload = v.put(front, payload);
+  }
+  return payload;
 }
-template <class T> [[HCOMP_TARGET_VBMI]] bool is_finite_block_avx512(block_payload<T> from) {
-  values_avx512<T> values;
-  values.take(from);
-  return values.is_finite();
+template <class T>
+[[HCOMP_TARGET_VBMI]] std::byte const* get_blocks_avx512(std::byte const* forms,
+                                                         std::byte const* payload,
+                                                         std::size_t blocks, T const* addends,
+                                                         T* out) {
+  for (std::size_t k = 0; k < blocks; ++k) {
+    prefetch_block<T>(payload);
+    if (addends) prefetch_block<T>(addends + k * block_values);
+    values_avx512<T> sum;
+    payload = sum.take(hcomp::load<block_form<T>>(forms, k), payload);
+    if (addends) {
+      values_avx512<T> own;
+      own.read(addends + k * block_values);
+      sum.add(own);
+    }
+    sum.write(out + k * block_values);
+  }
+  return payload;
 }
 
 }  // namespace hcomp::detail::lossless_dense

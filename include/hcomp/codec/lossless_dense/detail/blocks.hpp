@@ -32,7 +32,7 @@ template <class T> struct block_form {
 
   HCOMP_HD static block_form of_offsets(int width, int left_out, bool has_negative,
                                         bool has_positive, bool has_zeros) {
-    int const sign = !has_negative ? 0 : has_positive ? 1 : 2;
+    int const sign = has_negative + (has_negative & !has_positive);
     return {static_cast<std::uint16_t>(width | left_out << 6 | sign << 12 | has_zeros << 14)};
   }
   HCOMP_HD static block_form of_differences(int width, int left_out) {
@@ -49,23 +49,19 @@ template <class T> struct block_form {
   HCOMP_HD int left_out() const { return bits >> 6 & 63; }
 
   HCOMP_HD bool is_valid() const {
-    if (is_plain() || is_zeros()) return true;
-    bool const is_one = has_differences() ? (bits >> 12 & 7) == 0 : sign() < 3;
-    return is_one && width() + left_out() <= static_cast<int>(8 * sizeof(T));
-  }
-  /// Bytes in front of the integers.
-  HCOMP_HD std::size_t front_bytes() const {
-    return sizeof(T) + (has_signs() ? sizeof(std::uint64_t) : 0) +
-           (has_zeros() ? sizeof(std::uint64_t) : 0);
+    bool const is_one = has_differences() ? (bits >> 12 & 7) == 0 : sign() < 3,
+               fits = width() + left_out() <= static_cast<int>(8 * sizeof(T));
+    return is_plain() || is_zeros() || (is_one && fits);
   }
   HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
-    if (is_zeros()) return 0;
-    if (is_plain()) return n * sizeof(T);
-    return bytes_of_integers(n);
+    std::size_t const of_integers = integer_bytes(width(), has_signs(), has_zeros(), n);
+    return is_zeros() ? 0 : is_plain() ? n * sizeof(T) : of_integers;
   }
-  /// The same of offsets and differences.
-  [[gnu::always_inline]] HCOMP_HD std::size_t bytes_of_integers(std::size_t n) const {
-    return front_bytes() + packed_bytes(width(), n);
+  /// Of a payload of offsets or differences.
+  [[gnu::always_inline]] HCOMP_HD static std::size_t integer_bytes(int width, bool has_signs,
+                                                                   bool has_zeros, std::size_t n) {
+    std::size_t const bits = has_signs + has_zeros;  // for each value
+    return sizeof(T) + bits * sizeof(std::uint64_t) + packed_bytes(width, n);
   }
 
  private:
@@ -144,20 +140,26 @@ template <class T> struct value_block {
   }
   [[gnu::always_inline]] HCOMP_HD static front shortest(findings const& of, std::size_t n) {
     std::uint64_t const all = all_of(n);
-    bool const has_negative = of.negative != 0, is_zero = of.zeros == all;
-    auto const offsets = mode::of_offsets(of.offsets.width(), of.offsets.begin, has_negative,
-                                          of.negative != all, of.zeros != 0);
-    auto const steps = mode::of_differences(of.steps.width(), of.steps.begin);
+    bool const has_negative = of.negative != 0, has_positive = of.negative != all,
+               has_zeros = of.zeros != 0, is_zero = of.zeros == all;
+    std::size_t const plain = n * sizeof(T),
+                      offsets = mode::integer_bytes(of.offsets.width(), has_negative & has_positive,
+                                                    has_zeros, n),
+                      steps = mode::integer_bytes(of.steps.width(), false, false, n);
     // the sign of -0 is not in an order
     bool const has_steps =
-        of.steps.end <= (value_bits < 63 ? value_bits : 63) && (of.zeros & of.negative) == 0;
-    std::size_t const bytes = n * sizeof(T), of_offsets = offsets.bytes_of_integers(n),
-                      shorter = of_offsets < bytes ? of_offsets : bytes;
-    if (is_zero && !has_negative) return {{mode::zeros}, 0, 0, 0};
-    if (has_steps && steps.bytes_of_integers(n) < shorter)
-      return {steps, of.first, of.negative, of.zeros};
-    if (of_offsets < bytes) return {offsets, is_zero ? 0 : of.least, of.negative, of.zeros};
-    return {{mode::plain}, 0, of.negative, of.zeros};
+        (of.steps.end <= (value_bits < 63 ? value_bits : 63)) & ((of.zeros & of.negative) == 0);
+    bool const is_offsets = offsets < plain,
+               is_steps = has_steps & (steps < (is_offsets ? offsets : plain));
+    // by selections: processors cannot foresee what is the shortest
+    mode form{mode::plain};
+    form = is_offsets ? mode::of_offsets(of.offsets.width(), of.offsets.begin, has_negative,
+                                         has_positive, has_zeros)
+                      : form;
+    form = is_steps ? mode::of_differences(of.steps.width(), of.steps.begin) : form;
+    form = is_zero && !has_negative ? mode{mode::zeros} : form;
+    std::uint64_t const least = is_zero ? 0 : of.least;
+    return {form, is_steps ? of.first : least, of.negative, of.zeros};
   }
 
   HCOMP_HD void put(front const& f, std::size_t n, std::byte* out) const {
@@ -236,12 +238,7 @@ template <class T> struct value_block {
   }
 };
 
-// ---- Whole blocks, by vectors
-
-/// A block of a code, or none.
-template <class T> struct block_payload {
-  std::byte const* in = nullptr;
-  block_form<T> form{};
-};
+/// In a chunk.
+inline constexpr std::size_t most_blocks = 16;
 
 }  // namespace hcomp::detail::lossless_dense

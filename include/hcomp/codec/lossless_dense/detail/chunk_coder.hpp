@@ -51,94 +51,64 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using typename base::block, typename base::form, typename base::chunks;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  using payload = block_payload<T>;
   using walk = typename chunks::walk;
+  static_assert(header::chunk_values == most_blocks * block_values);
 
   static std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i,
                                              std::byte* out, std::size_t room) {
     auto const kernels = best_block_kernels<T>();
-    std::size_t const n = values_of_chunk<header>(i, from.values),
-                      blocks = blocks_of<block_values>(n);
-    walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::size_t const n = values_of_chunk<header>(i, from.values), whole = n / block_values,
+                      rest = n % block_values, blocks = blocks_of<block_values>(n);
     T sums[header::chunk_values];
-    T const* x = from.a ? sums : from.x + i * header::chunk_values;
-    for (std::size_t k = 0; k < blocks && from.a; ++k)
-      get_values(kernels, of_a.template take<payload>(k), values_of_block<block_values>(k, n),
-                 nullptr, sums + k * block_values);
-    for (std::size_t k = 0; k < blocks && from.b; ++k)
-      get_values(kernels, of_b.template take<payload>(k), values_of_block<block_values>(k, n),
-                 x + k * block_values, sums + k * block_values);
-    if (from.b) x = sums;
-    // all forms before the first payload: of several ways this was the fastest, by g++ 12
-    typename block::front fronts[header::chunk_values / block_values];
-    block last;
-    for (std::size_t k = 0; k < blocks; ++k) {
-      std::size_t const here = values_of_block<block_values>(k, n);
-      if (here == block_values) {
-        kernels.look(x + k * block_values, fronts[k]);
-      } else {
-        read_block(x + k * block_values, here, last.x);
-        fronts[k] = last.look(here);
+    T const* x = from.a ? nullptr : from.x + i * header::chunk_values;
+    std::byte const* const codes[] = {from.a, from.b};  // nvcc does not take the list in the loop
+    for (std::byte const* const code : codes) {
+      if (!code) continue;
+      get_values(kernels, walk(code, i, from.values), n, x, sums);
+      x = sums;
+    }
+    return chunks::put_chunk(out, room, [&](std::byte* chunk) {
+      std::byte* end = kernels.put(x, whole, chunk, chunk + blocks * sizeof(form));
+      if (rest != 0) {
+        block last;
+        read_block(x + whole * block_values, rest, last.x);
+        auto const front = last.look(rest);
+        store(chunk, whole, front.form);
+        last.put(front, rest, end);
+        end += front.form.payload_bytes(rest);
       }
-    }
-    std::size_t at = blocks * sizeof(form);
-    for (std::size_t k = 0; k < blocks; ++k) {
-      std::size_t const here = values_of_block<block_values>(k, n);
-      auto const& front = fronts[k];
-      store(out, k, front.form);
-      at += chunks::put_block(out + at, room - at, here, [&](std::byte* to) {
-              if (here == block_values)
-                kernels.put(x + k * block_values, front, to);
-              else
-                last.put(front, here, to);
-              return front.form;
-            }).payload_bytes(here);
-    }
-    return at;
+      return static_cast<std::size_t>(end - chunk);
+    });
   }
-  /// n values of a block, added to addends if there are some.
-  static void get_values(block_kernels<T> const& kernels, payload from, std::size_t n,
+  /// n values of a chunk, added to addends if there are some.
+  static void get_values(block_kernels<T> const& kernels, walk const& from, std::size_t n,
                          T const* addends, T* out) {
-    if (n == block_values) return kernels.get(from, addends, out);
+    std::size_t const whole = n / block_values, rest = n % block_values,
+                      first = whole * block_values;
+    auto const* const in = kernels.get(from.modes(), from.payload(), whole, addends, out);
+    if (rest == 0) return;
     block v, own;
-    v.take(from.form, n, from.in);
+    v.take(load<form>(from.modes(), whole), rest, in);
     if (addends) {
-      read_block(addends, n, own.x);
+      read_block(addends + first, rest, own.x);
       base::add(v, own);
     }
-    write_block(v.x, n, out);
+    write_block(v.x, rest, out + first);
   }
   static void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                       T const* addends, T divided_by, T* out) {
-    auto const kernels = best_block_kernels<T>();
-    std::size_t const n = values_of_chunk<header>(i, values);
-    walk of(in, i, values);
-    for (std::size_t k = 0; k < blocks_of<block_values>(n); ++k) {
-      std::size_t const here = values_of_block<block_values>(k, n),
-                        first = i * header::chunk_values + k * block_values;
-      auto const from = of.template take<payload>(k);
-      T* const to = out + first;
-      get_values(kernels, from, here, addends ? addends + first : nullptr, to);
-      if (divided_by != 0)
-        for (std::size_t j = 0; j < here; ++j) to[j] = divided(to[j], divided_by);
-    }
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * header::chunk_values;
+    get_values(best_block_kernels<T>(), walk(in, i, values), n, addends ? addends + first : nullptr,
+               out + first);
+    if (divided_by != 0)
+      for (std::size_t j = first; j < first + n; ++j) out[j] = divided(out[j], divided_by);
   }
   static std::uint64_t nonfinite_in_chunk_by_vectors(std::byte const* in, std::size_t i,
                                                      std::size_t values) {
-    auto const kernels = best_block_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, values);
-    walk of(in, i, values);
-    std::uint64_t found = 0;
-    for (std::size_t k = 0; k < blocks_of<block_values>(n); ++k) {
-      std::size_t const here = values_of_block<block_values>(k, n);
-      auto const from = of.template take<payload>(k);
-      T values_here[block_values];
-      if (here < block_values) get_values(kernels, from, here, nullptr, values_here);
-      bool const is_finite =
-          here == block_values ? kernels.is_finite(from) : nonfinite_runs(values_here, here) == 0;
-      found |= std::uint64_t{!is_finite} << k;
-    }
-    return found;
+    T x[header::chunk_values];
+    get_values(best_block_kernels<T>(), walk(in, i, values), n, nullptr, x);
+    return nonfinite_runs(x, n);
   }
 #endif
 };

@@ -10,21 +10,19 @@
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace hcomp::detail::lossless_dense {
 
-/// Up to 64 bytes behind a payload are read and written, too.
+/// Of whole blocks of a chunk. Up to 64 bytes behind payloads are read and written, too.
 template <class T> struct block_kernels {
-  using front = typename value_block<T>::front;
-
-  void (*look)(T const* x, front& found);
-  void (*put)(T const* x, front const& found, std::byte* out);
+  /// Returns the end of the payloads.
+  std::byte* (*put)(T const* x, std::size_t blocks, std::byte* forms, std::byte* payload);
+  /// The same.
   /// @param addends  null, or what is added
-  void (*get)(block_payload<T>, T const* addends, T* out);
-  bool (*is_finite)(block_payload<T>);
+  std::byte const* (*get)(std::byte const* forms, std::byte const* payload, std::size_t blocks,
+                          T const* addends, T* out);
 };
 /// There are some.
 inline bool has_block_kernels() { return puts_bytes_in_order(); }
 template <class T> block_kernels<T> best_block_kernels() {
-  return {look_at_block_avx512<T>, put_block_avx512<T>, get_block_avx512<T>,
-          is_finite_block_avx512<T>};
+  return {put_blocks_avx512<T>, get_blocks_avx512<T>};
 }
 
 }  // namespace hcomp::detail::lossless_dense
