@@ -1,4 +1,3 @@
-// optimise sanitized: -O1
 /// @file
 /// THC's sums in a fixed number of bits on their way: what a hop does to a block.
 

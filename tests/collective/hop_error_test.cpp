@@ -1,4 +1,3 @@
-// optimise sanitized: -O1
 /// @file
 /// Sums that are rounded on their way: the same bits on all ranks whatever way they take, as few
 /// bytes as was asked for, right on average, and as far off as the formula says.
