@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <functional>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/ucx/context.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -97,14 +99,24 @@ class endpoints {
 
   /// Let UCX do what there is to do, of one connection; do not wait.
   /// @return  whether there was something to do
-  bool step() { return ucp_worker_progress(worker_.get()) != 0; }
+  bool step() {
+    if (ucp_worker_progress(worker_.get()) == 0) return false;
+    idle_since_.reset();
+    return true;
+  }
 
   /// Let UCX work. Where there is nothing to do the core goes to whoever has something to do: there
-  /// may be more ranks than cores.
+  /// may be more ranks than cores. After 2 ms of that it sleeps, each time for 1/64 of the time that it
+  /// has waited: it may notice so much later what arrives.
   /// @return  whether there was something to do
   bool progress() {
     if (step()) return true;
-    sched_yield();
+    auto const now = std::chrono::steady_clock::now();
+    if (!idle_since_) idle_since_ = now;
+    if (now - *idle_since_ < std::chrono::milliseconds(2))
+      sched_yield();
+    else
+      hcomp::detail::nap(now - *idle_since_, 64);
     return false;
   }
 
@@ -184,6 +196,8 @@ class endpoints {
   worker_handle worker_;  // after context_: goes first
   std::vector<peer> peers_;
   std::vector<int> failed_;
+  std::optional<std::chrono::steady_clock::time_point>
+      idle_since_;  ///< that there was nothing to do
 };
 
 }  // namespace hcomp::ucx
