@@ -256,16 +256,19 @@ template <class T>
 void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
                summed_block<T> const& expected) {
   bytes out(expected.payload.size());
-  fine_findings found;
-  fine_sum made;
-  REQUIRE(kernels.sum(from, out.data(), found, made));
-  CHECK(made.mode.byte == expected.mode.byte);
+  std::byte mode{};
+  fine_sums to{&mode, out.data()};
+  REQUIRE(kernels.sum(from, 1, to) == 1);
+  CHECK(static_cast<std::uint8_t>(mode) == expected.mode.byte);
+  CHECK(to.modes == &mode + 1);
+  CHECK(to.payload == out.data() + out.size() - 64);
   CHECK(std::equal(out.begin(), out.end() - 64, expected.payload.begin()));
-  CHECK(found.error == expected.found.error);
-  CHECK(found.rounding == expected.found.rounding);
-  CHECK(found.largest == expected.found.largest);
+  CHECK(to.found.error == expected.found.error);
+  CHECK(to.found.rounding == expected.found.rounding);
+  CHECK(to.found.largest == expected.found.largest);
   std::vector<T> values(block_values);
-  kernels.get(from.grid, expected.as_payload(), values.data());
+  auto const payload = expected.as_payload();
+  CHECK(kernels.get(from.grid, &payload, 1, values.data()) == 1);
   CHECK(values == expected.values);
 }
 
@@ -274,9 +277,9 @@ void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
 TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, float, double) {
   std::vector<fine_kernels<T>> all;
   if (hcomp::best_simd_level() != hcomp::simd_level::baseline)
-    all.push_back({sum_block_avx2<T>, get_block_avx2<T>});
+    all.push_back({sum_blocks_avx2<T>, get_blocks_avx2<T>});
   if (hcomp::detail::puts_bytes_in_order())
-    all.push_back({sum_block_avx512<T>, get_block_avx512<T>});
+    all.push_back({sum_blocks_avx512<T>, get_blocks_avx512<T>});
   if (all.size() < 2) MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
   fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (auto const& kernels : all)
@@ -292,10 +295,10 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, floa
         a.set(grid, x.data(), of_a);
         b.set(grid, y.data(), of_b);
         summed_block<T> const first(grid, a, nullptr, of_a), second(grid, b, nullptr, of_b);
-        check_sum(kernels, {grid, x.data(), {}, {}}, first);
-        check_sum(kernels, {grid, x.data(), {}, second.as_payload()}, {grid, a, &b, of_a});
-        check_sum(kernels, {grid, nullptr, first.as_payload(), second.as_payload()},
-                  {grid, a, &b, {}});
+        auto const of_first = first.as_payload(), of_second = second.as_payload();
+        check_sum(kernels, {grid, x.data(), nullptr, nullptr}, first);
+        check_sum(kernels, {grid, x.data(), nullptr, &of_second}, {grid, a, &b, of_a});
+        check_sum(kernels, {grid, nullptr, &of_first, &of_second}, {grid, a, &b, {}});
       }
 }
 
@@ -305,13 +308,21 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to oth
   fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (T const value : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
                         static_cast<T>(grid.most_by_vectors() * grid.step)}) {
-    std::vector<T> x(block_values);
-    x[17] = value;
-    bytes out((block_values + 8) * sizeof(std::int64_t));
-    fine_findings found;
-    fine_sum made;
-    CHECK_FALSE(best_fine_kernels<T>().sum({grid, x.data(), {}, {}}, out.data(), found, made));
-    CHECK_FALSE(sum_block_avx2<T>({grid, x.data(), {}, {}}, out.data(), found, made));
+    std::vector<T> x(3 * block_values);  // the second block has it
+    x[block_values + 17] = value;
+    bytes const in(64);
+    fine_payload const of_code[] = {
+        {in.data(), {}}, {in.data(), {most_vector_bits + 1}}, {in.data(), {}}};
+    for (auto const sum : {best_fine_kernels<T>().sum, sum_blocks_avx2<T>})
+      for (std::size_t const blocks : {1, 2, 3}) {
+        bytes out(3 * (block_values + 8) * sizeof(std::int64_t));
+        std::byte modes[3];
+        fine_sums to{modes, out.data()};
+        CHECK(sum({grid, x.data(), nullptr, nullptr}, blocks, to) == 1);
+        CHECK(to.modes == modes + 1);
+        std::vector<T> const zeros(x.size());
+        CHECK(sum({grid, zeros.data(), nullptr, of_code}, blocks, to) == 1);
+      }
   }
 }
 #endif

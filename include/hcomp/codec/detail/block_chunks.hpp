@@ -106,11 +106,11 @@ template <class Header, class Block> struct block_chunks {
 
   static constexpr std::size_t behind_payload = 64;
 
-  /// A chunk of a sound code, and its blocks, one after the other.
-  class walk {
+  /// A chunk of a sound code, behind which so many bytes may be read.
+  class readable {
    public:
     /// @param in  null: there is no code
-    walk(std::byte const* in, std::size_t i, std::size_t values) {
+    readable(std::byte const* in, std::size_t i, std::size_t values) {
       if (!in) return;
       auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
       modes_ = in + part.begin;
@@ -121,17 +121,21 @@ template <class Header, class Block> struct block_chunks {
       n_ = values_of_chunk<Header>(i, values);
       payload_ = modes_ + detail::blocks_of<Block::values>(n_) * sizeof(mode);
     }
-    walk(walk const&) = delete;
+    readable(readable const&) = delete;
 
     std::byte const* modes() const { return modes_; }
-    /// Of the next block.
+    /// Of the first block.
     std::byte const* payload() const { return payload_; }
-    /// Block k, the next one, or none. `Payload` is {where it begins, its mode}.
-    template <class Payload> Payload take(std::size_t k) {
-      if (!modes_) return {};
-      Payload const next{payload_, load<mode>(modes_, k)};
-      payload_ += next.mode.payload_bytes(detail::values_of_block<Block::values>(k, n_));
-      return next;
+    /// Finds all payloads. `Payload` is {where it begins, its mode}.
+    template <class Payload> void take(Payload (&all)[most_blocks]) const {
+      std::byte const* at = payload_;
+      std::size_t const whole = n_ / Block::values;
+      for (std::size_t k = 0; k < whole; ++k) {
+        all[k] = {at, load<mode>(modes_, k)};
+        at += all[k].mode.payload_bytes(Block::values);
+      }
+      if (whole < most_blocks)
+        all[whole] = n_ % Block::values == 0 ? Payload{} : Payload{at, load<mode>(modes_, whole)};
     }
 
    private:

@@ -128,31 +128,41 @@ class integers_avx2 {
 
 #pragma GCC diagnostic pop
 
-/// False if x has other values.
+/// See fine_kernels.
 template <class T>
-[[gnu::target("avx2")]] bool sum_block_avx2(fine_summands<T> const& from, std::byte* out,
-                                            fine_findings& found, fine_sum& made) {
-  integers_avx2 q;
-  if (from.a.in)
-    q.take(from.a);
-  else if (!q.set(from.grid, from.x, found))
-    return false;
-  if (from.b.in) {
-    integers_avx2 other;
-    other.take(from.b);
-    q.add(other);
+[[gnu::target("avx2")]] std::size_t sum_blocks_avx2(fine_summands<T> const& from,
+                                                    std::size_t blocks, fine_sums& to) {
+  for (std::size_t k = 0; k < blocks; ++k) {
+    integers_avx2 q;
+    if (!from.are_fast(k)) return k;
+    if (from.a)
+      q.take(from.a[k]);
+    else if (!q.set(from.grid, from.x + k * block_values, to.found))
+      return k;
+    if (from.b) {
+      integers_avx2 other;
+      other.take(from.b[k]);
+      q.add(other);
+    }
+    auto const sizes = q.look(from.grid, to.found);
+    if (sizes.largest > to.largest) to.largest = sizes.largest;
+    auto const mode = sizes.mode(block_values);
+    q.put(mode, to.payload);
+    to.put(mode, block_values);
   }
-  auto const sizes = q.look(from.grid, found);
-  made = {sizes.mode(block_values), sizes.largest};
-  q.put(made.mode, out);
-  return true;
+  return blocks;
 }
 template <class T>
-[[gnu::target("avx2")]] void get_block_avx2(fine_grid<T> const& grid, fine_payload const& from,
-                                            T* out) {
-  integers_avx2 q;
-  q.take(from);
-  q.get(grid, out);
+[[gnu::target("avx2")]] std::size_t get_blocks_avx2(fine_grid<T> const& grid,
+                                                    fine_payload const* from, std::size_t blocks,
+                                                    T* out) {
+  for (std::size_t k = 0; k < blocks; ++k) {
+    if (!from[k].is_fast()) return k;
+    integers_avx2 q;
+    q.take(from[k]);
+    q.get(grid, out + k * block_values);
+  }
+  return blocks;
 }
 
 }  // namespace hcomp::detail::error_bounded

@@ -27,25 +27,27 @@ template <class Lane> class integers_avx512 {
   /// A lane has room for the sum of two such integers.
   static constexpr int most_bits = 8 * static_cast<int>(sizeof(Lane)) - 1;
 
+  /// The nearest integers of x in steps; false if one is too large, or x not finite.
+  /// @param error  raised to what that changes, in steps
   template <class T>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] bool set(fine_grid<T> const& grid, T const* x,
-                                                     fine_findings& found) {
+                                                     __m512d& error) {
     static_assert(sizeof(Lane) == 8);
     __m512d const inverse = _mm512_set1_pd(grid.inverse),
                   bound = _mm512_set1_pd(grid.most_by_vectors());
     __mmask8 fits = all;
-    __m512d error = _mm512_setzero_pd();
+    __m512d most = error;
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
       __m512d const multiple = _mm512_mul_pd(load(x + 8 * i), inverse);
       fits = _mm512_mask_cmp_pd_mask(fits, _mm512_abs_pd(multiple), bound, _CMP_LT_OQ);
       __m512i const steps = _mm512_maskz_cvt_roundpd_epi64(
           all, multiple, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
       __m512d const whole = _mm512_maskz_cvtepi64_pd(all, steps);
-      error = _mm512_maskz_max_pd(all, error, _mm512_abs_pd(_mm512_sub_pd(multiple, whole)));
+      most = _mm512_maskz_max_pd(all, most, _mm512_abs_pd(_mm512_sub_pd(multiple, whole)));
       q_[i] = (lanes)steps;
     }
     if (fits != all) return false;
-    fine_findings::raise(found.error, largest_of(error) * grid.step);
+    error = most;
     return true;
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take(fine_payload const& from) {
@@ -65,25 +67,27 @@ template <class Lane> class integers_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(integers_avx512 const& other) {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] += other.q_[i];
   }
-  /// Notes what fine_block::note_rounding does.
+  /// What decides about the block.
+  /// @param rest  raised to what the rounding to T changes, in steps
   template <class T>
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] fine_sizes look(fine_grid<T> const& grid,
-                                                            fine_findings& found) const {
-    lanes zigzags{};
-    std::uint32_t not_zero = 0;
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look(std::uint64_t& zigzags,
+                                                      std::uint32_t& not_zero,
+                                                      __m512d& rest) const {
+    lanes most{};
+    std::uint32_t marked = 0;
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
-      of::keep_more(zigzags, (q_[i] << 1) ^ (lanes)((whole)q_[i] >> (8 * sizeof(Lane) - 1)));
-      not_zero |= static_cast<std::uint32_t>(of::not_zero(q_[i])) << each * i;
+      of::keep_more(most, (q_[i] << 1) ^ (lanes)((whole)q_[i] >> (8 * sizeof(Lane) - 1)));
+      marked |= static_cast<std::uint32_t>(of::not_zero(q_[i])) << each * i;
     }
-    std::uint64_t const largest = of::largest_of(zigzags), steps = (largest >> 1) + (largest & 1);
-    double rest = 0;
-    if constexpr (std::is_same_v<T, float> && sizeof(Lane) > 2) {
-      __m512d rests = _mm512_setzero_pd();
-      note_rest<0>(rests);
-      rest = largest_of(rests);
-    }
-    fine_block<T>::note_largest_steps(grid, static_cast<std::int64_t>(steps), rest, found);
-    return {steps, largest, static_cast<std::size_t>(_mm_popcnt_u32(not_zero))};
+    zigzags = of::largest_of(most);
+    not_zero = marked;
+    if constexpr (std::is_same_v<T, float> && sizeof(Lane) > 2) note_rest<0>(rest);
+  }
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void read(std::byte const* in) {
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) memcpy(&q_[i], in + 64 * i, 64);
+  }
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(std::byte* out) const {
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) memcpy(out + 64 * i, &q_[i], 64);
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put(fine_mode mode, std::byte* out) const {
     if constexpr (sizeof(Lane) == 8) {
@@ -205,37 +209,55 @@ template <class Lane> class integers_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static __m512d load(float const* x) {
     return _mm512_maskz_cvtps_pd(all, _mm256_loadu_ps(x));
   }
-  /// Of numbers that are not negative.
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static double largest_of(__m512d const& numbers) {
-    using words = std::uint64_t;  // in the same order
-    return same_bits<double>(lanes_of<words>::largest_of((lanes_512<words>)numbers));
-  }
-
   lanes q_[registers];
 };
 
 #pragma GCC diagnostic pop
 
+/// Of numbers that are not negative.
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline double largest_of(__m512d const& numbers) {
+  using words = std::uint64_t;  // in the same order
+  return same_bits<double>(lanes_of<words>::largest_of((lanes_512<words>)numbers));
+}
+
+/// A sum of blocks, which waits until the modes of those before it are known.
+struct fine_sum_512 {
+  alignas(64) std::byte integers[block_values * sizeof(std::int64_t)];
+  std::uint64_t zigzags;   ///< the largest
+  std::uint32_t not_zero;  ///< which integers are not 0
+  int bytes;               ///< of a lane
+};
+/// How far values are off, in steps: by lanes.
+struct fine_errors_512 {
+  __m512d of_steps, of_rounding;
+};
+
 template <class Lane, class T>
 [[gnu::always_inline, HCOMP_TARGET_VBMI]] inline bool sum_block_in(fine_summands<T> const& from,
-                                                                   std::byte* out,
-                                                                   fine_findings& found,
-                                                                   fine_sum& made) {
+                                                                   std::size_t k, fine_sum_512& sum,
+                                                                   fine_errors_512& errors) {
   integers_avx512<Lane> q;
-  if (from.a.in) {
-    q.take(from.a);
+  if (from.a) {
+    q.take(from.a[k]);
   } else if constexpr (sizeof(Lane) == 8) {
-    if (!q.set(from.grid, from.x, found)) return false;
+    if (!q.set(from.grid, from.x + k * block_values, errors.of_steps)) return false;
   }
-  if (from.b.in) {
+  if (from.b) {
     integers_avx512<Lane> other;
-    other.take(from.b);
+    other.take(from.b[k]);
     q.add(other);
   }
-  auto const sizes = q.look(from.grid, found);
-  made = {sizes.mode(block_values), sizes.largest};
-  q.put(made.mode, out);
+  q.template look<T>(sum.zigzags, sum.not_zero, errors.of_rounding);
+  q.write(sum.integers);
+  sum.bytes = sizeof(Lane);
   return true;
+}
+template <class Lane>
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void put_block_in(fine_sum_512 const& sum,
+                                                                   fine_mode mode, std::byte* out) {
+  integers_avx512<Lane> q;
+  q.read(sum.integers);
+  q.put(mode, out);
 }
 template <class Lane, class T>
 [[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void get_block_in(fine_grid<T> const& grid,
@@ -246,25 +268,61 @@ template <class Lane, class T>
   q.get(grid, out);
 }
 
-/// False if x has other values.
+/// See fine_kernels.
 template <class T>
-[[HCOMP_TARGET_VBMI]] bool sum_block_avx512(fine_summands<T> const& from, std::byte* out,
-                                            fine_findings& found, fine_sum& made) {
-  int const a = from.a.mode.bits(), b = from.b.mode.bits(), bits = a > b ? a : b;
-  if (from.a.in && bits <= integers_avx512<std::uint16_t>::most_bits)
-    return sum_block_in<std::uint16_t>(from, out, found, made);
-  if (from.a.in && bits <= integers_avx512<std::uint32_t>::most_bits)
-    return sum_block_in<std::uint32_t>(from, out, found, made);
-  return sum_block_in<std::uint64_t>(from, out, found, made);
+[[HCOMP_TARGET_VBMI]] std::size_t sum_blocks_avx512(fine_summands<T> const& from,
+                                                    std::size_t blocks, fine_sums& to) {
+  fine_sum_512 sums[fine_most_blocks];
+  fine_errors_512 errors{_mm512_setzero_pd(), _mm512_setzero_pd()};
+  std::size_t done = 0;
+  for (bool is_one = true; done < blocks && is_one; done += is_one) {
+    int const a = from.a ? from.a[done].mode.bits() : most_vector_bits,
+              b = from.b ? from.b[done].mode.bits() : 0, bits = a > b ? a : b;
+    if (bits <= integers_avx512<std::uint16_t>::most_bits)
+      is_one = sum_block_in<std::uint16_t>(from, done, sums[done], errors);
+    else if (bits <= integers_avx512<std::uint32_t>::most_bits)
+      is_one = sum_block_in<std::uint32_t>(from, done, sums[done], errors);
+    else
+      is_one =
+          bits <= most_vector_bits && sum_block_in<std::uint64_t>(from, done, sums[done], errors);
+  }
+  std::uint64_t zigzags = 0;
+  for (std::size_t k = 0; k < done; ++k) {
+    auto const& sum = sums[k];
+    auto const mode = fine_mode::of(
+        sum.zigzags, static_cast<std::size_t>(_mm_popcnt_u32(sum.not_zero)), block_values);
+    zigzags = sum.zigzags > zigzags ? sum.zigzags : zigzags;
+    if (sum.bytes == 2)
+      put_block_in<std::uint16_t>(sum, mode, to.payload);
+    else if (sum.bytes == 4)
+      put_block_in<std::uint32_t>(sum, mode, to.payload);
+    else
+      put_block_in<std::uint64_t>(sum, mode, to.payload);
+    to.put(mode, block_values);
+  }
+  std::uint64_t const largest = (zigzags >> 1) + (zigzags & 1);
+  to.largest = largest > to.largest ? largest : to.largest;
+  fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
+  fine_block<T>::note_largest_steps(from.grid, static_cast<std::int64_t>(largest),
+                                    largest_of(errors.of_rounding), to.found);
+  return done;
 }
 template <class T>
-[[HCOMP_TARGET_VBMI]] void get_block_avx512(fine_grid<T> const& grid, fine_payload const& from,
-                                            T* out) {
-  if (from.mode.bits() <= integers_avx512<std::uint16_t>::most_bits)
-    return get_block_in<std::uint16_t>(grid, from, out);
-  if (from.mode.bits() <= integers_avx512<std::uint32_t>::most_bits)
-    return get_block_in<std::uint32_t>(grid, from, out);
-  get_block_in<std::uint64_t>(grid, from, out);
+[[HCOMP_TARGET_VBMI]] std::size_t get_blocks_avx512(fine_grid<T> const& grid,
+                                                    fine_payload const* from, std::size_t blocks,
+                                                    T* out) {
+  for (std::size_t k = 0; k < blocks; ++k, out += block_values) {
+    int const bits = from[k].mode.bits();
+    if (bits <= integers_avx512<std::uint16_t>::most_bits)
+      get_block_in<std::uint16_t>(grid, from[k], out);
+    else if (bits <= integers_avx512<std::uint32_t>::most_bits)
+      get_block_in<std::uint32_t>(grid, from[k], out);
+    else if (bits <= most_vector_bits)
+      get_block_in<std::uint64_t>(grid, from[k], out);
+    else
+      return k;
+  }
+  return blocks;
 }
 
 }  // namespace hcomp::detail::error_bounded

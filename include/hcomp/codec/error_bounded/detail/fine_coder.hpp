@@ -336,40 +336,41 @@ template <class T> struct fine_coder {
   }
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  using walk = typename chunks::walk;
+  using readable = typename chunks::readable;
 
-  /// Whether vectors can have a whole block, or there is none.
-  static bool is_fast(fine_payload const& of) { return of.mode.bits() <= most_vector_bits; }
+  static_assert(chunks::most_blocks == fine_most_blocks);
 
   std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
                                       std::size_t room, note& found) const {
     auto const kernels = best_fine_kernels<T>();
-    std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
-    walk of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n),
+                      whole = n / block_values;
+    readable const of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    fine_payload a[fine_most_blocks], b[fine_most_blocks];
+    if (from.a) of_a.take(a);
+    if (from.b) of_b.take(b);
+    fine_summands<T> const summands{grid, from.a ? nullptr : from.x + i * chunk_values(),
+                                    from.a ? a : nullptr, from.b ? b : nullptr};
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     fine_findings findings;
     bool is_beyond = false;
     std::size_t const bytes = chunks::put_chunk(out, room, [&](std::byte* chunk) {
-      std::byte* at = chunk + blocks;
+      fine_sums to{chunk, chunk + blocks};
       for (std::size_t k = 0; k < blocks; ++k) {
+        if (k < whole) k += kernels.sum(summands.behind(k), whole - k, to);
+        if (k == blocks) break;
         std::size_t const here = values_of_block(k, n);
-        T const* const x = from.a ? nullptr : from.x + i * chunk_values() + k * block_values;
-        auto const a = of_a.template take<fine_payload>(k), b = of_b.template take<fine_payload>(k);
-        fine_sum made;
-        if (here == block_values && is_fast(a) && is_fast(b) &&
-            kernels.sum({grid, x, a, b}, at, findings, made)) {
-          is_beyond |= made.largest > most;
-        } else {
-          block v, other;
-          if (a.in) v.take(a.mode, here, a.in);
-          if (b.in) other.take(b.mode, here, b.in);
-          made.mode = sum(v, x, here, b.in ? &other : nullptr, most, findings, is_beyond);
-          v.put(made.mode, here, at);
-        }
-        chunk[k] = static_cast<std::byte>(made.mode.byte);
-        at += made.mode.payload_bytes(here);
+        auto const one = summands.behind(k);
+        block v, other;
+        if (one.a) v.take(one.a->mode, here, one.a->in);
+        if (one.b) other.take(one.b->mode, here, one.b->in);
+        auto const mode = sum(v, one.x, here, one.b ? &other : nullptr, most, to.found, is_beyond);
+        v.put(mode, here, to.payload);
+        to.put(mode, here);
       }
-      return static_cast<std::size_t>(at - chunk);
+      findings = to.found;
+      is_beyond |= to.largest > most;
+      return static_cast<std::size_t>(to.payload - chunk);
     });
     add(found, note_of(serial_group{}, findings, is_beyond));
     return bytes;
@@ -377,28 +378,25 @@ template <class T> struct fine_coder {
   void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                T const* addends, T divided_by, T* out) const {
     auto const kernels = best_fine_kernels<T>();
-    std::size_t const n = values_of_chunk<header>(i, values);
-    walk of(in, i, values);
-    for (std::size_t k = 0; k < blocks_of(n); ++k) {
-      std::size_t const here = values_of_block(k, n), first = i * chunk_values() + k * block_values;
-      T decoded[block_values];
-      T* const to = addends || here < block_values ? decoded : out + first;
-      auto const from = of.template take<fine_payload>(k);
-      if (here == block_values && is_fast(from)) {
-        kernels.get(grid, from, to);
-      } else {
-        block v;
-        v.take(from.mode, here, from.in);
-        for (std::size_t j = 0; j < here; ++j) to[j] = v.value(grid, j);
-      }
-      if (addends)
-        for (std::size_t j = 0; j < here; ++j)
-          out[first + j] = with_one_nan(addends[first + j] + to[j]);
-      else if (to == decoded)
-        for (std::size_t j = 0; j < here; ++j) out[first + j] = to[j];
-      if (divided_by != 0)
-        for (std::size_t j = 0; j < here; ++j) out[first + j] = divided(out[first + j], divided_by);
+    std::size_t const n = values_of_chunk<header>(i, values), blocks = blocks_of(n),
+                      whole = n / block_values, first = i * chunk_values();
+    readable const chunk(in, i, values);
+    fine_payload of[fine_most_blocks];
+    chunk.take(of);
+    T decoded[header::chunk_values];
+    T* const to = addends ? decoded : out + first;
+    for (std::size_t k = 0; k < blocks; ++k) {
+      if (k < whole) k += kernels.get(grid, of + k, whole - k, to + k * block_values);
+      if (k == blocks) break;
+      block v;
+      std::size_t const here = values_of_block(k, n);
+      v.take(of[k].mode, here, of[k].in);
+      for (std::size_t j = 0; j < here; ++j) to[k * block_values + j] = v.value(grid, j);
     }
+    if (addends)
+      for (std::size_t j = 0; j < n; ++j) out[first + j] = with_one_nan(addends[first + j] + to[j]);
+    if (divided_by != 0)
+      for (std::size_t j = 0; j < n; ++j) out[first + j] = divided(out[first + j], divided_by);
   }
 #endif
 

@@ -11,15 +11,16 @@
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace hcomp::detail::error_bounded {
 
-/// Up to 64 bytes behind a payload are read and written, too.
+/// Of whole blocks of a chunk, up to the first that vectors cannot have. They return how many these
+/// are. Up to 64 bytes behind payloads are read and written, too.
 template <class T> struct fine_kernels {
-  bool (*sum)(fine_summands<T> const&, std::byte* out, fine_findings&, fine_sum&);
-  void (*get)(fine_grid<T> const&, fine_payload const&, T* out);
+  std::size_t (*sum)(fine_summands<T> const&, std::size_t blocks, fine_sums&);
+  std::size_t (*get)(fine_grid<T> const&, fine_payload const*, std::size_t blocks, T* out);
 };
 /// By AVX-512 or AVX2, one of which there is.
 template <class T> fine_kernels<T> best_fine_kernels() {
-  if (puts_bytes_in_order()) return {sum_block_avx512<T>, get_block_avx512<T>};
-  return {sum_block_avx2<T>, get_block_avx2<T>};
+  if (puts_bytes_in_order()) return {sum_blocks_avx512<T>, get_blocks_avx512<T>};
+  return {sum_blocks_avx2<T>, get_blocks_avx2<T>};
 }
 
 }  // namespace hcomp::detail::error_bounded

@@ -51,7 +51,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using typename base::block, typename base::form, typename base::chunks;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-  using walk = typename chunks::walk;
+  using readable = typename chunks::readable;
   static_assert(header::chunk_values == most_blocks * block_values);
 
   static std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i,
@@ -64,7 +64,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
     std::byte const* const codes[] = {from.a, from.b};  // nvcc does not take the list in the loop
     for (std::byte const* const code : codes) {
       if (!code) continue;
-      get_values(kernels, walk(code, i, from.values), n, x, sums);
+      get_values(kernels, readable(code, i, from.values), n, x, sums);
       x = sums;
     }
     return chunks::put_chunk(out, room, [&](std::byte* chunk) {
@@ -81,7 +81,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
     });
   }
   /// n values of a chunk, added to addends if there are some.
-  static void get_values(block_kernels<T> const& kernels, walk const& from, std::size_t n,
+  static void get_values(block_kernels<T> const& kernels, readable const& from, std::size_t n,
                          T const* addends, T* out) {
     std::size_t const whole = n / block_values, rest = n % block_values,
                       first = whole * block_values;
@@ -98,8 +98,8 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   static void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                       T const* addends, T divided_by, T* out) {
     std::size_t const n = values_of_chunk<header>(i, values), first = i * header::chunk_values;
-    get_values(best_block_kernels<T>(), walk(in, i, values), n, addends ? addends + first : nullptr,
-               out + first);
+    get_values(best_block_kernels<T>(), readable(in, i, values), n,
+               addends ? addends + first : nullptr, out + first);
     if (divided_by != 0)
       for (std::size_t j = first; j < first + n; ++j) out[j] = divided(out[j], divided_by);
   }
@@ -107,7 +107,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
                                                      std::size_t values) {
     std::size_t const n = values_of_chunk<header>(i, values);
     T x[header::chunk_values];
-    get_values(best_block_kernels<T>(), walk(in, i, values), n, nullptr, x);
+    get_values(best_block_kernels<T>(), readable(in, i, values), n, nullptr, x);
     return nonfinite_runs(x, n);
   }
 #endif
