@@ -58,9 +58,10 @@ method method_from(value_type type, std::string const& text) {
   plain.sum = given.sum;
   plain.sum.turns = 1;
   if (given != plain)
-    throw std::invalid_argument(quoted +
-                                "keys min, max, ranks, check and turns are for the rules of the "
-                                "drop-in library only");
+    throw std::invalid_argument(
+        quoted +
+        "keys min, max, ranks, when, check and turns are for the rules of the "
+        "drop-in library only");
   return given.sum;
 }
 

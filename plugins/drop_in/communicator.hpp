@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,8 +17,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <tuple>
 
+#include "quicker_way.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 #include "shared_copy.hpp"
@@ -79,8 +83,13 @@ class communicator : public std::enable_shared_from_this<communicator> {
   void wait_for_earlier(std::uint64_t number);
   /// For work alone: how many sums were made before this one; the same on all ranks.
   std::uint64_t next_call() { return calls_++; }
+  std::uint64_t calls() const { return calls_; }
   /// The same of those by a rule: one that is compared now and then.
   std::uint64_t next_call_by(std::string const& rule) { return calls_by_[rule]++; }
+  /// Which way sums by such a rule go, of about so many bytes and like that function of MPI.
+  quicker_way& way_of(std::string const& rule, std::string_view function, std::size_t bytes) {
+    return ways_[{rule, function, size_class(bytes)}];
+  }
 
  private:
   struct begun_sum {
@@ -104,6 +113,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
   std::map<std::string, std::uint64_t> calls_by_;
+  std::map<std::tuple<std::string, std::string_view, unsigned>, quicker_way> ways_;
   residual_store* residuals_;
   // Where sums may be made aside: what sums_ uses.
   std::unique_ptr<mpi::transport> transport_;

@@ -104,6 +104,8 @@ constexpr std::array rule_keys{
     key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},
     key_facts{"max", "SIZE", "all", "larger vectors are left alone; default: no limit"},
     key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
+    key_facts{"when", "always|quicker", "all but none",
+              "quicker: sums are MPI's where that is quicker; default always"},
     key_facts{"check", "N", "all but none",
               "every Nth call by the rule is compared with MPI's own; default 0: none"}};
 constexpr std::array program_keys{
@@ -218,6 +220,10 @@ struct assignment {
     if (value != "yes" && value != "no") refuse(std::string(key) + " is yes or no");
     return value == "yes";
   }
+  bool is_quicker() const {
+    if (value != "always" && value != "quicker") refuse(std::string(key) + " is always or quicker");
+    return value == "quicker";
+  }
   std::size_t size() const {
     std::size_t count = 0, factor = 1;
     char const* const end = value.data() + value.size();
@@ -270,6 +276,7 @@ void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   if (key == "min") to.min_bytes = one.size();
   if (key == "max") to.max_bytes = one.size();
   if (key == "ranks") to.min_ranks = one.number(1, most_int);
+  if (key == "when") to.if_quicker = one.is_quicker();
   if (key == "check") to.check_every = one.number(0, most_int);
 }
 
@@ -333,6 +340,11 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   if (result.min_bytes > result.max_bytes)
     where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
                  std::to_string(result.max_bytes) + ", so it is for no vector");
+  if (result.if_quicker && result.sum.feedback)
+    where.refuse(
+        "when=quicker does not go with feedback=yes, which '" + std::string(codec.name) +
+        "' has unless asked otherwise: what encoding lost would be missing in sums by MPI; "
+        "there can be feedback=no, or when=always");
   return result;
 }
 
@@ -440,6 +452,7 @@ std::string rule::text() const {
   if (min_bytes != 0 || sum.codec != "none") text.append(" min=").append(size_text(min_bytes));
   if (max_bytes != no_limit) text.append(" max=").append(size_text(max_bytes));
   if (min_ranks != 2) text.append(" ranks=").append(std::to_string(min_ranks));
+  if (if_quicker) text.append(" when=quicker");
   if (check_every != 0) text.append(" check=").append(std::to_string(check_every));
   return text;
 }

@@ -50,7 +50,9 @@ struct rule {
   std::size_t min_bytes = 64 * 1024;
   std::size_t max_bytes = static_cast<std::size_t>(-1);
   int min_ranks = 2;
-  int check_every = 0;  ///< every so manieth call by this rule is compared with MPI's own sum; 0: none
+  bool if_quicker = false;  ///< sums are MPI's where that is quicker
+  int check_every =
+      0;  ///< every so manieth call by this rule is compared with MPI's own sum; 0: none
 
   bool concerns(value_type t, std::size_t bytes, int ranks) const {
     return t == type && bytes >= min_bytes && bytes <= max_bytes && ranks >= min_ranks;

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cuda_memory.hpp"
@@ -181,6 +182,8 @@ struct summing {
   std::size_t shadow_calls;
   std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
   bool is_out_of_reach;         ///< buffers in a device's memory, which nobody here may touch
+  bool is_timed = false;        ///< it is not compared with MPI's own
+  bool is_look = false;         ///< of a part of a vector, for nothing: nobody is told
 
   summing(library& l, reduction_call const& c, decision const& taken,
           std::span<int const> counts_of_ranks = {})
@@ -216,9 +219,9 @@ struct summing {
     auto& sums = state.sums();
     std::size_t const result =
         counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
-    bool const only_tried = state.next_call() < shadow_calls;
+    bool const only_tried = !is_look && state.next_call() < shadow_calls;
     bool const is_checked =
-        as.check_every > 0 &&
+        as.check_every > 0 && !is_timed &&
         state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
     bool const compared = only_tried || is_checked;
     auto figures = figures_of(call, d.ranks);
@@ -228,7 +231,7 @@ struct summing {
     compared_seconds seconds{.calls = 1};
     // Who comes first waits for the others, in whichever of both sums is the first: before both.
     auto const begun_together = [&] {
-      if (compared) mpi::require(PMPI_Barrier(comm_of(state)), "MPI_Barrier");
+      if (compared) wait_for_all(state);
       return std::chrono::steady_clock::now();
     };
     if (compared) {
@@ -259,11 +262,13 @@ struct summing {
       left_because = "a buffer in a device's memory";
     } catch (std::invalid_argument const& cannot) {  // on all ranks alike
       left_because = cannot.what();
-      warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
-                            " values is left to MPI: " + cannot.what());
+      if (!is_look)
+        warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
+                              " values is left to MPI: " + cannot.what());
     }
     if (only_tried && !left_because)
       std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
+    if (is_look) return !left_because;
     if (left_because) {
       ++so_far.calls_left;
     } else {
@@ -277,6 +282,14 @@ struct summing {
                                  left_because ? *left_because : "rule '" + as.text() + "'"),
                          figures);
     return !left_because;
+  }
+
+  /// Returns when all ranks have called it.
+  void wait_for_all(communicator& state) const {
+    mpi::require(PMPI_Barrier(comm_of(state)), "MPI_Barrier");
+  }
+  MPI_Comm comm_of(communicator& state) const {
+    return state.is_aside() ? state.private_copy() : call.comm;
   }
 
  private:
@@ -298,9 +311,6 @@ struct summing {
     return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
                                segment);
   }
-  MPI_Comm comm_of(communicator& state) const {
-    return state.is_aside() ? state.private_copy() : call.comm;
-  }
   void sum_by_mpi(communicator& state, void* x) const {
     MPI_Comm const comm = comm_of(state);
     if (counts.empty())
@@ -313,11 +323,159 @@ struct summing {
   }
 };
 
+constexpr char const* why_quicker = "MPI's own sum is quicker (when=quicker)";
+constexpr char const* why_timed = "timed beside the codec's sums (when=quicker)";
+
+/// MPI's own function for a kind of sum.
+struct function_of_mpi {
+  std::string_view name;
+  int (*call)(reduction_call const&, std::span<int const> counts);
+};
+constexpr function_of_mpi mpi_all_reduce{
+    "MPI_Allreduce", [](reduction_call const& one, std::span<int const>) {
+      return PMPI_Allreduce(one.send, one.receive, one.count, one.type, one.op, one.comm);
+    }};
+constexpr function_of_mpi mpi_reduce{
+    "MPI_Reduce", [](reduction_call const& one, std::span<int const>) {
+      return PMPI_Reduce(one.send, one.receives ? one.receive : nullptr, one.count, one.type,
+                         one.op, one.root, one.comm);
+    }};
+constexpr function_of_mpi mpi_reduce_scatter{
+    "MPI_Reduce_scatter", [](reduction_call const& one, std::span<int const> counts) {
+      return PMPI_Reduce_scatter(one.send, one.receive, counts.data(), one.type, one.op, one.comm);
+    }};
+constexpr function_of_mpi mpi_reduce_scatter_block{
+    "MPI_Reduce_scatter_block", [](reduction_call const& one, std::span<int const> counts) {
+      return PMPI_Reduce_scatter_block(one.send, one.receive, counts[0], one.type, one.op,
+                                       one.comm);
+    }};
+
+/// Part of a vector in memory of its own, which can be summed as all of it.
+struct part_of_vector {
+  /// @param part    1 / part of the vector, but no less than MPI sends as one message to begin with
+  /// @param number  other parts for other numbers, the same on all ranks
+  part_of_vector(summing const& whole, int part, std::uint64_t number) : sum(whole) {
+    constexpr std::size_t least_bytes = 16 * 1024;
+    std::size_t const all = whole.values(), size = size_of(whole.d.type),
+                      wanted = std::clamp(all / static_cast<std::size_t>(part),
+                                          std::min(all, least_bytes / size), all);
+    std::size_t values = wanted;
+    if (!whole.counts.empty()) {
+      values = 0;
+      for (int const count : whole.counts) {
+        counts.push_back(
+            static_cast<int>((static_cast<std::size_t>(count) * wanted + all - 1) / all));
+        values += static_cast<std::size_t>(counts.back());
+      }
+    }
+    in.resize(values * size);
+    out.resize(in.size());
+    if (!whole.is_out_of_reach) {
+      std::size_t const first = number * values % (all - values + 1);
+      std::memcpy(in.data(), static_cast<std::byte const*>(whole.input()) + first * size,
+                  in.size());
+    }
+    sum.call.send = in.data();
+    sum.call.receive = out.data();
+    sum.call.count = static_cast<int>(values);
+    sum.counts = counts;
+    sum.is_timed = sum.is_look = true;
+  }
+  part_of_vector(part_of_vector const&) = delete;
+  part_of_vector& operator=(part_of_vector const&) = delete;
+
+  std::vector<std::byte> in, out;
+  std::vector<int> counts;
+  summing sum;
+};
+
+std::int64_t nanoseconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class F> std::int64_t nanoseconds_of(F const& f) {
+  auto const begin = std::chrono::steady_clock::now();
+  f();
+  return nanoseconds_since(begin);
+}
+
+/// Sums by whichever way is quicker, see quicker_way.
+/// @param make  makes a sum by its rule, as for take
+template <class Make> class quicker_sum {
+ public:
+  quicker_sum(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
+      : state_(state),
+        sum_(std::move(sum)),
+        by_mpi_(by_mpi),
+        make_(make),
+        way_(state.way_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
+
+  /// Returns the code of MPI.
+  int operator()() {
+    summing_now const guard;
+    if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
+    if (int const part = way_.look_at(); part > 0) look(part);
+    bool const by_mpi = way_.by() == quicker_way::way::mpi;
+    sum_.is_timed = way_.is_timed();
+    if (by_mpi) {
+      sum_.d.why = sum_.is_timed ? why_timed : why_quicker;
+      note_passed(*sum_.lib, sum_.call, sum_.d);
+    }
+    if (sum_.is_timed) sum_.wait_for_all(state_);
+    auto const begin = std::chrono::steady_clock::now();
+    int const code = by_mpi ? by_mpi_.call(sum_.call, sum_.counts) : by_codec(sum_);
+    way_.add(nanoseconds_since(begin), sum_.bytes());
+    if (way_.ends_trial()) way_.learn_trial(united(way_.medians()));
+    return code;
+  }
+
+ private:
+  /// What it cannot carry goes on to MPI.
+  int by_codec(summing const& sum) {
+    return make_(state_, sum) ? MPI_SUCCESS : by_mpi_.call(sum.call, sum.counts);
+  }
+  void look(int part) {
+    part_of_vector const piece(sum_, part, way_.looks());
+    auto const& sums = state_.sums();
+    auto const wait = [&] { sum_.wait_for_all(state_); };
+    auto const mpis = [&] {
+      mpi::require(by_mpi_.call(piece.sum.call, piece.sum.counts), sum_.call.function);
+    };
+    auto const codecs = [&] { mpi::require(by_codec(piece.sum), sum_.call.function); };
+    wait();
+    auto const begin = std::chrono::steady_clock::now();
+    auto const mpi = nanoseconds_of(mpis), waited = nanoseconds_of(wait);
+    auto const plans = sums.plans_made();
+    auto codec = nanoseconds_of(codecs);
+    if (sums.plans_made() > plans) {  // it has touched new memory
+      wait();
+      codec = nanoseconds_of(codecs);
+    }
+    // the wait before all, and the comparison of figures, take about as long as that wait
+    auto const cost = nanoseconds_since(begin) + 2 * waited;
+    way_.learn_look(united(way_.figures_of_look(mpi, codec, cost)));
+  }
+  way_figures united(way_figures mine) {
+    static_assert(sizeof mine == 4 * sizeof(std::int64_t));
+    mpi::require(PMPI_Allreduce(MPI_IN_PLACE, &mine, 4, MPI_INT64_T, MPI_MAX, sum_.comm_of(state_)),
+                 "MPI_Allreduce");
+    return mine;
+  }
+
+  communicator& state_;
+  summing sum_;
+  function_of_mpi const& by_mpi_;
+  Make const& make_;
+  quicker_way& way_;
+};
+
 /// Makes the sum of the call if it is to be taken over.
 /// @param counts  of a reduce-scatter, for all ranks
+/// @param by_mpi  for sums that are made by whichever way is quicker
 /// @param make    (state, sum) makes it and puts it where it belongs, or returns false: it is MPI's
 template <class Make>
-bool take(reduction_call const& call, int& code, std::span<int const> counts, Make const& make) {
+bool take(reduction_call const& call, int& code, std::span<int const> counts,
+          function_of_mpi const& by_mpi, Make const& make) {
   auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, false);
@@ -328,8 +486,13 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts, Ma
   code = MPI_SUCCESS;
   bool is_done = true;
   try {
-    lib->state_of(call.comm)->run(
-        [&](communicator& state) { is_done = make(state, summing(*lib, call, d, counts)); });
+    lib->state_of(call.comm)->run([&](communicator& state) {
+      summing sum(*lib, call, d, counts);
+      if (sum.as.if_quicker)
+        code = quicker_sum(state, std::move(sum), by_mpi, make)();
+      else
+        is_done = make(state, sum);
+    });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
@@ -415,7 +578,7 @@ std::atomic<int> persistent_count{0};
 }  // namespace
 
 bool all_reduce(reduction_call const& call, int& code) noexcept {
-  return take(call, code, {},
+  return take(call, code, {}, mpi_all_reduce,
               [](communicator& state, summing const& sum) { return sum_in_place(state, sum); });
 }
 
@@ -426,19 +589,23 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
   PMPI_Comm_size(call.comm, &ranks);
   if (root < 0 || root >= ranks) return false;
   auto here = call;
+  here.root = root;
   here.receives = rank == root;
   if (!here.receives) here.receive = const_cast<void*>(call.send);  // any pointer
-  return take(here, code, {}, [&](communicator& state, summing const& sum) {
+  return take(here, code, {}, mpi_reduce, [&](communicator& state, summing const& sum) {
     auto const* const from = static_cast<std::byte const*>(sum.input());
     std::vector<std::byte> x;
     if (!sum.is_out_of_reach) x.assign(from, from + sum.bytes());
     if (!sum(state, x.data())) return false;
-    if (rank == root) std::memcpy(call.receive, x.data(), x.size());
+    if (rank == root) std::memcpy(sum.call.receive, x.data(), x.size());
     return true;
   });
 }
 
-bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept {
+namespace {
+
+bool reduce_scatter_by(function_of_mpi const& by_mpi, reduction_call const& call, int const* counts,
+                       int& code) {
   if (call.comm == MPI_COMM_NULL || !counts) return false;
   int ranks = 0;
   PMPI_Comm_size(call.comm, &ranks);
@@ -456,8 +623,14 @@ bool reduce_scatter(reduction_call const& call, int const* counts, int& code) no
   PMPI_Comm_rank(call.comm, &rank);
   static std::byte nothing;
   if (counts[rank] == 0 && !call.receive) whole.receive = &nothing;  // any pointer
-  return take(whole, code, {counts, static_cast<std::size_t>(ranks)},
+  return take(whole, code, {counts, static_cast<std::size_t>(ranks)}, by_mpi,
               [](communicator& state, summing const& sum) { return sum(state, sum.call.receive); });
+}
+
+}  // namespace
+
+bool reduce_scatter(reduction_call const& call, int const* counts, int& code) noexcept {
+  return reduce_scatter_by(mpi_reduce_scatter, call, counts, code);
 }
 
 bool reduce_scatter_block(reduction_call const& call, int count, int& code) noexcept {
@@ -466,11 +639,18 @@ bool reduce_scatter_block(reduction_call const& call, int count, int& code) noex
   PMPI_Comm_size(call.comm, &ranks);
   if (count < 0 || std::int64_t{count} * ranks < least_count.load(std::memory_order_relaxed))
     return false;
-  return reduce_scatter(call, std::vector<int>(static_cast<std::size_t>(ranks), count).data(),
-                        code);
+  std::vector<int> const counts(static_cast<std::size_t>(ranks), count);
+  return reduce_scatter_by(mpi_reduce_scatter_block, call, counts.data(), code);
 }
 
 namespace {
+
+/// As blocking sums before it have found; the time of this one would be that of what the program does
+/// meanwhile, too.
+bool is_quicker_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
+  auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
+  return state.way_of(d.as->text(), mpi_all_reduce.name, bytes).used() == quicker_way::way::mpi;
+}
 
 /// For sums that a request stands for.
 /// @param keep  (state, sum, tag) begins it, or keeps it for later; the request is there
@@ -479,7 +659,7 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
                        int& code, Keep const& keep) {
   auto* const lib = taking();
   if (!lib) return false;
-  auto const d = decide(*lib, call, true);
+  auto d = decide(*lib, call, true);
   if (!d.as || !has_buffers(call)) {
     note_passed(*lib, call, d);
     return false;
@@ -487,6 +667,11 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   code = MPI_SUCCESS;
   try {
     auto const state = lib->state_of(call.comm);
+    if (d.as->if_quicker && is_quicker_by_mpi(*state, call, d)) {
+      d.why = why_quicker;
+      note_passed(*lib, call, d);
+      return false;
+    }
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
     keep(state, summing(*lib, call, d), tag);

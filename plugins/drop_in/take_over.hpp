@@ -56,6 +56,7 @@ struct reduction_call {
   bool raises = true;     ///< errors go to the communicator's error handler; else only to `code`
   bool scatters = false;  ///< every rank gets a part of the sum
   bool receives = true;   ///< false: `receive` means nothing here, as where a reduce has no root
+  int root = 0;           ///< of a reduce
 };
 
 // Each is true if it has done the call, and then `code` is what MPI returns; otherwise nothing has

@@ -51,6 +51,21 @@ int main(int argc, char** argv) {
   REQUIRE(sum_over(comm) == exact);
   code = hcomp_comm_set(comm, rank == 0 ? "float: bf16" : "float: fp16");
   REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "ranks have different settings") != NULL);
+  code = hcomp_comm_set(comm, "float: sign when=quicker");
+  REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "does not go with feedback=yes") != NULL);
+
+  /* either way, on all ranks alike */
+  REQUIRE(hcomp_comm_set(comm, "float: fp16 when=quicker") == HCOMP_OK);
+  for (i = 0; i < 20; ++i) {
+    float const sum = sum_over(comm);
+    float of_rank_0 = sum;
+    MPI_Bcast(&of_rank_0, 1, MPI_FLOAT, 0, comm);
+    REQUIRE(sum == of_rank_0);
+    REQUIRE(sum == exact || sum == (float)ranks);
+    REQUIRE(i >= 8 || ranks == 1 || sum == (i % 2 ? (float)ranks : exact)); /* the trial */
+  }
+  REQUIRE(hcomp_comm_set(comm, NULL) == HCOMP_OK);
+  REQUIRE(sum_over(comm) == exact);
   REQUIRE(hcomp_comm_set(MPI_COMM_NULL, NULL) == HCOMP_INVALID_ARGUMENT);
 
   MPI_Comm_free(&copy);

@@ -61,6 +61,9 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(thc.max_bytes == 2'000'000'000);
   CHECK(thc.min_ranks == 7);
   CHECK(thc.check_every == 8);
+  CHECK_FALSE(thc.if_quicker);
+  CHECK(only_rule("float: thc feedback=no when=quicker").if_quicker);
+  CHECK_FALSE(only_rule("float: thc when=always").if_quicker);
   CHECK(only_rule("double: sign algorithm=owner").type == value_type::float64);
   CHECK(only_rule("double: sign algorithm=owner").sum.how.kind == algorithm_kind::owner);
   CHECK(only_rule("float: inceptionn E=6").sum.keys == "E=6");
@@ -87,6 +90,7 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
     CHECK(one.check_every == 0);
+    CHECK_FALSE(one.if_quicker);
     CHECK(one.sum.turns == 1);
     CHECK(one.sum.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
@@ -210,6 +214,9 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                  "double: none max=1 ranks=1",
                                  "all: none; shadow=1",
                                  "float: thc min=64KiB",
+                                 "all: fp16 when=always",
+                                 "all: fp16 when=quicker",
+                                 "double: sign feedback=no check=3 when=quicker min=0",
                                  "float: thc; all: fp16; double: none min=0"};
   std::vector<std::string> const ways{"",
                                       " algorithm=ring",
@@ -244,7 +251,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   // double has not lossless, top_k and inceptionn. (int32, int64) none 3, lossless_integers 5 ways.
   constexpr std::size_t both = 3 + 6 * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5 + 5 * 3 + 5),
                         float_only = 6 * (6 + 6 * 3 + 5 * 3), integers = 3 + 6 * 5;
-  CHECK(texts.size() == 12 + 3 * both + 2 * float_only + 2 * integers);
+  CHECK(texts.size() == 15 + 3 * both + 2 * float_only + 2 * integers);
 
   std::vector<std::pair<std::string, settings>> seen;
   for (auto const& text : texts) {
@@ -330,7 +337,7 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "there are: nonblocking, feedback_memory, shadow"},
       {"float: sign bits=2",
        "HCOMP_CONFIG: clause 1 'float: sign bits=2': 'bits=2': codec 'sign' has no key 'bits'; "
-       "there are: feedback, algorithm, turns, threads, min, max, ranks, check"},
+       "there are: feedback, algorithm, turns, threads, min, max, ranks, when, check"},
       {"all: none check=1",
        "HCOMP_CONFIG: clause 1 'all: none check=1': 'check=1': codec 'none' has no key 'check'; "
        "there are: min, max, ranks"},
@@ -373,7 +380,7 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "whole number from 0 to 255"},
       {"double: fp16 bits=3",
        "HCOMP_CONFIG: clause 1 'double: fp16 bits=3': 'bits=3': codec 'fp16' has no key 'bits'; "
-       "there are: algorithm, turns, threads, min, max, ranks, check"},
+       "there are: algorithm, turns, threads, min, max, ranks, when, check"},
       {"float: error_bounded 1e-4 bound=1e-4",
        "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 bound=1e-4': 'bound=1e-4': 'bound' "
        "stands here a second time"},
@@ -384,6 +391,18 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: thc ranks=4; float: fp16 min=1MiB ranks=4",
        "HCOMP_CONFIG: clause 2 'float: fp16 min=1MiB ranks=4': it never counts, because clause 1 "
        "'float: thc ranks=4' takes all of its vectors"},
+      {"int64: lossless_integers when=slower",
+       "HCOMP_CONFIG: clause 1 'int64: lossless_integers when=slower': 'when=slower': when is "
+       "always "
+       "or quicker"},
+      {"float: sign when=quicker",
+       "HCOMP_CONFIG: clause 1 'float: sign when=quicker': when=quicker does not go with "
+       "feedback=yes, which 'sign' has unless asked otherwise: what encoding lost would be missing "
+       "in "
+       "sums by MPI; there can be feedback=no, or when=always"},
+      {"float: none when=quicker",
+       "HCOMP_CONFIG: clause 1 'float: none when=quicker': 'when=quicker': codec 'none' has no key "
+       "'when'; there are: min, max, ranks"},
       {"all: fp16; all: lossless",
        "HCOMP_CONFIG: clause 2 'all: lossless': it never counts, because clause 1 'all: fp16' "
        "takes all of its vectors"}};
@@ -441,7 +460,7 @@ TEST_CASE("settings: help() names every codec and key, at 100 columns") {
   for (auto const& codec : codec_names()) CHECK(text.find("\n  " + codec) != text.npos);
   for (std::string const key :
        {"min", "max", "ranks", "algorithm", "bits", "E", "bound", "rel", "feedback", "turns",
-        "threads", "check", "nonblocking", "feedback_memory", "shadow"})
+        "threads", "when", "check", "nonblocking", "feedback_memory", "shadow"})
     CHECK(text.find("\n  " + key + "=") != text.npos);
   for (std::size_t begin = 0; begin < text.size();) {
     auto const end = text.find('\n', begin);
