@@ -7,6 +7,7 @@
 #include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
+#include <stdexcept>
 #include <support/data.hpp>
 #include <support/worker_group.hpp>
 #include <vector>
@@ -15,7 +16,9 @@ using hcomp::simd_level;
 
 namespace {
 
-std::vector<float> transformed(std::vector<float> x) {
+using vector = std::vector<float>;
+
+vector transformed(vector x) {
   hcomp::detail::thc::hadamard(hcomp::serial_group{}, x.data(), static_cast<int>(x.size()));
   return x;
 }
@@ -96,19 +99,29 @@ TEST_CASE("hadamard: three workers give the bits of one") {
   }
 }
 
-TEST_CASE("hadamard: several stages in registers give the bits of the plain loop, from any on") {
-  for (std::size_t size = 1; size <= 16384; size *= 2) {
-    CAPTURE(size);
-    auto const x = data::uniform<float>(size, -8, 8, {.seed = size});
-    auto const expected = transformed(x);
-    for (int stride = 1; stride <= 32 && stride <= static_cast<int>(size); stride *= 2) {
-      CAPTURE(stride);
-      auto y = x;  // the stages before, in every run of `stride` values by itself
-      for (std::size_t i = 0; i < size; i += static_cast<std::size_t>(stride))
-        hcomp::detail::thc::hadamard(hcomp::serial_group{}, y.data() + i, stride);
-      hcomp::detail::thc::hadamard_from(hcomp::serial_group{}, y.data(), static_cast<int>(size),
-                                        stride);
-      REQUIRE(same_bits(y.data(), expected.data(), size));
+TEST_CASE("hadamard: stages in registers give the bits of the plain loop, wherever they stop") {
+  using namespace hcomp::detail::thc;
+  for (unsigned size = 64; size <= 16384; size *= 2)
+    for (unsigned end = 32; end <= size; end *= 2) {
+      CAPTURE(size);
+      CAPTURE(end);
+      auto const x = data::uniform<float>(size, -8, 8, {.seed = 4});
+      auto expected = x;  // of strides below `end`
+      for (unsigned i = 0; i < size; i += end)
+        hadamard(hcomp::serial_group{}, expected.data() + i, static_cast<int>(end));
+      vector in_places(place_of(size));
+      workers::run<3>([&](auto group) {
+        for (unsigned i = worker_of(group); i < size; i += 3) in_places[place_of(i)] = x[i];
+        group.sync();
+        unsigned seen = 0;
+        hadamard_first(group, in_places.data(), size, [&](unsigned i, auto const& values) {
+          for (unsigned j = 0; j < 32; ++j) seen += values[j][0] == x[i + j];
+        });
+        if (group.sum(seen) != size)
+          throw std::logic_error("other values were shown than there are");
+        hadamard_middle(group, in_places.data(), size, end);
+      });
+      for (unsigned i = 0; i < size; ++i)
+        REQUIRE(same_bits(&in_places[place_of(i)], &expected[i], 1));
     }
-  }
 }

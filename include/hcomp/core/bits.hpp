@@ -111,6 +111,20 @@ HCOMP_HD inline bool is_finite(double value) {
 /// Integers always are.
 template <std::integral T> HCOMP_HD constexpr bool is_finite(T) { return true; }
 
+/// Four of the eight bytes of two words: byte k of the result is number (selector >> 4 k & 7), the
+/// bytes of `low` being 0 to 3. One instruction of a device.
+HCOMP_HD inline std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned selector) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(low, high, selector);
+#else
+  std::uint64_t const all = std::uint64_t{high} << 32 | low;
+  std::uint32_t picked = 0;
+  for (int k = 0; k < 4; ++k)
+    picked |= static_cast<std::uint32_t>(all >> 8 * (selector >> 4 * k & 7) & 0xffu) << 8 * k;
+  return picked;
+#endif
+}
+
 // std::popcount, std::countr_zero and std::bit_width for host and device. In device code nvcc 13
 // compiles std's to constants, all of them for 64-bit words and countr_zero for 32-bit words too,
 // and does not say so: libstdc++ writes them with builtins that only hosts have.

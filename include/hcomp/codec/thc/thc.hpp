@@ -363,8 +363,8 @@ template <class Codec, class T> class basic_codec {
 
   HCOMP_HD constexpr transform_range range_of(int n, int k) const {
     int const first = k * transform_, count = n - first < transform_ ? n - first : transform_;
-    int size = 64;
-    while (size < count) size *= 2;
+    int size = transform_;
+    while (size > 64 && size / 2 >= count) size /= 2;
     return {first, count, size};
   }
   HCOMP_HD constexpr std::size_t lanes_at(int n) const {
@@ -423,7 +423,7 @@ template <class Codec, class T> class basic_codec {
     draw_place const place{origin.key, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
-    if constexpr (HasWarps<Group>) share_cells(group, cells_);
+    if constexpr (HasWarps<Group>) share_cells(group, cells_, sink);
     for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p).norm;
@@ -460,9 +460,7 @@ template <class Codec, class T> class basic_codec {
       auto const scale =
           scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size, weight, r);
       center_sums<Lane>(who, scratch, sums, p, offset_of(weight), sums);
-      for (int i = who.worker(); i < p.count; i += who.workers)
-        finite &= is_finite(static_cast<T>(scratch[i] * scale.factor * scale.power));
-      who.sync();
+      finite &= values_are_finite<T>(who, scratch, p, scale);
     });
     return !group.any(!finite);
   }

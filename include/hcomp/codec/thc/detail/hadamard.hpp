@@ -28,37 +28,110 @@ template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
   }
 }
 
-/// The next log2(Radix) strides from `stride` on, in registers.
-template <int Radix, class Group>
-HCOMP_HD void hadamard_pass(Group group, float* x, int size, int stride) {
-  for (int b = group.worker(); b < size / Radix; b += Group::workers) {
-    int const inside = b & (stride - 1);
-    float* const at = x + (b - inside) * Radix + inside;
-    float values[Radix];
-    HCOMP_UNROLL
-    for (int k = 0; k < Radix; ++k) values[k] = at[k * stride];
-    HCOMP_UNROLL
-    for (int across = 1; across < Radix; across *= 2) {
-      HCOMP_UNROLL
-      for (int k = 0; k < Radix / 2; ++k) {
-        int const low = 2 * k - (k & (across - 1));
-        float const first = values[low], second = values[low + across];
-        values[low] = first + second;
-        values[low + across] = first - second;
+// ---- By workers that share memory, as many stages at once as there are registers for
+
+template <class Group> HCOMP_HD unsigned worker_of(Group group) {
+  return static_cast<unsigned>(group.worker());
+}
+
+/// Where value i of a transform lies: four places stay free behind every 32 values, so that workers
+/// with 32 neighbours each reach different banks of shared memory. Of a multiple of 32 it is how far
+/// apart values are that are so many apart.
+HCOMP_HD constexpr unsigned place_of(unsigned i) { return i + i / 32 * 4; }
+
+/// The stages between `Radix` rows of values, which the worker has in registers.
+template <int Radix, int Columns>
+HCOMP_HD inline void hadamard_of_rows(float (&rows)[Radix][Columns]) {
+  HCOMP_UNROLL_ON_DEVICE
+  for (int across = 1; across < Radix; across *= 2) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (int k = 0; k < Radix / 2; ++k) {
+      int const low = 2 * k - (k & (across - 1));
+      HCOMP_UNROLL_ON_DEVICE
+      for (int column = 0; column < Columns; ++column) {
+        float const first = rows[low][column], second = rows[low + across][column];
+        rows[low][column] = first + second;
+        rows[low + across][column] = first - second;
       }
     }
-    HCOMP_UNROLL
-    for (int k = 0; k < Radix; ++k) at[k * stride] = values[k];
+  }
+}
+
+/// Values that a device loads and stores at once, where they lie on a multiple of their size.
+template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
+  T values[Count];
+
+  HCOMP_HD static adjacent at(void const* from) {
+#if defined(__CUDA_ARCH__)  // of memcpy nvcc makes single bytes in loops, wherever they lie
+    return *static_cast<adjacent const*>(from);
+#else
+    adjacent some;
+    memcpy(&some, from, sizeof(some));
+    return some;
+#endif
+  }
+  HCOMP_HD void put(void* to) const {
+#if defined(__CUDA_ARCH__)
+    *static_cast<adjacent*>(to) = *this;
+#else
+    memcpy(to, this, sizeof(*this));
+#endif
+  }
+};
+
+/// The first five stages, of strides 1 to 16, of values in places: a worker has 32 neighbours.
+/// @param change  change(i, values) is called before, for 32 values from number i on
+template <class Group, class Change>
+HCOMP_HD void hadamard_first(Group group, float* x, unsigned size, Change const& change) {
+  for (unsigned i = 32 * worker_of(group); i < size; i += 32 * Group::workers) {
+    float* const at = x + place_of(i);
+    float values[32][1];
+    HCOMP_UNROLL_ON_DEVICE
+    for (int k = 0; k < 8; ++k) {
+      auto const four = adjacent<float, 4>::at(at + 4 * k);
+      HCOMP_UNROLL_ON_DEVICE
+      for (int j = 0; j < 4; ++j) values[4 * k + j][0] = four.values[j];
+    }
+    change(i, values);
+    hadamard_of_rows(values);
+    HCOMP_UNROLL_ON_DEVICE
+    for (int k = 0; k < 8; ++k) {
+      adjacent<float, 4> four;
+      HCOMP_UNROLL_ON_DEVICE
+      for (int j = 0; j < 4; ++j) four.values[j] = values[4 * k + j][0];
+      four.put(at + 4 * k);
+    }
   }
   group.sync();
 }
 
-/// All stages from `stride` on.
-template <class Group> HCOMP_HD void hadamard_from(Group group, float* x, int size, int stride) {
-  for (; stride * 16 <= size; stride *= 16) hadamard_pass<16>(group, x, size, stride);
-  if (stride * 8 == size) hadamard_pass<8>(group, x, size, stride);
-  if (stride * 4 == size) hadamard_pass<4>(group, x, size, stride);
-  if (stride * 2 == size) hadamard_pass<2>(group, x, size, stride);
+/// The next log2(Radix) stages, of strides from `stride` on, a multiple of 32.
+template <int Radix, class Group>
+HCOMP_HD void hadamard_pass(Group group, float* x, unsigned size, unsigned stride) {
+  unsigned const apart = place_of(stride);
+  for (unsigned b = worker_of(group); b < size / Radix; b += Group::workers) {
+    unsigned const inside = b & (stride - 1);
+    float* const at = x + place_of((b - inside) * Radix + inside);
+    float values[Radix][1];
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < Radix; ++k) values[k][0] = at[k * apart];
+    hadamard_of_rows(values);
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < Radix; ++k) at[k * apart] = values[k][0];
+  }
+  group.sync();
+}
+
+/// The stages between the first five and those of strides from `end` on.
+template <class Group>
+HCOMP_HD void hadamard_middle(Group group, float* x, unsigned size, unsigned end) {
+  unsigned stride = 32;
+  if (end >= 1024) {
+    hadamard_pass<32>(group, x, size, 32);
+    stride = 1024;
+  }
+  for (; stride * 4 <= end; stride *= 4) hadamard_pass<4>(group, x, size, stride);
+  if (stride * 2 <= end) hadamard_pass<2>(group, x, size, stride);
 }
 
 #if !defined(__CUDA_ARCH__)

@@ -36,16 +36,25 @@ inline constexpr std::uint32_t domain_of_signs = 1, domain_of_rounding = 2;
 
 /// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
 /// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
+/// Counter c has words c / 8 * 16 + c % 8 and the eighth after it.
+HCOMP_HD inline std::array<std::uint64_t, 2> sign_words_of(draw_place const& place, unsigned c) {
+  auto const draw = philox4x32({c, place.index, 0, domain_of_signs}, place.key);
+  return {std::uint64_t{draw[1]} << 32 | draw[0], std::uint64_t{draw[3]} << 32 | draw[2]};
+}
 [[gnu::noinline]] HCOMP_HD inline std::uint64_t sign_word(draw_place const& place, unsigned w) {
-  auto const draw = philox4x32({w / 16 * 8 + w % 8, place.index, 0, domain_of_signs}, place.key);
-  bool const upper = w / 8 % 2;
-  return std::uint64_t{draw[upper ? 3 : 1]} << 32 | draw[upper ? 2 : 0];
+  return sign_words_of(place, w / 16 * 8 + w % 8)[w / 8 % 2];
 }
 
 /// Counter number `q` of a block: draws of 16 bits for eight coordinates.
+HCOMP_HD inline philox_words<std::uint32_t> rounding_counter(draw_place const& place, unsigned q) {
+  return {q, place.index, place.rank, domain_of_rounding};
+}
 [[gnu::noinline]] HCOMP_HD inline std::array<std::uint32_t, 4> rounding_draws(
     draw_place const& place, unsigned q) {
-  return philox4x32({q, place.index, place.rank, domain_of_rounding}, place.key);
+  philox_words<std::uint32_t> words[1] = {rounding_counter(place, q)};
+  philox4x32(words, place.key);
+  auto const& [c0, c1, c2, c3] = words[0];
+  return {c0, c1, c2, c3};
 }
 /// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
 /// has two columns: word k / 2, half k % 2.
@@ -75,13 +84,17 @@ template <class V> HCOMP_HD float finite_float(V value, bool& finite) {
 struct float_scale {
   float factor = 0, power = 1;
 
+  /// @param exponent  -126 to 127
+  HCOMP_HD static float power_of_two(int exponent) {
+    return same_bits<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+  }
   HCOMP_HD explicit float_scale(double scale) {
     if (!(scale > 0)) return;
     auto exponent = static_cast<int>(same_bits<std::uint64_t>(scale) >> 52) - 1022;
     if (exponent > 126) exponent = 126;
     if (exponent < -126) exponent = -126;
-    power = same_bits<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
-    factor = static_cast<float>(scale / static_cast<double>(power));
+    power = power_of_two(exponent);
+    factor = static_cast<float>(scale * static_cast<double>(power_of_two(-exponent)));  // exact
   }
 };
 
@@ -159,15 +172,24 @@ struct level_cells {
 /// The coordinate, moved into the table's range, in units of 2^-16 steps from the lowest level on.
 /// @param limit  granularity * 2^15, exact
 HCOMP_HD inline std::uint32_t fixed_point(float coordinate, float limit) {
+#if defined(__CUDA_ARCH__)  // of NaN fminf makes the limit, too, and __float2uint_rz 0 of negatives
+  return __float2uint_rz(fminf(coordinate, limit) + (limit + 0.5f));
+#else
   float c = coordinate < limit ? coordinate : limit;
   c = c > -limit ? c : -limit;
   return static_cast<std::uint32_t>(static_cast<std::int32_t>(c + (limit + 0.5f)));
+#endif
 }
 
 /// Whether the level above is taken, by a draw of 16 bits.
+/// @param below  of the entry, the level below in bits 16 to 23 and bits 0 to 7
+/// @param width  of the entry, the distance to the level above
+HCOMP_HD inline bool takes_upper(std::uint32_t fixed, std::uint32_t below, std::uint32_t width,
+                                 std::uint32_t draw) {
+  return static_cast<std::int32_t>(draw * width) < static_cast<std::int32_t>(fixed - below);
+}
 HCOMP_HD inline bool takes_upper(std::uint32_t fixed, std::uint32_t entry, std::uint32_t draw) {
-  return static_cast<std::int32_t>(draw * (entry >> 8 & 0xffu)) <
-         static_cast<std::int32_t>(fixed - (entry & 0x00ff00ffu));
+  return takes_upper(fixed, entry & 0x00ff00ffu, entry >> 8 & 0xffu, draw);
 }
 
 /// Where rounded coordinates go: the numbers of their levels, a byte each, or weight times level in
@@ -189,15 +211,6 @@ struct level_sink {
       store_aligned(out, at, static_cast<std::uint16_t>(number(entry, upper)));
     else
       store_aligned(out, at, static_cast<std::uint8_t>(number(entry, upper)));
-  }
-  /// Two neighbours in one piece.
-  /// @param i  even, and on devices so is the address of `out`
-  HCOMP_HD void put_two(int i, std::uint32_t const (&numbers)[2]) const {
-    auto const at = static_cast<std::size_t>(i / 2);
-    if (kind == lanes_16)
-      store_aligned(out, at, (numbers[0] & 0xffffu) | numbers[1] << 16);
-    else
-      store_aligned(out, at, static_cast<std::uint16_t>((numbers[0] & 0xffu) | numbers[1] << 8));
   }
 };
 
@@ -289,6 +302,17 @@ HCOMP_HD void finish_values(Group group, float const* scratch, transform_range r
   group.sync();
 }
 
+/// Whether all of these values are finite as `T`, of those that this worker looks at.
+template <class T, class Group>
+HCOMP_HD bool values_are_finite(Group group, float const* scratch, transform_range range,
+                                float_scale scale) {
+  bool finite = true;
+  for (int i = group.worker(); i < range.count; i += Group::workers)
+    finite &= is_finite(static_cast<T>(scratch[i] * scale.factor * scale.power));
+  group.sync();
+  return finite;
+}
+
 /// The sums of the lanes of two words; no lane carries into the next.
 template <class Lane> HCOMP_HD constexpr std::uint64_t lane_sums(std::uint64_t a, std::uint64_t b) {
   constexpr int bits = 8 * sizeof(Lane);
@@ -355,8 +379,8 @@ template <class Lane, bool ToNumbers> class level_numbers {
 // ---- Who works on which transform
 
 inline constexpr int largest_transform = 16384;
-/// Entries of level_cells that workers in warps have in front of a transform.
-inline constexpr int shared_cells = 256;
+/// Floats in front of a transform of workers in warps, which have entries of level_cells there.
+inline constexpr int shared_cells = 512;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
 /// has room for one, shared_bytes if it has warps, works on one transform after the other; in

@@ -1,29 +1,52 @@
 #pragma once
 /// @file
 /// What THC does to one transform, by workers in warps that share memory: the same bytes as in
-/// kernels.hpp. Neighbouring workers touch neighbouring values, and each value goes through
-/// shared memory as rarely as registers allow.
+/// kernels.hpp. Neighbouring workers touch neighbouring values, and each value goes through shared
+/// memory as rarely as registers allow: a worker has 32 values at once, which are 32 neighbours, then 32
+/// that are 32 apart, then those of four counters of draws.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/compensated.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <type_traits>
 
 namespace hcomp::detail::thc {
 
-// ---- What the workers share: the cells, a transform, and its signs, 32 to a word
+// ---- What the workers share: the cells, a transform in places, and its signs, 32 to a word
+
+/// An entry of level_cells, and what the sink makes of its two levels, so that few instructions take
+/// it apart.
+struct alignas(8) shared_cell {
+  std::uint32_t upper;  ///< number in bits 16 to 31, width in 8 to 15, shift in 0 to 7
+  std::uint32_t lower;  ///< number in bits 16 to 31, level in 0 to 7
+
+  HCOMP_HD static shared_cell of(std::uint32_t entry, level_sink const& sink) {
+    return {sink.number(entry, true) << 16 | (entry & 0xffffu),
+            sink.number(entry, false) << 16 | (entry >> 16 & 0xffu)};
+  }
+  /// The number of the level that is taken, in bits 16 to 31.
+  HCOMP_HD std::uint32_t round(std::uint32_t fixed, std::uint32_t draw) const {
+    std::uint32_t const below = pick_bytes(upper, lower, 0x5450),
+                        width = pick_bytes(upper, lower, 0x5551);
+    return takes_upper(fixed, below, width, draw) ? upper : lower;
+  }
+};
 
 constexpr std::size_t shared_bytes(int transform) {
-  return sizeof(float) * static_cast<std::size_t>(shared_cells + transform + transform / 32);
+  auto const size = static_cast<unsigned>(transform);
+  return sizeof(float) * (shared_cells + place_of(size) + size / 32);
 }
 
-template <HasWarps Group> HCOMP_HD void share_cells(Group group, level_cells const& cells) {
-  auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-  for (auto i = static_cast<std::size_t>(group.worker()); i < shared_cells; i += Group::workers)
-    store_aligned(shared, i, cells.entries[i]);
+template <HasWarps Group>
+HCOMP_HD void share_cells(Group group, level_cells const& cells, level_sink const& sink) {
+  auto* const shared = reinterpret_cast<shared_cell*>(group.scratch());
+  for (unsigned i = worker_of(group); i < 256; i += Group::workers)
+    shared[i] = shared_cell::of(cells.entries[i], sink);
   group.sync();
 }
 
@@ -35,70 +58,194 @@ struct shared_table {
 };
 template <HasWarps Group>
 HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cells const& cells) {
-  float* const scratch = group.scratch();
-  share_cells(group, cells);
-  auto* const levels = reinterpret_cast<std::uint8_t*>(scratch + shared_cells);
+  auto* const entries = reinterpret_cast<std::uint32_t*>(group.scratch());
+  auto* const levels = reinterpret_cast<std::uint8_t*>(entries + 256);
+  for (unsigned i = worker_of(group); i < 256; i += Group::workers) entries[i] = cells.entries[i];
   for (int i = group.worker(); i < table.size(); i += Group::workers)
     levels[i] = table.levels[static_cast<std::size_t>(i)];
   group.sync();
-  return {levels, reinterpret_cast<std::uint32_t const*>(scratch)};
+  return {levels, entries};
 }
 
 /// The signs of a transform.
 class shared_signs {
  public:
+  /// Written; the group has to sync before they are read.
   /// @param scratch  the transform, behind which there is room
   template <HasWarps Group>
   HCOMP_HD shared_signs(Group group, float* scratch, transform_range range, draw_place const& place)
-      : words_(reinterpret_cast<std::byte*>(scratch + range.size)) {
-    auto const first = static_cast<unsigned>(range.first / 64);
-    for (int w = group.worker(); w < range.size / 64; w += Group::workers)
-      store_aligned(words_, static_cast<std::size_t>(w),
-                    sign_word(place, first + static_cast<unsigned>(w)));
-    group.sync();
+      : words_(
+            reinterpret_cast<std::byte*>(scratch + place_of(static_cast<unsigned>(range.size)))) {
+    unsigned const first = static_cast<unsigned>(range.first) / 64,
+                   words = static_cast<unsigned>(range.size) / 64;
+    for (unsigned c = first / 16 * 8 + worker_of(group); c < (first + words + 15) / 16 * 8;
+         c += Group::workers) {
+      auto const two = sign_words_of(place, c);
+      unsigned const w = c / 8 * 16 + c % 8 - first;  // may be before the first: more than `words`
+      if (w < words) store_aligned(words_, static_cast<std::size_t>(w), two[0]);
+      if (w + 8 < words) store_aligned(words_, static_cast<std::size_t>(w + 8), two[1]);
+    }
   }
 
-  /// Whether value i of the transform is negated.
-  HCOMP_HD bool operator[](int i) const {
-    return (load_aligned<std::uint32_t>(words_, static_cast<std::size_t>(i / 32)) >> i % 32 & 1) !=
-           0;
+  /// Of the 32 values of the transform that value i is among: bit j is set where number j is
+  /// negated.
+  HCOMP_HD std::uint32_t from(unsigned i) const {
+    return load_aligned<std::uint32_t>(words_, static_cast<std::size_t>(i / 32));
   }
 
  private:
   std::byte* words_;
 };
 
-// ---- The transform
+// ---- Memory
 
-/// x = H (load(0), load(1), ...).
-template <HasWarps Group, class Load>
-HCOMP_HD void hadamard_of(Group group, float* x, int size, Load const& load) {
-  constexpr int at_once = 4;  // memory is far away
-  int const worker = group.worker();
-  for (int first = worker; first < size; first += at_once * Group::workers) {
-    float values[at_once];
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      int const i = first + k * Group::workers;
-      values[k] = i < size ? load(i) : 0;
-    }
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) {
-      int const i = first + k * Group::workers;
-      float value = values[k];
-      HCOMP_UNROLL
-      for (int stride = 1; stride < 32; stride *= 2) {
-        float const other = group.xor_shuffle(value, stride);
-        value = worker & stride ? other - value : value + other;
-      }
-      if (i < size) x[i] = value;
-    }
+/// use(i, k, load(i, k)) for every number i + k * Group::workers below `count` that is this worker's; k
+/// is a constant. Memory is far away: several are loaded before any is used.
+template <class Group, class Load, class Use>
+HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use const& use) {
+  constexpr unsigned at_once = 8;
+  unsigned i = worker_of(group);
+  for (; i + (at_once - 1) * Group::workers < count; i += at_once * Group::workers) {
+    decltype(load(0u, 0u)) loaded[at_once];
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < at_once; ++k) loaded[k] = load(i, k);
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < at_once; ++k) use(i, k, loaded[k]);
   }
-  group.sync();
-  hadamard_from(group, x, size, 32);
+  for (; i < count; i += Group::workers) use(i, 0u, load(i, 0u));
+}
+/// place_of(in_one * (i + k * Group::workers))
+template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, unsigned in_one) {
+  return place_of(in_one * i) + k * place_of(in_one * Group::workers);
 }
 
-// ---- The steps of encoding and decoding
+using four_floats = adjacent<float, 4>;
+using four_words = adjacent<std::uint32_t, 4>;
+
+/// The bits of values 4 i to 4 i + 3 of what can be read four at a time, where that is_by_four.
+HCOMP_HD inline four_words four_of(float const* x, unsigned i) {
+  return four_words::at(x + 4 * static_cast<std::size_t>(i));
+}
+HCOMP_HD inline four_words four_of(compensated<float> const& x, unsigned i) {
+  auto const at = 4 * static_cast<std::size_t>(i);
+  auto const values = four_floats::at(x.x + at), added = four_floats::at(x.compensation + at);
+  four_words sums;
+  HCOMP_UNROLL_ON_DEVICE
+  for (int j = 0; j < 4; ++j)
+    sums.values[j] = same_bits<std::uint32_t>(values.values[j] + added.values[j]);
+  return sums;
+}
+HCOMP_HD inline bool is_by_four(float const* x) {
+  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+}
+HCOMP_HD inline bool is_by_four(compensated<float> const& x) {
+  return is_by_four(x.x) && is_by_four(x.compensation);
+}
+
+/// bring_values of `count` values, a multiple of 4.
+template <HasWarps Group, class Source>
+HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count) {
+  std::uint32_t largest = 0;  // NaN and infinity are larger than all others
+  for_each_loaded(
+      group, count / 4,
+      [&](unsigned i, unsigned k) {
+        return four_of(x + 4 * static_cast<std::size_t>(i), k * Group::workers);
+      },
+      [&](unsigned i, unsigned k, four_words const& four) {
+        four.put(scratch + place_in_turn<Group>(i, k, 4));
+        HCOMP_UNROLL_ON_DEVICE
+        for (int j = 0; j < 4; ++j) {
+          std::uint32_t const magnitude = four.values[j] & 0x7fffffffu;
+          largest = magnitude > largest ? magnitude : largest;
+        }
+      });
+  bool finite = true;
+  if (!is_finite(same_bits<float>(largest)))
+    for (unsigned i = worker_of(group); i < count / 4; i += Group::workers)
+      for (unsigned j = 0; j < 4; ++j) {
+        float& value = scratch[place_of(4 * i) + j];
+        value = finite_float(value, finite);
+      }
+  return finite;
+}
+
+/// Finite values to their places, and zeros behind them. Returns whether this worker's all are.
+template <HasWarps Group, class Source>
+HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transform_range range) {
+  bool finite = true, is_done = false;
+  auto const count = static_cast<unsigned>(range.count), size = static_cast<unsigned>(range.size);
+  auto const from = x + static_cast<std::size_t>(range.first);
+  if constexpr (requires { four_of(from, 0u); }) {
+    is_done = count == size && is_by_four(from);
+    if (is_done) finite = bring_by_four(group, scratch, from, count);
+  }
+  if (!is_done) {
+    for_each_loaded(
+        group, count,
+        [&](unsigned i, unsigned k) {
+          return (from + static_cast<std::size_t>(i))[k * Group::workers];
+        },
+        [&](unsigned i, unsigned k, auto value) {
+          scratch[place_in_turn<Group>(i, k, 1)] = finite_float(value, finite);
+        });
+    for (unsigned i = count + worker_of(group); i < size; i += Group::workers)
+      scratch[place_of(i)] = 0;
+  }
+  group.sync();
+  return finite;
+}
+
+/// x[i] and x[i + 1], if there are so many.
+/// @param whole  where x is at a multiple of two values, `count`, otherwise 0
+template <class Out>
+HCOMP_HD void put_two(Out* x, int i, int count, int whole, float first, float second) {
+  if constexpr (std::is_same_v<Out, float>)
+    if (i + 1 < whole) {
+      adjacent<float, 2>{{first, second}}.put(x + i);
+      return;
+    }
+  if (i < count) x[i] = static_cast<Out>(first);
+  if (i + 1 < count) x[i + 1] = static_cast<Out>(second);
+}
+
+// ---- The last stages: a worker has the eight coordinates of a counter of draws, or of four counters
+
+/// Strides below `end` are left to hadamard_first and hadamard_middle.
+HCOMP_HD constexpr unsigned end_of_middle(unsigned size) { return size < 256 ? size : size / 4; }
+
+/// The stages between `Radix` parts of a transform, and use(q, values) with coordinate
+/// drawn_for(q + r * size / 8 / Radix, k) in values[r][k].
+template <int Radix, HasWarps Group, class Use>
+HCOMP_HD void hadamard_last(Group group, float const* x, unsigned size, Use const& use) {
+  unsigned const apart = place_of(size / Radix);
+  for (unsigned q = worker_of(group); q < size / Radix / 8; q += Group::workers) {
+    float const* const at = x + place_of(drawn_for(q, 0));
+    float values[Radix][8];
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r) {
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned row = 0; row < 4; ++row) {
+        auto const two = adjacent<float, 2>::at(at + r * apart + place_of(16 * row));
+        unsigned const k = row / 2 * 4 + row % 2;
+        values[r][k] = two.values[0];
+        values[r][k + 2] = two.values[1];
+      }
+    }
+    hadamard_of_rows(values);
+    use(q, values);
+  }
+  group.sync();
+}
+template <HasWarps Group, class Use>
+HCOMP_HD void with_coordinates(Group group, float const* x, unsigned size, Use const& use) {
+  if (end_of_middle(size) < size)
+    hadamard_last<4>(group, x, size, use);
+  else
+    hadamard_last<1>(group, x, size, use);
+}
+
+// ---- The steps of encoding and decoding. Between rotate and round_to_levels, and between center_sums
+// and what follows, a transform lacks its last stages.
 
 /// Every half of a warp has all 16 sums, and may have another range.
 template <HasWarps Group, class Source>
@@ -122,72 +269,139 @@ template <HasWarps Group, class Source>
 HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
                      float_scale scale, draw_place const& place) {
   shared_signs const negate(group, scratch, range, place);
-  bool finite = true;
-  hadamard_of(group, scratch, range.size, [&](int i) {
-    float const value =
-        i < range.count
-            ? finite_float(x[static_cast<std::size_t>(range.first + i)], finite) * scale.factor
-            : 0;
-    return (negate[i] ? -value : value) * scale.power;
+  bool const finite = bring_values(group, scratch, x, range);
+  auto const size = static_cast<unsigned>(range.size);
+  hadamard_first(group, scratch, size, [&](unsigned i, float(&values)[32][1]) {
+    std::uint32_t const negated = negate.from(i);
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned j = 0; j < 32; ++j)
+      values[j][0] = values[j][0] * (negated >> j & 1 ? -scale.factor : scale.factor) * scale.power;
   });
+  hadamard_middle(group, scratch, size, end_of_middle(size));
   return !finite;
 }
 
-/// The cells are those that were shared.
+/// round_to_levels, by the cells that were shared, to numbers of 8 bits or 16.
+template <class Number, HasWarps Group>
+HCOMP_HD void round_to_numbers(Group group, float const* scratch, transform_range range,
+                               float limit, draw_place const& place, std::byte* out) {
+  auto const* const cells = reinterpret_cast<shared_cell const*>(scratch - shared_cells);
+  auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
+  auto const round = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
+    philox_words<std::uint32_t> draws[Radix];
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r)
+      draws[r] = rounding_counter(place, from / 8 + q + r * (size / Radix / 8));
+    philox4x32(draws, place.key);
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r) {
+      auto const& [c0, c1, c2, c3] = draws[r];
+      std::uint32_t const words[4] = {c0, c1, c2, c3};
+      std::size_t const first = from + drawn_for(q, 0) + r * (size / Radix);
+      std::byte* const to = out + first * sizeof(Number);
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned row = 0; row < 4; ++row) {
+        std::uint32_t numbers[2];
+        HCOMP_UNROLL_ON_DEVICE
+        for (unsigned column = 0; column < 2; ++column) {
+          unsigned const k = row / 2 * 4 + column * 2 + row % 2;
+          std::uint32_t const fixed = fixed_point(values[r][k], limit);
+          numbers[column] = cells[fixed >> 16].round(fixed, words[k / 2] >> 16 * (k % 2) & 0xffffu);
+        }
+        if constexpr (sizeof(Number) == 1)
+          store_aligned(to, 8 * row,
+                        static_cast<std::uint16_t>(pick_bytes(numbers[0], numbers[1], 0x62)));
+        else
+          store_aligned(to, 8 * row, pick_bytes(numbers[0], numbers[1], 0x7632));
+      }
+    }
+  };
+  with_coordinates(group, scratch, size, round);
+}
+
+/// The sink's memory begins on devices at an even address, for lanes of 16 bits at a multiple of 4.
 template <HasWarps Group, class Source>
 HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
                               transform_range range, float limit, level_cells const&,
                               draw_place const& place, level_sink const& sink) {
-  struct alignas(8) two_values {
-    float values[2];
-  };
-  auto const* const cells = reinterpret_cast<std::byte const*>(scratch - shared_cells);
-  auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
-  for (unsigned q = static_cast<unsigned>(group.worker()); q < size / 8; q += Group::workers) {
-    auto const draws = rounding_draws(place, from / 8 + q);
-    // As drawn_for has them. Every other 64 coordinates change rows in pairs, so that half a
-    // warp reads from all banks of shared memory.
-    unsigned const swapped = q / 8 % 2;
-    HCOMP_UNROLL
-    for (unsigned pair = 0; pair < 2; ++pair) {
-      HCOMP_UNROLL
-      for (unsigned turn = 0; turn < 2; ++turn) {
-        unsigned const odd = turn ^ swapped;
-        unsigned const i = q / 8 * 64 + (pair * 2 + odd) * 16 + q % 8 * 2;
-        auto const two = *reinterpret_cast<two_values const*>(scratch + i);
-        std::uint32_t numbers[2];
-        HCOMP_UNROLL
-        for (unsigned column = 0; column < 2; ++column) {
-          std::uint32_t const fixed = fixed_point(two.values[column], limit);
-          auto const entry = load_aligned<std::uint32_t>(cells, fixed >> 16);
-          std::uint32_t const draw = draws[pair * 2 + column] >> 16 * odd & 0xffffu;
-          numbers[column] = sink.number(entry, takes_upper(fixed, entry, draw));
-        }
-        sink.put_two(static_cast<int>(from + i), numbers);
-      }
-    }
-  }
-  group.sync();
+  if (sink.kind == level_sink::lanes_16)
+    round_to_numbers<std::uint16_t>(group, scratch, range, limit, place, sink.out);
+  else
+    round_to_numbers<std::uint8_t>(group, scratch, range, limit, place, sink.out);
 }
 
 template <class Lane, HasWarps Group, class Out>
 HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
                           transform_range range, std::uint32_t offset, Out*) {
-  hadamard_of(group, scratch, range.size, [&](int i) {
-    std::uint32_t const sum = load_aligned<Lane>(lanes, static_cast<std::size_t>(range.first + i));
-    return static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
-  });
+  constexpr unsigned in_word = 4 / sizeof(Lane);
+  auto const size = static_cast<unsigned>(range.size);
+  std::byte const* const from = lanes + static_cast<std::size_t>(range.first) * sizeof(Lane);
+  for_each_loaded(
+      group, size / in_word,
+      [&](unsigned w, unsigned k) {
+        return load_aligned<std::uint32_t>(from + 4 * static_cast<std::size_t>(w),
+                                           k * Group::workers);
+      },
+      [&](unsigned w, unsigned k, std::uint32_t word) {
+        adjacent<float, in_word> some;
+        HCOMP_UNROLL_ON_DEVICE
+        for (unsigned j = 0; j < in_word; ++j) {
+          std::uint32_t const sum = static_cast<Lane>(word >> 8 * sizeof(Lane) * j);
+          some.values[j] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
+        }
+        some.put(scratch + place_in_turn<Group>(w, k, in_word));
+      });
+  group.sync();
+  hadamard_first(group, scratch, size, [](unsigned, auto const&) {});
+  hadamard_middle(group, scratch, size, end_of_middle(size));
 }
 
 template <HasWarps Group, class Out>
 HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, float_scale scale,
                             draw_place const& place, Out* x) {
   shared_signs const negate(group, scratch, range, place);
-  for (int i = group.worker(); i < range.count; i += Group::workers) {
-    float const value = scratch[i] * scale.factor * scale.power;
-    x[range.first + i] = static_cast<Out>(negate[i] ? -value : value);
-  }
   group.sync();
+  auto const size = static_cast<unsigned>(range.size);
+  Out* const to = x + range.first;
+  int const whole = reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(Out)) == 0 ? range.count : 0;
+  auto const finish = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r) {
+      unsigned const first = drawn_for(q, 0) + r * (size / Radix);
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned pair = 0; pair < 2; ++pair) {
+        std::uint32_t const negated = negate.from(first + 32 * pair) >> first % 16;
+        auto const value = [&](unsigned row, unsigned column) {
+          bool const minus = negated >> (row * 16 + column) & 1;
+          return values[r][pair * 4 + column * 2 + row] * (minus ? -scale.factor : scale.factor) *
+                 scale.power;
+        };
+        HCOMP_UNROLL_ON_DEVICE
+        for (unsigned row = 0; row < 2; ++row)
+          put_two(to, static_cast<int>(first + (2 * pair + row) * 16), range.count, whole,
+                  value(row, 0), value(row, 1));
+      }
+    }
+  };
+  with_coordinates(group, scratch, size, finish);
+}
+
+template <class T, HasWarps Group>
+HCOMP_HD bool values_are_finite(Group group, float const* scratch, transform_range range,
+                                float_scale scale) {
+  auto const size = static_cast<unsigned>(range.size), count = static_cast<unsigned>(range.count);
+  bool finite = true;
+  auto const look = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r) {
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned k = 0; k < 8; ++k)
+        if (drawn_for(q, k) + r * (size / Radix) < count)
+          finite &= is_finite(static_cast<T>(values[r][k] * scale.factor * scale.power));
+    }
+  };
+  with_coordinates(group, scratch, size, look);
+  return finite;
 }
 
 }  // namespace hcomp::detail::thc
