@@ -117,8 +117,8 @@ std::string script(picture const& all, std::string const& file) {
       "set xrange [{}:{}]\nset yrange [{}:{}]\nset xlabel 'ranks, log scale' offset 0,0.3\n"
       "set ylabel 'milliseconds, log scale' offset 0.5,0\n",
       example::gnuplot_output(file), all.panels.size(), all.values / 1e6, all.least_ranks,
-      all.most_ranks, all.rendezvous ? ", messages wait for their receives" : "",
-      all.latency_us, all.least_ranks, all.most_ranks, least, most);
+      all.most_ranks, all.rendezvous ? ", messages wait for their receives" : "", all.latency_us,
+      all.least_ranks, all.most_ranks, least, most);
   int number = 0;
   for (auto const& [bandwidth, curves] : all.panels) {
     std::string plots;
