@@ -24,7 +24,7 @@ constexpr unsigned size_class(std::size_t bytes) {
 struct way_figures {
   std::int64_t by_mpi = 0, by_codec = 0;  ///< that sums, or a part of one, took
   std::int64_t cost = 0;                  ///< of a look
-  std::int64_t minus_mean = 0;            ///< of sums since the last look, with a minus
+  std::int64_t minus_mean = 0;            ///< of the last sums, with a minus
 
   void unite(way_figures const& other) {
     by_mpi = std::max(by_mpi, other.by_mpi);
@@ -40,7 +40,8 @@ struct way_figures {
 /// touches new memory. Medians of the others decide: the codec must be quicker by 5 %. From then on
 /// all sums go by that way. Now and then there is a look: beside a sum both ways sum a small part of
 /// the vector, for nothing. When the other way is quicker in three looks in a row, there is a new
-/// trial. Looks, and trials that change nothing, take about 1 % of the time of the sums.
+/// trial. Looks, and trials that change nothing, take about 1 % of the time of the sums. After 20 sums
+/// ranks compare what they took: when that has changed by half or more, there is a look at once.
 ///
 /// A look says more than the time of the sums themselves: a codec that is slower than the link takes as
 /// long when the link becomes quick. And it takes about a quarter of a sum at most, unless latency is
@@ -49,6 +50,7 @@ struct way_figures {
 /// Decisions depend on numbers of calls and on figures that all ranks have, in integers: they are the
 /// same on all ranks, whatever machines these are. One call:
 ///
+///     if (one.compares()) one.learn_mean(<one.figures(), united over the ranks>);
 ///     if (one.look_at() > 0) one.learn_look(<figures of a look, united over the ranks>);
 ///     <sum by one.by(); where one.is_timed(), all ranks begin together>
 ///     one.add(nanoseconds, bytes);
@@ -66,7 +68,9 @@ class quicker_way {
   /// Whether this call is one of a trial, in which all ranks must begin together.
   bool is_timed() const { return call_of_trial_ < calls_of_trial; }
   /// What part of the vector, 1 / look_at(), both ways sum before this call's sum; 0: none.
-  int look_at() const { return !is_timed() && calls_to_look_ == 0 ? part_ : 0; }
+  int look_at() const { return !is_timed() && calls_to_look_ <= 0 ? part_ : 0; }
+  /// Whether ranks must compare what sums took, before this call's sum.
+  bool compares() const { return !is_timed() && look_at() == 0 && sums_ >= least_calls; }
   /// The last trial's decision; the codec before there was one.
   way used() const { return used_; }
   std::uint64_t looks() const { return looks_; }
@@ -116,7 +120,21 @@ class quicker_way {
     ++trials_;
     ends_trial_ = false;
     cost_ = most_nanoseconds;
+    mean_ = mean_of_look_ = 0;
     begin_sums();
+  }
+
+  /// Of the sums since ranks compared figures, on this rank.
+  way_figures figures() const {
+    return {.minus_mean = -(sums_ > 0 ? std::max<std::int64_t>(took_ / sums_, 1) : mean_)};
+  }
+  /// @param all  united over the ranks
+  void learn_mean(way_figures const& all) {
+    mean_ = -all.minus_mean;
+    begin_sums();
+    if (mean_of_look_ == 0) mean_of_look_ = mean_;
+    bool const is_sudden = 2 * mean_ >= 3 * mean_of_look_ || 2 * mean_of_look_ >= 3 * mean_;
+    if (is_sudden) calls_to_look_ = 0;
   }
 
   /// Of a look, on this rank: what both ways took, and all of it.
@@ -124,8 +142,7 @@ class quicker_way {
     auto const limited = [](std::int64_t x) {
       return std::clamp<std::int64_t>(x, 1, most_nanoseconds);
     };
-    return {limited(by_mpi), limited(by_codec), limited(cost),
-            -std::max<std::int64_t>(took_ / std::max<std::int64_t>(sums_, 1), 1)};
+    return {limited(by_mpi), limited(by_codec), limited(cost), figures().minus_mean};
   }
   /// @param all  united over the ranks
   void learn_look(way_figures const& all) {
@@ -134,7 +151,8 @@ class quicker_way {
     looks_won_ = is_other_quicker ? looks_won_ + 1 : 0;
     // a look that was disturbed does not say what the next one costs, and none costs more than all of both
     auto const cost = std::min(all.cost, std::exchange(cost_, all.cost));
-    owed_ += std::min(calls_worth(cost, -all.minus_mean), most_of_look_);
+    mean_ = mean_of_look_ = -all.minus_mean;
+    owed_ += std::min(calls_worth(cost, mean_), most_of_look_);
     if (is_other_quicker)
       calls_to_look_ = 1;
     else
@@ -169,10 +187,11 @@ class quicker_way {
   std::uint64_t trials_ = 0, looks_ = 0;
   int part_ = least_part, looks_won_ = 0;
   std::int64_t calls_to_look_ = 0;
-  std::int64_t owed_ = 0;                 ///< calls, for what looks and trials took
-  std::int64_t most_of_look_ = 0;         ///< calls
-  std::int64_t cost_ = most_nanoseconds;  ///< of the last look
-  std::int64_t took_ = 0, sums_ = 0;      ///< since the last look
+  std::int64_t owed_ = 0;                     ///< calls, for what looks and trials took
+  std::int64_t most_of_look_ = 0;             ///< calls
+  std::int64_t cost_ = most_nanoseconds;      ///< of the last look
+  std::int64_t took_ = 0, sums_ = 0;          ///< since ranks compared figures
+  std::int64_t mean_ = 0, mean_of_look_ = 0;  ///< of sums, last and at the last look; 0: not known
 };
 
 }  // namespace hcomp::drop_in

@@ -414,6 +414,7 @@ template <class Make> class quicker_sum {
   int operator()() {
     summing_now const guard;
     if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
+    if (way_.compares()) way_.learn_mean(united(way_.figures()));
     if (int const part = way_.look_at(); part > 0) look(part);
     bool const by_mpi = way_.by() == quicker_way::way::mpi;
     sum_.is_timed = way_.is_timed();
