@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# An automatic_plan beside fixed codecs on links that change: a table, and two figures.
+# On links that change, an automatic_plan beside fixed codecs, or sums by the drop-in library's rules with
+# when=quicker beside plain ones: a table, and figures.
 #
 #   tests/lab/changing_link.sh PROGRAM [<its arguments>]
 #
-# PROGRAM is bench_changing_link.openmpi or .mpich of a build. These can be set:
+# PROGRAM is bench_changing_link.openmpi or .mpich of a build, or bench_drop_in.openmpi or .mpich, with the
+# argument quicker and with PRELOAD. These can be set:
 #
 #   RATES="10mbit none 1gbit 100mbit none 10mbit 1gbit none"   of all links, one after the other
 #   EACH=6                                                     seconds of each
 #   HOSTS=4
+#   PRELOAD=file                                               the libhcomp_pmpi.so of the same MPI
 #
 # It needs what lab.sh needs.
 set -euo pipefail
@@ -30,7 +33,13 @@ folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; "$here/lab.sh" down; rm -rf "$folder"' EXIT
 "$here/lab.sh" up --hosts "${HOSTS:-4}" --rate "${rates[0]}"
 echo "${rates[0]}" >"$folder/rate"
-"$here/lab.sh" run "$mpi" "$1" --seconds $((each * ${#rates[@]})) --rate-file "$folder/rate" "${@:2}" &
+command=("$@")
+# Behind the lab's own library, which MPICH needs.
+# shellcheck disable=SC2016  # for the inner shell
+[[ -z ${PRELOAD-} ]] ||
+  command=(bash -c 'LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$0 exec "$@"' "$PRELOAD" "$@")
+"$here/lab.sh" run "$mpi" "${command[@]}" --seconds $((each * ${#rates[@]})) \
+  --rate-file "$folder/rate" &
 for rate in "${rates[@]:1}"; do
   for ((i = 0; i < 10 * each; i++)); do
     kill -0 %1 2>/dev/null || wait %1

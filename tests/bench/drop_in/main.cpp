@@ -1,12 +1,14 @@
 /// @file
-/// What the drop-in library costs calls it does not touch and communicators it sums on, and how much
-/// of a nonblocking sum it hides behind computation. To be run with libhcomp_pmpi.so preloaded:
+/// What the drop-in library costs calls it does not touch and communicators it sums on, how much of a
+/// nonblocking sum it hides behind computation, and how sums by the quicker way do beside plain ones.
+/// To be run with libhcomp_pmpi.so preloaded:
 ///
 ///     mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: identity min=0"
 ///         bench_drop_in.openmpi communicators
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
 ///         bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
+///     mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi quicker --rule "float: fp16"
 
 #include <mpi.h>
 #include <time.h>
@@ -18,6 +20,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "quicker.hpp"
 #include "socket_link.hpp"
 
 namespace {
@@ -203,11 +206,25 @@ int main(int argc, char** argv) {
       ->add_option("--bytes", bytes,
                    "that a rank sends for them: the limit is measured too, between two ranks")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 32));
+  quicker_options of_quicker;
+  auto* const by_quicker =
+      app.add_subcommand("quicker", "sums by a rule, with when=quicker, and plain, in turns");
+  by_quicker->add_option("--rule", of_quicker.rule, "for floats, without when=")
+      ->capture_default_str();
+  by_quicker->add_option("--values", of_quicker.values, "floats of a vector")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30))
+      ->capture_default_str();
+  by_quicker->add_option("--seconds", of_quicker.seconds, "about so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  by_quicker->add_option("--rate-file", of_quicker.rate_file,
+                         "in which stands, at any time, how quick the links are");
   CLI11_PARSE(app, argc, argv);
 
   MPI_Init(&argc, &argv);
   if (*small) overhead(turns);
   if (*made) communicators(turns);
+  if (*by_quicker) measure_quicker(of_quicker);
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (bytes > 0 && ranks != 2) {

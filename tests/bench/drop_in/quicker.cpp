@@ -1,0 +1,129 @@
+#include "quicker.hpp"
+
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// Ways to sum, each on a communicator of its own. The second shows how far plain sums differ by chance.
+constexpr std::array names{"plain", "plain again", "always", "quicker"};
+enum : std::size_t { plain, again, always, quicker, ways };
+constexpr std::size_t window = 20, left_out = 8;  // turns; sums of the first trial
+
+/// All sums once: seconds of each.
+struct turn {
+  std::string rate;
+  std::array<double, ways> seconds{};
+};
+
+std::string rate_in(std::string const& file) {
+  std::string rate = "as it is";
+  if (!file.empty()) std::ifstream(file) >> rate;
+  return rate;
+}
+
+double seconds_of(std::size_t way, turn const* from, turn const* to) {
+  double seconds = 0;
+  for (; from != to; ++from) seconds += from->seconds[way];
+  return seconds;
+}
+
+double median_of(std::size_t way, turn const* from, turn const* to) {
+  std::vector<double> all;
+  for (; from != to; ++from) all.push_back(from->seconds[way]);
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
+                   all.end());
+  return all[all.size() / 2];
+}
+
+void print(turn const* const begin, turn const* const end) {
+  double better = 0;
+  std::printf("%-10s %6s", "rate", "turns");
+  for (auto const* name : names) std::printf(" %12s", name);
+  std::printf("  ms of the median sum\n");
+  for (auto const* from = begin; from != end;) {
+    auto const* const to =
+        std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
+    std::printf("%-10s %6td", from->rate.c_str(), to - from);
+    for (std::size_t way = 0; way < ways; ++way)
+      std::printf(" %12.3f", 1e3 * median_of(way, from, to));
+    std::printf("\n");
+    better += std::min(seconds_of(plain, from, to), seconds_of(always, from, to));
+    from = to;
+  }
+  std::printf("quicker, as fast as the better of plain and always at every rate: %.3f\n",
+              better / seconds_of(quicker, begin, end));
+  for (auto const way : {quicker, again}) {
+    double worst = std::numeric_limits<double>::infinity();
+    for (auto const* at = begin; static_cast<std::size_t>(end - at) >= window; ++at)
+      worst =
+          std::min(worst, seconds_of(plain, at, at + window) / seconds_of(way, at, at + window));
+    std::printf("%s, as fast as plain: %.3f, in the worst %zu turns one after the other %.3f\n",
+                names[way], seconds_of(plain, begin, end) / seconds_of(way, begin, end), window,
+                worst);
+  }
+}
+
+[[noreturn]] void end_job(std::string const& why) {
+  std::fprintf(stderr, "bench_drop_in quicker: %s\n", why.c_str());
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  std::abort();
+}
+
+/// Communicators of all ranks with settings of their own.
+std::array<MPI_Comm, ways> communicators(std::string const& rule) {
+  using setter = int(MPI_Comm, char const*);
+  auto* const set = reinterpret_cast<setter*>(dlsym(RTLD_DEFAULT, "hcomp_comm_set"));
+  if (!set) end_job("libhcomp_pmpi.so is not preloaded");
+  std::array<MPI_Comm, ways> all;
+  std::array<std::string, ways> const settings{"", "", rule, rule + " when=quicker"};
+  for (std::size_t way = 0; way < ways; ++way) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &all[way]);
+    if (set(all[way], settings[way].c_str()) != 0)
+      end_job("hcomp_comm_set refuses '" + settings[way] + "'");
+  }
+  return all;
+}
+
+}  // namespace
+
+void measure_quicker(quicker_options const& o) {
+  auto comms = communicators(o.rule);
+  std::vector<float> x(o.values);
+  std::vector<turn> turns;
+  double const start = MPI_Wtime();
+  char goes_on = 1;
+  for (std::size_t number = 0; goes_on != 0; ++number) {
+    auto& now = turns.emplace_back(turn{rate_in(o.rate_file), {}});
+    for (std::size_t k = 0; k < ways; ++k) {
+      // in turns forwards and backwards: none is always behind the same other
+      std::size_t const way = (number + (number / ways % 2 == 0 ? k : ways - k)) % ways;
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
+      MPI_Barrier(MPI_COMM_WORLD);
+      double const before = MPI_Wtime();
+      MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
+                    comms[way]);
+      MPI_Barrier(MPI_COMM_WORLD);
+      now.seconds[way] = MPI_Wtime() - before;
+    }
+    // rank 0 prints: where some sums had the one rate and some the other, the turn does not count
+    if (rate_in(o.rate_file) != now.rate) turns.pop_back();
+    goes_on = MPI_Wtime() - start < o.seconds;
+    MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0 && turns.size() > left_out)
+    print(turns.data() + left_out, turns.data() + turns.size());
+  for (auto& comm : comms) MPI_Comm_free(&comm);
+}
