@@ -200,6 +200,18 @@ TEST_CASE("bernoulli_masks: gives the words of bernoulli_mask, for any number of
       }
 }
 
+TEST_CASE("bernoulli_mask_each: gives every word what bernoulli_mask gives it") {
+  std::uint64_t const places[3] = {9, 1, std::uint64_t{1} << 40},
+                      wanted[3] = {~std::uint64_t{0}, 0, 0x123456789abcdefu};
+  for (auto const& p : spec_probabilities) {
+    CAPTURE(p.whole);
+    mask_key const key{11, 4, p.share, p.whole};
+    std::uint64_t found[3];
+    hcomp::bernoulli_mask_each(found, wanted, places, key);
+    for (int i = 0; i < 3; ++i) REQUIRE(found[i] == mask(wanted[i], places[i], key));
+  }
+}
+
 TEST_CASE("bernoulli_mask: place, number and key each give other bits, far places too") {
   std::uint64_t const all = ~std::uint64_t{0};
   std::uint64_t const reference = mask(all, 5, {1, 1, 1, 2});

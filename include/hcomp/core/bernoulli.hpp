@@ -81,6 +81,22 @@ template <class Word, int Vectors, int Calls>
   }
 }
 
+/// Calls number `call` and following, until all lanes are decided.
+template <class Word>
+[[gnu::always_inline]] HCOMP_HD inline void continue_mask(Word& mask, Word const& undecided_lanes,
+                                                          Word const& its_place, std::uint64_t call,
+                                                          binary_digits expansion,
+                                                          mask_key const& key) {
+  Word const place[1] = {its_place};
+  Word undecided[1] = {undecided_lanes}, taken[1] = {mask};
+  for (; expansion.left() && any_bit(undecided[0]); ++call) {
+    std::uint64_t digits[2];
+    for (auto& digit : digits) digit = expansion.next();
+    compare_digits<Word, 1, 1>(taken, undecided, place, call, digits, key);
+  }
+  mask = taken[0];
+}
+
 }  // namespace detail
 
 /// Set each bit of `mask` that is also set in `wanted` with probability share / whole, exactly;
@@ -95,15 +111,29 @@ template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void bernoulli_mask(Word& mask, Word const& wanted,
                                                            std::uint64_t first_word,
                                                            mask_key const& key) {
-  Word place[1], undecided[1] = {wanted}, taken[1] = {Word{}};
-  count_from(place[0], first_word);
+  Word place;
+  count_from(place, first_word);
+  mask = Word{};
+  detail::continue_mask(mask, wanted, place, 0, binary_digits(key), key);
+}
+
+/// The same of some words, of which every one has its place: their first calls are made together, which
+/// takes less of each.
+template <class Word, int Count>
+[[gnu::always_inline]] HCOMP_HD inline void bernoulli_mask_each(Word (&mask)[Count],
+                                                                Word const (&wanted)[Count],
+                                                                Word const (&place)[Count],
+                                                                mask_key const& key) {
+  Word undecided[Count];
+  HCOMP_UNROLL
+  for (int i = 0; i < Count; ++i) mask[i] = Word{}, undecided[i] = wanted[i];
   binary_digits expansion(key);
-  for (std::uint64_t call = 0; expansion.left() && any_bit(undecided[0]); ++call) {
-    std::uint64_t digits[2];
-    for (auto& digit : digits) digit = expansion.next();
-    detail::compare_digits<Word, 1, 1>(taken, undecided, place, call, digits, key);
-  }
-  mask = taken[0];
+  std::uint64_t digits[2];
+  for (auto& digit : digits) digit = expansion.next();
+  detail::compare_digits<Word, Count, 1>(mask, undecided, place, 0, digits, key);
+  HCOMP_UNROLL
+  for (int i = 0; i < Count; ++i)
+    detail::continue_mask(mask[i], undecided[i], place[i], 1, expansion, key);
 }
 
 /// So many words at once are the job of bernoulli_masks.

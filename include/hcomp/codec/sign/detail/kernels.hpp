@@ -91,6 +91,25 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   store_word(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
 }
 
+/// The same of two words that are `Apart` words apart, whose draws are made together.
+template <int Apart>
+[[gnu::always_inline]] HCOMP_HD inline void merge_two_words(std::byte* acc, std::byte const* in,
+                                                            std::uint64_t place, bool acc_is_lower,
+                                                            mask_key const& key) {
+  std::uint64_t mine[2], differ[2], places[2], from_lower[2];
+  HCOMP_UNROLL
+  for (unsigned k = 0; k < 2; ++k) {
+    mine[k] = load_word(acc, k * Apart);
+    differ[k] = mine[k] ^ load_word(in, k * Apart);
+    places[k] = place + k * Apart;
+  }
+  bernoulli_mask_each(from_lower, differ, places, key);
+  HCOMP_UNROLL
+  for (unsigned k = 0; k < 2; ++k)
+    store_word(acc, k * Apart,
+               mine[k] ^ (acc_is_lower ? differ[k] & ~from_lower[k] : from_lower[k]));
+}
+
 /// lower keeps each of its bits where the mask says so, upper gets the others.
 [[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
                                                              std::uint64_t place,
@@ -107,7 +126,12 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
 template <class Group>
 HCOMP_HD void merge_signs(Group group, std::byte* acc, std::byte const* in, int count,
                           std::uint64_t first_word, bool acc_is_lower, mask_key const& key) {
-  for (int w = group.worker(); w < count; w += Group::workers)
+  int w = group.worker();
+  if constexpr (HasWarps<Group>)
+    for (; w + Group::workers < count; w += 2 * Group::workers)
+      merge_two_words<Group::workers>(acc + w * 8, in + w * 8,
+                                      first_word + static_cast<unsigned>(w), acc_is_lower, key);
+  for (; w < count; w += Group::workers)
     merge_sign_word(acc + w * 8, in + w * 8, first_word + static_cast<unsigned>(w), acc_is_lower,
                     key);
 }
