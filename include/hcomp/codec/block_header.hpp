@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/version.hpp>
@@ -52,6 +53,16 @@ static_assert(sizeof(block_header) == 32);
 
 /// Bytes in front of the payload; a multiple of 8, so payload words keep the block's alignment.
 inline constexpr std::size_t block_header_bytes = sizeof(block_header);
+
+/// The header of a block, by whole words: of its members, one by one, a device loads the same bytes as
+/// often as there are members.
+HCOMP_HD inline block_header load_header(std::byte const* block) {
+  std::uint64_t words[block_header_bytes / 8];
+  for (std::size_t k = 0; k < block_header_bytes / 8; ++k) words[k] = load_word(block, k);
+  block_header header;
+  memcpy(&header, words, sizeof(header));
+  return header;
+}
 
 /// Who encodes which block of which call.
 struct block_origin {

@@ -173,8 +173,7 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
 template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
-  auto const mine = load_aligned<block_header>(acc);
-  auto const other = load_aligned<block_header>(in);
+  auto const mine = load_header(acc), other = load_header(in);
   block_fault fault = merge_fault(mine, other, max_weight);
   if (fault == block_fault::none && (mine.codec != C::wire_kind || mine.values > C::block_values))
     fault = mine.codec != C::wire_kind ? block_fault::codec : block_fault::length;
