@@ -19,6 +19,7 @@
 #include <string>
 #include <support/codes.hpp>
 #include <support/error_bounded.hpp>
+#include <type_traits>
 #include <vector>
 
 using hcomp::error_bounded_fine;
@@ -323,6 +324,36 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to oth
         std::vector<T> const zeros(x.size());
         CHECK(sum({grid, zeros.data(), nullptr, of_code}, blocks, to) == 1);
       }
+  }
+}
+
+TEST_CASE_TEMPLATE("error_bounded_fine: blocks behind those that vectors leave are in their places",
+                   T, float, double) {
+  using codec_type = std::conditional_t<std::is_same_v<T, float>, hcomp::error_bounded_fine<T>,
+                                        hcomp::error_bounded<T>>;
+  codec_type const codec({.bound = 1e-3, .ranks = 2});
+  fine_grid<T> const grid({.bound = 1e-3, .ranks = 2});
+  std::size_t const n = 2 * 1024 + 70;
+  auto const too_large = static_cast<T>(4 * grid.most_by_vectors() * grid.step);
+  for (std::size_t const block : {0, 1, 5, 31, 32, 63}) {
+    CAPTURE(block);
+    std::vector<T> x(n);
+    for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(bounded_values::laplace(block, i));
+    x[block * block_values + 3] = too_large;
+    auto const code = encoded(codec, x);
+    auto const is_near = [&](std::vector<T> const& y, double times) {
+      for (std::size_t i = 0; i < n; ++i)
+        if (!(std::fabs(double(y[i]) - times * double(x[i])) <= times * 1e-3)) return false;
+      return true;
+    };
+    std::vector<T> y(n);
+    codec.decode(code, y);
+    CHECK(is_near(y, 1));
+    auto added = x;
+    codec.decode_add(code, added);
+    CHECK(is_near(added, 2));
+    codec.decode(merged(codec, code, code), y);
+    CHECK(is_near(y, 2));
   }
 }
 #endif
