@@ -1,3 +1,4 @@
+// optimise: -O1
 /// @file
 /// THC's sums in a fixed number of bits on their way: what a hop does to a block.
 

@@ -1,3 +1,4 @@
+// optimise: -O1
 /// @file
 /// What THC promises of sums and means, in numbers that real draws must meet. C1, C2, ...: the
 /// figures of the THC tests, from theory and from simulations other than these.

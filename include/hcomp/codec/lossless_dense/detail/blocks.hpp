@@ -54,8 +54,9 @@ template <class T> struct block_form {
     return is_plain() || is_zeros() || (is_one && fits);
   }
   HCOMP_HD std::size_t payload_bytes(std::size_t n) const {
-    std::size_t const of_integers = integer_bytes(width(), has_signs(), has_zeros(), n);
-    return is_zeros() ? 0 : is_plain() ? n * sizeof(T) : of_integers;
+    if (is_zeros()) return 0;
+    if (is_plain()) return n * sizeof(T);
+    return integer_bytes(width(), has_signs(), has_zeros(), n);
   }
   /// Of a payload of offsets or differences.
   [[gnu::always_inline]] HCOMP_HD static std::size_t integer_bytes(int width, bool has_signs,
