@@ -370,6 +370,61 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
   }
 }
 
+TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in different calls") {
+  scratch_directory const place;
+  auto const ranks = run_ranks(
+      4,
+      [&](member& self) {
+        elastic::directory_board board(place.path());
+        auto state = pattern(100, self.rank == 3 ? 0 : 1);
+        if (self.rank == 3) {
+          auto const group = elastic::group::join(board, how);
+          group->share(state);
+          must(state == pattern(100, 1), "the newcomer has the state");
+          group->close();
+          return;
+        }
+        elastic::group group(board, self.rank, 3, how);
+        self.step();
+        if (self.rank == 2)
+          for (;;) pause();
+        auto const queue = place.path() / "newcomer0";
+        while (!std::filesystem::exists(queue)) usleep(1000);
+        usleep(100'000);  // its address, too
+        std::vector<std::byte> result = pattern(1000, 7);
+        if (self.rank == 1) {
+          group.finish_call(result, 2);  // which ends on this rank before rank 2 does
+        } else {
+          std::vector<std::byte> work(1000);
+          std::uint64_t weight = 0;
+          bool is_lost = false;
+          try {
+            auto coming = group.transport().irecv(2, 0, work);
+            group.transport().wait(coming);
+          } catch (transport_error const&) {
+            is_lost = true;
+          }
+          must(is_lost && group.recover(work, weight) && work == result, "rank 1 has the result");
+          group.finish_call(work, weight);
+        }
+        auto const begin = now();
+        while (!group.admit()) usleep(1000);
+        // They wait for each other, 20 s, where one goes to another generation and one does not.
+        must(now() - begin < 10, "nobody waits for the time limit");
+        group.share(state);
+        must(group.size() == 3, "the newcomer is in, and the dead is not");
+        group.close();
+      },
+      [](director& fate) {
+        for (int const rank : {0, 1, 2}) fate.await_steps(rank, 1);
+        fate.lose(2, SIGKILL);
+      });
+  for (std::size_t rank : {0, 1, 3}) {
+    INFO("rank " << rank << ": " << ranks[rank].text);
+    CHECK(ranks[rank].how == ending::finished);
+  }
+}
+
 TEST_CASE(
     "elastic: a newcomer whom nobody admits is told, and one that ends meanwhile stops nobody") {
   scratch_directory const place;

@@ -79,14 +79,15 @@ class group final : public membership {
   /// call `share`. Collective, between two sums.
   bool admit() {
     std::vector<std::byte> somebody(1);
-    bool const is_new = make_call(somebody, [&] {
+    bool const is_from_others = make_call(somebody, [&] {
       std::uint8_t waits = !newcomers(generation_ + 1).empty();
       unite_records(transport(), tag, waits, [](auto& a, auto b) { a |= b; });
       somebody[0] = std::byte{waits};
     });
     if (somebody[0] == std::byte{0}) return false;
-    // Where it was made again somebody was lost, and there is another generation already.
-    if (!is_new)
+    // Who has the answer from others is in the next generation already, where these come to; but not who
+    // has only made the call again, with others for whom it was the first time.
+    if (!is_from_others)
       renew([&] {
         ++generation_;
         connect(true);

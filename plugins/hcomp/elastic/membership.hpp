@@ -92,22 +92,21 @@ class membership {
   virtual void connect() = 0;
 
   /// f(), which makes `result`, or its result from others.
-  /// @return  there is another generation
+  /// @return  it is from others, who have made it in the generation before this one
   template <class F> bool make_call(std::vector<std::byte>& result, F const& f) {
     std::uint64_t weight = 0;
-    bool is_new = false;
+    bool is_from_others = false;
     for (bool is_made = false; !is_made;) try {
         f();
         is_made = true;
       } catch (left_out const&) {
         throw;
       } catch (transport_error const&) {
-        is_new = true;
-        is_made = recover(result, weight);
+        is_made = is_from_others = recover(result, weight);
       }
     auto kept = result;
     finish_call(kept, weight);
-    return is_new;
+    return is_from_others;
   }
 
   /// In a new generation: the result of the call under way, for those who lack what others have. See recover.
