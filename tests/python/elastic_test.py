@@ -42,6 +42,8 @@ def train(number, directory, until):
                 weights.append(exact.all_reduce(one).weight)
                 parameters[:, 1] += one
                 seen.append((int(step), report.weight, one[0]))
+                if report.weight == 2:
+                    Path(directory, "two").touch()
                 step += 1
                 if step == 5:
                     Path(directory, "five").touch()

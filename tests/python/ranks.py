@@ -60,9 +60,11 @@ class Ranks:
         return found
 
     def results_where_one_is_replaced(self):
-        """Of three processes number 1 is killed once there is a file `five`; then number 3 comes."""
+        """Of three processes number 1 is killed once there is a file `five`; then number 3 comes, once
+        there is a file `two`: those who are left have summed without it."""
         self.start(0, 1, 2)
         self.kill_when("five", 1)
+        wait_until((Path(self._made.name) / "two").exists, "a file two")
         self.start(3)
         return self.results(3)
 

@@ -69,6 +69,8 @@ def train(number, directory, newcomer):
         loss = (model(x) - goal).square().mean()
         loss.backward()
         weights.append(training.average_gradients().weight)
+        if weights[-1] == 2:
+            Path(directory, "two").touch()
         assert model.unused.weight.grad.eq(0).all() and model.frozen.weight.grad is None
         optimizer.step()
         scheduler.step()
