@@ -6,17 +6,17 @@
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <limits>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "../changing_rates.hpp"
 
 namespace {
 
@@ -27,34 +27,14 @@ struct settings {
   std::vector<std::string> codecs{"identity", "float_cast:fp16", "thc"};
 };
 
-/// All sums once.
-struct turn {
-  std::string rate;             ///< of the links
-  std::vector<double> seconds;  ///< of the codecs, then of the automatic_plan
-  std::string chosen;           ///< by which this summed
-};
-
-constexpr std::size_t window = 20;  ///< turns
-
-std::string rate_in(std::string const& file) {
-  std::string rate = "as it is";
-  if (!file.empty()) std::ifstream(file) >> rate;
-  return rate;
-}
-
-double seconds_of(std::size_t way, turn const* from, turn const* to) {
-  double seconds = 0;
-  for (; from != to; ++from) seconds += from->seconds[way];
-  return seconds;
-}
+using bench::seconds_of, bench::turn;
 
 void print_rates(settings const& o, turn const* from, turn const* const end) {
   std::printf("%-10s %6s", "rate", "turns");
   for (auto const& name : o.codecs) std::printf(" %16s", name.c_str());
   std::printf(" %16s  ms of a sum; turns of what was chosen\n", "automatic");
   while (from != end) {
-    auto const* const to =
-        std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
+    auto const* const to = bench::end_of_rate(from, end);
     std::printf("%-10s %6td", from->rate.c_str(), to - from);
     for (std::size_t way = 0; way <= o.codecs.size(); ++way)
       std::printf(" %16.3f", 1e3 * seconds_of(way, from, to) / static_cast<double>(to - from));
@@ -67,7 +47,7 @@ void print_rates(settings const& o, turn const* from, turn const* const end) {
 
 void print_verdict(settings const& o, turn const* const from, turn const* const end) {
   std::size_t const automatic = o.codecs.size();
-  double best = std::numeric_limits<double>::infinity(), worst = best;
+  double best = std::numeric_limits<double>::infinity();
   std::size_t which = 0;
   for (std::size_t way = 0; way < automatic; ++way)
     if (double const seconds = seconds_of(way, from, end); seconds < best) {
@@ -76,11 +56,8 @@ void print_verdict(settings const& o, turn const* const from, turn const* const 
     }
   std::printf("as fast as %s, the best codec for all turns: %.3f\n", o.codecs[which].c_str(),
               best / seconds_of(automatic, from, end));
-  for (auto const* at = from; static_cast<std::size_t>(end - at) >= window; ++at)
-    worst =
-        std::min(worst, seconds_of(0, at, at + window) / seconds_of(automatic, at, at + window));
   std::printf("as fast as %s, in the worst %zu turns one after the other: %.3f\n",
-              o.codecs[0].c_str(), window, worst);
+              o.codecs[0].c_str(), bench::window, bench::worst_speed(automatic, 0, from, end));
 }
 
 void measure(settings const& o) {
@@ -91,23 +68,12 @@ void measure(settings const& o) {
     plans.push_back(hcomp::make_plan<float>(codec, o.values, transport, executor));
   hcomp::automatic_plan<float> automatic(
       o.values, transport, executor, {.allowed = {.codecs = o.codecs}}, hcomp::codec_rows<float>());
-  std::vector<float> x(o.values);
-  std::vector<turn> turns;
-  double const start = MPI_Wtime();
-  for (char goes_on = 1; goes_on != 0;) {
-    auto& now = turns.emplace_back(turn{rate_in(o.rate_file), {}, automatic.chosen().codec});
-    for (std::size_t way = 0; way <= plans.size(); ++way) {
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
-      MPI_Barrier(MPI_COMM_WORLD);
-      double const before = MPI_Wtime();
-      way < plans.size() ? plans[way].all_reduce(x) : automatic.all_reduce(x);
-      MPI_Barrier(MPI_COMM_WORLD);
-      now.seconds.push_back(MPI_Wtime() - before);
-    }
-    if (rate_in(o.rate_file) != now.rate) turns.pop_back();  // some had the one, some the other
-    goes_on = MPI_Wtime() - start < o.seconds;
-    MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
-  }
+  auto const turns = bench::take_turns(
+      plans.size() + 1, o.values, o.seconds, o.rate_file,
+      [&](std::size_t way, std::vector<float>& x) {
+        way < plans.size() ? plans[way].all_reduce(x) : automatic.all_reduce(x);
+      },
+      [&] { return automatic.chosen().codec; });
   if (transport.rank() != 0) return;
   print_rates(o, turns.data(), turns.data() + turns.size());
   print_verdict(o, turns.data(), turns.data() + turns.size());

@@ -8,35 +8,19 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <vector>
 
+#include "../changing_rates.hpp"
+
 namespace {
+
+using bench::seconds_of, bench::turn;
 
 /// Ways to sum, each on a communicator of its own. The second shows how far plain sums differ by chance.
 constexpr std::array names{"plain", "plain again", "always", "quicker"};
 enum : std::size_t { plain, again, always, quicker, ways };
-constexpr std::size_t window = 20, left_out = 8;  // turns; sums of the first trial
-
-/// All sums once: seconds of each.
-struct turn {
-  std::string rate;
-  std::array<double, ways> seconds{};
-};
-
-std::string rate_in(std::string const& file) {
-  std::string rate = "as it is";
-  if (!file.empty()) std::ifstream(file) >> rate;
-  return rate;
-}
-
-double seconds_of(std::size_t way, turn const* from, turn const* to) {
-  double seconds = 0;
-  for (; from != to; ++from) seconds += from->seconds[way];
-  return seconds;
-}
+constexpr std::size_t left_out = 8;  // turns: sums of the first trial
 
 double median_of(std::size_t way, turn const* from, turn const* to) {
   std::vector<double> all;
@@ -52,8 +36,7 @@ void print(turn const* const begin, turn const* const end) {
   for (auto const* name : names) std::printf(" %12s", name);
   std::printf("  ms of the median sum\n");
   for (auto const* from = begin; from != end;) {
-    auto const* const to =
-        std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
+    auto const* const to = bench::end_of_rate(from, end);
     std::printf("%-10s %6td", from->rate.c_str(), to - from);
     for (std::size_t way = 0; way < ways; ++way)
       std::printf(" %12.3f", 1e3 * median_of(way, from, to));
@@ -63,15 +46,10 @@ void print(turn const* const begin, turn const* const end) {
   }
   std::printf("quicker, as fast as the better of plain and always at every rate: %.3f\n",
               better / seconds_of(quicker, begin, end));
-  for (auto const way : {quicker, again}) {
-    double worst = std::numeric_limits<double>::infinity();
-    for (auto const* at = begin; static_cast<std::size_t>(end - at) >= window; ++at)
-      worst =
-          std::min(worst, seconds_of(plain, at, at + window) / seconds_of(way, at, at + window));
+  for (auto const way : {quicker, again})
     std::printf("%s, as fast as plain: %.3f, in the worst %zu turns one after the other %.3f\n",
-                names[way], seconds_of(plain, begin, end) / seconds_of(way, begin, end), window,
-                worst);
-  }
+                names[way], seconds_of(plain, begin, end) / seconds_of(way, begin, end),
+                bench::window, bench::worst_speed(way, plain, begin, end));
 }
 
 [[noreturn]] void end_job(std::string const& why) {
@@ -99,28 +77,13 @@ std::array<MPI_Comm, ways> communicators(std::string const& rule) {
 
 void measure_quicker(quicker_options const& o) {
   auto comms = communicators(o.rule);
-  std::vector<float> x(o.values);
-  std::vector<turn> turns;
-  double const start = MPI_Wtime();
-  char goes_on = 1;
-  for (std::size_t number = 0; goes_on != 0; ++number) {
-    auto& now = turns.emplace_back(turn{rate_in(o.rate_file), {}});
-    for (std::size_t k = 0; k < ways; ++k) {
-      // in turns forwards and backwards: none is always behind the same other
-      std::size_t const way = (number + (number / ways % 2 == 0 ? k : ways - k)) % ways;
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
-      MPI_Barrier(MPI_COMM_WORLD);
-      double const before = MPI_Wtime();
-      MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
-                    comms[way]);
-      MPI_Barrier(MPI_COMM_WORLD);
-      now.seconds[way] = MPI_Wtime() - before;
-    }
-    // rank 0 prints: where some sums had the one rate and some the other, the turn does not count
-    if (rate_in(o.rate_file) != now.rate) turns.pop_back();
-    goes_on = MPI_Wtime() - start < o.seconds;
-    MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
-  }
+  auto const turns = bench::take_turns(
+      ways, o.values, o.seconds, o.rate_file,
+      [&](std::size_t way, std::vector<float>& x) {
+        MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
+                      comms[way]);
+      },
+      [] { return std::string(); });
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0 && turns.size() > left_out)
