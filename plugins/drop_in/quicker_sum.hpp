@@ -1,0 +1,168 @@
+#pragma once
+/// @file
+/// Sums by a codec or by MPI, whichever is quicker: both ways made, timed and compared.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/mpi/call.hpp>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quicker_way.hpp"
+#include "summing.hpp"
+
+namespace hcomp::drop_in {
+
+inline constexpr char const* why_quicker = "MPI's own sum is quicker (when=quicker)";
+inline constexpr char const* why_timed = "timed beside the codec's sums (when=quicker)";
+
+/// MPI's own function for a kind of sum.
+struct function_of_mpi {
+  std::string_view name;
+  int (*call)(reduction_call const&, std::span<int const> counts);
+};
+inline constexpr function_of_mpi mpi_all_reduce{
+    "MPI_Allreduce", [](reduction_call const& one, std::span<int const>) {
+      return PMPI_Allreduce(one.send, one.receive, one.count, one.type, one.op, one.comm);
+    }};
+inline constexpr function_of_mpi mpi_reduce{
+    "MPI_Reduce", [](reduction_call const& one, std::span<int const>) {
+      return PMPI_Reduce(one.send, one.receives ? one.receive : nullptr, one.count, one.type,
+                         one.op, one.root, one.comm);
+    }};
+inline constexpr function_of_mpi mpi_reduce_scatter{
+    "MPI_Reduce_scatter", [](reduction_call const& one, std::span<int const> counts) {
+      return PMPI_Reduce_scatter(one.send, one.receive, counts.data(), one.type, one.op, one.comm);
+    }};
+inline constexpr function_of_mpi mpi_reduce_scatter_block{
+    "MPI_Reduce_scatter_block", [](reduction_call const& one, std::span<int const> counts) {
+      return PMPI_Reduce_scatter_block(one.send, one.receive, counts[0], one.type, one.op,
+                                       one.comm);
+    }};
+
+/// Part of a vector in memory of its own, which can be summed as all of it.
+struct part_of_vector {
+  /// @param part    1 / part of the vector, but no less than MPI sends as one message to begin with
+  /// @param number  other parts for other numbers, the same on all ranks
+  part_of_vector(summing const& whole, int part, std::uint64_t number) : sum(whole) {
+    constexpr std::size_t least_bytes = 16 * 1024;
+    std::size_t const all = whole.values(), size = size_of(whole.d.type),
+                      wanted = std::clamp(all / static_cast<std::size_t>(part),
+                                          std::min(all, least_bytes / size), all);
+    std::size_t values = wanted;
+    if (!whole.counts.empty()) {
+      values = 0;
+      for (int const count : whole.counts) {
+        counts.push_back(
+            static_cast<int>((static_cast<std::size_t>(count) * wanted + all - 1) / all));
+        values += static_cast<std::size_t>(counts.back());
+      }
+    }
+    in.resize(values * size);
+    out.resize(in.size());
+    if (!whole.is_out_of_reach) {
+      std::size_t const first = number * values % (all - values + 1);
+      std::memcpy(in.data(), static_cast<std::byte const*>(whole.input()) + first * size,
+                  in.size());
+    }
+    sum.call.send = in.data();
+    sum.call.receive = out.data();
+    sum.call.count = static_cast<int>(values);
+    sum.counts = counts;
+    sum.is_timed = sum.is_look = true;
+  }
+  part_of_vector(part_of_vector const&) = delete;
+  part_of_vector& operator=(part_of_vector const&) = delete;
+
+  std::vector<std::byte> in, out;
+  std::vector<int> counts;
+  summing sum;
+};
+
+inline std::int64_t nanoseconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class F> std::int64_t nanoseconds_of(F const& f) {
+  auto const begin = std::chrono::steady_clock::now();
+  f();
+  return nanoseconds_since(begin);
+}
+
+/// Sums by whichever way is quicker, see quicker_way.
+/// @param make  makes a sum by its rule, as for take
+template <class Make> class quicker_sum {
+ public:
+  quicker_sum(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
+      : state_(state),
+        sum_(std::move(sum)),
+        by_mpi_(by_mpi),
+        make_(make),
+        way_(state.way_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
+
+  /// Returns the code of MPI.
+  int operator()() {
+    summing_now const guard;
+    if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
+    if (way_.compares()) way_.learn_mean(united(way_.figures()));
+    if (int const part = way_.look_at(); part > 0) look(part);
+    bool const by_mpi = way_.by() == quicker_way::way::mpi;
+    sum_.is_timed = way_.is_timed();
+    if (by_mpi) {
+      sum_.d.why = sum_.is_timed ? why_timed : why_quicker;
+      note_passed(*sum_.lib, sum_.call, sum_.d);
+    }
+    if (sum_.is_timed) sum_.wait_for_all(state_);
+    auto const begin = std::chrono::steady_clock::now();
+    int const code = by_mpi ? by_mpi_.call(sum_.call, sum_.counts) : by_codec(sum_);
+    way_.add(nanoseconds_since(begin), sum_.bytes());
+    if (way_.ends_trial()) way_.learn_trial(united(way_.medians()));
+    return code;
+  }
+
+ private:
+  /// What it cannot carry goes on to MPI.
+  int by_codec(summing const& sum) {
+    return make_(state_, sum) ? MPI_SUCCESS : by_mpi_.call(sum.call, sum.counts);
+  }
+  void look(int part) {
+    part_of_vector const piece(sum_, part, way_.looks());
+    auto const& sums = state_.sums();
+    auto const wait = [&] { sum_.wait_for_all(state_); };
+    auto const mpis = [&] {
+      mpi::require(by_mpi_.call(piece.sum.call, piece.sum.counts), sum_.call.function);
+    };
+    auto const codecs = [&] { mpi::require(by_codec(piece.sum), sum_.call.function); };
+    wait();
+    auto const begin = std::chrono::steady_clock::now();
+    auto const mpi = nanoseconds_of(mpis), waited = nanoseconds_of(wait);
+    auto const plans = sums.plans_made();
+    auto codec = nanoseconds_of(codecs);
+    if (sums.plans_made() > plans) {  // it has touched new memory
+      wait();
+      codec = nanoseconds_of(codecs);
+    }
+    // the wait before all, and the comparison of figures, take about as long as that wait
+    auto const cost = nanoseconds_since(begin) + 2 * waited;
+    way_.learn_look(united(way_.figures_of_look(mpi, codec, cost)));
+  }
+  way_figures united(way_figures mine) {
+    static_assert(sizeof mine == 4 * sizeof(std::int64_t));
+    mpi::require(PMPI_Allreduce(MPI_IN_PLACE, &mine, 4, MPI_INT64_T, MPI_MAX, sum_.comm_of(state_)),
+                 "MPI_Allreduce");
+    return mine;
+  }
+
+  communicator& state_;
+  summing sum_;
+  function_of_mpi const& by_mpi_;
+  Make const& make_;
+  quicker_way& way_;
+};
+
+}  // namespace hcomp::drop_in

@@ -1,0 +1,321 @@
+#pragma once
+/// @file
+/// One sum that is taken over: whether it is, its buffers, and how it is made, compared and told.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <hcomp/core/detail/printable.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/mpi/call.hpp>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cuda_memory.hpp"
+#include "library.hpp"
+#include "mpi_type.hpp"
+#include "passed_calls.hpp"
+#include "take_over.hpp"
+
+namespace hcomp::drop_in {
+
+/// A call that is taken over, or why it is not.
+struct decision {
+  rule const* as = nullptr;
+  value_type type = value_type::float32;
+  int ranks = 0;
+  char const* why = "";
+};
+
+inline decision decide(library& lib, reduction_call const& call, bool nonblocking) {
+  decision d;
+  if (call.op != MPI_SUM) return d.why = "not MPI_SUM", d;
+  auto const type = type_of(call.type);
+  if (!type) return d.why = "no float, double or integer of 32 or 64 bits", d;
+  d.type = *type;
+  if (call.count <= 0) return d.why = "no values", d;
+  if (call.comm == MPI_COMM_NULL) return d.why = "no communicator", d;
+  int inter = 0;
+  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter)
+    return d.why = "an intercommunicator", d;
+  PMPI_Comm_size(call.comm, &d.ranks);
+  if (d.ranks < 2) return d.why = "one rank", d;
+  auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
+  auto const& settings = lib.settings_of(call.comm);
+  auto const* const found = settings.find(d.type, bytes, d.ranks);
+  if (!found) return d.why = settings.why_none(d.type, bytes, d.ranks), d;
+  if (found->sum.codec == "none") return d.why = "rule says none", d;
+  if (nonblocking && !lib.has_threads())
+    return d.why = "needs MPI_THREAD_MULTIPLE (nonblocking=yes asks for it)", d;
+  d.as = found;
+  return d;
+}
+
+/// Wrong buffers are left to MPI, whose errors these are. Right ones are so on all ranks: what each
+/// rank decides alone here must not depend on anything that may differ between them, such as a part
+/// of no values, for which there need not be a buffer.
+inline bool has_buffers(reduction_call const& call) {
+  if (!call.send) return false;
+  return !call.receives ||
+         (call.receive && call.receive != MPI_IN_PLACE && call.receive != call.send);
+}
+
+inline bool uses_device(reduction_call const& call) {
+  return (call.send != MPI_IN_PLACE && is_in_device(call.send)) || is_in_device(call.receive);
+}
+
+site_figures figures_of(reduction_call const& call, int ranks) {
+  site_figures one;
+  one.calls = 1;
+  one.smallest = one.largest = static_cast<std::uint64_t>(std::max(call.count, 0));
+  if (auto const type = type_of(call.type); type && ranks > 0)
+    one.bytes_plain = (call.scatters ? 1 : 2) * static_cast<std::uint64_t>(ranks - 1) *
+                      one.largest * size_of(*type) / static_cast<std::uint64_t>(ranks);
+  return one;
+}
+
+inline void note_passed(library& lib, reduction_call const& call, decision const& d) {
+  ++so_far.calls_left;
+  if (lib.reports())
+    lib.passed().add({call.caller, call.function, d.why, call.type, d.ranks},
+                     figures_of(call, d.ranks));
+}
+
+/// Says so once per text.
+inline void warn(int rank, std::string const& text) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> said;
+  std::lock_guard const lock(mutex);
+  if (rank == 0 && !std::exchange(said[text], true))
+    std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
+}
+
+inline void print(std::string const& text) {
+  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
+  std::fflush(stderr);
+}
+
+/// An error of hcomp as one of MPI's.
+inline int raise(reduction_call const& call, char const* what) {
+  print(std::string(call.function) + ": " + what);
+  if (call.raises) PMPI_Comm_call_errhandler(call.comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+/// Sums by MPI within a sum of ours come back to what stands inside MPI, which must not take them.
+thread_local bool is_summing = false;
+class summing_now {
+ public:
+  summing_now() : was_summing_(std::exchange(is_summing, true)) {}
+  ~summing_now() { is_summing = was_summing_; }
+  summing_now(summing_now const&) = delete;
+  summing_now& operator=(summing_now const&) = delete;
+
+ private:
+  bool was_summing_;
+};
+/// Null where nothing is to be taken over.
+library* taking() { return is_summing ? nullptr : library::running(); }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Exactly, where integers wrap around, too.
+template <class V> double difference_of(V a, V b) {
+  if constexpr (std::is_integral_v<V>) {
+    using word = std::make_unsigned_t<V>;
+    return static_cast<double>(static_cast<V>(static_cast<word>(a) - static_cast<word>(b)));
+  } else {
+    return static_cast<double>(a) - static_cast<double>(b);
+  }
+}
+
+template <class V>
+void compare(site_figures& figures, void const* sum, void const* exact, std::size_t values) {
+  auto const* const ours = static_cast<V const*>(sum);
+  auto const* const mpis = static_cast<V const*>(exact);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < values; ++i) {
+    double const e = static_cast<double>(mpis[i]), d = difference_of(ours[i], mpis[i]);
+    if (!std::isfinite(d)) continue;
+    figures.worst_error = std::max(figures.worst_error, std::fabs(d));
+    difference += d * d;
+    norm += e * e;
+  }
+  figures.worst_relative =
+      std::max(figures.worst_relative,
+               norm > 0 ? std::sqrt(difference / norm) : (difference > 0 ? HUGE_VAL : 0.0));
+  ++figures.compared;
+}
+
+/// Messages that MPI libraries send without asking first: a thread beside a calculation answers
+/// late, and asking would take longer than sending.
+inline constexpr std::size_t short_segment_bytes = 56 * 1024;
+/// Up to which several sums are under way at a time: what they wait for is latency. A longer one fills the
+/// link by itself, and more plans would take more memory.
+inline constexpr std::size_t most_bytes_together = std::size_t{1} << 20;
+
+/// A sum over all ranks by the rule, unless it is found to be MPI's.
+struct summing {
+  library* lib;
+  reduction_call call;
+  decision d;
+  // copies: in a thread, the program's communicator and its settings may be gone meanwhile
+  rule as;
+  std::size_t shadow_calls;
+  std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
+  bool is_out_of_reach;         ///< buffers in a device's memory, which nobody here may touch
+  bool is_timed = false;        ///< it is not compared with MPI's own
+  bool is_look = false;         ///< of a part of a vector, for nothing: nobody is told
+
+  summing(library& l, reduction_call const& c, decision const& taken,
+          std::span<int const> counts_of_ranks = {})
+      : lib(&l),
+        call(c),
+        d(taken),
+        as(*taken.as),
+        shadow_calls(l.settings_of(c.comm).shadow_calls),
+        counts(counts_of_ranks),
+        is_out_of_reach(uses_device(c)) {
+    d.as = nullptr;
+  }
+
+  std::size_t values() const { return static_cast<std::size_t>(call.count); }
+  std::size_t bytes() const { return values() * size_of(d.type); }
+  void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
+  /// Whether others may be under way at the same time: not beside MPI's own sums, with which it is
+  /// compared, nor where all use the same shared memory.
+  bool goes_together() const {
+    return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
+           !as.sum.how.by_hosts;
+  }
+
+  /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot
+  /// carry what is summed, or it is out of some rank's reach.
+  /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part; not
+  ///           looked at if it is out of reach
+  /// @param place  see summer::all_reduce
+  /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
+  bool operator()(communicator& state, void* x, std::size_t place = 0) const {
+    summing_now const guard;
+    if (is_out_of_reach) x = nullptr;  // the plan tells the other ranks
+    auto& sums = state.sums();
+    std::size_t const result =
+        counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
+    bool const only_tried = !is_look && state.next_call() < shadow_calls;
+    bool const is_checked =
+        as.check_every > 0 && !is_timed &&
+        state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
+    bool const compared = only_tried || is_checked;
+    auto figures = figures_of(call, d.ranks);
+    std::optional<std::string> left_because;  // MPI has to do it
+
+    std::vector<std::byte> plain;
+    compared_seconds seconds{.calls = 1};
+    // Who comes first waits for the others, in whichever of both sums is the first: before both.
+    auto const begun_together = [&] {
+      if (compared) wait_for_all(state);
+      return std::chrono::steady_clock::now();
+    };
+    if (compared) {
+      plain.resize(result * size_of(d.type));
+      if (counts.empty() && x) std::memcpy(plain.data(), x, plain.size());
+      auto const begin = begun_together();
+      sum_by_mpi(state, plain.data());
+      seconds.plain = seconds_since(begin);
+    }
+    auto const plans_before = sums.plans_made();
+    auto const begin = begun_together();
+    try {
+      auto const made = sum_by_rule(sums, x, state.is_aside(), place);
+      figures.bytes_sent = made.bytes_sent;
+      figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
+      figures.seconds = seconds_since(begin);
+      figures.told_error = made.error;
+      figures.beyond_bound = made.is_beyond_bound();
+      if (compared) {
+        seconds.own = figures.seconds;
+        seconds.codec = figures.seconds_codec;
+        (sums.plans_made() > plans_before ? figures.first : figures.later) = seconds;
+        compare(figures, x, plain.data(), result);
+      }
+    } catch (nonfinite_error const&) {
+      left_because = "NaN or infinity, or too large for " + as.sum.text();
+    } catch (memory_error const&) {
+      left_because = "a buffer in a device's memory";
+    } catch (std::invalid_argument const& cannot) {  // on all ranks alike
+      left_because = cannot.what();
+      if (!is_look)
+        warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
+                              " values is left to MPI: " + cannot.what());
+    }
+    if (only_tried && !left_because)
+      std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
+    if (is_look) return !left_because;
+    if (left_because) {
+      ++so_far.calls_left;
+    } else {
+      ++so_far.calls_taken;
+      so_far.bytes_plain += figures.bytes_plain;
+      so_far.bytes_sent += figures.bytes_sent;
+    }
+    if (lib->reports())
+      lib->journal().add(site_of(call.function, call.caller, call.type, d.ranks,
+                                 left_because ? "MPI" : as.sum.text(),
+                                 left_because ? *left_because : "rule '" + as.text() + "'"),
+                         figures);
+    return !left_because;
+  }
+
+  /// Returns when all ranks have called it.
+  void wait_for_all(communicator& state) const {
+    mpi::require(PMPI_Barrier(comm_of(state)), "MPI_Barrier");
+  }
+  MPI_Comm comm_of(communicator& state) const {
+    return state.is_aside() ? state.private_copy() : call.comm;
+  }
+
+ private:
+  void compare(site_figures& figures, void const* sum, void const* exact, std::size_t n) const {
+    switch (d.type) {
+      case value_type::float32: return drop_in::compare<float>(figures, sum, exact, n);
+      case value_type::int32: return drop_in::compare<std::int32_t>(figures, sum, exact, n);
+      case value_type::int64: return drop_in::compare<std::int64_t>(figures, sum, exact, n);
+      default: return drop_in::compare<double>(figures, sum, exact, n);
+    }
+  }
+  static std::size_t rank_in(summer const& sums) { return static_cast<std::size_t>(sums.rank()); }
+
+  report sum_by_rule(summer& sums, void* x, bool is_aside, std::size_t place) const {
+    auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
+    if (counts.empty())
+      return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment, reduction::sum,
+                             place);
+    return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
+                               segment);
+  }
+  void sum_by_mpi(communicator& state, void* x) const {
+    MPI_Comm const comm = comm_of(state);
+    if (counts.empty())
+      mpi::require(PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, comm),
+                   "MPI_Allreduce");
+    else
+      mpi::require(PMPI_Reduce_scatter(x == input() ? MPI_IN_PLACE : input(), x, counts.data(),
+                                       call.type, MPI_SUM, comm),
+                   "MPI_Reduce_scatter");
+  }
+};
+
+}  // namespace hcomp::drop_in
