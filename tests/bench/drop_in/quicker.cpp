@@ -61,14 +61,15 @@ void print(turn const* const begin, turn const* const end) {
 /// Communicators of all ranks with settings of their own.
 std::array<MPI_Comm, ways> communicators(std::string const& rule) {
   using setter = int(MPI_Comm, char const*);
+  using teller = char const*();
   auto* const set = reinterpret_cast<setter*>(dlsym(RTLD_DEFAULT, "hcomp_comm_set"));
-  if (!set) end_job("libhcomp_pmpi.so is not preloaded");
+  auto* const last_error = reinterpret_cast<teller*>(dlsym(RTLD_DEFAULT, "hcomp_last_error"));
+  if (!set || !last_error) end_job("libhcomp_pmpi.so is not preloaded");
   std::array<MPI_Comm, ways> all;
   std::array<std::string, ways> const settings{"", "", rule, rule + " when=quicker"};
   for (std::size_t way = 0; way < ways; ++way) {
     MPI_Comm_dup(MPI_COMM_WORLD, &all[way]);
-    if (set(all[way], settings[way].c_str()) != 0)
-      end_job("hcomp_comm_set refuses '" + settings[way] + "'");
+    if (set(all[way], settings[way].c_str()) != 0) end_job(last_error());
   }
   return all;
 }
