@@ -134,18 +134,18 @@ template <class Make> class quicker_sum {
     part_of_vector const piece(sum_, part, way_.looks());
     auto const& sums = state_.sums();
     auto const wait = [&] { sum_.wait_for_all(state_); };
-    auto const mpis = [&] {
+    auto const sum_by_mpi = [&] {
       mpi::require(by_mpi_.call(piece.sum.call, piece.sum.counts), sum_.call.function);
     };
-    auto const codecs = [&] { mpi::require(by_codec(piece.sum), sum_.call.function); };
+    auto const sum_by_codec = [&] { mpi::require(by_codec(piece.sum), sum_.call.function); };
     wait();
     auto const begin = std::chrono::steady_clock::now();
-    auto const mpi = nanoseconds_of(mpis), waited = nanoseconds_of(wait);
+    auto const mpi = nanoseconds_of(sum_by_mpi), waited = nanoseconds_of(wait);
     auto const plans = sums.plans_made();
-    auto codec = nanoseconds_of(codecs);
+    auto codec = nanoseconds_of(sum_by_codec);
     if (sums.plans_made() > plans) {  // it has touched new memory
       wait();
-      codec = nanoseconds_of(codecs);
+      codec = nanoseconds_of(sum_by_codec);
     }
     // the wait before all, and the comparison of figures, take about as long as that wait
     auto const cost = nanoseconds_since(begin) + 2 * waited;
