@@ -6,6 +6,7 @@
 #   tests/ucx/*_test.cpp        the same with UCX
 #   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU. Cases ptx.<file> run the
 #                               same program on a machine of tests/support/ptx
+#   tests/ucx/device_test.cu    is one of those, which needs UCX, too
 #   tests/compile_fail/*.cpp    must not compile; see tests/compile_fail/check.cmake
 #   tests/bench/*.cpp           one benchmark per file, a short smoke run by ctest
 #   tests/<folder>/CMakeLists.txt takes a folder out of these rules

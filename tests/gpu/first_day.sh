@@ -64,7 +64,7 @@ prepare() {
     echo "bench_gpu -O3 $bench"
     for file in "$root"/tests/gpu/*_test.cu; do
       file=${file##*/}
-      echo "test_gpu.${file%_test.cu} -O0 tests/gpu/$file tests/support/gpu_main.cpp"
+      echo "test_gpu.${file%_test.cu} -O1 tests/gpu/$file tests/support/gpu_main.cpp"
     done
     for variant in "$@"; do
       echo "bench_gpu.${variant%%=*} -O3 $(tr , ' ' <<<"${variant#*=}") $bench"

@@ -5,6 +5,8 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -15,18 +17,28 @@ namespace hcomp::testing {
 
 }  // namespace hcomp::testing
 
-int main(int argc, char** argv) {
+namespace {
+
+/// Says so, and is true, where these tests cannot run.
+bool is_skipped() {
   int devices = 0;
   cudaError_t const found = cudaGetDeviceCount(&devices);
   bool const usable = found == cudaSuccess && devices > 0;
-  if (hcomp::testing::runs_without_gpu()) {
-    if (usable) {
-      std::printf("Skipped: %d usable GPUs; this is about machines that have none\n", devices);
-      return 77;
-    }
-  } else if (!usable) {
-    std::printf("Skipped: no usable GPU: %s\n", cudaGetErrorString(found));
-    return 77;
-  }
-  return doctest::Context(argc, argv).run();
+  bool const without = hcomp::testing::runs_without_gpu();
+  if (without && usable)
+    std::printf("Skipped: %d usable GPUs; this is about machines that have none\n", devices);
+  if (!without && !usable) std::printf("Skipped: no usable GPU: %s\n", cudaGetErrorString(found));
+  std::fflush(stdout);
+  return usable == without;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // By a child: where a process has called CUDA, those that it forks cannot, and tests fork ranks.
+  pid_t const asking = fork();
+  if (asking == 0) _exit(is_skipped() ? 77 : 0);
+  int answer = 0;
+  if (asking < 0 || waitpid(asking, &answer, 0) != asking || !WIFEXITED(answer)) return 1;
+  return WEXITSTATUS(answer) != 0 ? WEXITSTATUS(answer) : doctest::Context(argc, argv).run();
 }
