@@ -28,6 +28,24 @@ struct place_blocks {
   }
 };
 
+/// halves[i] = x[i], and back.
+struct convert_by_halves {
+  static constexpr std::size_t run = 4096;
+
+  float* x;
+  std::uint16_t* halves;
+  std::size_t count;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    std::size_t const end = (block + 1) * run < count ? (block + 1) * run : count;
+    for (auto i = block * run + static_cast<std::size_t>(group.worker()); i < end;
+         i += Group::workers) {
+      halves[i] = float16::from_float(x[i]);
+      x[i] = float16::to_float(halves[i]);
+    }
+  }
+};
+
 /// What `executor` makes of two vectors: what they agree on, their codes, the merged code, what is
 /// left of it after it was narrow, and the decoded sum.
 template <class C, class E> struct pipeline {
@@ -221,6 +239,33 @@ TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
       CHECK(copy_of(expected.sum) == from_device(found.sum));
       if (!checksum) CHECK(copy_of(expected.wide) == copy_of(expected.a));
     }
+}
+
+TEST_CASE("gpu: halves and floats become each other as on hosts") {
+  std::vector<float> x;
+  for (std::uint32_t half = 0; half < 65536; ++half) {  // each, and what is just beside the middle
+    float const value = float16::to_float(static_cast<std::uint16_t>(half));
+    auto const bits = same_bits<std::uint32_t>(value);
+    for (std::uint32_t const other : {bits, bits + 0x0fff, bits + 0x1000, bits + 0x1001})
+      x.push_back(same_bits<float>(other));
+  }
+  std::vector<std::uint16_t> halves(x.size());
+  gpu::device_buffer const there(x.size() * sizeof(float)), narrow(x.size() * sizeof(halves[0]));
+  gpu::stream_executor executor;
+  executor.wait(executor.write(there.data(), x.data(), there.size()));
+  executor.for_each_block(
+      (x.size() + convert_by_halves::run - 1) / convert_by_halves::run,
+      convert_by_halves{reinterpret_cast<float*>(there.data()),
+                        reinterpret_cast<std::uint16_t*>(narrow.data()), x.size()});
+  std::vector<float> back(x.size());
+  executor.wait(executor.read(back.data(), there.data(), there.size()));
+  executor.wait(executor.read(halves.data(), narrow.data(), narrow.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    REQUIRE(halves[i] == float16::from_float(x[i]));
+    REQUIRE(same_bits<std::uint32_t>(back[i]) ==
+            same_bits<std::uint32_t>(float16::to_float(halves[i])));
+  }
 }
 
 TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direct launches") {

@@ -97,7 +97,7 @@ HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std:
 template <class To, class From> HCOMP_HD inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
-  memcpy(&to, &from, sizeof(To));
+  memcpy(static_cast<void*>(&to), &from, sizeof(To));
   return to;
 }
 

@@ -3,7 +3,8 @@
 /// error, so that no suffix is overlooked.
 ///
 /// Follows PTX ISA 9.0. Not there, because nvcc makes none of them of hcomp's kernels: textures, surfaces,
-/// calls by pointers, half precision, tensor cores, asynchronous copies, ordered and volatile accesses.
+/// calls by pointers, half precision but for its conversions, tensor cores, asynchronous copies, ordered
+/// and volatile accesses.
 
 #include <algorithm>
 #include <cfenv>
@@ -43,6 +44,35 @@ template <class T> T result_of(T value) {
   if constexpr (std::is_same_v<T, float>)
     if (std::isnan(value)) return std::bit_cast<float>(0x7fffffffu);
   return value;
+}
+
+/// Half precision, by the definition of its numbers and nothing of hcomp's.
+std::uint16_t half_of(float value) {
+  if (std::isnan(value)) return 0x7fff;
+  double const magnitude = std::fabs(value);
+  auto const sign = std::signbit(value) ? 0x8000 : 0;
+  if (magnitude >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  // of the last place, as a power of two
+  int const unit = magnitude == 0 ? -24 : std::max(exponent - 11, -24);
+  auto const units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -unit)));
+  return static_cast<std::uint16_t>(sign | (((unit + 24) << 10) + units));
+}
+float float_of(std::uint16_t half) {
+  int const exponent = half >> 10 & 31, fraction = half & 1023;
+  if (exponent == 31 && fraction != 0) return std::bit_cast<float>(0x7fffffffu);
+  float const magnitude = exponent == 31 ? std::numeric_limits<float>::infinity()
+                          : exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -24)
+                              : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return half & 0x8000 ? -magnitude : magnitude;
+}
+void convert_to_half(registers r, instruction const& n) {
+  r.put<std::uint16_t>(n.results[0], half_of(r.get<float>(n.arguments[0])));
+}
+void convert_from_half(registers r, instruction const& n) {
+  r.put<float>(n.results[0], float_of(r.get<std::uint16_t>(n.arguments[0])));
 }
 
 /// r = f(a, b, ...) with all operands of type T.
@@ -507,6 +537,8 @@ class instruction_set {
         conversions_by<Float, To, FE_UPWARD>("rp", "rpi");
       });
     });
+    add("cvt.rn.f16.f32", 1, convert_to_half);
+    add("cvt.f32.f16", 1, convert_from_half);
     add("cvt.f64.f32", 1, convert_to_float<double, float, FE_TONEAREST>);
     add("cvt.sat.f32.f32", 1, saturate<float>);
     add("cvt.sat.f64.f64", 1, saturate<double>);

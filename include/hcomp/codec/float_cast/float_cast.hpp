@@ -6,8 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/four_values.hpp>
+#include <hcomp/core/detail/loads.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/wire_kinds.hpp>
 #include <limits>
@@ -66,17 +70,21 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
     bool finite = true;
+    std::byte* const to = block + block_header_bytes;
     if constexpr (has_vectors<Group> && std::is_same_v<T, float>) {
       auto const weight = static_cast<float>(origin.weight);
-      finite = !run_at(best_simd_level(), detail::encode_floats<Wire, Source>{
-                                              x, n, weight, block + block_header_bytes});
+      finite = !run_at(best_simd_level(), detail::encode_floats<Wire, Source>{x, n, weight, to});
+      if (!finite) unify_nans(to, n);
     } else {
-      for (int i = group.worker(); i < n; i += Group::workers) {
-        auto const value = static_cast<sum_type>(x[i]) * static_cast<sum_type>(origin.weight);
-        finite &= is_finite(put(block, i, value));
-      }
+      auto const weight = static_cast<sum_type>(origin.weight);
+      for_values(
+          group, n, detail::has_fours(x) && fours::can_be_at(to),
+          [&](std::size_t i) { return detail::four_of(x, i); },
+          [&](std::size_t i, auto const& four) {
+            finite &= put(to, i, [&](int j) { return static_cast<sum_type>(four[j]) * weight; });
+          },
+          [&](int i) { finite &= put(to, i, static_cast<sum_type>(x[i]) * weight); });
     }
-    if (!finite) unify_nans(group, block, n);
     bool const nonfinite = group.any(!finite);
     if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
     group.sync();
@@ -86,15 +94,27 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     bool finite = true;
     merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
+      std::byte* const sums = acc + block_header_bytes;
+      std::byte const* const more = in + block_header_bytes;
       if constexpr (has_vectors<Group>) {
-        finite = !run_at(best_simd_level(),
-                         detail::merge_floats<Wire>{acc + block_header_bytes,
-                                                    in + block_header_bytes, mine.values});
+        finite = !run_at(best_simd_level(), detail::merge_floats<Wire>{sums, more, mine.values});
+        if (!finite) unify_nans(sums, mine.values);
       } else {
-        for (int i = group.worker(); i < mine.values; i += Group::workers)
-          finite &= is_finite(put(acc, i, get(acc, i) + get(in, i)));
+        struct pair {
+          fours mine, other;
+        };
+        for_values(
+            group, mine.values, fours::can_be_at(sums) && fours::can_be_at(more),
+            [&](std::size_t i) {
+              return pair{fours::at(sums + i * sizeof(fours)), fours::at(more + i * sizeof(fours))};
+            },
+            [&](std::size_t i, pair const& both) {
+              finite &= put(sums, i, [&](int j) {
+                return static_cast<sum_type>(both.mine[j]) + static_cast<sum_type>(both.other[j]);
+              });
+            },
+            [&](int i) { finite &= put(sums, i, get(sums, i) + get(more, i)); });
       }
-      if (!finite) unify_nans(group, acc, mine.values);
     });
     bool const nonfinite = group.any(!finite);
     if (nonfinite && group.worker() == 0) {
@@ -109,13 +129,23 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
                              reduction r) const {
     auto const whole = static_cast<sum_type>(load_aligned<block_header>(block).weight);
+    std::byte const* const from = block + block_header_bytes;
     if constexpr (has_vectors<Group> && std::is_same_v<Out, float>) {
       float const divisor = r == reduction::mean ? whole : 1;
-      run_at(best_simd_level(),
-             detail::decode_floats<Wire>{block + block_header_bytes, n, divisor, x});
+      run_at(best_simd_level(), detail::decode_floats<Wire>{from, n, divisor, x});
     } else {
-      for (int i = group.worker(); i < n; i += Group::workers)
-        x[i] = static_cast<Out>(r == reduction::mean ? get(block, i) / whole : get(block, i));
+      auto const decoded = [&](sum_type sum) {
+        return static_cast<Out>(r == reduction::mean ? sum / whole : sum);
+      };
+      for_values(
+          group, n, fours::can_be_at(from) && detail::four_values<Out>::can_be_at(x),
+          [&](std::size_t i) { return fours::at(from + i * sizeof(fours)); },
+          [&](std::size_t i, fours const& four) {
+            detail::four_values<Out>::of([&](int j) {
+              return decoded(static_cast<sum_type>(four[j]));
+            }).put(x + 4 * i);
+          },
+          [&](int i) { x[i] = decoded(get(from, i)); });
     }
     group.sync();
   }
@@ -131,22 +161,54 @@ template <class Wire, class T = float> struct float_cast {
       std::is_same_v<Group, simd_group>&& std::is_same_v<sum_type, float>;
 #endif
 
-  HCOMP_HD static sum_type get(std::byte const* block, int i) {
-    return static_cast<sum_type>(
-        load_aligned<Wire>(block + block_header_bytes, static_cast<std::size_t>(i)));
+  using fours = detail::four_values<Wire>;
+
+  /// use(i, load(i)) of values 4 i to 4 i + 3, by workers of warps, if they can be moved so; one(i)
+  /// of the others.
+  template <class Group, class Load, class Use, class One>
+  HCOMP_HD static void for_values(Group group, int n, [[maybe_unused]] bool have_fours,
+                                  [[maybe_unused]] Load const& load,
+                                  [[maybe_unused]] Use const& use, One const& one) {
+    int first = 0;
+    if constexpr (HasWarps<Group>) {
+      unsigned const count = have_fours ? static_cast<unsigned>(n) / 4 : 0;
+      detail::for_each_loaded<4>(
+          group, count,
+          [&](unsigned i, unsigned k) { return load(std::size_t{i + k * Group::workers}); },
+          [&](unsigned i, unsigned k, auto const& four) {
+            use(std::size_t{i + k * Group::workers}, four);
+          });
+      first = static_cast<int>(4 * count);
+    }
+    for (int i = first + group.worker(); i < n; i += Group::workers) one(i);
   }
-  /// Returns what a receiver will read.
-  HCOMP_HD static sum_type put(std::byte* block, int i, sum_type value) {
-    Wire const wire = static_cast<Wire>(value);
-    store_aligned(block + block_header_bytes, static_cast<std::size_t>(i), wire);
-    return static_cast<sum_type>(wire);
+
+  HCOMP_HD static sum_type get(std::byte const* values, int i) {
+    return static_cast<sum_type>(load_aligned<Wire>(values, static_cast<std::size_t>(i)));
   }
-  /// Makes this worker's NaNs one NaN: which of two survives an addition depends on their order and
-  /// on the processor.
-  template <class Group> HCOMP_HD static void unify_nans(Group group, std::byte* block, int n) {
-    constexpr sum_type nan = std::numeric_limits<sum_type>::quiet_NaN();
-    for (int i = group.worker(); i < n; i += Group::workers)
-      if (auto const value = get(block, i); value != value) put(block, i, nan);
+  /// Of all NaNs one: which of two survives an addition depends on their order and on the processor.
+  HCOMP_HD static Wire wire_of(sum_type value) {
+    return static_cast<Wire>(detail::with_one_nan(value));
+  }
+  /// Whether what a receiver will read is finite.
+  HCOMP_HD static bool put(std::byte* values, int i, sum_type value) {
+    Wire const wire = wire_of(value);
+    store_aligned(values, static_cast<std::size_t>(i), wire);
+    return is_finite(static_cast<sum_type>(wire));
+  }
+  /// Value 4 i + j is value(j).
+  template <class F> HCOMP_HD static bool put(std::byte* values, std::size_t i, F const& value) {
+    auto const four = fours::of([&](int j) { return wire_of(value(j)); });
+    four.put(values + i * sizeof(four));
+    bool finite = true;
+    HCOMP_UNROLL
+    for (int j = 0; j < 4; ++j) finite &= is_finite(static_cast<sum_type>(four[j]));
+    return finite;
+  }
+  /// The same of values that vectors have put there.
+  static void unify_nans(std::byte* values, int n) {
+    for (int i = 0; i < n; ++i)
+      if (auto const value = get(values, i); value != value) put(values, i, value);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <utility>
 
 namespace hcomp::detail::thc {
@@ -29,10 +30,6 @@ template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
 }
 
 // ---- By workers that share memory, as many stages at once as there are registers for
-
-template <class Group> HCOMP_HD unsigned worker_of(Group group) {
-  return static_cast<unsigned>(group.worker());
-}
 
 /// Where value i of a transform lies: four places stay free behind every 32 values, so that workers
 /// with 32 neighbours each reach different banks of shared memory. Of a multiple of 32 it is how far
@@ -56,28 +53,6 @@ HCOMP_HD inline void hadamard_of_rows(float (&rows)[Radix][Columns]) {
     }
   }
 }
-
-/// Values that a device loads and stores at once, where they lie on a multiple of their size.
-template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
-  T values[Count];
-
-  HCOMP_HD static adjacent at(void const* from) {
-#if defined(__CUDA_ARCH__)  // of memcpy nvcc makes single bytes in loops, wherever they lie
-    return *static_cast<adjacent const*>(from);
-#else
-    adjacent some;
-    memcpy(&some, from, sizeof(some));
-    return some;
-#endif
-  }
-  HCOMP_HD void put(void* to) const {
-#if defined(__CUDA_ARCH__)
-    *static_cast<adjacent*>(to) = *this;
-#else
-    memcpy(to, this, sizeof(*this));
-#endif
-  }
-};
 
 /// The first five stages, of strides 1 to 16, of values in places: a worker has 32 neighbours.
 /// @param change  change(i, values) is called before, for 32 values from number i on

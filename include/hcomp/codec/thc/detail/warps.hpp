@@ -12,6 +12,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <type_traits>
 
@@ -99,21 +100,6 @@ class shared_signs {
 
 // ---- Memory
 
-/// use(i, k, load(i, k)) for every number i + k * Group::workers below `count` that is this worker's; k
-/// is a constant. Memory is far away: several are loaded before any is used.
-template <class Group, class Load, class Use>
-HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use const& use) {
-  constexpr unsigned at_once = 8;
-  unsigned i = worker_of(group);
-  for (; i + (at_once - 1) * Group::workers < count; i += at_once * Group::workers) {
-    decltype(load(0u, 0u)) loaded[at_once];
-    HCOMP_UNROLL_ON_DEVICE
-    for (unsigned k = 0; k < at_once; ++k) loaded[k] = load(i, k);
-    HCOMP_UNROLL_ON_DEVICE
-    for (unsigned k = 0; k < at_once; ++k) use(i, k, loaded[k]);
-  }
-  for (; i < count; i += Group::workers) use(i, 0u, load(i, 0u));
-}
 /// place_of(in_one * (i + k * Group::workers))
 template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, unsigned in_one) {
   return place_of(in_one * i) + k * place_of(in_one * Group::workers);

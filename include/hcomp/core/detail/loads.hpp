@@ -1,0 +1,58 @@
+#pragma once
+/// @file
+/// Memory as a device likes it: neighbours at once, and several loads before any of them is used.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/core/config.hpp>
+
+namespace hcomp::detail {
+
+template <class Group> HCOMP_HD unsigned worker_of(Group group) {
+  return static_cast<unsigned>(group.worker());
+}
+
+/// Values that a device loads and stores at once, where they lie on a multiple of their size.
+template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
+  T values[Count];
+
+  HCOMP_HD static adjacent at(void const* from) {
+#if defined(__CUDA_ARCH__)  // of memcpy nvcc makes single bytes in loops, wherever they lie
+    return *static_cast<adjacent const*>(from);
+#else
+    adjacent some;
+    memcpy(&some, from, sizeof(some));
+    return some;
+#endif
+  }
+  HCOMP_HD void put(void* to) const {
+#if defined(__CUDA_ARCH__)
+    *static_cast<adjacent*>(to) = *this;
+#else
+    memcpy(to, this, sizeof(*this));
+#endif
+  }
+};
+
+HCOMP_HD inline bool is_multiple_of(std::size_t bytes, void const* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+/// use(i, k, load(i, k)) for every number i + k * Group::workers below `count` that is this worker's; k
+/// is a constant. Memory is far away: `AtOnce` are loaded before any is used, as long as there are as
+/// many, and a compiler that does not know whether `use` writes what is loaded next cannot do that.
+template <unsigned AtOnce = 8, class Group, class Load, class Use>
+HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use const& use) {
+  unsigned i = worker_of(group);
+  for (; i + (AtOnce - 1) * Group::workers < count; i += AtOnce * Group::workers) {
+    decltype(load(0u, 0u)) loaded[AtOnce];
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < AtOnce; ++k) loaded[k] = load(i, k);
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned k = 0; k < AtOnce; ++k) use(i, k, loaded[k]);
+  }
+  for (; i < count; i += Group::workers) use(i, 0u, load(i, 0u));
+}
+
+}  // namespace hcomp::detail
