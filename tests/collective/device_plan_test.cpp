@@ -284,6 +284,25 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
     }
 }
 
+TEST_CASE("plan on devices: segments are an eighth of a part, between two limits") {
+  run_ranks(2, [](loopback& transport) {
+    guarded_executor device;
+    host_executor host;
+    staged over(transport, device);
+    auto const bytes_of = [&](std::size_t values, plan_options const& options) {
+      return plan(values, identity<float>(), over, device, options).options().segment_bytes;
+    };
+    std::size_t const least = plan_options{}.segment_bytes, part = std::size_t{1} << 23;
+    CHECK(bytes_of(1000, {}) == least);
+    CHECK(bytes_of(part / 2, {}) == (part + part / 4 / 4096 * 32) / 8);  // and headers
+    CHECK(bytes_of(part / 2, {.device_segment_bytes = part / 16}) == part / 16);
+    CHECK(bytes_of(part / 2, {.device_segment_bytes = 1}) == least);
+    CHECK(bytes_of(part / 2, {.segment_bytes = 10'000}) == 10'000);
+    plan const there(part / 2, identity<float>(), transport, host);
+    CHECK(there.options().segment_bytes == least);
+  });
+}
+
 TEST_CASE("plan on devices: values of one rank that are in host memory are refused on all ranks") {
   check_host_memory_is_refused(50000, [](auto& transport, auto& executor, std::span<float> x) {
     plan(x.size(), sign<>{}, transport, executor).all_reduce(x);

@@ -282,6 +282,28 @@ TEST_CASE("gpu: a write beside the work waits until its place is free, and work 
                        "stream_executor: the mark of another executor", std::invalid_argument);
 }
 
+TEST_CASE("gpu: a message that has come is there before those that leave are copied") {
+  own_stream const stream;
+  gpu::stream_executor device(stream);
+  loopback_world world(2);
+  loopback mine(world, 0), peer(world, 1);
+  staged over(mine, device);
+  gpu::device_buffer memory(4);
+  std::vector<std::byte> in(4), sent(4), got(4);
+  auto theirs = peer.isend(0, 7, sent);
+  auto coming = over.irecv(1, 7, in);
+  device.for_each_block(1, take_time{});
+  auto going = over.isend(1, 8, {memory.data(), memory.size()});
+  CHECK(over.wait(coming) == 4);
+  CHECK(mine.bytes_sent() == 0);
+  CHECK_FALSE(stream.is_idle());
+  auto to_peer = peer.irecv(0, 8, got);
+  CHECK(over.wait(going) == 4);
+  CHECK(mine.bytes_sent() == 4);
+  peer.wait(to_peer);
+  peer.wait(theirs);
+}
+
 TEST_CASE("gpu: device and managed memory are the device's, all other is the host's") {
   gpu::device_buffer memory(1000);
   gpu::pinned_buffer pinned(1000);

@@ -55,7 +55,7 @@ compile() {
 }
 
 prepare() {
-  local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu"
+  local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu tests/bench/gpu/sums.cu"
   bench+=" tests/bench/gpu/host.cpp tests/bench/gpu/figures.cpp"
   shift
   mkdir -p "$folder"

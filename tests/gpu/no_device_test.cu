@@ -141,6 +141,20 @@ TEST_CASE("marks: waiting waits for the mark's own work, however many marks are 
                        std::invalid_argument);
 }
 
+TEST_CASE("marks: who asks does not wait, and learns of those before") {
+  hand_stream stream;
+  gpu::detail::mark_ring<hand_event> marks;
+  CHECK(marks.is_done(0));
+  for (int i = 0; i < 5; ++i) marks.record(&stream);
+  CHECK_FALSE(marks.is_done(1));
+  stream.done = 3;
+  CHECK(marks.is_done(3));
+  CHECK(marks.is_done(1));
+  CHECK_FALSE(marks.is_done(4));
+  CHECK(stream.waited_for.empty());
+  CHECK_THROWS_AS(marks.is_done(6), std::invalid_argument);
+}
+
 TEST_CASE("marks: events are used again as soon as their work is done, and only then") {
   // by a written seed: up to 9 marks pending, waited for in any order or never
   for (bool const waits : {true, false}) {

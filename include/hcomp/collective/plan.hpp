@@ -2,6 +2,7 @@
 /// @file
 /// The collectives: sum a vector over all ranks without decoding it on the way.
 
+#include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
@@ -103,7 +104,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
 /// - On a device messages are in the host's memory: what
 ///   crosses the bus is codes. The host checks what came, and waits for every code that has to
-///   leave: segments of some MiB are better than the small ones that suit a host.
+///   leave.
 /// - Memory: the longest code of the vector, those of two parts, and with algorithm direct or
 ///   aggregator, unless the codec adds codes, the vector; on a device the codes as E::staging, and
 ///   in its own memory the vector, where it is needed, and three segments, or four where codes are
@@ -134,8 +135,10 @@ template <Summable C, Transport T, Executor E> class plan {
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {.how = {detail::usual_algorithm<C>}})
       : transport_(transport),
-        work_(codec, values, transport.size(), executor, checked(options)),
-        engine_(parts::make(work_, transport_, options)) {}
+        work_(codec, values, transport.size(), executor,
+              checked(options, codec, values, transport.size())),
+        engine_(parts::make(work_, transport_, checked(options, codec, values, transport.size()))) {
+  }
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
@@ -243,8 +246,17 @@ template <Summable C, Transport T, Executor E> class plan {
   }
 
  private:
-  static plan_options const& checked(plan_options const& options) {
+  /// With the size of segments that is good where the values are.
+  static plan_options checked(plan_options options, C const& codec, std::size_t values, int ranks) {
     detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.how);
+    if (DeviceExecutor<E> && options.segment_bytes == plan_options{}.segment_bytes) {
+      std::size_t bytes = values * sizeof(value_type);
+      if constexpr (HomomorphicSum<C>)
+        bytes = layout_of(codec, values, options.how.sharers(ranks)).bytes();
+      options.segment_bytes =
+          std::clamp(bytes / static_cast<std::size_t>(ranks) / 8, options.segment_bytes,
+                     std::max(options.segment_bytes, options.device_segment_bytes));
+    }
     return options;
   }
   code_layout const& layout() const { return work_.layout(); }

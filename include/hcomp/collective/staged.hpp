@@ -22,8 +22,10 @@ namespace hcomp {
 /// once.
 ///
 /// Messages are in the executor's memory or in the host's. One that is copied from the device
-/// leaves in the next `wait` of any message, when the work given before `isend` is done and the
-/// copy is here; so copies, work and messages under way overlap. What came is there for work given
+/// leaves in a `wait` of any message, when the work given before `isend` is done and the copy is
+/// here; so copies, work and messages under way overlap. Where an executor that CopiesBeside and the
+/// transport can be asked (`test`), a `wait` returns as soon as its message has come, and leaves to
+/// the next ones what is not here yet; otherwise it waits for all copies first. What came is there for work given
 /// after its `wait`. An executor that CopiesBeside copies while work goes on. Where the transport
 /// reaches the device, `isend` and `irecv` wait for the work.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
@@ -59,7 +61,7 @@ template <Transport T, DeviceExecutor E> class staged {
       return keep(transport_->isend(peer, tag, bytes));
     }
     if (is_here(bytes.data())) {
-      send_copies();  // messages must not pass each other
+      send_all_copies();  // messages must not pass each other
       return keep(transport_->isend(peer, tag, bytes));
     }
     auto const r = slot_for(bytes.size());
@@ -67,6 +69,7 @@ template <Transport T, DeviceExecutor E> class staged {
     one.peer = peer;
     one.tag = tag;
     one.bytes = bytes.size();
+    one.is_to_leave = true;
     if constexpr (CopiesBeside<E>)
       one.copied = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
     else
@@ -88,10 +91,10 @@ template <Transport T, DeviceExecutor E> class staged {
   }
 
   std::size_t wait(request& r) {
-    send_copies();
     auto& one = slots_[r.slot];
-    std::size_t const moved = transport_->wait(one.inner);
+    std::size_t const moved = moved_bytes(one);
     one.is_free = true;
+    one.freed = ++freed_;
     if (!one.there) return moved;
     last_ = r.slot;
     if constexpr (CopiesBeside<E>)
@@ -117,9 +120,21 @@ template <Transport T, DeviceExecutor E> class staged {
     std::size_t bytes = 0;
     typename T::request inner{};
     typename E::mark copied{};
-    typename E::mark free{};  ///< `there` is
+    typename E::mark free{};   ///< `there` is
+    bool is_to_leave = false;  ///< when it is copied
     bool is_free = false;
+    std::uint64_t freed = 0;  ///< as which one
   };
+
+  /// Whether one can ask what is done, and need not wait for it.
+  bool can_ask() const {
+    if constexpr (!CopiesBeside<E>)
+      return false;
+    else if constexpr (requires { transport_->can_test(); })
+      return transport_->can_test();
+    else
+      return requires(typename T::request & r) { transport_->test(r); };
+  }
 
   bool is_here(std::byte const* bytes) const {
     return executor_->space_of(bytes) == memory_space::host;
@@ -136,12 +151,16 @@ template <Transport T, DeviceExecutor E> class staged {
     return r;
   }
 
-  /// The smallest that is large enough, whose bytes the executor no longer needs.
+  /// The smallest that is large enough, whose bytes the executor no longer needs; of those the one that
+  /// is free for longest.
   request slot_for(std::size_t bytes) {
     std::size_t found = slots_.size();
+    auto const is_better = [&](slot const& a, slot const& b) {
+      return std::pair(a.here.size(), a.freed) < std::pair(b.here.size(), b.freed);
+    };
     for (std::size_t s = 0; s < slots_.size(); ++s)
       if (slots_[s].is_free && slots_[s].here.size() >= bytes &&
-          (found == slots_.size() || slots_[s].here.size() < slots_[found].here.size()))
+          (found == slots_.size() || is_better(slots_[s], slots_[found])))
         found = s;
     if (found == slots_.size()) {
       slots_.emplace_back();
@@ -162,13 +181,35 @@ template <Transport T, DeviceExecutor E> class staged {
     return (bytes + unit - 1) / unit * unit;
   }
 
-  void send_copies() {
-    for (auto const r : copies_) {
-      auto& one = slots_[r.slot];
-      executor_->wait(one.copied);
+  /// Sends what is on its way to the host, in order, as long as `is_copied` says so of the next.
+  template <class F> void send_copies(F const& is_copied) {
+    while (first_copy_ < copies_.size()) {
+      auto& one = slots_[copies_[first_copy_].slot];
+      if (!is_copied(one)) return;
       one.inner = transport_->isend(one.peer, one.tag, {one.here.data(), one.bytes});
+      one.is_to_leave = false;
+      ++first_copy_;
     }
     copies_.clear();
+    first_copy_ = 0;
+  }
+  void send_all_copies() {
+    send_copies([&](slot& one) {
+      executor_->wait(one.copied);
+      return true;
+    });
+  }
+  /// Waits for a message, and meanwhile sends what has been copied.
+  std::size_t moved_bytes(slot& one) {
+    if (!can_ask()) send_all_copies();
+    while (!copies_.empty()) {
+      if constexpr (CopiesBeside<E>)
+        send_copies([&](slot& next) { return executor_->is_done(next.copied); });
+      if (one.is_to_leave) continue;
+      if constexpr (requires { transport_->test(one.inner); })
+        if (auto const moved = transport_->test(one.inner)) return *moved;
+    }
+    return transport_->wait(one.inner);
   }
 
   T* transport_;
@@ -177,6 +218,8 @@ template <Transport T, DeviceExecutor E> class staged {
   std::deque<slot> slots_;
   std::size_t last_ = ~std::size_t{0};  ///< slot of the message for the device that came last
   std::vector<request> copies_;         ///< on their way to the host, to be sent
+  std::size_t first_copy_ = 0;          ///< of those that are not sent yet
+  std::uint64_t freed_ = 0;
 };
 
 }  // namespace hcomp

@@ -56,12 +56,13 @@ concept DeviceExecutor = Executor<E> && std::constructible_from<typename E::stag
 ///
 /// `read_beside` is a `read` for which work given afterwards does not wait; so `from` must stay as
 /// it is until `wait` for the mark returns. `write_beside` is a `write` that waits for no work but
-/// that given before `now` was asked for `free`.
+/// that given before `now` was asked for `free`. `is_done` says whether `wait` would return at once.
 template <class E>
 concept CopiesBeside = DeviceExecutor<E> &&
     requires(E& e, typename E::mark free, void* to, std::byte const* from, std::byte* there,
              std::size_t bytes) {
   { e.now() } -> std::same_as<typename E::mark>;
+  { e.is_done(free) } -> std::same_as<bool>;
   { e.read_beside(to, from, bytes) } -> std::same_as<typename E::mark>;
   { e.write_beside(there, from, bytes, free) } -> std::same_as<typename E::mark>;
 };

@@ -101,6 +101,9 @@ class stream_executor {
     if (done.number > 0) maker_of(done).wait(done.number);
   }
 
+  /// Whether `wait` would return at once.
+  bool is_done(mark one) { return one.number == 0 || maker_of(one).is_done(one.number); }
+
   /// Waits for all but reads beside the work.
   void synchronize() { work_.synchronize(); }
 

@@ -88,7 +88,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 100'000));
   app.add_option("--share", share, "of values that are not zero, for selecting them")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_flag("--only-plans", only_plans, "leave out what one would take instead");
+  app.add_flag("--only-plans", only_plans, "leave out what one would take instead, and whole sums");
   app.add_flag("--uncompared", uncompared, "do not compare with what the host makes");
   app.add_option("--json", json, "a file for the figures");
   app.add_option("--label", label, "of a variant, kept with the figures");
@@ -114,7 +114,10 @@ int main(int argc, char** argv) try {
     table figures(values, bytes / copy);
     figures.add("copy", copy, bytes);
     measure_plans(figures, turns, !uncompared);
-    if (!only_plans) measure_others(figures, turns, v, share);
+    if (!only_plans) {
+      measure_others(figures, turns, v, share);
+      measure_sums(turns, values);
+    }
     for (auto const& one : figures.found().works) is_right &= one.is_as_on_host.value_or(true);
     all.sizes.push_back(figures.found());
     if (!json.empty()) write_json(all, json);  // what is there, if the next size takes too long

@@ -76,4 +76,7 @@ struct vectors {
 /// selecting them
 void measure_others(table& figures, std::size_t turns, vectors const& v, double share);
 
+/// Prints how long plans of ranks that share the device take.
+void measure_sums(std::size_t turns, std::size_t values);
+
 }  // namespace gpu_bench

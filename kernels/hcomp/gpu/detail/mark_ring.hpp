@@ -41,6 +41,13 @@ template <class Event> class mark_ring {
     done_ = number;
   }
 
+  /// Whether the work before mark `number` is done.
+  /// @throws std::invalid_argument  as wait
+  bool is_done(std::uint64_t number) {
+    if (number > done_ && event_of(number).is_done()) done_ = number;
+    return number <= done_;
+  }
+
   /// Work that `stream` gets from now on waits for mark `number`.
   /// @throws std::invalid_argument  as wait
   template <class Stream> void hold(Stream stream, std::uint64_t number) const {

@@ -45,6 +45,7 @@ class marked_stream {
   }
   /// The host waits for a mark of this stream.
   void wait(std::uint64_t number) { marks_.wait(number); }
+  bool is_done(std::uint64_t number) { return marks_.is_done(number); }
   /// Work that `other` gets from now on waits for it.
   void hold(cudaStream_t other, std::uint64_t number) const { marks_.hold(other, number); }
   void synchronize() {

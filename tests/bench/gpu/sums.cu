@@ -1,0 +1,144 @@
+/// @file
+/// Whole sums of two ranks that share the GPU and its bus, against what the bus needs for their messages.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/staged.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "measure.cuh"
+
+namespace gpu_bench {
+namespace {
+
+using namespace hcomp;
+
+constexpr int ranks = 2;
+
+/// Bytes per second.
+struct rates {
+  double bus;   ///< through pinned memory, in both directions at once, of each
+  double host;  ///< from pinned memory to pinned memory, by as many threads as there are ranks
+};
+
+double median(std::vector<double> all) {
+  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+double bus_rate(std::size_t turns) {
+  std::size_t const bytes = std::size_t{64} << 20;
+  gpu::pinned_buffer const here(bytes), more_here(bytes);
+  gpu::device_buffer const there(bytes), more_there(bytes);
+  cudaStream_t out{}, in{};
+  HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking));
+  HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
+  std::vector<double> all;
+  for (std::size_t turn = 0; turn < turns + 1; ++turn) {
+    auto const begin = std::chrono::steady_clock::now();
+    HCOMP_CUDA_TRY(cudaMemcpyAsync(here.data(), there.data(), bytes, cudaMemcpyDeviceToHost, out));
+    HCOMP_CUDA_TRY(
+        cudaMemcpyAsync(more_there.data(), more_here.data(), bytes, cudaMemcpyHostToDevice, in));
+    HCOMP_CUDA_TRY(cudaDeviceSynchronize());
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+    if (turn > 0) all.push_back(took.count());
+  }
+  HCOMP_CUDA_TRY(cudaStreamDestroy(out));
+  HCOMP_CUDA_TRY(cudaStreamDestroy(in));
+  return static_cast<double>(bytes) / median(all);
+}
+
+/// What the messages of ranks that are threads take besides.
+double host_rate(std::size_t turns) {
+  std::size_t const bytes = std::size_t{64} << 20;
+  std::vector<double> all;
+  std::barrier<> together(ranks);
+  run_ranks(ranks, [&](loopback& transport) {
+    gpu::pinned_buffer const from(bytes), to(bytes);
+    for (std::size_t turn = 0; turn < turns + 1; ++turn) {
+      together.arrive_and_wait();
+      auto const begin = std::chrono::steady_clock::now();
+      std::memcpy(to.data(), from.data(), bytes);
+      together.arrive_and_wait();
+      std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+      if (transport.rank() == 0 && turn > 0) all.push_back(took.count());
+    }
+  });
+  return ranks * static_cast<double>(bytes) / median(all);
+}
+
+/// Prints the median time of a sum, and what bus and host need for both ranks' messages.
+template <class C>
+void measure_sum(std::size_t turns, std::size_t values, C const& codec, rates limit) {
+  std::barrier<> together(ranks);
+  std::vector<double> all;
+  std::uint64_t sent = 0;
+  run_ranks(ranks, [&](loopback& transport) {
+    cudaStream_t stream{};
+    HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    {
+      gpu::stream_executor executor(stream);
+      staged<loopback, gpu::stream_executor> over(transport, executor);
+      plan sum(values, codec, over, executor);
+      gpu::device_buffer const memory(values * sizeof(float));
+      std::vector<float> x(values);
+      for (std::size_t i = 0; i < values; ++i) x[i] = 1e-3f * static_cast<float>(mix(i) % 2001) - 1;
+      for (std::size_t turn = 0; turn < turns + 2; ++turn) {
+        executor.wait(executor.write(memory.data(), x.data(), memory.size()));
+        together.arrive_and_wait();
+        auto const begin = std::chrono::steady_clock::now();
+        auto const report =
+            sum.all_reduce(std::span(reinterpret_cast<float*>(memory.data()), values),
+                           {.step = turn, .result = reduction::mean});
+        executor.synchronize();
+        together.arrive_and_wait();
+        std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+        if (transport.rank() == 0 && turn >= 2) all.push_back(took.count());
+        if (transport.rank() == 0) sent = report.bytes_sent;
+      }
+    }
+    HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+  });
+  double const messages = ranks * static_cast<double>(sent);
+  double const took = median(all), bus = messages / limit.bus, host = messages / limit.host;
+  std::printf("%-44s %10.3f %10.3f %10.3f %8.2f\n", C::name, 1e3 * took, 1e3 * bus, 1e3 * host,
+              took / std::max(bus, host));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void measure_sums(std::size_t turns, std::size_t values) {
+  rates const limit{bus_rate(turns), host_rate(turns)};
+  std::printf(
+      "sums of %d ranks on this GPU; its bus copies %.1f GB/s both ways at once, and the host "
+      "%.1f GB/s by %d threads\n",
+      ranks, 1e-9 * limit.bus, 1e-9 * limit.host, ranks);
+  std::printf("%-44s %10s %10s %10s %8s\n", "", "ms", "bus, ms", "host, ms", "of most");
+  measure_sum(turns, values, float_cast<float>{}, limit);
+  measure_sum(turns, values, float_cast<float16>{}, limit);
+  measure_sum(turns, values, sign<float>{}, limit);
+  measure_sum(turns, values, fit(thc<float>{}, ranks), limit);
+  measure_sum(turns, values, inceptionn({.prescale = -6}), limit);
+  measure_sum(turns, values, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
+}
+
+}  // namespace gpu_bench
