@@ -477,9 +477,16 @@ template <class Run> class simple_executor {
     return {};
   }
 };
+/// Whether blocks add up what those before them have: then they come one after the other.
+template <class F> constexpr bool has_order = requires(F const& f) { f.order; };
+
 /// Three blocks at once, the last first, each by one worker.
 struct at_once {
   template <class F> static void all(std::size_t blocks, F const& f) {
+    if constexpr (has_order<F>) {
+      for (std::size_t i = 0; i < blocks; ++i) f(serial_group{}, i);
+      return;
+    }
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < 3; ++t)
       threads.emplace_back([&, t] {
@@ -489,11 +496,17 @@ struct at_once {
     for (auto& thread : threads) thread.join();
   }
 };
+/// One block by two warps.
+template <class F> void by_warps_of_block(F const& f, std::size_t i) {
+  std::size_t bytes = 0;
+  if constexpr (requires { f.scratch_bytes(); }) bytes = f.scratch_bytes();
+  workers::run_in_warps<64>(bytes, [&](auto group) { f(group, i); });
+}
 /// One block after the other, each by two warps.
 struct by_warps {
   template <class F> static void all(std::size_t blocks, F const& f) {
-    for (std::size_t i = blocks; i-- > 0;)
-      workers::run_in_warps<64>(0, [&](auto group) { f(group, i); });
+    for (std::size_t i = 0; i < blocks; ++i)
+      by_warps_of_block(f, has_order<F> ? i : blocks - 1 - i);
   }
 };
 
@@ -521,7 +534,7 @@ void check_sketches(std::size_t values, double density, lhc_options const& optio
 
   executor_type executor;
   detail::device_sketch<lane_type, executor_type> sketch(values, options, executor);
-  sketch.choose(words.data(), index.marked(), 5);
+  sketch.choose({words.data(), index.marks_before().data()}, index.marked(), 5);
   CHECK(sketch.cells() == host.cells());
   CHECK(sketch.beside() == host.beside());
   CHECK(sketch.attempts() == host.attempts());
@@ -624,12 +637,12 @@ TEST_CASE(
 
 TEST_CASE("sparse runs: many workers make what one worker makes") {
   using lane_type = std::uint32_t;
-  constexpr std::size_t values = detail::run_values + 333;
+  constexpr std::size_t values = 5 * detail::run_values + 333;  // more than one share
   std::size_t const words = detail::sparse::index_words(values), runs = detail::runs_of(values);
   auto const x = sparse::values(values, 0.3, {.seed = 9});
   struct results {
     std::vector<std::uint64_t> words, own;
-    std::vector<std::uint32_t> exponents, begins, ranks;
+    std::vector<std::uint32_t> exponents, ranks;
     std::vector<lane_type> lanes;
     std::vector<float> back, sent, put;
     std::vector<lane_type> sums;
@@ -642,22 +655,24 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
     r.words.resize(words + detail::sparse::exponent_words);
     r.own.resize(words);
     r.exponents.resize(runs);
-    r.begins.resize(runs);
     r.ranks.resize(words);
     r.lanes.resize(values);
     r.back.resize(values);
-    std::vector<detail::run_record> records(runs);
-    auto const all_runs = [&](auto const& work) {
-      for (std::size_t i = 0; i < runs; ++i) share([&](auto group) { work(group, i); });
+    auto const all_blocks = [&](std::size_t blocks, auto const& work) {
+      for (std::size_t i = 0; i < blocks; ++i) share(work, i);
     };
+    auto const all_runs = [&](auto const& work) { all_blocks(runs, work); };
     all_runs(detail::mark_runs{x.data(), values, r.words.data(), r.own.data(), r.exponents.data()});
     detail::close_marks const close{r.exponents.data(), runs, r.words.data() + words};
-    share([&](auto group) { close(group, 0); });
-    all_runs(detail::count_runs{r.words.data(), r.own.data(), values, records.data()});
-    detail::add_up_runs const add_up{records.data(), runs, r.words.data() + words, r.begins.data(),
-                                     &r.summary};
-    share([&](auto group) { add_up(group, 0); });
-    all_runs(detail::count_before_runs{r.words.data(), values, r.begins.data(), r.ranks.data()});
+    share(close, 0);
+    std::size_t const shares = detail::count_shares::shares(values);
+    std::vector<std::uint64_t> order(detail::block_order::words_for(shares), 7);
+    detail::clear_words const clear{order.data(), order.size()};
+    all_blocks(clear.runs(), detail::begin_counting{clear, r.words.data() + words, &r.summary});
+    all_blocks(
+        shares,
+        detail::count_shares{
+            r.words.data(), r.own.data(), values, {order.data()}, r.ranks.data(), &r.summary});
     detail::sparse::lane_numbers<lane_type> const numbers(127, 3, 1);
     detail::packed_places const places{r.words.data(), r.ranks.data()};
     all_runs(detail::pack_runs<detail::to_lane<lane_type>>{
@@ -665,10 +680,9 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
     all_runs(detail::unpack_runs<detail::to_value<lane_type>>{
         {numbers}, places, values, r.lanes.data(), r.back.data()});
     r.begins_of_shards.resize(301);  // more shards than words
-    share([&](auto group) {
-      detail::count_before_shards{r.words.data(), r.ranks.data(), words, 300,
-                                  r.begins_of_shards.data()}(group, 0);
-    });
+    share(detail::count_before_shards{r.words.data(), r.ranks.data(), words, 300,
+                                      r.begins_of_shards.data()},
+          0);
     r.sums.resize(values, 7);
     r.marks.resize(words, 7);
     std::vector<std::uint64_t> const nothing(words);
@@ -693,12 +707,17 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
     }
     return r;
   };
-  auto const expected = all_of_it([](auto const& f) { f(serial_group{}); });
+  auto const expected = all_of_it([](auto const& f, std::size_t i) { f(serial_group{}, i); });
+  CHECK(expected.summary.print() == detail::print_of_index(expected.words.data(), values));
   CHECK(expected.summary.marked == values - std::size_t(std::count(x.begin(), x.end(), 0.0f)));
   CHECK(expected.marks == std::vector(expected.words.begin(), expected.words.end() - 4));
   for (std::size_t i = 0; i < values; ++i)
     if (expected.put[i] != 2 * expected.back[i]) FAIL("value " << i);
-  CHECK(expected.nonfinite == std::vector<std::uint64_t>{2, 2, words - 1, 1});
+  std::vector<std::uint64_t> nonfinite{2, 2};
+  for (std::size_t r = 1; r + 1 < runs; ++r)
+    nonfinite.insert(nonfinite.end(), {detail::nonfinite_words::nowhere, 0});
+  nonfinite.insert(nonfinite.end(), {words - 1, 1});
+  CHECK(expected.nonfinite == nonfinite);
   CHECK(expected.begins_of_shards[299] == expected.ranks[words * 299 / 300]);
   CHECK(expected.begins_of_shards[300] == expected.summary.marked);
   auto const check = [&](results const& found) {
@@ -711,15 +730,15 @@ TEST_CASE("sparse runs: many workers make what one worker makes") {
     CHECK(found.words == expected.words);
     CHECK(found.own == expected.own);
     CHECK(found.exponents == expected.exponents);
-    CHECK(found.begins == expected.begins);
     CHECK(found.ranks == expected.ranks);
     CHECK(found.lanes == expected.lanes);
     CHECK(found.back == expected.back);
     CHECK(found.summary.marked == expected.summary.marked);
-    CHECK(found.summary.print == expected.summary.print);
+    CHECK(found.summary.print() == expected.summary.print());
     CHECK(found.summary.exponent == expected.summary.exponent);
     CHECK(found.summary.wrong_run == 0);
   };
-  check(all_of_it([](auto const& f) { workers::run<3>(f); }));
-  check(all_of_it([](auto const& f) { workers::run_in_warps<64>(0, f); }));
+  check(all_of_it(
+      [](auto const& f, std::size_t i) { workers::run<3>([&](auto group) { f(group, i); }); }));
+  check(all_of_it([](auto const& f, std::size_t i) { by_warps_of_block(f, i); }));
 }

@@ -18,6 +18,12 @@ HCOMP_HD constexpr std::uint64_t mixed_word(std::uint64_t word, std::uint64_t i)
   return mix(word + (i + 1) * 0x9e3779b97f4a7c15u);
 }
 
+/// The fingerprint of `count` bytes, of which each worker has mixed some words: the sums of these.
+template <class Group>
+HCOMP_HD std::uint64_t closed_fingerprint(Group group, std::uint64_t sum, std::size_t count) {
+  return mix(group.sum(sum) + count);
+}
+
 }  // namespace detail
 
 /// Sum of a mix of every 8-byte word with its place: any worker may take any word, so a group
@@ -35,7 +41,7 @@ HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::siz
       last |= static_cast<std::uint64_t>(bytes[b]) << 8 * (b % 8);
     sum += detail::mixed_word(last, words);
   }
-  return mix(group.sum(sum) + count);
+  return detail::closed_fingerprint(group, sum, count);
 }
 /// The same of words at hand.
 template <std::size_t Words>

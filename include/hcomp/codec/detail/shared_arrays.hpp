@@ -49,6 +49,22 @@ template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uin
   }
 }
 
+/// *at = the larger of both, of several workers at once.
+template <class Group> HCOMP_HD void raise_to(Group, std::uint32_t* at, std::uint32_t value) {
+  if constexpr (adds_alone<Group>) {
+    *at = *at < value ? value : *at;
+  } else {
+#if defined(__CUDA_ARCH__)
+    atomicMax(at, value);
+#else
+    std::uint32_t old = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (old < value && !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED)) {
+    }
+#endif
+  }
+}
+
 /// Consecutive items of one worker.
 struct item_range {
   std::size_t first, end;

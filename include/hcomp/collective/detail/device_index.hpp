@@ -12,14 +12,13 @@
 namespace hcomp::detail {
 
 /// How many values are marked before each word, and what all words have together. After
-/// construction nothing is allocated. Memory: half a bit per value and 20 bytes per run.
+/// construction nothing is allocated. Memory: half a bit per value and 2 bytes per run.
 template <DeviceExecutor E> class device_index {
  public:
   explicit device_index(std::size_t values)
       : values_(values),
         marks_before_(sparse::index_words(values) * sizeof(std::uint32_t)),
-        begins_(runs_of(values) * sizeof(std::uint32_t)),
-        records_(runs_of(values) * sizeof(run_record)),
+        order_(order_words() * sizeof(std::uint64_t)),
         summary_(1) {}
 
   /// Gives the executor the work of counting.
@@ -28,12 +27,12 @@ template <DeviceExecutor E> class device_index {
   /// @param exponents  what stands behind an index
   void count(E& executor, std::uint64_t const* words, std::uint64_t const* own,
              std::uint64_t const* exponents) {
-    std::size_t const runs = runs_of(values_);
-    auto* const records = reinterpret_cast<run_record*>(records_.data());
-    auto* const begins = reinterpret_cast<std::uint32_t*>(begins_.data());
-    executor.for_each_block(runs, count_runs{words, own, values_, records});
-    executor.for_each_block(1, add_up_runs{records, runs, exponents, begins, summary_.for_work()});
-    executor.for_each_block(runs, count_before_runs{words, values_, begins, marks_before()});
+    auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
+    clear_words const clear{order, order_words()};
+    executor.for_each_block(clear.runs(), begin_counting{clear, exponents, summary_.for_work()});
+    executor.for_each_block(
+        count_shares::shares(values_),
+        count_shares{words, own, values_, {order}, marks_before(), summary_.for_work()});
   }
   /// Marked before each word; for work that is given after that.
   std::uint32_t* marks_before() { return reinterpret_cast<std::uint32_t*>(marks_before_.data()); }
@@ -47,8 +46,10 @@ template <DeviceExecutor E> class device_index {
   index_summary const& summary() const { return *summary_.for_host(); }
 
  private:
+  std::size_t order_words() const { return block_order::words_for(count_shares::shares(values_)); }
+
   std::size_t values_;
-  typename E::buffer marks_before_, begins_, records_;
+  typename E::buffer marks_before_, order_;
   mirror<index_summary, E> summary_;
 };
 

@@ -61,17 +61,19 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   }
 
   /// Finds the sketch of an index. Of this object's work none may be pending.
-  /// @param words   the index, with exponents; must stay as it is until values are decoded
+  /// @param index   with exponents; must stay as it is until values are decoded
   /// @param marked  how many values it marks
   /// @throws std::invalid_argument  more cells than 31 bits can count
-  void choose(std::uint64_t const* words, std::size_t marked, std::uint64_t key) {
+  void choose(packed_places const& index, std::size_t marked, std::uint64_t key) {
+    index_ = index;
+    marked_ = marked;
     chosen_ = lhc::sketch_plan::choose(
         marked, lhc::sketch_plan::cells_per_value(marked, options_.cells_per_value),
         options_.attempts, key,
-        [&](lhc::cell_layout const& cells) { return peel_cells(cells, words, marked); });
+        [&](lhc::cell_layout const& cells) { return peel_cells(cells, index.words, marked); });
     beside_ = marked - chosen_.progress.claims;
-    sketched_ = words;
-    if (beside_ > 0) separate(words);
+    sketched_ = index.words;
+    if (beside_ > 0) separate(index.words);
   }
 
   std::size_t cells() const { return chosen_.cells.size(); }
@@ -96,17 +98,13 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   /// @param lanes  the sums of all ranks; the sketch is used up
   /// @throws wire_error  cells hold more than the index says; x is unchanged
   void decode(sparse::lane_numbers<Lane> const& numbers, Lane* lanes, float* x) {
-    recover(lanes);
+    float* const packed = recover(numbers, lanes);
     if (beside_ > 0)
       executor_->for_each_block(
           runs_of(values_),
-          unpack_runs<to_value<Lane>>{{numbers}, left(), values_, lanes + cells(), x});
-    else
-      executor_->for_each_block(runs_of(values_), clear_runs<float>{x, values_});
-    std::size_t const claims = chosen_.progress.claims, shares = shares_of(claims);
-    executor_->for_each_block(
-        shares, write_claimed_shares<Lane>{numbers, chosen_.cells, claims_.data(), claims, shares,
-                                           lanes, x});
+          repack_runs<Lane>{{numbers}, left(), index_, values_, lanes + cells(), packed});
+    executor_->for_each_block(runs_of(values_),
+                              unpack_runs<as_it_is>{{}, index_, values_, packed, x});
   }
 
  private:
@@ -162,16 +160,18 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   }
   packed_places left() { return {left_->marks(), left_->index.marks_before()}; }
 
-  /// Reads the claims, each in its round and its cell.
-  void recover(Lane* cells_of_sum) {
+  /// Reads the claims, each in its round and its cell. Returns their values, among those of all that
+  /// are marked, in memory of which peeling has no more need.
+  float* recover(sparse::lane_numbers<Lane> const& numbers, Lane* cells_of_sum) {
+    auto* const packed = reinterpret_cast<float*>(graph_.room_for(marked_));
     *used_.for_host() = {0, 0};
     used_.send(*executor_, 1);
     std::size_t begin = 0;
     for (std::size_t r = 0; r < rounds(); ++r) {
       std::size_t const end = rounds_.for_host()[r], shares = shares_of(end - begin);
       executor_->for_each_block(
-          shares, recover_shares<Lane>{chosen_.cells, claims_.data(), begin, end, shares,
-                                       cells_of_sum, used_.for_work()});
+          shares, recover_shares<Lane>{numbers, chosen_.cells, claims_.data(), begin, end, shares,
+                                       index_, cells_of_sum, packed, used_.for_work()});
       begin = end;
     }
     executor_->for_each_block(runs_of(cells()),
@@ -179,6 +179,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     used_.fetch(*executor_, 1);
     lhc::require_empty(hcomp::lhc<Lane>::name, used_.for_host()->all - used_.for_host()->read,
                        cells());
+    return packed;
   }
 
   /// What is sent beside the sketch.
@@ -205,7 +206,8 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   mirror<used_cells, E> used_;
   std::optional<left_values> left_;
   lhc::sketch_choice chosen_{{0, 0}, {0, 0}, 0};
-  std::size_t beside_ = 0;
+  packed_places index_{nullptr, nullptr};
+  std::size_t marked_ = 0, beside_ = 0;
   std::uint64_t const* sketched_ = nullptr;  ///< what of the index is in the sketch
 };
 

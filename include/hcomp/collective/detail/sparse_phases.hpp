@@ -106,7 +106,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
   std::uint64_t look() {
     index_.count(*executor_, words(), at<std::uint64_t>(own_),
                  words() + sparse::index_words(values_));
-    return index_.fetch(*executor_).print;
+    return index_.fetch(*executor_).print();
   }
   void unite(std::uint64_t key) {
     auto const& found = index_.summary();
@@ -129,7 +129,7 @@ template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
                 lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
     if constexpr (has_sketches)
       if (choice_.way == sparse_way::sketched) {
-        sketch_.choose(words(), found.marked, key);
+        sketch_.choose(places(), found.marked, key);
         choice_.sketched_bytes = sketch_.lanes() * sizeof(Lane);
       }
   }

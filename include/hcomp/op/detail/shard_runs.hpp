@@ -24,7 +24,7 @@ HCOMP_HD constexpr std::size_t first_word_of_shard(std::size_t words, std::size_
 /// begins[s] = values marked before shard s; behind them, before the end. One group.
 struct count_before_shards {
   std::uint64_t const* words;
-  std::uint32_t const* marks_before;  ///< by count_before_runs
+  std::uint32_t const* marks_before;  ///< by count_shares
   std::size_t count;                  ///< of words
   std::size_t shards;
   std::uint64_t* begins;

@@ -183,19 +183,25 @@ struct used_cells {
   std::uint64_t read, all;
 };
 
-/// One round of reading.
+/// One round of reading: the values of the claims to where all marked values are packed.
 template <class Lane> struct recover_shares {
+  sparse::lane_numbers<Lane> numbers;
   lhc::cell_layout layout;
   lhc::value_claim const* claims;
   std::size_t begin, end, shares;
+  packed_places places;
   Lane* cells;
+  float* packed;
   used_cells* used;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     claims_share const mine(begin, end, i, shares);
     std::uint64_t count = 0;
     lhc::recover_round(beside_others(group), layout, claims, mine.begin, mine.end, cells,
-                       [&](std::size_t, Lane lane) { count += lane != 0; });
+                       [&](std::size_t k, Lane lane) {
+                         count += lane != 0;
+                         packed[places.place_of(claims[k].value)] = numbers.value(lane);
+                       });
     count = group.sum(count);
     if (group.worker() == 0) fetch_add(beside_others(group), &used->read, count);
   }
@@ -211,27 +217,6 @@ template <class Lane> struct count_used_runs {
     sparse_run(r, count).for_each(group, [&](std::size_t c) { mine += cells[c] != 0; });
     mine = group.sum(mine);
     if (group.worker() == 0) fetch_add(beside_others(group), &used->all, mine);
-  }
-};
-
-/// x[value] = what was read, for the claims.
-template <class Lane> struct write_claimed_shares {
-  sparse::lane_numbers<Lane> numbers;
-  lhc::cell_layout layout;
-  lhc::value_claim const* claims;
-  std::size_t count, shares;
-  Lane const* cells;
-  float* x;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    claims_share const mine(0, count, i, shares);
-    for (std::size_t k = mine.begin + static_cast<std::size_t>(group.worker()); k < mine.end;
-         k += Group::workers) {
-      auto const claim = claims[k];
-      auto const row = layout.row_of(claim.value);
-      x[claim.value] = numbers.value(
-          lhc::read_claim(row, lhc::table_of<lhc::cell_layout>(row, claim), claim, cells));
-    }
   }
 };
 

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
@@ -15,6 +17,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/op/detail/block_order.hpp>
 
 namespace hcomp::detail {
 
@@ -100,38 +103,6 @@ struct close_marks {
   }
 };
 
-/// What a run of a union of indices has.
-struct run_record {
-  std::uint64_t print;     ///< fingerprint of its words
-  std::uint32_t marked;    ///< values
-  std::uint32_t is_wrong;  ///< 1: lacks what this rank has marked, or marks what is no value
-};
-
-struct count_runs {
-  std::uint64_t const* words;
-  std::uint64_t const* own;
-  std::size_t values;
-  run_record* records;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    sparse_run const run(r, values);
-    std::uint64_t marked = 0, wrong = 0;
-    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers) {
-      std::uint64_t const all = words[run.word + w];
-      int const left = run.values - static_cast<int>(w) * 64;
-      wrong |= (own[run.word + w] & ~all) | (left < 64 ? all >> left : 0);
-      marked += static_cast<std::uint64_t>(ones(all));
-    }
-    marked = group.sum(marked);
-    bool const is_wrong = group.any(wrong != 0);
-    auto const print = fingerprint(group, reinterpret_cast<std::byte const*>(words + run.word),
-                                   run.words * sizeof(std::uint64_t));
-    if (group.worker() == 0)
-      records[r] = {print, static_cast<std::uint32_t>(marked), is_wrong ? 1u : 0u};
-    group.sync();
-  }
-};
-
 /// The fingerprint of an index is made of those of its runs: a term per run, and their sum closed.
 HCOMP_HD inline std::uint64_t print_term(std::uint64_t print, std::size_t r) {
   return mix(print + (r + 1) * 0x9e3779b97f4a7c15u);
@@ -140,7 +111,7 @@ HCOMP_HD inline std::uint64_t closed_print(std::uint64_t terms, std::int32_t exp
   return mix(terms + static_cast<std::uint64_t>(exponent));
 }
 
-/// What add_up_runs finds, on a host.
+/// What index_summary::print gives, on a host.
 inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t values) {
   std::uint64_t terms = 0;
   for (std::size_t r = 0; r < runs_of(values); ++r) {
@@ -153,61 +124,102 @@ inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t valu
 
 /// What all runs have together.
 struct index_summary {
-  std::uint64_t print;
+  std::uint64_t terms;  ///< of the fingerprint
   std::uint64_t marked;
   std::int32_t exponent;    ///< the largest; -1: none
   std::uint32_t wrong_run;  ///< 1 + number of one that is wrong; 0: none
+
+  std::uint64_t print() const { return closed_print(terms, exponent); }
 };
 
-/// begins[r] = values marked before run r, and what all have together. One group.
-struct add_up_runs {
-  run_record const* records;
-  std::size_t runs;
+/// Before count_shares.
+struct begin_counting {
+  clear_words order;
   std::uint64_t const* exponents;  ///< behind the index
-  std::uint32_t* begins;
   index_summary* summary;
 
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    constexpr auto workers = static_cast<std::size_t>(Group::workers);
-    index_summary all{0, 0, -1, 0};
-    std::uint64_t print = 0;
-    std::uint32_t wrong_run = 0;
-    for (std::size_t first = 0; first < runs; first += workers) {
-      std::size_t const r = first + static_cast<std::size_t>(group.worker());
-      auto const sums = group.running_sum(r < runs ? records[r].marked : 0);
-      if (r < runs) {
-        begins[r] = static_cast<std::uint32_t>(all.marked + sums.before);
-        print += print_term(records[r].print, r);
-        if (records[r].is_wrong) wrong_run = static_cast<std::uint32_t>(r) + 1;
-      }
-      all.marked += sums.all;
-    }
-    all.exponent = sparse::largest_of(exponents);
-    all.print = closed_print(group.sum(print), all.exponent);
-    all.wrong_run = largest_in(group, wrong_run, 32);
-    if (group.worker() == 0) *summary = all;
-    group.sync();
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    order(group, i);
+    if (i == 0 && group.worker() == 0) *summary = {0, 0, sparse::largest_of(exponents), 0};
   }
 };
 
-/// marks_before[w] = values marked before word w.
-struct count_before_runs {
-  std::uint64_t const* words;
-  std::size_t values;
-  std::uint32_t const* begins;
-  std::uint32_t* marks_before;
+/// marks_before[w] = values marked before word w, and what all runs have together. A group takes
+/// some runs, and adds up what those before them have while they work.
+struct count_shares {
+  static constexpr std::size_t share_runs = 4;
 
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    constexpr auto workers = static_cast<std::size_t>(Group::workers);
+  std::uint64_t const* words;
+  std::uint64_t const* own;
+  std::size_t values;
+  block_order order;
+  std::uint32_t* marks_before;
+  index_summary* summary;
+
+  static constexpr std::size_t shares(std::size_t values) {
+    return (runs_of(values) + share_runs - 1) / share_runs;
+  }
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
+    std::size_t const share = order.number(group, place), first = share * share_runs;
+    std::size_t const left = runs_of(values) - first;
+    std::size_t const runs = left < share_runs ? left : share_runs;
+    std::uint64_t sums[share_runs] = {};
+    std::uint64_t marked = 0;  // 16 bits per run
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < share_runs; ++r)
+      if (r < runs) marked |= count_run(group, first + r, sums[r]) << 16 * r;
+    auto const found = group.running_sum(marked);
+    std::uint64_t all = 0;
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < share_runs; ++r) all += found.all >> 16 * r & 0xffffu;
+    std::uint64_t before = order.sum_before(group, share, all);
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < share_runs; ++r) {
+      if (r < runs) write_run(group, first + r, before + (found.before >> 16 * r & 0xffffu));
+      before += found.all >> 16 * r & 0xffffu;
+    }
+    std::uint64_t terms = 0;
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < share_runs; ++r)
+      if (r < runs)
+        terms += print_term(closed_fingerprint(group, sums[r], bytes_of(first + r)), first + r);
+    if (group.worker() == 0) {
+      fetch_add(beside_others(group), &summary->terms, terms);
+      if (first + runs == runs_of(values)) summary->marked = before;
+    }
+    group.sync();
+  }
+
+ private:
+  HCOMP_HD std::size_t bytes_of(std::size_t r) const {
+    return sparse_run(r, values).words * sizeof(std::uint64_t);
+  }
+  /// Of this worker's words of a run, which are consecutive, how many values they mark; and what
+  /// they add to its fingerprint.
+  template <class Group>
+  HCOMP_HD std::uint64_t count_run(Group group, std::size_t r, std::uint64_t& sum) const {
     sparse_run const run(r, values);
-    std::uint64_t before = begins[r];
-    for (std::size_t first = 0; first < run.words; first += workers) {
-      std::size_t const w = first + static_cast<std::size_t>(group.worker());
-      auto const count = w < run.words ? ones(words[run.word + w]) : 0;
-      auto const sums = group.running_sum(static_cast<std::uint64_t>(count));
-      if (w < run.words)
-        marks_before[run.word + w] = static_cast<std::uint32_t>(before + sums.before);
-      before += sums.all;
+    auto const mine = own_items(group, run.words);
+    std::uint64_t marked = 0, wrong = 0;
+    for (std::size_t w = mine.first; w < mine.end; ++w) {
+      std::uint64_t const all = words[run.word + w];
+      int const left = run.values - static_cast<int>(w) * 64;
+      wrong |= (own[run.word + w] & ~all) | (left < 64 ? all >> left : 0);
+      marked += static_cast<std::uint64_t>(ones(all));
+      sum += mixed_word(all, w);
+    }
+    if (wrong != 0)
+      raise_to(beside_others(group), &summary->wrong_run, static_cast<std::uint32_t>(r) + 1);
+    return marked;
+  }
+  template <class Group>
+  HCOMP_HD void write_run(Group group, std::size_t r, std::uint64_t before) const {
+    sparse_run const run(r, values);
+    auto const mine = own_items(group, run.words);
+    for (std::size_t w = mine.first; w < mine.end; ++w) {
+      marks_before[run.word + w] = static_cast<std::uint32_t>(before);
+      before += static_cast<std::uint64_t>(ones(words[run.word + w]));
     }
   }
 };
@@ -217,6 +229,31 @@ struct packed_places {
   std::uint64_t const* words;
   std::uint32_t const* marks_before;
 
+  /// The place of a value that is marked.
+  HCOMP_HD std::size_t place_of(std::size_t value) const {
+    std::size_t const w = value / 64;
+    std::uint64_t const below = (std::uint64_t{1} << value % 64) - 1;
+    return marks_before[w] + static_cast<std::size_t>(ones(words[w] & below));
+  }
+
+  static constexpr std::size_t list_bytes = run_values * sizeof(std::uint16_t);
+  /// Numbers within a run of its marked values, in their order, for all workers; returns where they
+  /// are packed.
+  /// @param list  that the workers share, of list_bytes
+  template <class Group>
+  HCOMP_HD item_range list_marked(Group group, sparse_run const& run, std::uint16_t* list) const {
+    std::size_t const last = run.word + run.words - 1;
+    item_range const places{marks_before[run.word],
+                            marks_before[last] + static_cast<std::size_t>(ones(words[last]))};
+    for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers) {
+      std::uint16_t* to = list + (marks_before[run.word + w] - places.first);
+      for (std::uint64_t marks = words[run.word + w]; marks != 0; marks &= marks - 1)
+        *to++ = static_cast<std::uint16_t>(w * 64 + static_cast<std::size_t>(lowest_one(marks)));
+    }
+    group.sync();
+    return places;
+  }
+
   /// f(value, whether it is marked, its place if it is) for the values of a run.
   template <class Group, class F>
   HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f) const {
@@ -225,10 +262,7 @@ struct packed_places {
       group.sync();
     } else {
       run.for_each(group, [&](std::size_t value) {
-        std::size_t const w = value / 64;
-        std::uint64_t const marks = words[w], mine = std::uint64_t{1} << value % 64;
-        f(value, (marks & mine) != 0,
-          marks_before[w] + static_cast<std::size_t>(ones(marks & (mine - 1))));
+        f(value, (words[value / 64] >> value % 64 & 1) != 0, place_of(value));
       });
     }
   }
@@ -299,33 +333,135 @@ template <class Convert> struct convert_runs {
 
 /// The marked values, one behind the other.
 template <class Convert> struct pack_runs {
+  using From = typename Convert::from;
+
   Convert convert;
   packed_places places;
   std::size_t values;
-  typename Convert::from const* in;
+  From const* in;
   typename Convert::to* out;
 
+  static constexpr std::size_t scratch_bytes() { return packed_places::list_bytes; }
+
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(group, sparse_run(r, values),
-                    [&](std::size_t i, bool is_marked, std::size_t place) {
-                      if (is_marked) out[place] = convert(in[i]);
-                    });
+    sparse_run const run(r, values);
+    if constexpr (SharesMemory<Group>)
+      pack_list(group, run);
+    else
+      places.for_each(group, run, [&](std::size_t i, bool is_marked, std::size_t place) {
+        if (is_marked) out[place] = convert(in[i]);
+      });
+  }
+
+ private:
+  /// Workers write neighbouring places. Since values are far away, they load several before they
+  /// write the first.
+  template <class Group> HCOMP_HD void pack_list(Group group, sparse_run const& run) const {
+    constexpr std::size_t at_once = 8;
+    auto* const list = reinterpret_cast<std::uint16_t*>(group.scratch());
+    auto const place = places.list_marked(group, run, list);
+    std::size_t const count = place.end - place.first;
+    for (auto j = static_cast<std::size_t>(group.worker()); j < count;
+         j += at_once * Group::workers) {
+      From found[at_once];
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) {
+        std::size_t const l = j + k * Group::workers;
+        if (l < count) found[k] = in[run.first + list[l]];
+      }
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) {
+        std::size_t const l = j + k * Group::workers;
+        if (l < count) out[place.first + l] = convert(found[k]);
+      }
+    }
+    group.sync();
   }
 };
 
 /// And back: 0 elsewhere.
 template <class Convert> struct unpack_runs {
+  using From = typename Convert::from;
+
   Convert convert;
   packed_places places;
   std::size_t values;
-  typename Convert::from const* in;
-  typename Convert::to* out;
+  From const* in;
+  float* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
-    places.for_each(group, sparse_run(r, values),
-                    [&](std::size_t i, bool is_marked, std::size_t place) {
-                      out[i] = is_marked ? convert(in[place]) : 0;
-                    });
+    sparse_run const run(r, values);
+    if (run.values == static_cast<int>(run_values) &&
+        reinterpret_cast<std::uintptr_t>(out) % 16 == 0)
+      unpack_fours(group, run);
+    else
+      places.for_each(group, run, [&](std::size_t i, bool is_marked, std::size_t place) {
+        out[i] = is_marked ? convert(in[place]) : 0;
+      });
+  }
+
+ private:
+  /// Four values are written at once. Since marks and lanes are far away, marks are loaded long before
+  /// they are used, and lanes of several fours before the first is written.
+  template <class Group> HCOMP_HD void unpack_fours(Group group, sparse_run const& run) const {
+    constexpr int at_once = 2, step = 4 * Group::workers;
+    struct marked_word {
+      std::uint64_t marks;
+      std::uint32_t before;
+    };
+    auto const load = [&](int first, marked_word(&found)[at_once]) {
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        std::size_t const w = run.word + static_cast<std::size_t>(first + k * step) / 64;
+        found[k] = {0, 0};
+        if (first + k * step < static_cast<int>(run_values))
+          found[k] = {places.words[w], places.marks_before[w]};
+      }
+    };
+    marked_word next[at_once];
+    load(4 * group.worker(), next);
+    for (int first = 4 * group.worker(); first < static_cast<int>(run_values);
+         first += at_once * step) {
+      std::uint32_t marks[at_once];
+      From found[at_once][4];
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        int const bit = (first + k * step) % 64;
+        std::uint64_t const below = next[k].marks & ((std::uint64_t{1} << bit) - 1);
+        From const* const here = in + next[k].before + ones(below);
+        marks[k] = static_cast<std::uint32_t>(next[k].marks >> bit & 15);
+        HCOMP_UNROLL
+        for (std::uint32_t j = 0; j < 4; ++j)
+          if ((marks[k] >> j & 1u) != 0) found[k][j] = here[ones(marks[k] & ((1u << j) - 1))];
+      }
+      load(first + at_once * step, next);
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        if (first + k * step >= static_cast<int>(run_values)) continue;
+        float four[4];
+        HCOMP_UNROLL
+        for (int j = 0; j < 4; ++j) four[j] = (marks[k] >> j & 1u) != 0 ? convert(found[k][j]) : 0;
+        auto* const to = reinterpret_cast<std::byte*>(out + run.first + first + k * step);
+        memcpy(__builtin_assume_aligned(to, 16), four, sizeof(four));
+      }
+    }
+    group.sync();
+  }
+};
+
+/// The lanes of some of the marked values, as values, to where those of all are packed.
+template <class Lane> struct repack_runs {
+  to_value<Lane> convert;
+  packed_places some, all;
+  std::size_t values;
+  Lane const* in;
+  float* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
+    some.for_each(group, sparse_run(r, values),
+                  [&](std::size_t i, bool is_marked, std::size_t place) {
+                    if (is_marked) out[all.place_of(i)] = convert(in[place]);
+                  });
   }
 };
 

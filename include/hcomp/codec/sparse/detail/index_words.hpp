@@ -46,8 +46,7 @@ HCOMP_HD inline std::uint32_t mark_words(float const* x, std::size_t n, std::siz
 /// The largest of the exponents; -1 if there is none.
 HCOMP_HD inline int largest_of(std::uint64_t const* exponents) {
   for (std::size_t i = exponent_words; i-- > 0;)
-    for (int bit = 64; bit-- > 0;)
-      if (exponents[i] >> bit & 1) return static_cast<int>(64 * i) + bit;
+    if (exponents[i] != 0) return static_cast<int>(64 * i) + bit_length(exponents[i]) - 1;
   return -1;
 }
 

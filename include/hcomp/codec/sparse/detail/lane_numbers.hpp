@@ -26,7 +26,7 @@ template <class Lane> class lane_numbers {
 
   HCOMP_HD bool has_room_for(float) const { return true; }
   HCOMP_HD float lane(float x) const { return x; }
-  HCOMP_HD float value(float lane) const { return lane / parts_; }
+  HCOMP_HD float value(float lane) const { return parts_ == 1 ? lane : lane / parts_; }
 
  private:
   float parts_ = 1;
@@ -67,7 +67,8 @@ class lane_numbers<Lane> {
     return static_cast<Lane>(static_cast<number>(units + std::copysign(0.5, units)));
   }
   HCOMP_HD float value(Lane lane) const {
-    return static_cast<float>(static_cast<double>(static_cast<number>(lane)) * unit_ / parts_);
+    double const sum = static_cast<double>(static_cast<number>(lane)) * unit_;
+    return static_cast<float>(parts_ == 1 ? sum : sum / parts_);
   }
 
  private:
