@@ -111,7 +111,8 @@ TEST_CASE("hadamard: stages in registers give the bits of the plain loop, wherev
         hadamard(hcomp::serial_group{}, expected.data() + i, static_cast<int>(end));
       vector in_places(place_of(size));
       workers::run<3>([&](auto group) {
-        for (unsigned i = worker_of(group); i < size; i += 3) in_places[place_of(i)] = x[i];
+        for (unsigned i = hcomp::detail::worker_of(group); i < size; i += 3)
+          in_places[place_of(i)] = x[i];
         group.sync();
         unsigned seen = 0;
         hadamard_first(group, in_places.data(), size, [&](unsigned i, auto const& values) {

@@ -71,7 +71,8 @@ concept EncodesEach = Compressor<C> &&
 };
 
 /// A codec that workers in warps decode value by value: `decode_each(group, block, n, r, put)` calls
-/// put(i, value i) for all i < n, as accumulator_t of its values.
+/// put(i, value i) for all i < n, as accumulator_t of its values; put(i, value i, put.look(i)) if there is
+/// such a function, which is called for several values before the first is put.
 template <class C, class Group, class Put>
 concept DecodesEach = HasWarps<Group> && Compressor<C> &&
     requires(C const c, Group group, std::byte const* block, int n, reduction r, Put put) {

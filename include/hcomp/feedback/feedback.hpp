@@ -110,6 +110,18 @@ template <Compressor C, class View> struct encode_with_feedback {
   }
 };
 
+/// A view of feedback that has to see a value before it lets it be replaced.
+template <class View, class T>
+concept LooksBeforeItReplaces = requires(View const& view, std::size_t i, T& x, T value) {
+  view.replace(i, x, value, view.look(i, x));
+};
+/// One that lets single values be replaced by what was decoded.
+template <class View, class T>
+concept Replaces = LooksBeforeItReplaces<View, T> ||
+    requires(View const& view, std::size_t i, T& x, T value) {
+  view.replace(i, x, value);
+};
+
 /// decode_blocks, and the feedback sees the values before and after.
 ///
 /// A codec that can decode a part of a block does so: what the feedback reads before and after the
@@ -128,7 +140,7 @@ template <Compressor C, class View> struct decode_with_feedback {
     auto* const x = decode.x + first;
     std::byte const* const block = decode.code + decode.layout.offset(b);
     if (decode.becomes_nan(block)) return decode(group, i);
-    if constexpr (DecodesEach<C, Group, replacing> && requires { view.replace(first, *x, *x); }) {
+    if constexpr (DecodesEach<C, Group, replacing> && Replaces<View, value_type>) {
       decode.codec.decode_each(group, block, n, decode.result, replacing{view, first, x});
     } else if constexpr (requires {
                            decode.codec.decode_part(group, block, 0, n, x, decode.result);
@@ -154,8 +166,15 @@ template <Compressor C, class View> struct decode_with_feedback {
     std::size_t first;
     value_type* x;
 
+    HCOMP_HD std::size_t at(int j) const { return first + static_cast<std::size_t>(j); }
     template <class V> HCOMP_HD void operator()(int j, V value) const {
-      view.replace(first + static_cast<std::size_t>(j), x[j], static_cast<value_type>(value));
+      view.replace(at(j), x[j], static_cast<value_type>(value));
+    }
+    HCOMP_HD auto look(int j) const requires LooksBeforeItReplaces<View, value_type> {
+      return view.look(at(j), x[j]);
+    }
+    template <class V, class Seen> HCOMP_HD void operator()(int j, V value, Seen seen) const {
+      view.replace(at(j), x[j], static_cast<value_type>(value), seen);
     }
   };
 };

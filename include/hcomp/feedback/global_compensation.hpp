@@ -78,9 +78,12 @@ class global_compensation {
       decode();
       detail::for_pairs(group, own, out, n, [](number& c, T g) { c -= static_cast<number>(g); });
     }
-    HCOMP_HD void replace(std::size_t i, T& x, T value) const {
-      using number = compensation_type;
-      c[i] = (c[i] + static_cast<number>(x)) - static_cast<number>(value);
+    /// What this rank wanted of value i.
+    HCOMP_HD compensation_type look(std::size_t i, T const& x) const {
+      return c[i] + static_cast<compensation_type>(x);
+    }
+    HCOMP_HD void replace(std::size_t i, T& x, T value, compensation_type wanted) const {
+      c[i] = wanted - static_cast<compensation_type>(value);
       x = value;
     }
   };

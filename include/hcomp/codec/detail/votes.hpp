@@ -41,12 +41,21 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
   }
 }
 
-/// f(i, count) for i < n: bit p of count is bit i of plane p, in which half h of words is number
-/// p plane_halves + h of `bits`. By workers in warps: one load is for 32 of them, and neighbours have
-/// neighbouring values.
-template <HasWarps Group, class F>
+/// What has to see a place before something is put there.
+template <class Put>
+concept LooksFirst = requires(Put const& put) {
+  put.look(0);
+};
+
+/// put(i, value_of(count)) for i < n: bit p of count is bit i of plane p, in which half h of words is
+/// number p plane_halves + h of `bits`. By workers in warps: one load is for 32 of them, and neighbours
+/// have neighbouring values.
+/// @param put  if it LooksFirst, called by put(i, value, put.look(i)): several places are looked at
+///             before anything is put to the first
+template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::size_t plane_halves,
-                         int n, F const& f) {
+                         int n, ValueOf const& value_of, Put const& put) {
+  constexpr int at_once = 8;
   int const lane = group.worker() % 32, halves = (n + 31) / 32;
   for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
     std::uint32_t counts[32] = {};
@@ -56,15 +65,30 @@ HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::si
           h + lane < halves
               ? load_aligned<std::uint32_t>(bits, at + static_cast<std::size_t>(h + lane))
               : 0;
-      HCOMP_UNROLL
+      HCOMP_UNROLL_ON_DEVICE
       for (int k = 0; k < 32; ++k)
         counts[k] |= (group.xor_shuffle(mine, lane ^ k) >> lane & 1u) << p;
     }
     int const first = h * 32 + lane;
     auto const give = [&](auto is_whole) {
-      HCOMP_UNROLL
-      for (int k = 0; k < 32; ++k)
-        if (is_whole || first + k * 32 < n) f(first + k * 32, counts[k]);
+      auto const is_inside = [&](int k) { return is_whole || first + k * 32 < n; };
+      if constexpr (LooksFirst<Put>) {
+        HCOMP_UNROLL_ON_DEVICE
+        for (int some = 0; some < 32; some += at_once) {
+          decltype(put.look(0)) seen[at_once] = {};
+          HCOMP_UNROLL
+          for (int k = 0; k < at_once; ++k)
+            if (is_inside(some + k)) seen[k] = put.look(first + (some + k) * 32);
+          HCOMP_UNROLL
+          for (int k = 0; k < at_once; ++k)
+            if (is_inside(some + k))
+              put(first + (some + k) * 32, value_of(counts[some + k]), seen[k]);
+        }
+      } else {
+        HCOMP_UNROLL_ON_DEVICE
+        for (int k = 0; k < 32; ++k)
+          if (is_inside(k)) put(first + k * 32, value_of(counts[k]));
+      }
     };
     if ((h + 32) * 32 <= n)
       give(std::true_type{});

@@ -86,12 +86,19 @@ template <class T = float> struct sign_count {
       std::byte* const a = acc + block_header_bytes;
       std::byte const* const b = in + block_header_bytes;
       for (int w = group.worker(); w < words_of(mine.values); w += Group::workers) {
+        constexpr int at_once = 4;  // planes that are loaded before one of them is stored
         std::uint64_t carry = 0;
-        for (int plane = 0; plane < planes(); ++plane) {
-          auto const at = word_at(mine.values, plane, w);
-          auto const p = load_word(a, at), q = load_word(b, at);
-          store_word(a, at, p ^ q ^ carry);
-          carry = (p & q) | (carry & (p ^ q));
+        for (int some = 0; some < planes(); some += at_once) {
+          std::uint64_t p[at_once] = {}, q[at_once] = {};
+          auto const at = [&](int k) { return word_at(mine.values, some + k, w); };
+          HCOMP_UNROLL
+          for (int k = 0; k < at_once; ++k)
+            if (some + k < planes()) p[k] = load_word(a, at(k)), q[k] = load_word(b, at(k));
+          HCOMP_UNROLL
+          for (int k = 0; k < at_once; ++k) {
+            if (some + k < planes()) store_word(a, at(k), p[k] ^ q[k] ^ carry);
+            carry = (p[k] & q[k]) | (carry & (p[k] ^ q[k]));
+          }
         }
       }
     });
@@ -135,8 +142,9 @@ template <class T = float> struct sign_count {
   HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
                             Put const& put) const {
     auto const weight = load_aligned<block_header>(block).weight;
-    detail::for_counts(group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
-                       [&](int i, std::uint32_t count) { put(i, worth(count, weight, r)); });
+    detail::for_counts(
+        group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
+        [&](std::uint32_t count) { return worth(count, weight, r); }, put);
   }
   template <class V> HCOMP_HD accumulator_t<T> decoded_alone(V value, std::uint32_t weight) const {
     return worth(value >= 0 ? weight : 0, weight, reduction::mean);

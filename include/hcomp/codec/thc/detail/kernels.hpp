@@ -16,6 +16,7 @@
 #include <hcomp/codec/thc/detail/table.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
@@ -325,11 +326,32 @@ template <class Lane> HCOMP_HD constexpr std::uint64_t lane_sums(std::uint64_t a
 /// @param count  lanes, a multiple of 64
 template <class Lane, class Group>
 HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int count) {
-  constexpr int in_word = 8 / sizeof(Lane);
-  for (int i = group.worker(); i < count / in_word; i += Group::workers) {
-    auto const at = static_cast<std::size_t>(i);
-    store_word(acc, at, lane_sums<Lane>(load_word(acc, at), load_word(in, at)));
+  auto const words = static_cast<unsigned>(count) * sizeof(Lane) / 8;
+  unsigned done = 0;
+  if constexpr (HasWarps<Group>) {
+    using two_words = adjacent<std::uint64_t, 2>;
+    if (is_multiple_of(16, acc) && is_multiple_of(16, in)) {
+      struct summands {
+        two_words mine, other;
+      };
+      auto const at = [](unsigned i, unsigned k) {
+        return 16 * (std::size_t{i} + k * Group::workers);
+      };
+      for_each_loaded<4>(
+          group, words / 2,
+          [&](unsigned i, unsigned k) {
+            return summands{two_words::at(acc + at(i, k)), two_words::at(in + at(i, k))};
+          },
+          [&](unsigned i, unsigned k, summands const& both) {
+            two_words{{lane_sums<Lane>(both.mine.values[0], both.other.values[0]),
+                       lane_sums<Lane>(both.mine.values[1], both.other.values[1])}}
+                .put(acc + at(i, k));
+          });
+      done = words / 2 * 2;
+    }
   }
+  for (std::size_t w = done + worker_of(group); w < words; w += Group::workers)
+    store_word(acc, w, lane_sums<Lane>(load_word(acc, w), load_word(in, w)));
 }
 
 // ---- Lanes of one rank as numbers of levels, which need fewer bits
