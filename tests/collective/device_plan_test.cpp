@@ -284,7 +284,7 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
     }
 }
 
-TEST_CASE("plan on devices: segments are an eighth of a part, between two limits") {
+TEST_CASE("plan on devices: segments are a quarter of a part, between two limits") {
   run_ranks(2, [](loopback& transport) {
     guarded_executor device;
     host_executor host;
@@ -294,7 +294,7 @@ TEST_CASE("plan on devices: segments are an eighth of a part, between two limits
     };
     std::size_t const least = plan_options{}.segment_bytes, part = std::size_t{1} << 23;
     CHECK(bytes_of(1000, {}) == least);
-    CHECK(bytes_of(part / 2, {}) == (part + part / 4 / 4096 * 32) / 8);  // and headers
+    CHECK(bytes_of(part / 2, {}) == (part + part / 4 / 4096 * 32) / 4);  // and headers
     CHECK(bytes_of(part / 2, {.device_segment_bytes = part / 16}) == part / 16);
     CHECK(bytes_of(part / 2, {.device_segment_bytes = 1}) == least);
     CHECK(bytes_of(part / 2, {.segment_bytes = 10'000}) == 10'000);

@@ -254,7 +254,7 @@ template <Summable C, Transport T, Executor E> class plan {
       if constexpr (HomomorphicSum<C>)
         bytes = layout_of(codec, values, options.how.sharers(ranks)).bytes();
       options.segment_bytes =
-          std::clamp(bytes / static_cast<std::size_t>(ranks) / 8, options.segment_bytes,
+          std::clamp(bytes / static_cast<std::size_t>(ranks) / 4, options.segment_bytes,
                      std::max(options.segment_bytes, options.device_segment_bytes));
     }
     return options;

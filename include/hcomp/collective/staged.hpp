@@ -22,10 +22,10 @@ namespace hcomp {
 /// once.
 ///
 /// Messages are in the executor's memory or in the host's. One that is copied from the device
-/// leaves in a `wait` of any message, when the work given before `isend` is done and the copy is
-/// here; so copies, work and messages under way overlap. Where an executor that CopiesBeside and the
-/// transport can be asked (`test`), a `wait` returns as soon as its message has come, and leaves to
-/// the next ones what is not here yet; otherwise it waits for all copies first. What came is there for work given
+/// leaves in a later `isend` or `wait` of any message, when the work given before it is done and the
+/// copy is here; so copies, work and messages under way overlap. Where an executor that CopiesBeside
+/// and the transport can be asked (`test`), a `wait` returns as soon as its message has come, and
+/// leaves to the next ones what is not here yet; otherwise it waits for all copies first. What came is there for work given
 /// after its `wait`. An executor that CopiesBeside copies while work goes on. Where the transport
 /// reaches the device, `isend` and `irecv` wait for the work.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
@@ -75,6 +75,7 @@ template <Transport T, DeviceExecutor E> class staged {
     else
       one.copied = executor_->read(one.here.data(), bytes.data(), bytes.size());
     copies_.push_back(r);
+    if (can_ask()) send_what_is_copied();
     return r;
   }
 
@@ -193,6 +194,10 @@ template <Transport T, DeviceExecutor E> class staged {
     copies_.clear();
     first_copy_ = 0;
   }
+  void send_what_is_copied() {
+    if constexpr (CopiesBeside<E>)
+      send_copies([&](slot& one) { return executor_->is_done(one.copied); });
+  }
   void send_all_copies() {
     send_copies([&](slot& one) {
       executor_->wait(one.copied);
@@ -203,8 +208,7 @@ template <Transport T, DeviceExecutor E> class staged {
   std::size_t moved_bytes(slot& one) {
     if (!can_ask()) send_all_copies();
     while (!copies_.empty()) {
-      if constexpr (CopiesBeside<E>)
-        send_copies([&](slot& next) { return executor_->is_done(next.copied); });
+      send_what_is_copied();
       if (one.is_to_leave) continue;
       if constexpr (requires { transport_->test(one.inner); })
         if (auto const moved = transport_->test(one.inner)) return *moved;
