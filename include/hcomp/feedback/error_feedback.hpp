@@ -9,6 +9,9 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/four_values.hpp>
+#include <hcomp/core/detail/loads.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
@@ -109,8 +112,30 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     HCOMP_HD void encoded(Group group, std::size_t first, int n, Decode const& decode) const {
       residual_type* const out = pending + first;
       decode(out);
-      for (int i = group.worker(); i < n; i += Group::workers)
-        out[i] = (static_cast<residual_type>(x[first + i]) + residual[first + i]) - out[i];
+      auto const wanted = source() + first;
+      int done = 0;
+      if constexpr (HasWarps<Group>) {
+        using four = detail::four_values<residual_type>;
+        unsigned const fours =
+            detail::has_fours(wanted) && four::can_be_at(out) ? static_cast<unsigned>(n) / 4 : 0;
+        struct difference {
+          decltype(detail::four_of(wanted, 0)) of;
+          four decoded;
+        };
+        detail::for_each_loaded<4>(
+            group, fours,
+            [&](unsigned i, unsigned k) {
+              std::size_t const at = i + k * Group::workers;
+              return difference{detail::four_of(wanted, at), four::at(out + 4 * at)};
+            },
+            [&](unsigned i, unsigned k, difference const& some) {
+              std::size_t const at = i + k * Group::workers;
+              four::of([&](int j) { return some.of[j] - some.decoded[j]; }).put(out + 4 * at);
+            });
+        done = static_cast<int>(4 * fours);
+      }
+      for (int i = done + group.worker(); i < n; i += Group::workers)
+        out[i] = wanted[static_cast<std::size_t>(i)] - out[i];
     }
     /// Withholds what would spoil the next step. After `encoded` of values first to first + n - 1,
     /// and a sync of the group.
