@@ -25,9 +25,10 @@ namespace hcomp {
 /// leaves in a later `isend` or `wait` of any message, when the work given before it is done and the
 /// copy is here; so copies, work and messages under way overlap. Where an executor that CopiesBeside
 /// and the transport can be asked (`test`), a `wait` returns as soon as its message has come, and
-/// leaves to the next ones what is not here yet; otherwise it waits for all copies first. What came is there for work given
-/// after its `wait`. An executor that CopiesBeside copies while work goes on. Where the transport
-/// reaches the device, `isend` and `irecv` wait for the work.
+/// leaves to the next ones what is not here yet; otherwise it waits for all copies first. What came
+/// is there for work given after its `wait`. An executor that CopiesBeside copies while work goes
+/// on. Where the transport reaches the device, messages begin, in the same way, when the work given
+/// before them is done.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
 /// Memory: staging for as many messages as were under way together, in whole pages and up to an
 /// eighth more, kept.
@@ -56,33 +57,30 @@ template <Transport T, DeviceExecutor E> class staged {
   static constexpr bool waits_for_work() { return true; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
-    if (!copies_messages_) {
-      finish_work_on(bytes.data());
+    if (is_here(bytes.data())) {
+      begin_all();  // messages must not pass each other
       return keep(transport_->isend(peer, tag, bytes));
     }
-    if (is_here(bytes.data())) {
-      send_all_copies();  // messages must not pass each other
-      return keep(transport_->isend(peer, tag, bytes));
+    if (!copies_messages_) {
+      auto* const there = const_cast<std::byte*>(bytes.data());  // which a send only reads
+      return after_work({there, bytes.size()}, peer, tag, false);
     }
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
-    one.peer = peer;
-    one.tag = tag;
-    one.bytes = bytes.size();
-    one.is_to_leave = true;
     if constexpr (CopiesBeside<E>)
-      one.copied = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
+      one.ready = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
     else
-      one.copied = executor_->read(one.here.data(), bytes.data(), bytes.size());
-    copies_.push_back(r);
-    if (can_ask()) send_what_is_copied();
+      one.ready = executor_->read(one.here.data(), bytes.data(), bytes.size());
+    begin_later(r, {one.here.data(), bytes.size()}, peer, tag, false);
     return r;
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    if (!copies_messages_) finish_work_on(bytes.data());
-    if (!copies_messages_ || is_here(bytes.data()))
+    if (is_here(bytes.data())) {
+      if (!copies_messages_) begin_all();
       return keep(transport_->irecv(peer, tag, bytes));
+    }
+    if (!copies_messages_) return after_work(bytes, peer, tag, true);
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
     one.there = bytes.data();
@@ -99,9 +97,9 @@ template <Transport T, DeviceExecutor E> class staged {
     if (!one.there) return moved;
     last_ = r.slot;
     if constexpr (CopiesBeside<E>)
-      one.copied = executor_->write_beside(one.there, one.here.data(), moved, one.free);
+      one.ready = executor_->write_beside(one.there, one.here.data(), moved, one.free);
     else
-      one.copied = executor_->write(one.there, one.here.data(), moved);
+      one.ready = executor_->write(one.there, one.here.data(), moved);
     return moved;
   }
   /// See any_transport.
@@ -116,13 +114,13 @@ template <Transport T, DeviceExecutor E> class staged {
   struct slot {
     typename E::staging here{std::size_t{0}};
     std::byte* there = nullptr;  ///< where a message goes, or went, that is for the device
+    std::span<std::byte> message;
     int peer = 0;
     tag_t tag = 0;
-    std::size_t bytes = 0;
+    bool is_receive = false, is_to_begin = false;
     typename T::request inner{};
-    typename E::mark copied{};
+    typename E::mark ready{};  ///< what is to be done before the message begins, or was copied
     typename E::mark free{};   ///< `there` is
-    bool is_to_leave = false;  ///< when it is copied
     bool is_free = false;
     std::uint64_t freed = 0;  ///< as which one
   };
@@ -141,9 +139,25 @@ template <Transport T, DeviceExecutor E> class staged {
     return executor_->space_of(bytes) == memory_space::host;
   }
 
-  /// A transport knows no streams: it reads and writes as soon as it is told.
-  void finish_work_on(std::byte const* bytes) {
-    if (!is_here(bytes)) executor_->synchronize();
+  /// A message in the device's memory, when the work before it is done: a transport knows no streams.
+  request after_work(std::span<std::byte> bytes, int peer, tag_t tag, bool is_receive) {
+    auto const r = slot_for(0);
+    if constexpr (CopiesBeside<E>)
+      slots_[r.slot].ready = executor_->now();
+    else
+      executor_->synchronize();
+    begin_later(r, bytes, peer, tag, is_receive);
+    return r;
+  }
+  void begin_later(request r, std::span<std::byte> bytes, int peer, tag_t tag, bool is_receive) {
+    auto& one = slots_[r.slot];
+    one.message = bytes;
+    one.peer = peer;
+    one.tag = tag;
+    one.is_receive = is_receive;
+    one.is_to_begin = true;
+    waiting_.push_back(r);
+    if (can_ask()) begin_what_is_ready();
   }
 
   request keep(typename T::request&& inner) {
@@ -168,7 +182,7 @@ template <Transport T, DeviceExecutor E> class staged {
       slots_.back().here = typename E::staging(with_room(bytes));
     }
     auto& one = slots_[found];
-    if (one.there) executor_->wait(one.copied);
+    if (one.there) executor_->wait(one.ready);
     one.is_free = false;
     one.there = nullptr;
     return {static_cast<std::uint32_t>(found)};
@@ -182,34 +196,35 @@ template <Transport T, DeviceExecutor E> class staged {
     return (bytes + unit - 1) / unit * unit;
   }
 
-  /// Sends what is on its way to the host, in order, as long as `is_copied` says so of the next.
-  template <class F> void send_copies(F const& is_copied) {
-    while (first_copy_ < copies_.size()) {
-      auto& one = slots_[copies_[first_copy_].slot];
-      if (!is_copied(one)) return;
-      one.inner = transport_->isend(one.peer, one.tag, {one.here.data(), one.bytes});
-      one.is_to_leave = false;
-      ++first_copy_;
+  /// Begins messages that are to begin later, in order, as long as `is_ready` says so of the next.
+  template <class F> void begin_messages(F const& is_ready) {
+    while (first_waiting_ < waiting_.size()) {
+      auto& one = slots_[waiting_[first_waiting_].slot];
+      if (!is_ready(one)) return;
+      one.inner = one.is_receive ? transport_->irecv(one.peer, one.tag, one.message)
+                                 : transport_->isend(one.peer, one.tag, one.message);
+      one.is_to_begin = false;
+      ++first_waiting_;
     }
-    copies_.clear();
-    first_copy_ = 0;
+    waiting_.clear();
+    first_waiting_ = 0;
   }
-  void send_what_is_copied() {
+  void begin_what_is_ready() {
     if constexpr (CopiesBeside<E>)
-      send_copies([&](slot& one) { return executor_->is_done(one.copied); });
+      begin_messages([&](slot& one) { return executor_->is_done(one.ready); });
   }
-  void send_all_copies() {
-    send_copies([&](slot& one) {
-      executor_->wait(one.copied);
+  void begin_all() {
+    begin_messages([&](slot& one) {
+      executor_->wait(one.ready);
       return true;
     });
   }
-  /// Waits for a message, and meanwhile sends what has been copied.
+  /// Waits for a message, and meanwhile begins others.
   std::size_t moved_bytes(slot& one) {
-    if (!can_ask()) send_all_copies();
-    while (!copies_.empty()) {
-      send_what_is_copied();
-      if (one.is_to_leave) continue;
+    if (!can_ask()) begin_all();
+    while (!waiting_.empty()) {
+      begin_what_is_ready();
+      if (one.is_to_begin) continue;
       if constexpr (requires { transport_->test(one.inner); })
         if (auto const moved = transport_->test(one.inner)) return *moved;
     }
@@ -221,8 +236,8 @@ template <Transport T, DeviceExecutor E> class staged {
   bool copies_messages_;
   std::deque<slot> slots_;
   std::size_t last_ = ~std::size_t{0};  ///< slot of the message for the device that came last
-  std::vector<request> copies_;         ///< on their way to the host, to be sent
-  std::size_t first_copy_ = 0;          ///< of those that are not sent yet
+  std::vector<request> waiting_;        ///< to begin later
+  std::size_t first_waiting_ = 0;       ///< of those that have not begun yet
   std::uint64_t freed_ = 0;
 };
 
