@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/codec/detail/votes.hpp>
@@ -14,6 +13,7 @@
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
@@ -229,6 +229,9 @@ struct packed_places {
   std::uint64_t const* words;
   std::uint32_t const* marks_before;
 
+  HCOMP_HD bool is_marked(std::size_t value) const {
+    return (words[value / 64] >> value % 64 & 1) != 0;
+  }
   /// The place of a value that is marked.
   HCOMP_HD std::size_t place_of(std::size_t value) const {
     std::size_t const w = value / 64;
@@ -261,9 +264,7 @@ struct packed_places {
       for_each_of_warps(group, run, f);
       group.sync();
     } else {
-      run.for_each(group, [&](std::size_t value) {
-        f(value, (words[value / 64] >> value % 64 & 1) != 0, place_of(value));
-      });
+      run.for_each(group, [&](std::size_t value) { f(value, is_marked(value), place_of(value)); });
     }
   }
 
@@ -391,61 +392,54 @@ template <class Convert> struct unpack_runs {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
-    if (run.values == static_cast<int>(run_values) &&
-        reinterpret_cast<std::uintptr_t>(out) % 16 == 0)
+    bool const is_whole = run.values == static_cast<int>(run_values) && is_multiple_of(16, out);
+    if (is_whole)
       unpack_fours(group, run);
     else
-      places.for_each(group, run, [&](std::size_t i, bool is_marked, std::size_t place) {
-        out[i] = is_marked ? convert(in[place]) : 0;
+      run.for_each(group, [&](std::size_t i) {
+        out[i] = places.is_marked(i) ? convert(in[places.place_of(i)]) : 0;
       });
   }
 
  private:
-  /// Four values are written at once. Since marks and lanes are far away, marks are loaded long before
-  /// they are used, and lanes of several fours before the first is written.
+  /// Four values are written at once. Since marks and lanes are far away, both are loaded long before
+  /// they are used: lanes of the next four, and marks of the next but one.
   template <class Group> HCOMP_HD void unpack_fours(Group group, sparse_run const& run) const {
-    constexpr int at_once = 2, step = 4 * Group::workers;
-    struct marked_word {
-      std::uint64_t marks;
-      std::uint32_t before;
+    constexpr unsigned step = 4 * Group::workers, end = run_values;
+    auto const load = [&](unsigned i) {
+      std::size_t const w = run.word + i / 64;
+      return i < end ? marked_word{places.words[w], places.marks_before[w]} : marked_word{0, 0};
     };
-    auto const load = [&](int first, marked_word(&found)[at_once]) {
+    unsigned const first = 4 * static_cast<unsigned>(group.worker());
+    marked_word next = load(first + step);
+    From found[4], later[4];
+    look(load(first), first, found);
+    for (unsigned i = first; i < end; i += step) {
+      look(next, i + step, later);
+      next = load(i + 2 * step);
+      float four[4];
       HCOMP_UNROLL
-      for (int k = 0; k < at_once; ++k) {
-        std::size_t const w = run.word + static_cast<std::size_t>(first + k * step) / 64;
-        found[k] = {0, 0};
-        if (first + k * step < static_cast<int>(run_values))
-          found[k] = {places.words[w], places.marks_before[w]};
+      for (int j = 0; j < 4; ++j) {
+        four[j] = convert(found[j]);  // of 0 that is 0
+        found[j] = later[j];
       }
-    };
-    marked_word next[at_once];
-    load(4 * group.worker(), next);
-    for (int first = 4 * group.worker(); first < static_cast<int>(run_values);
-         first += at_once * step) {
-      std::uint32_t marks[at_once];
-      From found[at_once][4];
-      HCOMP_UNROLL
-      for (int k = 0; k < at_once; ++k) {
-        int const bit = (first + k * step) % 64;
-        std::uint64_t const below = next[k].marks & ((std::uint64_t{1} << bit) - 1);
-        From const* const here = in + next[k].before + ones(below);
-        marks[k] = static_cast<std::uint32_t>(next[k].marks >> bit & 15);
-        HCOMP_UNROLL
-        for (std::uint32_t j = 0; j < 4; ++j)
-          if ((marks[k] >> j & 1u) != 0) found[k][j] = here[ones(marks[k] & ((1u << j) - 1))];
-      }
-      load(first + at_once * step, next);
-      HCOMP_UNROLL
-      for (int k = 0; k < at_once; ++k) {
-        if (first + k * step >= static_cast<int>(run_values)) continue;
-        float four[4];
-        HCOMP_UNROLL
-        for (int j = 0; j < 4; ++j) four[j] = (marks[k] >> j & 1u) != 0 ? convert(found[k][j]) : 0;
-        auto* const to = reinterpret_cast<std::byte*>(out + run.first + first + k * step);
-        memcpy(__builtin_assume_aligned(to, 16), four, sizeof(four));
-      }
+      store_four(out + run.first + i, four);
     }
     group.sync();
+  }
+
+  struct marked_word {
+    std::uint64_t marks;
+    std::uint32_t before;
+  };
+  /// Of the word's value i and the three behind it what is in their places, and 0 where none is.
+  HCOMP_HD void look(marked_word const& word, unsigned i, From (&found)[4]) const {
+    std::uint64_t const below = word.marks & ((std::uint64_t{1} << i % 64) - 1);
+    From const* const here = in + word.before + ones(below);
+    auto const marks = static_cast<std::uint32_t>(word.marks >> i % 64 & 15);
+    HCOMP_UNROLL
+    for (std::uint32_t j = 0; j < 4; ++j)
+      found[j] = (marks >> j & 1u) != 0 ? here[ones(marks & ((1u << j) - 1))] : From{0};
   }
 };
 
