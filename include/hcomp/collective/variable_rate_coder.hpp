@@ -172,10 +172,11 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     return detail::block_order::words_for(
         detail::encode_in_order<coder_type>::blocks(chunks(values)));
   }
-  /// A block of a device has a chunk; one of a host as much as makes its start cheap.
+  /// A block of a device has a chunk, or one per warp; one of a host as much as makes its start cheap.
   detail::chunk_runs runs_of(std::size_t values) const {
     constexpr std::size_t some = 16384 / header_type::chunk_values;
-    return {chunks(values), in_place ? std::max<std::size_t>(some, 1) : 1};
+    return {chunks(values),
+            in_place ? std::max<std::size_t>(some, 1) : detail::chunks_at_once<coder_type>()};
   }
   /// @throws std::invalid_argument  more values than memory was made for
   void require_values(char const* who, std::size_t values) const {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <utility>
 
 namespace hcomp {
 
@@ -38,6 +39,18 @@ concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
   { group.vote(true) } -> std::same_as<std::uint32_t>;
   { group.xor_shuffle(1.0f, 16) } -> std::same_as<float>;
   { group.xor_shuffle(1.0, 16) } -> std::same_as<double>;
+};
+
+/// A group whose warps can work apart.
+///
+/// `own_warp(bytes)` is a worker's warp, a group of 32 with so many bytes of the memory that all
+/// share, a multiple of 16; `warp()` its number, below `warps`. All warps must meet where workers of
+/// the group do.
+template <class G>
+concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own_warp(16))> &&
+    requires(G const group) {
+  requires G::warps == G::workers / 32;
+  { group.warp() } -> std::same_as<int>;
 };
 
 }  // namespace hcomp

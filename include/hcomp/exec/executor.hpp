@@ -24,6 +24,8 @@ struct any_block_work {
 /// on by one worker each, by so many threads. Without it, either groups have `ticket` and
 /// `sum_before` as gpu::block_group, or blocks are done one after the other, from 0 on: codes of
 /// variable rate need to know where the block before ends (detail::block_order).
+/// Work may have `scratch_bytes()` of memory that the workers of a block share, and say of how many blocks
+/// a multiprocessor should be able to work on at once, `blocks_at_once`.
 template <class E>
 concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
     requires(E& e, typename E::buffer& memory, std::size_t blocks, detail::any_block_work f) {

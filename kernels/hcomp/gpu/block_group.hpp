@@ -11,10 +11,17 @@
 
 namespace hcomp::gpu {
 
+/// A warp of a thread block, with a part of its memory.
+struct warp_with_memory : warp_group {
+  float* memory;
+
+  __device__ float* scratch() const { return memory; }
+};
+
 /// All threads of a thread block of `workers`. The same bytes as hcomp::serial_group.
 class block_group {
  public:
-  static constexpr int workers = 128;
+  static constexpr int workers = 128, warps = workers / warp_group::workers;
 
   /// @param scratch  in shared memory; only for work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
@@ -27,7 +34,6 @@ class block_group {
     return warp_group{}.xor_shuffle(value, distance);
   }
   __device__ std::uint64_t sum(std::uint64_t value) const {
-    constexpr int warps = workers / warp_group::workers;
     __shared__ std::uint64_t sums[warps];
     value = warp_group{}.sum(value);
     if (warp_group{}.worker() == 0) sums[worker() / warp_group::workers] = value;
@@ -38,7 +44,6 @@ class block_group {
     return value;
   }
   __device__ running_sums running_sum(std::uint64_t value) const {
-    constexpr int warps = workers / warp_group::workers;
     __shared__ std::uint64_t sums[warps];
     auto found = warp_group{}.running_sum(value);
     int const mine = worker() / warp_group::workers;
@@ -74,6 +79,11 @@ class block_group {
     std::uint64_t const before = found;
     sync();  // before somebody writes the next one
     return before;
+  }
+  __device__ int warp() const { return worker() / warp_group::workers; }
+  /// See WorksByWarps.
+  __device__ warp_with_memory own_warp(std::size_t bytes) const {
+    return {{}, scratch_ + static_cast<std::size_t>(warp()) * bytes / sizeof(float)};
   }
   /// As many bytes as the work's scratch_bytes(), at a multiple of 16.
   __device__ float* scratch() const { return scratch_; }

@@ -19,9 +19,19 @@
 
 namespace hcomp::gpu {
 
+/// How many thread blocks a multiprocessor should have at once, for which nvcc saves registers; 0: as it
+/// likes.
+template <class Work> constexpr int blocks_at_once() {
+  if constexpr (requires { Work::blocks_at_once; })
+    return Work::blocks_at_once;
+  else
+    return 0;
+}
+
 /// Calls work(block_group, i) for all i < blocks, each by one thread block.
 template <class Work>
-__global__ void __launch_bounds__(block_group::workers) run_blocks(std::size_t blocks, Work work) {
+__global__ void __launch_bounds__(block_group::workers, blocks_at_once<Work>())
+    run_blocks(std::size_t blocks, Work work) {
   extern __shared__ float4 hcomp_scratch[];
   block_group const group(reinterpret_cast<float*>(hcomp_scratch));
   for (std::size_t i = blockIdx.x; i < blocks; i += gridDim.x) {

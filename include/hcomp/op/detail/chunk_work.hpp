@@ -9,12 +9,36 @@
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/op/detail/block_order.hpp>
 #include <span>
+#include <type_traits>
 
 namespace hcomp::detail {
 
-/// Encodes a chunk per block, each into its place, with the table and the header. Where a chunk
+/// How many chunks a block of work has: more than one where warps work on a chunk each.
+template <class Coder> constexpr std::size_t chunks_at_once() {
+  if constexpr (requires { Coder::chunks_at_once; })
+    return Coder::chunks_at_once;
+  else
+    return 1;
+}
+template <class Coder, class Group>
+inline constexpr bool works_by_warps = WorksByWarps<Group>&& chunks_at_once<Coder>() > 1;
+
+/// See stream_executor.hpp.
+template <class Coder> constexpr int blocks_of_coder() {
+  if constexpr (requires { Coder::blocks_at_once; })
+    return Coder::blocks_at_once;
+  else
+    return 0;
+}
+/// Memory that workers share while each block reads or makes so many codes.
+template <class Coder> std::size_t scratch_of_block(int codes) {
+  return chunks_at_once<Coder>() * Coder::scratch_bytes(codes);
+}
+
+/// Encodes some chunks per block, each into its place, with the table and the header. Where a chunk
 /// begins is known when those before it are as long as they get; workers that share memory put it
 /// together there meanwhile.
 template <class Coder> struct encode_in_order {
@@ -28,23 +52,18 @@ template <class Coder> struct encode_in_order {
   typename Coder::note* notes;  ///< of chunks
   std::uint64_t* bytes;         ///< of the code
 
-  /// A code without chunks has its header.
-  static constexpr std::size_t blocks(std::size_t chunks) { return chunks == 0 ? 1 : chunks; }
+  static constexpr int blocks_at_once = blocks_of_coder<Coder>();
 
-  std::size_t scratch_bytes() const {
-    return Coder::scratch_bytes(1 + (from.a ? 1 : 0) + (from.b ? 1 : 0));
+  /// A code without chunks has its header.
+  static constexpr std::size_t blocks(std::size_t chunks) {
+    return chunks == 0 ? 1 : (chunks + per_block - 1) / per_block;
   }
+
+  std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes()); }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
     std::size_t const i = order.number(group, block);
-    std::size_t end = first_chunk_at<header_type>(header.chunks);
-    if (i < header.chunks) {
-      if (group.worker() == 0) notes[i] = {};
-      group.sync();
-      std::size_t at = end;
-      end = encode(group, i, at);
-      if (group.worker() == 0)
-        store_aligned(out.data() + sizeof(header), i, static_cast<std::uint32_t>(at));
-    }
+    std::size_t const front = first_chunk_at<header_type>(header.chunks);
+    std::size_t const end = header.chunks == 0 ? front : encode(group, i, front);
     if (i + 1 != blocks(header.chunks) || group.worker() != 0) return;
     auto whole = header;
     whole.bytes = end;
@@ -53,26 +72,70 @@ template <class Coder> struct encode_in_order {
   }
 
  private:
-  /// Returns where chunk i ends.
-  /// @param at  where chunk 0 begins; becomes where chunk i does
+  static constexpr std::size_t per_block = chunks_at_once<Coder>();
+
+  HCOMP_HD int codes() const { return 1 + (from.a ? 1 : 0) + (from.b ? 1 : 0); }
+
+  /// Returns where the chunks of block i end.
+  /// @param at  where chunk 0 begins
   template <class Group>
-  HCOMP_HD std::size_t encode(Group group, std::size_t i, std::size_t& at) const {
+  HCOMP_HD std::size_t encode(Group group, std::size_t i, std::size_t at) const {
     constexpr std::size_t slot = header_type::slot_bytes;
     std::byte* const first = out.data();
-    if constexpr (SharesMemory<Group>) {
+    if constexpr (works_by_warps<Coder, Group>) {
+      return encode_by_warps(group, i, at);
+    } else if constexpr (SharesMemory<Group> && per_block == 1) {
+      clear_note(group, i);
+      group.sync();
       auto const place = [&](std::size_t length) {
         at += order.sum_before(group, i, length);
         return first + at;
       };
       std::size_t const length = coder.encode_chunk(group, from, i, place, slot, notes[i]);
+      note_begin(group, i, at);
       return at + length;
     } else {
-      at += order.sum_of_done(i);
-      std::size_t const length =
-          coder.encode_chunk(group, from, i, first + at, out.size() - at, notes[i]);
-      order.sum_before(group, i, length);
-      return at + length;
+      std::size_t const begin = at + order.sum_of_done(i), left = header.chunks - i * per_block;
+      std::size_t const last = i * per_block + (left < per_block ? left : per_block);
+      at = begin;
+      for (std::size_t c = i * per_block; c < last; ++c) {
+        clear_note(group, c);
+        group.sync();
+        note_begin(group, c, at);
+        at += coder.encode_chunk(group, from, c, first + at, out.size() - at, notes[c]);
+      }
+      order.sum_before(group, i, at - begin);
+      return at;
     }
+  }
+  /// Warps make a chunk each, and find out together where theirs goes.
+  template <class Group>
+  HCOMP_HD std::size_t encode_by_warps(Group group, std::size_t i, std::size_t at) const {
+    static_assert(Group::warps == per_block && std::is_empty_v<typename Coder::note>);
+    auto const warp = group.own_warp(Coder::scratch_bytes(codes()));
+    auto* const chunk = reinterpret_cast<std::byte*>(warp.scratch());
+    std::size_t const c = i * per_block + static_cast<std::size_t>(group.warp());
+    std::size_t const length = c < header.chunks ? coder.make_chunk(warp, from, c, chunk) : 0;
+    clear_behind(warp, chunk + length);
+    bool const is_last_worker = warp.worker() + 1 == warp.workers;
+    auto const lengths = group.running_sum(is_last_worker ? length : 0);
+    at += order.sum_before(group, i, lengths.all);
+    std::size_t const begin = at + lengths.before;
+    if (c < header.chunks) {
+      copy_words(static_cast<std::size_t>(warp.worker()), warp.workers, out.data() + begin, chunk,
+                 length);
+      note_begin(warp, c, begin);
+    }
+    return at + lengths.all;
+  }
+
+  template <class Group> HCOMP_HD void clear_note(Group group, std::size_t i) const {
+    if (group.worker() == 0) notes[i] = {};
+  }
+  template <class Group>
+  HCOMP_HD void note_begin(Group group, std::size_t i, std::size_t at) const {
+    if (group.worker() == 0)
+      store_aligned(out.data() + sizeof(header), i, static_cast<std::uint32_t>(at));
   }
 };
 
@@ -150,10 +213,18 @@ struct chunk_runs {
   std::size_t chunks, per_run;
 
   constexpr std::size_t runs() const { return (chunks + per_run - 1) / per_run; }
-  template <class F> HCOMP_HD void for_each(std::size_t run, F const& f) const {
+  /// f(group, i) for the chunks of a run; with warps that work on a chunk each, the group is a warp.
+  template <class Coder, class Group, class F>
+  HCOMP_HD void for_each(Group group, std::size_t run, F const& f) const {
     std::size_t const first = run * per_run;
     std::size_t const end = chunks - first < per_run ? chunks : first + per_run;
-    for (std::size_t i = first; i < end; ++i) f(i);
+    if constexpr (works_by_warps<Coder, Group>) {
+      auto const warp = group.own_warp(Coder::scratch_bytes(1));
+      for (auto i = first + static_cast<std::size_t>(group.warp()); i < end; i += Group::warps)
+        f(warp, i);
+    } else {
+      for (std::size_t i = first; i < end; ++i) f(group, i);
+    }
   }
 };
 
@@ -168,11 +239,12 @@ template <class Coder> struct decode_chunks {
   typename Coder::value_type divided_by;
   typename Coder::value_type* out;
 
-  static std::size_t scratch_bytes() { return Coder::scratch_bytes(1); }
+  static constexpr int blocks_at_once = blocks_of_coder<Coder>();
+  static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
-    all.for_each(run, [&](std::size_t i) {
-      coder.decode_chunk(group, in, i, values, addends, divided_by, out);
+    all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
+      coder.decode_chunk(who, in, i, values, addends, divided_by, out);
     });
   }
 };
@@ -186,12 +258,12 @@ template <class Coder> struct find_nonfinite_chunks {
   std::byte const* in;
   std::uint64_t* found;
 
-  static std::size_t scratch_bytes() { return Coder::scratch_bytes(1); }
+  static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
-    all.for_each(run, [&](std::size_t i) {
-      std::uint64_t const bits = coder.nonfinite_in_chunk(group, in, i, values);
-      if (group.worker() == 0) found[i] = bits;
+    all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
+      std::uint64_t const bits = coder.nonfinite_in_chunk(who, in, i, values);
+      if (who.worker() == 0) found[i] = bits;
     });
   }
 };
@@ -206,9 +278,9 @@ template <class Coder> struct check_chunks {
   std::uint64_t* found;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
-    all.for_each(run, [&](std::size_t i) {
-      bool const is_sound = is_sound_chunk(group, coder, in, i, values, bytes);
-      if (group.worker() == 0) found[i] = is_sound ? 0 : 1;
+    all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
+      bool const is_sound = is_sound_chunk(who, coder, in, i, values, bytes);
+      if (who.worker() == 0) found[i] = is_sound ? 0 : 1;
     });
   }
 };

@@ -28,27 +28,43 @@ struct chunk_coder {
 
   cpu_coder by_cpu;
 
-  /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
-  /// apart there. A chunk, 3 bytes before it, and words behind it that are read.
-  static constexpr std::size_t scratch_bytes(int) { return chunk_values * sizeof(float) + 16; }
+  /// Warps of a group work on a chunk each, 32 of them on a multiprocessor.
+  static constexpr std::size_t chunks_at_once = 4;
+  static constexpr int blocks_at_once = 8;
 
-  template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
-                                    Out const& out, std::size_t, note&) const {
+  /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
+  /// apart there. A chunk that is made where its values are, and one that comes; 3 bytes before it,
+  /// and words behind it that are read.
+  static constexpr std::size_t made_bytes =
+                                   tag_bytes(chunk_values) + chunk_values * sizeof(float) + 16,
+                               brought_bytes = chunk_values * sizeof(float) + 16;
+  static constexpr std::size_t scratch_bytes(int codes) {
+    return made_bytes + static_cast<std::size_t>(codes - 1) * brought_bytes;
+  }
+
+  /// Chunk i, put together at `chunk`, where workers that share memory have it. Returns its length.
+  template <class Group>
+  HCOMP_HD std::size_t make_chunk(Group group, code_sources<float> const& from, std::size_t i,
+                                  std::byte* chunk) const {
+    auto mine = values_at(group, chunk + tag_bytes(chunk_values));
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
-    worker_values<Group> mine;
     if (from.b) {
-      take(group, from.b, i, from.values, mine);
+      take(group, from.b, i, from.values, chunk + made_bytes, mine);
       mine.add(group, x, n);
     } else {
       mine.read(group, x, n);
     }
+    return mine.encode(group, by_cpu.rule, n, chunk);
+  }
+  template <class Group, class Out>
+  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
+                                    Out const& out, std::size_t, note&) const {
     if constexpr (SharesMemory<Group>) {
       auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-      return send_chunk(group, out, shared, shared + mine.encode(group, by_cpu.rule, n, shared));
+      return send_chunk(group, out, shared, shared + make_chunk(group, from, i, shared));
     } else {
-      return mine.encode(group, by_cpu.rule, n, out);
+      return make_chunk(group, from, i, out);
     }
   }
 
@@ -57,7 +73,7 @@ struct chunk_coder {
                              float const* addends, float divided_by, float* out) const {
     std::size_t const n = values_of_chunk<header>(i, values), first = i * chunk_values;
     worker_values<Group> mine;
-    take(group, in, i, values, mine);
+    take(group, in, i, values, memory_of(group), mine);
     if (addends) mine.add(group, addends + first, n);
     if (divided_by != 0) mine.divide(divided_by);
     mine.write(group, out + first, n);
@@ -67,7 +83,7 @@ struct chunk_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     worker_values<Group> mine;
-    take(group, in, i, values, mine);
+    take(group, in, i, values, memory_of(group), mine);
     return mine.nonfinite(group);
   }
 
@@ -117,14 +133,28 @@ struct chunk_coder {
 #endif
 
  private:
+  template <class Group> HCOMP_HD static std::byte* memory_of([[maybe_unused]] Group group) {
+    if constexpr (SharesMemory<Group>)
+      return reinterpret_cast<std::byte*>(group.scratch());
+    else
+      return nullptr;
+  }
   template <class Group>
+  HCOMP_HD static auto values_at([[maybe_unused]] Group group, [[maybe_unused]] std::byte* memory) {
+    if constexpr (SharesMemory<Group>)
+      return worker_values<Group, fours_in_memory<Group>>({group, memory});
+    else
+      return worker_values<Group>();
+  }
+
+  /// @param room  brought_bytes that workers share, or nothing
+  template <class Group, class Values>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     worker_values<Group>& mine) const {
+                     [[maybe_unused]] std::byte* room, Values& mine) const {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
     if constexpr (SharesMemory<Group>) {
-      auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-      std::byte const* const chunk = bring_words(group, in, part.begin, part.end, shared);
+      std::byte const* const chunk = bring_words(group, in, part.begin, part.end, room);
       group.sync();
       mine.decode_words(group, by_cpu.rule, chunk, bytes, n);
       group.sync();  // before it is written again

@@ -16,22 +16,68 @@
 namespace hcomp::detail::inceptionn {
 
 // Payloads in the upper bytes of 32 bits, with their signs where floats have them: that takes
-// fewer steps, and hardly a branch.
+// fewer steps, and no branch.
 
-/// How many bits are below.
-HCOMP_HD constexpr unsigned bits_below(unsigned tag) { return tag == 3 ? 0 : tag == 2 ? 16 : 24; }
+/// What belongs to four tags, a byte for each: byte t of `bytes` for tag t.
+HCOMP_HD inline std::uint32_t bytes_of_tags(std::uint32_t bytes, unsigned tags) {
+  unsigned const pairs = (tags | tags << 4) & 0x0f0fu, each = (pairs | pairs << 2) & 0x3333u;
+  return pick_bytes(bytes, 0, each);
+}
+/// Where the payloads of four tags end, if the first begins at 0: a byte for each.
+HCOMP_HD inline std::uint32_t ends_of_payloads(unsigned tags) {
+  return bytes_of_tags(0x04020100u, tags) * 0x01010101u;
+}
+/// How many bits are below the payloads: a byte for each.
+HCOMP_HD inline std::uint32_t bits_below_payloads(unsigned tags) {
+  return bytes_of_tags(0x00101820u, tags);
+}
+HCOMP_HD inline unsigned byte_of(std::uint32_t word, int i) { return word >> 8 * i & 255u; }
+
+/// Magnitudes, as bits, from which on values have a payload, one of two bytes, and all of theirs.
+struct tag_limits {
+  std::uint32_t of8, of16, whole;
+
+  HCOMP_HD explicit tag_limits(value_rule const& rule)
+      : of8(static_cast<std::uint32_t>(rule.lowest - rule.prescale) << 23),
+        of16(static_cast<std::uint32_t>(rule.middle - rule.prescale) << 23),
+        whole(static_cast<std::uint32_t>(whole_exponent - rule.prescale) << 23) {}
+};
+
+/// Towards 0, and anything for what 32 bits do not hold.
+HCOMP_HD inline std::uint32_t truncated(float value) {
+#if defined(__CUDA_ARCH__)
+  return __float2uint_rz(value);
+#else
+  return value < 0x1p32f ? static_cast<std::uint32_t>(value) : 0;
+#endif
+}
+/// Which payload a value has: none, or one of 8 bits, of 16, or the whole of it.
+struct value_size {
+  bool is_there, in16, is_whole;
+
+  HCOMP_HD value_size(tag_limits const& from, std::uint32_t magnitude)
+      : is_there(magnitude >= from.of8),
+        in16(magnitude >= from.of16),
+        is_whole(magnitude >= from.whole) {}
+};
 /// payload_of; of tag 0 anything, and what is below may be anything, too.
-HCOMP_HD inline std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits,
-                                            unsigned tag) {
-  if (rule.nearest) return payload_of(rule, bits, tag) << bits_below(tag);
-  if (tag == 3) return bits;
-  // below, bits are left that truncation drops
-  int const shift = (tag == 1 ? 134 - rule.unit8 : 142 - rule.unit16) - exponent_of(rule, bits);
-  return (bits << 8 | 0x80000000u) >> (static_cast<unsigned>(shift) & 31u) | (bits & 0x80000000u);
+template <bool Nearest>
+HCOMP_HD std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits, value_size size) {
+  if constexpr (Nearest) {
+    auto const tag = static_cast<unsigned>(size.is_there) + static_cast<unsigned>(size.in16) +
+                     static_cast<unsigned>(size.is_whole);
+    return payload_of(rule, bits, tag) << (size.is_whole ? 0 : size.in16 ? 16 : 24);
+  }
+  float const to8 = power_of_two(rule.unit8 + rule.prescale + 24);
+  float const to16 = power_of_two(rule.unit16 + rule.prescale + 16);
+  auto const magnitude = same_bits<float>(bits & 0x7fffffffu);
+  std::uint32_t const few = truncated(magnitude * (size.in16 ? to16 : to8)) | (bits & 0x80000000u);
+  return size.is_whole ? bits : few;
 }
 /// value_of, with zeros below; of tag 0 all.
-HCOMP_HD inline float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_t upper) {
-  if (rule.grace) return value_of(rule, tag, upper >> bits_below(tag));
+template <bool Grace>
+HCOMP_HD float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_t upper) {
+  if constexpr (Grace) return value_of(rule, tag, upper >> (tag == 3 ? 0 : tag == 2 ? 16 : 24));
   float const from8 = power_of_two(-rule.unit8 - rule.prescale - 24);
   float const from16 = power_of_two(-rule.unit16 - rule.prescale - 16);
   auto const magnitude = static_cast<std::int32_t>(upper & 0x7fffffffu);
@@ -40,59 +86,113 @@ HCOMP_HD inline float value_of_upper(value_rule const& rule, unsigned tag, std::
   return tag == 3 ? same_bits<float>(upper) : value;
 }
 
-/// The lower half of two words moved down by less than 32 bits.
+/// Moved up by up to 32 bits.
+HCOMP_HD inline std::uint32_t moved_up(std::uint32_t word, unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_lc(0, word, bits);
+#else
+  return static_cast<std::uint32_t>(std::uint64_t{word} << bits);
+#endif
+}
+/// The lower half of two words moved down by bits % 32.
 HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, unsigned bits) {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_r(low, high, bits);
 #else
-  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits);
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits % 32);
 #endif
 }
+
+/// How often workers take a four of consecutive values each until they have a chunk.
+template <class Group>
+inline constexpr std::size_t rounds_of_fours =
+    (chunk_values / 4 + Group::workers - 1) / Group::workers;
+
+/// A worker's fours, of all rounds, in registers.
+template <class Group> struct fours_in_registers {
+  static constexpr bool are_overwritten = false;
+
+  float values[rounds_of_fours<Group>][4];
+
+  HCOMP_HD void put(std::size_t r, float const (&four)[4]) {
+    memcpy(values[r], four, sizeof(four));
+  }
+  HCOMP_HD void get(std::size_t r, float (&four)[4]) const {
+    memcpy(four, values[r], sizeof(four));
+  }
+};
+/// The same in memory that workers share, where each has its own places, at multiples of 16. A chunk
+/// that begins tag_bytes(chunk_values) before may be put together there: when all workers have got
+/// their fours of a round, it ends behind these at most.
+template <class Group> struct fours_in_memory {
+  static constexpr bool are_overwritten = true;
+
+  std::byte* first;  ///< of this worker
+
+  HCOMP_HD fours_in_memory(Group group, std::byte* memory)
+      : first(memory + 16 * static_cast<std::size_t>(group.worker())) {}
+  HCOMP_HD void put(std::size_t r, float const (&four)[4]) {
+    memcpy(__builtin_assume_aligned(first + 16 * Group::workers * r, 16), four, sizeof(four));
+  }
+  HCOMP_HD void get(std::size_t r, float (&four)[4]) const {
+    memcpy(four, __builtin_assume_aligned(first + 16 * Group::workers * r, 16), sizeof(four));
+  }
+};
 
 /// What one worker has of a chunk. In every round the workers take fours of consecutive values,
 /// whose tags are one byte, so that what all of them read and write lies together. Behind the
 /// chunk's n values are zeros, which take no bytes.
 ///
-/// All workers of a group call the same functions with the same arguments. A worker keeps its
-/// values in registers: with 32 workers 32 of them.
-template <class Group> class worker_values {
+/// All workers of a group call the same functions with the same arguments.
+template <class Group, class Kept = fours_in_registers<Group>> class worker_values {
  public:
+  worker_values() = default;
+  HCOMP_HD explicit worker_values(Kept const& kept) : kept_(kept) {}
+
   HCOMP_HD void read(Group group, float const* x, std::size_t n) {
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) read_four(x, four_at(group, r), n, values_[r]);
+    read_each(group, x, n, [&](std::size_t r, float const(&four)[4]) { kept_.put(r, four); });
   }
   /// x[i] + value, of a chunk of n values.
   HCOMP_HD void add(Group group, float const* x, std::size_t n) {
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) {
-      float four[4];
-      read_four(x, four_at(group, r), n, four);
-      HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) values_[r][j] = sum_of(four[j], values_[r][j]);
-    }
+    read_each(group, x, n, [&](std::size_t r, float const(&addends)[4]) {
+      change(r, [&](int j, float value) { return sum_of(addends[j], value); });
+    });
   }
   HCOMP_HD void divide(float by) {
     HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) {
-      HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) values_[r][j] = divided(values_[r][j], by);
-    }
+    for (std::size_t r = 0; r < rounds; ++r)
+      change(r, [&](int, float value) { return divided(value, by); });
   }
   HCOMP_HD void write(Group group, float* out, std::size_t n) const {
+    bool const is_whole = is_whole_chunk(out, n);
     HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) write_four(values_[r], four_at(group, r), n, out);
+    for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      kept_.get(r, four);
+      if (is_whole)
+        write_whole(four, four_at(group, r), out);
+      else
+        write_some(four, four_at(group, r), n, out);
+    }
   }
 
   /// A chunk of n values at `out`, which has room for n floats; returns its length to all workers.
   HCOMP_HD std::size_t encode(Group group, value_rule const& rule, std::size_t n,
                               std::byte* out) const {
+    tag_limits const from(rule);
     unsigned tags[rounds];
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      kept_.get(r, four);
       tags[r] = 0;
       HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j)
-        tags[r] |= tag_of(rule, same_bits<std::uint32_t>(values_[r][j])) << 2 * j;
+      for (int j = 0; j < 4; ++j) {
+        value_size const size(from, same_bits<std::uint32_t>(four[j]) & 0x7fffffffu);
+        if (size.is_there) tags[r] += 1u << 2 * j;
+        if (size.in16) tags[r] += 1u << 2 * j;
+        if (size.is_whole) tags[r] += 1u << 2 * j;
+      }
     }
     unsigned places[rounds];
     std::size_t const bytes = find_places(group, tags, tag_bytes(n), places);
@@ -100,18 +200,10 @@ template <class Group> class worker_values {
       write_decoded(group, rule, tags, n, out);
       return n * sizeof(float);
     }
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) {
-      std::size_t const four = four_at(group, r);
-      if (4 * four < n) out[four] = static_cast<std::byte>(tags[r]);
-      std::byte* at = out + places[r];
-      HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        unsigned const tag = tags[r] >> 2 * j & 3u;
-        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
-        at = store_upper(at, tag, upper_payload(rule, bits, tag));
-      }
-    }
+    if (rule.nearest)
+      write_coded<true>(group, rule, from, tags, places, n, out);
+    else
+      write_coded<false>(group, rule, from, tags, places, n, out);
     return bytes;
   }
 
@@ -131,7 +223,7 @@ template <class Group> class worker_values {
     decode_from(group, rule, chunk, bytes, n, [words, skipped](unsigned place, unsigned) {
       unsigned const at = skipped + place;
       return moved_down(load_aligned<std::uint32_t>(words, at / 4),
-                        load_aligned<std::uint32_t>(words, at / 4 + 1), 8 * (at % 4));
+                        load_aligned<std::uint32_t>(words, at / 4 + 1), 8 * at);
     });
   }
 
@@ -140,9 +232,11 @@ template <class Group> class worker_values {
     unsigned mine = 0;
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      kept_.get(r, four);
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j)
-        if (!is_finite(values_[r][j])) mine |= 1u << four_at(group, r) / 16;
+        if (!is_finite(four[j])) mine |= 1u << four_at(group, r) / 16;
     }
     if (!group.any(mine != 0)) return 0;
     unsigned all = 0;
@@ -152,6 +246,40 @@ template <class Group> class worker_values {
   }
 
  private:
+  static constexpr auto workers = static_cast<std::size_t>(Group::workers);
+  static constexpr std::size_t fours = chunk_values / 4;
+  static constexpr std::size_t rounds = rounds_of_fours<Group>;
+
+  /// f(r, four) for the worker's fours of x.
+  template <class F>
+  HCOMP_HD static void read_each(Group group, float const* x, std::size_t n, F const& f) {
+    constexpr std::size_t at_once = 4;  // on their way, from memory that is far away
+    auto const each = [&](auto const& read) {
+      HCOMP_UNROLL
+      for (std::size_t first = 0; first < rounds; first += at_once) {
+        float found[at_once][4];
+        HCOMP_UNROLL
+        for (std::size_t k = 0; k < at_once; ++k)
+          if (first + k < rounds) read(four_at(group, first + k), found[k]);
+        HCOMP_UNROLL
+        for (std::size_t k = 0; k < at_once; ++k)
+          if (first + k < rounds) f(first + k, found[k]);
+      }
+    };
+    if (is_whole_chunk(x, n))
+      each([&](unsigned at, float(&four)[4]) { read_whole(x, at, four); });
+    else
+      each([&](unsigned at, float(&four)[4]) { read_some(x, at, n, four); });
+  }
+  /// value = f(j, value), of round r.
+  template <class F> HCOMP_HD void change(std::size_t r, F const& f) {
+    float four[4];
+    kept_.get(r, four);
+    HCOMP_UNROLL
+    for (int j = 0; j < 4; ++j) four[j] = f(j, four[j]);
+    kept_.put(r, four);
+  }
+
   /// @param load  (place, tag) gives the bits of the payload there, and others above
   template <class Load>
   HCOMP_HD void decode_from(Group group, value_rule const& rule, std::byte const* chunk,
@@ -166,34 +294,62 @@ template <class Group> class worker_values {
     }
     unsigned places[rounds];
     find_places(group, tags, is_plain ? 0 : tag_bytes(n), places);
+    if (rule.grace)
+      read_coded<true>(rule, tags, places, load);
+    else
+      read_coded<false>(rule, tags, places, load);
+  }
+  template <bool Grace, class Load>
+  HCOMP_HD void read_coded(value_rule const& rule, unsigned const (&tags)[rounds],
+                           unsigned const (&places)[rounds], Load const& load) {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
-      unsigned place = places[r];
+      std::uint32_t const begins = ends_of_payloads(tags[r]) << 8;
+      std::uint32_t const below = bits_below_payloads(tags[r]);
+      float four[4];
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
         unsigned const tag = tags[r] >> 2 * j & 3u;
-        std::uint32_t const upper = load(place, tag) << bits_below(tag);
-        values_[r][j] = value_of_upper(rule, tag, tag == 0 ? 0 : upper);
-        place += tag + (tag == 3);
+        std::uint32_t const found = load(places[r] + byte_of(begins, j), tag);
+        four[j] = value_of_upper<Grace>(rule, tag, moved_up(found, byte_of(below, j)));
+      }
+      kept_.put(r, four);
+    }
+  }
+
+  /// Tags, and payloads at their places.
+  template <bool Nearest>
+  HCOMP_HD void write_coded(Group group, value_rule const& rule, tag_limits const& from,
+                            unsigned const (&tags)[rounds], unsigned const (&places)[rounds],
+                            std::size_t n, std::byte* out) const {
+    HCOMP_UNROLL
+    for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      get_to_overwrite(group, r, four);
+      unsigned const at_four = four_at(group, r);
+      if (4 * at_four < n) out[at_four] = static_cast<std::byte>(tags[r]);
+      std::uint32_t const ends = ends_of_payloads(tags[r]);
+      std::byte* const at = out + places[r];
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        auto const bits = same_bits<std::uint32_t>(four[j]);
+        value_size const size(from, bits & 0x7fffffffu);
+        std::uint32_t const upper = upper_payload<Nearest>(rule, bits, size);
+        std::byte* const end = at + byte_of(ends, j);
+        if (size.is_there) end[-1] = static_cast<std::byte>(upper >> 24);
+        if (size.in16) end[-2] = static_cast<std::byte>(upper >> 16);
+        if (size.is_whole) {
+          end[-3] = static_cast<std::byte>(upper >> 8);
+          end[-4] = static_cast<std::byte>(upper);
+        }
       }
     }
   }
 
-  /// The bytes of a payload that lies above; returns where they end.
-  HCOMP_HD static std::byte* store_upper(std::byte* at, unsigned tag, std::uint32_t upper) {
-    std::byte* const end = at + bytes_of_tag(tag);
-    if (tag >= 1) end[-1] = static_cast<std::byte>(upper >> 24);
-    if (tag >= 2) end[-2] = static_cast<std::byte>(upper >> 16);
-    if (tag == 3) {
-      end[-3] = static_cast<std::byte>(upper >> 8);
-      end[-4] = static_cast<std::byte>(upper);
-    }
-    return end;
+  HCOMP_HD void get_to_overwrite(Group group, std::size_t r, float (&four)[4]) const {
+    kept_.get(r, four);
+    if constexpr (Kept::are_overwritten) group.sync();
   }
-
-  static constexpr auto workers = static_cast<std::size_t>(Group::workers);
-  static constexpr std::size_t fours = chunk_values / 4;
-  static constexpr std::size_t rounds = (fours + workers - 1) / workers;
 
   HCOMP_HD static unsigned four_at(Group group, std::size_t round) {
     return static_cast<unsigned>(round * workers) + static_cast<unsigned>(group.worker());
@@ -209,7 +365,8 @@ template <class Group> class worker_values {
       std::uint64_t mine = 0;
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j)
-        if (first + j < rounds) mine |= std::uint64_t{bytes_of_four(tags[first + j])} << 16 * j;
+        if (first + j < rounds)
+          mine |= std::uint64_t{ends_of_payloads(tags[first + j]) >> 24} << 16 * j;
       auto const sums = group.running_sum(mine);
       HCOMP_UNROLL
       for (std::size_t j = 0; j < 4; ++j)
@@ -226,43 +383,43 @@ template <class Group> class worker_values {
                               std::size_t n, std::byte* out) const {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
+      float four[4];
+      get_to_overwrite(group, r, four);
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
         std::size_t const i = 4 * four_at(group, r) + static_cast<std::size_t>(j);
         unsigned const tag = tags[r] >> 2 * j & 3u;
-        auto const bits = same_bits<std::uint32_t>(values_[r][j]);
+        auto const bits = same_bits<std::uint32_t>(four[j]);
         if (i < n) store(out, i, value_of(rule, tag, payload_of(rule, bits, tag)));
       }
     }
   }
 
-  // Fours are moved at once where they lie on a multiple of their 16 bytes.
-  HCOMP_HD static bool is_whole(float const* x, std::size_t four, std::size_t n) {
-    return 4 * four + 4 <= n && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+  // Fours are moved at once where all of them lie on multiples of their 16 bytes.
+  HCOMP_HD static bool is_whole_chunk(float const* x, std::size_t n) {
+    return fours % workers == 0 && n == chunk_values &&
+           reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
   }
-  HCOMP_HD static void read_four(float const* x, std::size_t four, std::size_t n,
-                                 float (&values)[4]) {
-    if (is_whole(x, four, n)) {
-      auto const* const from = reinterpret_cast<std::byte const*>(x + 4 * four);
-      memcpy(values, __builtin_assume_aligned(from, 16), sizeof(values));
-    } else {
-      HCOMP_UNROLL
-      for (std::size_t j = 0; j < 4; ++j) values[j] = 4 * four + j < n ? x[4 * four + j] : 0.0f;
-    }
+  HCOMP_HD static void read_whole(float const* x, unsigned four, float (&values)[4]) {
+    auto const* const from = reinterpret_cast<std::byte const*>(x + 4 * four);
+    memcpy(values, __builtin_assume_aligned(from, 16), sizeof(values));
   }
-  HCOMP_HD static void write_four(float const (&values)[4], std::size_t four, std::size_t n,
+  HCOMP_HD static void write_whole(float const (&values)[4], unsigned four, float* out) {
+    auto* const to = reinterpret_cast<std::byte*>(out + 4 * four);
+    memcpy(__builtin_assume_aligned(to, 16), values, sizeof(values));
+  }
+  HCOMP_HD static void read_some(float const* x, unsigned four, std::size_t n, float (&values)[4]) {
+    HCOMP_UNROLL
+    for (unsigned j = 0; j < 4; ++j) values[j] = 4 * four + j < n ? x[4 * four + j] : 0.0f;
+  }
+  HCOMP_HD static void write_some(float const (&values)[4], unsigned four, std::size_t n,
                                   float* out) {
-    if (is_whole(out, four, n)) {
-      auto* const to = reinterpret_cast<std::byte*>(out + 4 * four);
-      memcpy(__builtin_assume_aligned(to, 16), values, sizeof(values));
-    } else {
-      HCOMP_UNROLL
-      for (std::size_t j = 0; j < 4; ++j)
-        if (4 * four + j < n) out[4 * four + j] = values[j];
-    }
+    HCOMP_UNROLL
+    for (unsigned j = 0; j < 4; ++j)
+      if (4 * four + j < n) out[4 * four + j] = values[j];
   }
 
-  float values_[rounds][4];
+  Kept kept_;
 };
 
 /// Whether `bytes` at `chunk` are a chunk of n values; the same to all workers. Reads only them.
