@@ -92,9 +92,17 @@ struct close_marks {
   std::uint64_t* words;  ///< exponent_words
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    constexpr std::size_t at_once = 8;  // on their way, from memory that is far away
     std::uint32_t mine = 0;
-    for (auto r = static_cast<std::size_t>(group.worker()); r < runs; r += Group::workers)
-      mine = exponents[r] > mine ? exponents[r] : mine;
+    for (auto r = static_cast<std::size_t>(group.worker()); r < runs;
+         r += at_once * Group::workers) {
+      std::uint32_t seen[at_once] = {};
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k)
+        if (r + k * Group::workers < runs) seen[k] = exponents[r + k * Group::workers];
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) mine = seen[k] > mine ? seen[k] : mine;
+    }
     std::uint32_t const largest = largest_in(group, mine, 8);
     for (auto i = static_cast<std::size_t>(group.worker()); i < sparse::exponent_words;
          i += Group::workers)
@@ -161,66 +169,98 @@ struct count_shares {
   }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t place) const {
-    std::size_t const share = order.number(group, place), first = share * share_runs;
-    std::size_t const left = runs_of(values) - first;
-    std::size_t const runs = left < share_runs ? left : share_runs;
-    std::uint64_t sums[share_runs] = {};
-    std::uint64_t marked = 0;  // 16 bits per run
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < share_runs; ++r)
-      if (r < runs) marked |= count_run(group, first + r, sums[r]) << 16 * r;
-    auto const found = group.running_sum(marked);
-    std::uint64_t all = 0;
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < share_runs; ++r) all += found.all >> 16 * r & 0xffffu;
-    std::uint64_t before = order.sum_before(group, share, all);
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < share_runs; ++r) {
-      if (r < runs) write_run(group, first + r, before + (found.before >> 16 * r & 0xffffu));
-      before += found.all >> 16 * r & 0xffffu;
-    }
-    std::uint64_t terms = 0;
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < share_runs; ++r)
-      if (r < runs)
-        terms += print_term(closed_fingerprint(group, sums[r], bytes_of(first + r)), first + r);
-    if (group.worker() == 0) {
-      fetch_add(beside_others(group), &summary->terms, terms);
-      if (first + runs == runs_of(values)) summary->marked = before;
-    }
+    std::size_t const share = order.number(group, place), end = (share + 1) * share_runs;
+    std::size_t marked;
+    if constexpr (WorksByWarps<Group>)
+      marked = count_by_warps(group, share);
+    else
+      marked = count_in_turn(group, share);
+    if (group.worker() == 0 && end >= runs_of(values)) summary->marked = marked;
     group.sync();
   }
 
  private:
-  HCOMP_HD std::size_t bytes_of(std::size_t r) const {
-    return sparse_run(r, values).words * sizeof(std::uint64_t);
-  }
-  /// Of this worker's words of a run, which are consecutive, how many values they mark; and what
-  /// they add to its fingerprint.
+  /// Returns how many values are marked before the end of the share.
   template <class Group>
-  HCOMP_HD std::uint64_t count_run(Group group, std::size_t r, std::uint64_t& sum) const {
-    sparse_run const run(r, values);
-    auto const mine = own_items(group, run.words);
-    std::uint64_t marked = 0, wrong = 0;
-    for (std::size_t w = mine.first; w < mine.end; ++w) {
-      std::uint64_t const all = words[run.word + w];
-      int const left = run.values - static_cast<int>(w) * 64;
-      wrong |= (own[run.word + w] & ~all) | (left < 64 ? all >> left : 0);
-      marked += static_cast<std::uint64_t>(ones(all));
-      sum += mixed_word(all, w);
+  HCOMP_HD std::uint64_t count_in_turn(Group group, std::size_t share) const {
+    std::size_t const first = share * share_runs, all = runs_of(values);
+    std::uint64_t const begin = order.sum_of_done(share);
+    std::uint64_t before = begin;
+    for (std::size_t r = first; r < all && r < first + share_runs; ++r) {
+      sparse_run const run(r, values);
+      auto const mine = own_items(group, run.words);
+      std::uint64_t marked = 0, sum = 0, wrong = 0;
+      for (std::size_t w = mine.first; w < mine.end; ++w) {
+        std::uint64_t const word = words[run.word + w];
+        wrong |= wrong_bits(run, w, word);
+        marked += static_cast<std::uint64_t>(ones(word));
+        sum += mixed_word(word, w);
+      }
+      auto const sums = group.running_sum(marked);
+      std::uint64_t here = before + sums.before;
+      for (std::size_t w = mine.first; w < mine.end; ++w) {
+        marks_before[run.word + w] = static_cast<std::uint32_t>(here);
+        here += static_cast<std::uint64_t>(ones(words[run.word + w]));
+      }
+      before += sums.all;
+      add_findings(group, run, r, wrong, sum);
     }
+    order.sum_before(group, share, before - begin);
+    return before;
+  }
+  /// The same by warps, each of a run.
+  template <class Group>
+  HCOMP_HD std::uint64_t count_by_warps(Group group, std::size_t share) const {
+    static_assert(Group::warps == share_runs);
+    constexpr std::size_t rows = run_words / 32;
+    auto const warp = group.own_warp(0);
+    auto const lane = static_cast<std::size_t>(warp.worker());
+    std::size_t const r = share * share_runs + static_cast<std::size_t>(group.warp());
+    bool const is_there = r < runs_of(values);
+    sparse_run const run(is_there ? r : 0, values);
+    std::uint64_t marked = 0, sum = 0, wrong = 0;  // marked: 16 bits for each row
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < rows; ++k) {
+      std::size_t const w = 32 * k + lane;
+      if (!is_there || w >= run.words) continue;
+      std::uint64_t const word = words[run.word + w];
+      wrong |= wrong_bits(run, w, word);
+      marked |= static_cast<std::uint64_t>(ones(word)) << 16 * k;
+      sum += mixed_word(word, w);
+    }
+    auto const in_rows = warp.running_sum(marked);
+    std::uint64_t in_run = 0;
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < rows; ++k) in_run += in_rows.all >> 16 * k & 0xffffu;
+    auto const in_share = group.running_sum(lane == 31 ? in_run : 0);
+    std::uint64_t const before_share = order.sum_before(group, share, in_share.all);
+    std::uint64_t before = before_share + in_share.before;
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < rows; ++k) {
+      std::size_t const w = 32 * k + lane;
+      if (is_there && w < run.words)
+        marks_before[run.word + w] =
+            static_cast<std::uint32_t>(before + (in_rows.before >> 16 * k & 0xffffu));
+      before += in_rows.all >> 16 * k & 0xffffu;
+    }
+    if (is_there) add_findings(warp, run, r, wrong, sum);
+    return before_share + in_share.all;
+  }
+
+  /// Bits of word w of a run that should not be as they are.
+  HCOMP_HD std::uint64_t wrong_bits(sparse_run const& run, std::size_t w,
+                                    std::uint64_t word) const {
+    int const left = run.values - static_cast<int>(w) * 64;
+    return (own[run.word + w] & ~word) | (left < 64 ? word >> left : 0);
+  }
+  /// What this worker has found in its words of run r.
+  template <class Group>
+  HCOMP_HD void add_findings(Group group, sparse_run const& run, std::size_t r, std::uint64_t wrong,
+                             std::uint64_t sum) const {
     if (wrong != 0)
       raise_to(beside_others(group), &summary->wrong_run, static_cast<std::uint32_t>(r) + 1);
-    return marked;
-  }
-  template <class Group>
-  HCOMP_HD void write_run(Group group, std::size_t r, std::uint64_t before) const {
-    sparse_run const run(r, values);
-    auto const mine = own_items(group, run.words);
-    for (std::size_t w = mine.first; w < mine.end; ++w) {
-      marks_before[run.word + w] = static_cast<std::uint32_t>(before);
-      before += static_cast<std::uint64_t>(ones(words[run.word + w]));
-    }
+    std::uint64_t const print = closed_fingerprint(group, sum, run.words * sizeof(std::uint64_t));
+    if (group.worker() == 0) fetch_add(beside_others(group), &summary->terms, print_term(print, r));
   }
 };
 
