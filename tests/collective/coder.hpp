@@ -127,6 +127,7 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
 template <VariableRate C, class Make> void check_coders(C const& codec, Make const& make) {
   workers::sharing_executor<5> five;
   workers::sharing_executor<32> warp;
+  workers::sharing_executor<128> block;
   host_executor one, three(3);
   for (std::size_t const n : {0, 1, 63, 65, 1024, 1025, 5000}) {
     CAPTURE(n);
@@ -139,6 +140,7 @@ template <VariableRate C, class Make> void check_coders(C const& codec, Make con
     check(three);
     check(five);
     check(warp);
+    if (n == 1 || n == 1025) check(block);
   }
 }
 

@@ -56,6 +56,7 @@ TEST_CASE_TEMPLATE(
     T, float, double) {
   workers::sharing_executor<5> five;
   workers::sharing_executor<32> warp;
+  workers::sharing_executor<128> block;
   hcomp::host_executor one, three(3);
   hcomp::reference_executor threads(3);
   for (double const bound : few_cases ? std::vector{1e-3} : std::vector{1e-20, 1e-3, 1e4}) {
@@ -70,7 +71,9 @@ TEST_CASE_TEMPLATE(
       check_forms(threads, codec, n);
       if (n > 5000) continue;
       check_forms(five, codec, n);
+      if (n == 5000) continue;
       check_forms(warp, codec, n);
+      if (n == 1025 && bound == 1e-3) check_forms(block, codec, n);
     }
   }
 }

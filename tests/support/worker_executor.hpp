@@ -25,7 +25,7 @@ template <int Workers> class sharing_group : public worker_group<Workers> {
   float* scratch_;
 };
 
-/// Scratch has what the block before has left there.
+/// Of 32 or a multiple, in warps. Scratch has what the block before has left there.
 template <int Workers> struct sharing_executor {
   static constexpr hcomp::memory_space space = hcomp::memory_space::host;
   using buffer = hcomp::host_buffer;
@@ -33,13 +33,18 @@ template <int Workers> struct sharing_executor {
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
     std::size_t bytes = 0;
     if constexpr (requires { f.scratch_bytes(); }) bytes = f.scratch_bytes();
-    std::vector<float> scratch(bytes / sizeof(float), -7.0f);
-    run<Workers>([&](auto group) {
+    auto const all_blocks = [&](auto group) {
       for (std::size_t i = 0; i < blocks; ++i) {
-        f(sharing_group<Workers>(group, scratch.data()), i);
+        f(group, i);
         group.sync();
       }
-    });
+    };
+    if constexpr (Workers % 32 == 0) {
+      run_in_warps<Workers>(bytes, all_blocks);
+    } else {
+      std::vector<float> scratch(bytes / sizeof(float), -7.0f);
+      run<Workers>([&](auto group) { all_blocks(sharing_group<Workers>(group, scratch.data())); });
+    }
   }
   void synchronize() {}
 };

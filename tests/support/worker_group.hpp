@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <hcomp/core/group.hpp>
 #include <memory>
@@ -87,7 +88,7 @@ template <int Workers> class warped_group : public worker_group<Workers> {
   /// What the workers of one warp share.
   struct warp {
     meeting place{32};
-    double values[32] = {};
+    std::uint64_t values[32] = {};
   };
 
   /// @param warps    Workers / 32
@@ -102,9 +103,13 @@ template <int Workers> class warped_group : public worker_group<Workers> {
     return static_cast<std::uint32_t>(warp_->place.sum(std::uint64_t{value} << number()));
   }
   template <class T> T xor_shuffle(T value, int distance) const {
-    warp_->values[number()] = static_cast<double>(value);  // which has room for its bits
+    return lane_value(value, number() ^ distance);
+  }
+  template <class T> T lane_value(T value, int lane) const {
+    std::memcpy(warp_->values + number(), &value, sizeof(T));
     warp_->place.sum(0);
-    T const other = static_cast<T>(warp_->values[number() ^ distance]);
+    T other;
+    std::memcpy(&other, warp_->values + lane, sizeof(T));
     warp_->place.sum(0);
     return other;
   }
@@ -142,7 +147,7 @@ template <int Workers, class F> void run_in_warps(std::size_t scratch_bytes, F c
   std::vector<std::unique_ptr<typename warped_group<Workers>::warp>> warps;
   for (int w = 0; w < Workers / 32; ++w)
     warps.push_back(std::make_unique<typename warped_group<Workers>::warp>());
-  std::vector<float> scratch(scratch_bytes / sizeof(float));
+  std::vector<float> scratch(scratch_bytes / sizeof(float), -7.0f);
   run<Workers>([&](auto group) { f(warped_group<Workers>(group, warps, scratch.data())); });
 }
 

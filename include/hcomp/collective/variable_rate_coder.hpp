@@ -47,7 +47,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
       : most_values_(most_values),
         executor_(&executor),
         order_(order_words(most_values) * sizeof(std::uint64_t)),
-        notes_(chunks(most_values) * sizeof(typename coder_type::note)),
+        notes_(2 * chunks(most_values) * sizeof(typename coder_type::note)),
         bytes_(sizeof(std::uint64_t)),
         words_(std::max(chunks(most_values), measuring_blocks)),
         header_(1),
@@ -170,7 +170,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
   static constexpr std::size_t order_words(std::size_t values) {
     return detail::block_order::words_for(
-        detail::encode_in_order<coder_type>::blocks(chunks(values)));
+        detail::encode_in_order<coder_type, false, false>::blocks(chunks(values)));
   }
   /// A block of a device has a chunk, or one per warp; one of a host as much as makes its start cheap.
   detail::chunk_runs runs_of(std::size_t values) const {
@@ -200,9 +200,19 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
     auto* const bytes = reinterpret_cast<std::uint64_t*>(bytes_.data());
-    std::size_t const noted = make_chunks(codec.coder(), header, from, notes, bytes, out);
+    std::size_t noted = make_chunks(codec.coder(), header, from, notes, bytes, out);
+    auto const* all = notes;
+    if constexpr (!in_place && detail::JoinsNotes<coder_type>) {
+      using join = detail::join_notes<coder_type>;
+      if (std::size_t const runs = join::runs(noted); runs > 1) {
+        auto* const joined = notes + chunks(most_values_);
+        executor_->for_each_block(runs, join{codec.coder(), notes, noted, joined});
+        all = joined;
+        noted = runs;
+      }
+    }
     executor_->for_each_block(
-        1, detail::finish_code<coder_type>{codec.coder(), from, notes, noted, bytes, out.data(),
+        1, detail::finish_code<coder_type>{codec.coder(), from, all, noted, bytes, out.data(),
                                            outcome_.for_work()});
   }
   /// Returns the number of notes.
@@ -220,12 +230,20 @@ template <VariableRate C, Executor E> class variable_rate_coder {
                                                                  ends, out.data(), bytes});
       return all.runs();
     } else {
-      using work = detail::encode_in_order<coder_type>;
       auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
       detail::clear_words const clear{order, order_words(from.values)};
       executor_->for_each_block(clear.runs(), clear);
-      executor_->for_each_block(work::blocks(header.chunks),
-                                work{coder, from, header, {order}, out, notes, bytes});
+      auto const make = [&]<bool FromA, bool FromB>() {
+        using work = detail::encode_in_order<coder_type, FromA, FromB>;
+        executor_->for_each_block(work::blocks(header.chunks),
+                                  work{coder, from, header, {order}, out, notes, bytes});
+      };
+      if (from.a && from.b)
+        make.template operator()<true, true>();
+      else if (from.b)
+        make.template operator()<false, true>();
+      else
+        make.template operator()<false, false>();
       return header.chunks;
     }
   }

@@ -32,13 +32,15 @@ struct simd_group : serial_group {};
 /// A group whose workers are in warps of 32, which see each other's values without memory.
 ///
 /// `vote` gives a bit of every lane of the warp, that of its first lane lowest; `xor_shuffle` the
-/// value of the lane whose number in the warp differs from one's own by the bits of `distance`. All
-/// lanes of a warp must call, none of another has to.
+/// value of the lane whose number in the warp differs from one's own by the bits of `distance`,
+/// `lane_value` that of the lane of this number. All lanes of a warp must call, none of another has
+/// to.
 template <class G>
 concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
   { group.vote(true) } -> std::same_as<std::uint32_t>;
   { group.xor_shuffle(1.0f, 16) } -> std::same_as<float>;
   { group.xor_shuffle(1.0, 16) } -> std::same_as<double>;
+  { group.lane_value(1u, 16) } -> std::same_as<unsigned>;
 };
 
 /// A group whose warps can work apart.

@@ -33,6 +33,9 @@ class block_group {
   template <class T> __device__ T xor_shuffle(T value, int distance) const {
     return warp_group{}.xor_shuffle(value, distance);
   }
+  template <class T> __device__ T lane_value(T value, int lane) const {
+    return warp_group{}.lane_value(value, lane);
+  }
   __device__ std::uint64_t sum(std::uint64_t value) const {
     __shared__ std::uint64_t sums[warps];
     value = warp_group{}.sum(value);
@@ -57,6 +60,21 @@ class block_group {
     sync();  // before somebody writes the next ones
     return found;
   }
+  /// Each of the numbers becomes the largest that any worker has there.
+  template <std::size_t N> __device__ void largest(std::uint32_t (&numbers)[N]) const {
+    constexpr int warps = workers / warp_group::workers;
+    __shared__ std::uint32_t most[warps][N];
+    int const mine = worker() / warp_group::workers;
+    for (std::size_t k = 0; k < N; ++k) {
+      numbers[k] = warp_group{}.largest(numbers[k]);
+      if (warp_group{}.worker() == 0) most[mine][k] = numbers[k];
+    }
+    sync();
+    for (int w = 0; w < warps; ++w)
+      for (std::size_t k = 0; k < N; ++k)
+        numbers[k] = most[w][k] > numbers[k] ? most[w][k] : numbers[k];
+    sync();  // before somebody writes the next ones
+  }
   /// How many blocks have asked `next`, which is 0 before a launch, before this one.
   __device__ std::size_t ticket(std::uint64_t* next) const {
     __shared__ std::uint64_t number;
@@ -66,6 +84,10 @@ class block_group {
     std::uint64_t const mine = number;
     sync();  // before somebody asks again
     return mine;
+  }
+  /// Says what sum_before is called with, before that. For all workers, or one of them.
+  __device__ void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) const {
+    if (worker() == 0) detail::announce(sums, i, value);
   }
   /// See detail::look_back, for all workers.
   __device__ std::uint64_t sum_before(std::uint64_t* sums, std::size_t i,

@@ -19,6 +19,12 @@ struct warp_group {
   template <class T> __device__ T xor_shuffle(T value, int distance) const {
     return __shfl_xor_sync(everyone, value, distance);
   }
+  template <class T> __device__ T lane_value(T value, int lane) const {
+    return __shfl_sync(everyone, value, lane);
+  }
+  __device__ std::uint32_t largest(std::uint32_t number) const {
+    return __reduce_max_sync(everyone, number);
+  }
   __device__ std::uint64_t sum(std::uint64_t value) const {
     for (int distance = workers / 2; distance > 0; distance /= 2)
       value += xor_shuffle(value, distance);

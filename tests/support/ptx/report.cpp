@@ -31,7 +31,7 @@ constexpr expectation expectations[] = {
     {finding::uninitialised, "shared memory",
      "hcomp::detail::decode_chunks<hcomp::detail::inceptionn::chunk_coder>", whole_words},
     {finding::uninitialised, "shared memory",
-     "hcomp::detail::encode_in_order<hcomp::detail::inceptionn::chunk_coder>", whole_words},
+     "hcomp::detail::encode_in_order<hcomp::detail::inceptionn::chunk_coder,", whole_words},
     {finding::uninitialised, "shared memory",
      "hcomp::detail::find_nonfinite_chunks<hcomp::detail::inceptionn::chunk_coder>", whole_words},
 };

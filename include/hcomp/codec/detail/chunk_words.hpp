@@ -67,6 +67,11 @@ HCOMP_HD inline std::byte* place_of(std::byte* out, std::size_t /*bytes*/) { ret
 template <class Out> HCOMP_HD std::byte* place_of(Out const& out, std::size_t bytes) {
   return out(bytes);
 }
+/// Says how long the chunk is, as soon as that is known.
+template <class Out>
+HCOMP_HD void announce_bytes([[maybe_unused]] Out const& out, [[maybe_unused]] std::size_t bytes) {
+  if constexpr (requires { out.announce(bytes); }) out.announce(bytes);
+}
 /// Where it is put together: in the room, if the workers share memory, and otherwise in its place.
 template <class Group, class Out>
 HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out const& out,

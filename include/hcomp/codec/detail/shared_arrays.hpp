@@ -37,12 +37,14 @@ template <class Group, class T>
   }
 
 /// *at |= bits, of several workers at once.
-template <class Group> HCOMP_HD void add_bits(Group, std::uint64_t* at, std::uint64_t bits) {
+template <class Group, class T>
+requires std::is_unsigned_v<T> HCOMP_HD void add_bits(Group, T* at, std::type_identity_t<T> bits) {
   if constexpr (adds_alone<Group>) {
     *at |= bits;
   } else {
 #if defined(__CUDA_ARCH__)
-    atomicOr(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(bits));
+    using word = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
+    atomicOr(reinterpret_cast<word*>(at), static_cast<word>(bits));
 #else
     __atomic_fetch_or(at, bits, __ATOMIC_RELAXED);
 #endif

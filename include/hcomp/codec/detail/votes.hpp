@@ -108,4 +108,14 @@ HCOMP_HD std::uint32_t largest_in(Group group, std::uint32_t number, int bits) {
   return largest;
 }
 
+/// Each number becomes the largest of all workers' there, to all of them.
+/// @param bits  numbers are below 2^bits
+template <class Group, std::size_t N>
+HCOMP_HD void raise_to_largest(Group group, std::uint32_t (&numbers)[N], int bits) {
+  if constexpr (requires { group.largest(numbers); })
+    group.largest(numbers);
+  else if constexpr (Group::workers > 1)
+    for (auto& number : numbers) number = largest_in(group, number, bits);
+}
+
 }  // namespace hcomp::detail

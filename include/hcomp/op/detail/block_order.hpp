@@ -25,6 +25,13 @@ struct block_order {
     else
       return place;
   }
+  /// Says the number of block i before sum_before does, for which other blocks may wait.
+  template <class Group>
+  HCOMP_HD void announce([[maybe_unused]] Group group, [[maybe_unused]] std::size_t i,
+                         [[maybe_unused]] std::uint64_t value) const {
+    if constexpr (requires { group.announce(words, i, value); })
+      group.announce(words + 1, i, value);
+  }
   /// What the numbers of blocks 0 to i - 1 come to, for all workers of block i, once.
   /// @param value  of block i
   template <class Group>

@@ -26,10 +26,11 @@ template <class Coder> constexpr std::size_t chunks_at_once() {
 template <class Coder, class Group>
 inline constexpr bool works_by_warps = WorksByWarps<Group>&& chunks_at_once<Coder>() > 1;
 
-/// See stream_executor.hpp.
-template <class Coder> constexpr int blocks_of_coder() {
-  if constexpr (requires { Coder::blocks_at_once; })
-    return Coder::blocks_at_once;
+/// See stream_executor.hpp. Of work that makes a code, and reads the others of so many codes; or that
+/// reads one and makes none: 0.
+template <class Coder> constexpr int blocks_of_coder([[maybe_unused]] int codes) {
+  if constexpr (requires { Coder::blocks_at_once(codes); })
+    return Coder::blocks_at_once(codes);
   else
     return 0;
 }
@@ -41,9 +42,9 @@ template <class Coder> std::size_t scratch_of_block(int codes) {
 /// Encodes some chunks per block, each into its place, with the table and the header. Where a chunk
 /// begins is known when those before it are as long as they get; workers that share memory put it
 /// together there meanwhile.
-template <class Coder> struct encode_in_order {
+/// @tparam FromA, FromB  whether there are these sources: a device needs fewer registers where it is known
+template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   using header_type = typename Coder::header;
-
   Coder coder;
   code_sources<typename Coder::value_type> from;
   header_type header;  ///< whose `bytes` are not known yet
@@ -52,14 +53,14 @@ template <class Coder> struct encode_in_order {
   typename Coder::note* notes;  ///< of chunks
   std::uint64_t* bytes;         ///< of the code
 
-  static constexpr int blocks_at_once = blocks_of_coder<Coder>();
+  static constexpr int blocks_at_once = blocks_of_coder<Coder>(1 + FromA + FromB);
 
   /// A code without chunks has its header.
   static constexpr std::size_t blocks(std::size_t chunks) {
     return chunks == 0 ? 1 : (chunks + per_block - 1) / per_block;
   }
 
-  std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes()); }
+  std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes); }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
     std::size_t const i = order.number(group, block);
     std::size_t const front = first_chunk_at<header_type>(header.chunks);
@@ -74,7 +75,27 @@ template <class Coder> struct encode_in_order {
  private:
   static constexpr std::size_t per_block = chunks_at_once<Coder>();
 
-  HCOMP_HD int codes() const { return 1 + (from.a ? 1 : 0) + (from.b ? 1 : 0); }
+  static constexpr int codes = 1 + FromA + FromB;
+
+  HCOMP_HD code_sources<typename Coder::value_type> sources() const {
+    return {from.values, FromA ? nullptr : from.x, FromA ? from.a : nullptr,
+            FromB ? from.b : nullptr};
+  }
+  /// Where a chunk goes, when its length is known.
+  template <class Group> struct chunk_place {
+    Group group;
+    block_order const& order;
+    std::size_t i;
+    std::byte* first;
+    std::size_t& at;  ///< where chunk 0 begins; becomes where chunk i does
+
+    /// Before the chunk is put together, so that others wait less.
+    HCOMP_HD void announce(std::size_t length) const { order.announce(group, i, length); }
+    HCOMP_HD std::byte* operator()(std::size_t length) const {
+      at += order.sum_before(group, i, length);
+      return first + at;
+    }
+  };
 
   /// Returns where the chunks of block i end.
   /// @param at  where chunk 0 begins
@@ -87,11 +108,8 @@ template <class Coder> struct encode_in_order {
     } else if constexpr (SharesMemory<Group> && per_block == 1) {
       clear_note(group, i);
       group.sync();
-      auto const place = [&](std::size_t length) {
-        at += order.sum_before(group, i, length);
-        return first + at;
-      };
-      std::size_t const length = coder.encode_chunk(group, from, i, place, slot, notes[i]);
+      chunk_place<Group> const place{group, order, i, first, at};
+      std::size_t const length = coder.encode_chunk(group, sources(), i, place, slot, notes[i]);
       note_begin(group, i, at);
       return at + length;
     } else {
@@ -102,7 +120,7 @@ template <class Coder> struct encode_in_order {
         clear_note(group, c);
         group.sync();
         note_begin(group, c, at);
-        at += coder.encode_chunk(group, from, c, first + at, out.size() - at, notes[c]);
+        at += coder.encode_chunk(group, sources(), c, first + at, out.size() - at, notes[c]);
       }
       order.sum_before(group, i, at - begin);
       return at;
@@ -112,10 +130,10 @@ template <class Coder> struct encode_in_order {
   template <class Group>
   HCOMP_HD std::size_t encode_by_warps(Group group, std::size_t i, std::size_t at) const {
     static_assert(Group::warps == per_block && std::is_empty_v<typename Coder::note>);
-    auto const warp = group.own_warp(Coder::scratch_bytes(codes()));
+    auto const warp = group.own_warp(Coder::scratch_bytes(codes));
     auto* const chunk = reinterpret_cast<std::byte*>(warp.scratch());
     std::size_t const c = i * per_block + static_cast<std::size_t>(group.warp());
-    std::size_t const length = c < header.chunks ? coder.make_chunk(warp, from, c, chunk) : 0;
+    std::size_t const length = c < header.chunks ? coder.make_chunk(warp, sources(), c, chunk) : 0;
     clear_behind(warp, chunk + length);
     bool const is_last_worker = warp.worker() + 1 == warp.workers;
     auto const lengths = group.running_sum(is_last_worker ? length : 0);
@@ -193,6 +211,29 @@ template <class Coder> struct join_runs {
   }
 };
 
+/// Coders that make one note of those of consecutive chunks say so: see join_notes.
+template <class Coder>
+concept JoinsNotes = requires {
+  requires Coder::joins_notes;
+};
+
+/// One note for every run of chunks: one block would take long to read those of a large vector.
+template <class Coder> struct join_notes {
+  static constexpr std::size_t per_run = 64;
+
+  Coder coder;
+  typename Coder::note const* notes;
+  std::size_t count;
+  typename Coder::note* out;
+
+  static constexpr std::size_t runs(std::size_t count) { return (count + per_run - 1) / per_run; }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    std::size_t const first = run * per_run, left = count - first;
+    auto const all = coder.joined(group, notes + first, left < per_run ? left : per_run);
+    if (group.worker() == 0) out[run] = all;
+  }
+};
+
 /// What is left to be done when all chunks are in their places.
 template <class Coder> struct finish_code {
   Coder coder;
@@ -239,7 +280,7 @@ template <class Coder> struct decode_chunks {
   typename Coder::value_type divided_by;
   typename Coder::value_type* out;
 
-  static constexpr int blocks_at_once = blocks_of_coder<Coder>();
+  static constexpr int blocks_at_once = blocks_of_coder<Coder>(0);
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {

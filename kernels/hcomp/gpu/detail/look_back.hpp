@@ -20,33 +20,47 @@ __device__ inline void store_relaxed(std::uint64_t* to, std::uint64_t word) {
   asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
 
+/// A word for each block: 0, or in the upper two bits which of two sums it is.
+inline constexpr std::uint64_t own_value = std::uint64_t{1} << 62, sum_through = own_value << 1;
+
+/// Says the value of block i, if it is known before the block calls look_back. By one thread.
+__device__ inline void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) {
+  store_relaxed(sums + i, (i == 0 ? sum_through : own_value) | value);
+}
 /// The sum of the values of blocks 0 to i - 1, for all lanes of one warp of block i.
 ///
-/// A block says its own value, then adds up those of the blocks before it, 32 at a time, back to
+/// A block says its own value, then adds up those of the blocks before it, 128 at a time, back to
 /// one that knows the sum up to itself, and says that of its own.
-/// @param sums   a word for each block: 0, or in the upper two bits which of the two it is
+/// @param sums   of all blocks
 /// @param value  below 2^62
 /// Source: D. Merrill and M. Garland, Single-pass parallel prefix scan with decoupled look-back,
 /// NVIDIA NVR-2016-002.
 __device__ inline std::uint64_t look_back(std::uint64_t* sums, std::size_t i, std::uint64_t value) {
-  constexpr std::uint64_t own = std::uint64_t{1} << 62, whole = own << 1, number = own - 1;
+  constexpr int at_once = 4;
   warp_group const warp;
   auto const lane = static_cast<std::size_t>(warp.worker());
-  if (lane == 0) store_relaxed(sums + i, (i == 0 ? whole : own) | value);
+  if (lane == 0) announce(sums, i, value);
   if (i == 0) return 0;
   std::uint64_t before = 0;
-  for (std::size_t next = i;; next -= warp_group::workers) {
-    std::uint64_t seen = whole;  // before the first block there is nothing
-    if (lane < next) {
-      do seen = load_relaxed(sums + (next - 1 - lane));
-      while (seen < own);
+  bool is_found = false;
+  for (std::size_t next = i; !is_found;) {
+    std::uint64_t seen[at_once];
+    for (int k = 0; k < at_once; ++k) {
+      std::size_t const back = static_cast<std::size_t>(k * warp_group::workers) + lane;
+      // before the first block there is nothing
+      seen[k] = back < next ? load_relaxed(sums + (next - 1 - back)) : sum_through;
     }
-    std::uint32_t const wholes = warp.vote(seen >= whole);
-    bool const counts = wholes == 0 || static_cast<int>(lane) < __ffs(static_cast<int>(wholes));
-    before += warp.sum(counts ? seen & number : 0);
-    if (wholes != 0) break;
+    for (int k = 0; k < at_once && !is_found; ++k) {
+      while (seen[k] < own_value) seen[k] = load_relaxed(sums + (next - 1 - lane));
+      std::uint32_t const sums_through = warp.vote(seen[k] >= sum_through);
+      is_found = sums_through != 0;
+      bool const counts =
+          !is_found || static_cast<int>(lane) < __ffs(static_cast<int>(sums_through));
+      before += warp.sum(counts ? seen[k] & (own_value - 1) : 0);
+      next -= warp_group::workers;
+    }
   }
-  if (lane == 0) store_relaxed(sums + i, whole | (before + value));
+  if (lane == 0) store_relaxed(sums + i, sum_through | (before + value));
   return before;
 }
 
