@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/chunk_words.hpp>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 
 namespace hcomp::detail {
 
@@ -106,5 +108,86 @@ HCOMP_HD void take_values(Group group, T const (&block)[Values], std::size_t fir
     group.sync();
   }
 }
+
+// ---- A block of each worker
+
+/// The block that a worker has in hand: in memory of its own; or in memory that workers share if these
+/// are as many as a chunk has blocks, so that neighbours read and write neighbouring values.
+template <class Group, class T, std::size_t Values, std::size_t MostBlocks> class own_block {
+  /// An odd number, so that all workers reach other banks.
+  static constexpr std::size_t stride = Values + 1;
+
+ public:
+  static constexpr bool is_shared = SharesMemory<Group> && Group::workers >= MostBlocks;
+  static constexpr std::size_t room_bytes = (MostBlocks * stride * sizeof(T) + 15) / 16 * 16;
+
+  /// @param room  shared, for all blocks
+  HCOMP_HD own_block(Group group, [[maybe_unused]] std::byte* room) {
+    if constexpr (is_shared) {
+      all_ = reinterpret_cast<T*>(room);
+      own_ = all_ + static_cast<std::size_t>(group.worker()) * stride;
+    }
+  }
+  HCOMP_HD T* x() {
+    if constexpr (is_shared)
+      return own_;
+    else
+      return own_values_;
+  }
+  /// The worker's block of the n values of a chunk; behind these, zeros. For all workers.
+  /// @param begin  block of the first worker
+  HCOMP_HD void bring(Group group, T const* chunk, std::size_t n, std::size_t begin) {
+    if constexpr (is_shared) {
+      using run = adjacent<T, 16 / sizeof(T)>;
+      constexpr unsigned all = MostBlocks * Values, in_run = 16 / sizeof(T);
+      auto const count = static_cast<unsigned>(n);
+      auto const room_of = [&](unsigned i) { return all_ + i / Values * stride + i % Values; };
+      if (count == all && is_multiple_of(16, chunk)) {
+        for_each_loaded(
+            group, all / in_run,
+            [&](unsigned i, unsigned k) {
+              return run::at(chunk + in_run * (i + k * Group::workers));
+            },
+            [&](unsigned i, unsigned k, run const& some) {
+              T* const to = room_of(in_run * (i + k * Group::workers));
+              HCOMP_UNROLL_ON_DEVICE
+              for (unsigned e = 0; e < in_run; ++e) to[e] = some.values[e];
+            });
+      } else {
+        for_each_loaded(
+            group, all,
+            [&](unsigned i, unsigned k) {
+              unsigned const at = i + k * Group::workers;
+              return at < count ? chunk[at] : T{0};
+            },
+            [&](unsigned i, unsigned k, T value) { *room_of(i + k * Group::workers) = value; });
+      }
+      group.sync();
+    } else {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      if (k < blocks_of<Values>(n))
+        read_block(chunk + k * Values, values_of_block<Values>(k, n), own_values_);
+    }
+  }
+  HCOMP_HD T& operator[](std::size_t j) { return x()[j]; }
+  /// What was kept, to its place. For all workers.
+  HCOMP_HD void send(Group group, T* chunk, std::size_t n, std::size_t begin) {
+    if constexpr (is_shared) {
+      group.sync();
+      auto const count = static_cast<unsigned>(n);
+      for (auto i = static_cast<unsigned>(group.worker()); i < count; i += Group::workers)
+        chunk[i] = all_[i / Values * stride + i % Values];
+    } else {
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+      if (k < blocks_of<Values>(n))
+        write_block(own_values_, values_of_block<Values>(k, n), chunk + k * Values);
+    }
+  }
+
+ private:
+  T* all_ = nullptr;
+  T* own_ = nullptr;
+  T own_values_[is_shared ? 1 : Values];
+};
 
 }  // namespace hcomp::detail

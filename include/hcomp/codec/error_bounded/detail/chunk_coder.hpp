@@ -49,6 +49,9 @@ struct chunk_coder {
     std::int64_t impossible;
   };
 
+  /// As many as have memory.
+  static constexpr int blocks_at_once(int codes) { return 7 - codes; }
+
   block_coder by_cpu;
 
   static constexpr std::size_t scratch_bytes(int codes) {
@@ -71,6 +74,7 @@ struct chunk_coder {
       of_b.open(group, from.b, i, from.values, shared->second, shared->sums, shared.chunk(rooms++));
     sum_range const range(grid, weight_of(from));
     std::byte* const chunk = room_for(group, out, shared.chunk(rooms));
+    own_values<Group> own(group, shared.chunk(rooms));  // there before the chunk is
     std::byte* payloads = chunk + front_bytes(n);
 
     double error = 0;
@@ -83,21 +87,34 @@ struct chunk_coder {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      value_block v;
-      v.is = state::zeros;
+      auto is = state::zeros;
+      auto const keep = [&](value_block const& made) {
+        is = made.is;
+        HCOMP_UNROLL_ON_DEVICE
+        for (std::size_t j = 0; j < block_values; ++j) own[j] = same_bits<float>(made.q[j]);
+      };
       if (from.a) {
-        of_a.take(k, v);
+        value_block taken;
+        of_a.take(k, taken);
+        keep(taken);
       } else {
-        float x[block_values];
-        bring_values(group, from.x + i * chunk_values, begin * block_values,
-                     n - begin * block_values, here, shared.values(rooms + 1), x);
-        if (is_here) quantize(x, v, error);
+        own.bring(group, from.x + i * chunk_values, n, begin);
+        if (is_here) {
+          value_block made;
+          quantize(own.x(), made, error);
+          keep(made);
+        }
       }
       if (from.b) {
         value_block other;
         of_b.take(k, other);
-        add_blocks(grid, v, other, sums);
+        add_block(grid, is, own.x(), other, sums);
+        keep(other);
       }
+      value_block v;
+      v.is = is;
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j) v.q[j] = same_bits<std::int32_t>(own[j]);
       if (v.is == state::words) v.simplify(grid);
 
       bool const is_integers = v.is == state::integers;
@@ -122,6 +139,8 @@ struct chunk_coder {
       auto const bytes = group.running_sum(mode.bytes);
       std::byte* const payload = payloads + bytes.before;
       payloads += bytes.all;
+      if (begin + Group::workers >= blocks)
+        announce_bytes(out, static_cast<std::size_t>(payloads - chunk));
       if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(mode.byte);
       if (is_integers)
         put_own_block(v.q, before, here, mode, shape.nonzero, payload);
@@ -137,20 +156,17 @@ struct chunk_coder {
     auto const bytes = static_cast<std::size_t>(payloads - chunk);
     if constexpr (Group::workers > 1) send_chunk(group, out, chunk, payloads);
 
-    std::uint32_t const parts = !from.a ? largest_in(group, header::parts_of(error), 12) : 0;
-    static_assert(header::largest_error < 1 << 12);
-    std::uint32_t const bits =
-        largest_in(group, static_cast<std::uint32_t>(bit_length(magnitude)), 6);
-    std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
-    std::uint32_t const float_error =
-        additions != 0 ? largest_in(group, header::float_error_of(grid, sums), 15) : 0;
-    has_floats = group.any(has_floats || sums.cancels);
-    if (group.worker() == 0) add(found, parts, additions, float_error, bits, has_floats);
-    bool const is_faulty = fault != code_fault::none;
-    if (!group.any(is_faulty)) return bytes;
     auto const left = static_cast<std::uint32_t>(most_blocks - faulty);
-    std::uint32_t const most = largest_in(group, is_faulty ? left : 0, 8);
-    if (is_faulty && most == left) note_fault(found, fault, sums);
+    std::uint32_t const own_fault = fault != code_fault::none ? left : 0;
+    static_assert(header::largest_error < 1 << 12);
+    std::uint32_t most[] = {!from.a ? header::parts_of(error) : 0,
+                            static_cast<std::uint32_t>(bit_length(magnitude)),
+                            std::uint32_t{has_floats || sums.cancels}, own_fault,
+                            sums.float_additions != 0 ? header::float_error_of(grid, sums) : 0u};
+    raise_to_largest(group, most, 15);
+    std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
+    if (group.worker() == 0) add(found, most[0], additions, most[4], most[1], most[2] != 0);
+    if (own_fault != 0 && own_fault == most[3]) note_fault(found, fault, sums);
     return bytes;
   }
 
@@ -158,20 +174,24 @@ struct chunk_coder {
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              float const* addends, float divided_by, float* out) const {
     std::size_t const chunk = i * chunk_values;
-    for_blocks(group, in, i, values, [&](worker_blocks const& at, float(&block)[block_values]) {
-      float* const room = chunk_sharing<Group>(group).values(1);
+    std::size_t const n = values_of_chunk<header>(i, values);
+    own_values<Group> own(group, chunk_sharing<Group>(group).chunk(0));  // when the chunk is read
+    for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
+      std::size_t const begin = at.block - static_cast<std::size_t>(group.worker());
+      if constexpr (own_values<Group>::is_shared) group.sync();
       if (addends) {
-        float added[block_values];
-        bring_values(group, addends + chunk, at.first, at.count, at.n, room, added);
+        own.bring(group, addends + chunk, n, begin);
         HCOMP_UNROLL_ON_DEVICE
         for (std::size_t j = 0; j < block_values; ++j)
-          block[j] = same_bits<float>(bits_of_sum(added[j] + block[j]));
+          block[j] = same_bits<float>(bits_of_sum(own[j] + block[j]));
       }
       if (divided_by != 0) {
         HCOMP_UNROLL_ON_DEVICE
         for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
       }
-      take_values(group, block, at.first, at.count, at.n, room, out + chunk);
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j) own[j] = block[j];
+      own.send(group, out + chunk, n, begin);
     });
   }
 
@@ -179,7 +199,7 @@ struct chunk_coder {
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
-    for_blocks(group, in, i, values, [&](worker_blocks const& at, float(&block)[block_values]) {
+    for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
       bool finite = true;
       HCOMP_UNROLL_ON_DEVICE
       for (std::size_t j = 0; j < block_values; ++j) finite &= is_finite(block[j]);
@@ -200,44 +220,62 @@ struct chunk_coder {
     return !group.any(group.worker() == 0 && !block_coder::valid(chunk, bytes, n));
   }
 
+  static constexpr bool joins_notes = true;
+  /// Notes of consecutive chunks in one, the same to all workers.
+  template <class Group>
+  HCOMP_HD note joined(Group group, note const* notes, std::size_t count) const {
+    note all{};
+    std::uint64_t additions = 0;
+    auto const end = static_cast<std::uint32_t>(count);
+    std::uint32_t first_fault = end;                                // of the worker's
+    constexpr std::uint32_t at_once = 8, workers = Group::workers;  // on their way
+    for (auto i = static_cast<std::uint32_t>(group.worker()); i < end; i += at_once * workers) {
+      note seen[at_once] = {};
+      HCOMP_UNROLL
+      for (std::uint32_t k = 0; k < at_once; ++k)
+        if (i + k * workers < end) seen[k] = notes[i + k * workers];
+      HCOMP_UNROLL
+      for (std::uint32_t k = 0; k < at_once; ++k) {
+        auto const& one = seen[k];
+        if (one.error > all.error) all.error = one.error;
+        additions += one.float_additions;
+        if (one.float_error > all.float_error) all.float_error = one.float_error;
+        if (one.largest_bits > all.largest_bits) all.largest_bits = one.largest_bits;
+        all.has_floats |= one.has_floats;
+        if (one.fault != code_fault::none && first_fault == end) first_fault = i + k * workers;
+      }
+    }
+    std::uint32_t most[] = {all.error, all.float_error, all.largest_bits, all.has_floats,
+                            end - first_fault};
+    raise_to_largest(group, most, 18);
+    static_assert(header::max_chunks < 1 << 18);
+    auto const sum = group.sum(additions);  // below 2^32, as values are
+    note const* const faulty = most[4] != 0 ? notes + (end - most[4]) : nullptr;
+    return {most[0],
+            static_cast<std::uint32_t>(sum),
+            static_cast<std::uint16_t>(most[1]),
+            static_cast<std::uint8_t>(most[2]),
+            static_cast<std::uint8_t>(most[3]),
+            faulty ? faulty->fault : code_fault::none,
+            faulty ? faulty->impossible : 0};
+  }
   /// The rest of the header, from the notes of all chunks in their order.
   template <class Group>
   HCOMP_HD void finish(Group group, code_sources<float> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
                        outcome& made) const {
     auto front = load_aligned<header>(out);
-    std::uint32_t error = 0, float_error = 0, bits = 0;
-    bool has_floats = false;
-    std::uint64_t additions = 0;
-    auto const all = static_cast<std::uint32_t>(count);
-    std::uint32_t first_fault = all;  // of the worker's
-    for (auto i = static_cast<std::uint32_t>(group.worker()); i < all;
-         i += static_cast<std::uint32_t>(Group::workers)) {
-      auto const& one = notes[i];
-      if (one.error > error) error = one.error;
-      additions += one.float_additions;
-      if (one.float_error > float_error) float_error = one.float_error;
-      if (one.largest_bits > bits) bits = one.largest_bits;
-      has_floats |= one.has_floats != 0;
-      if (one.fault != code_fault::none && i < first_fault) first_fault = i;
-    }
-    error = largest_in(group, error, 12);
-    additions = group.sum(additions);
-    bits = largest_in(group, bits, 6);
-    has_floats = group.any(has_floats);
-    if (additions != 0) float_error = largest_in(group, float_error, 15);
-    std::uint32_t const after = largest_in(group, all - first_fault, 18);
-    static_assert(header::max_chunks < 1 << 18);
+    note const all = joined(group, notes, count);
     group.sync();  // all have read the header
     if (group.worker() != 0) return;
 
-    made = {bytes, code_fault::none, {0, 0}, 0};
+    made = {bytes, all.fault, {0, 0}, all.impossible};
     front.weight = from.a ? 0 : 1;
-    front.error = error;
-    front.float_additions = additions;
-    front.float_error = static_cast<std::uint16_t>(float_error);
-    front.largest_bits = static_cast<std::uint8_t>(bits);
-    front.has_floats = has_floats;
+    front.error = all.error;
+    front.float_additions = all.float_additions;
+    front.float_error = all.float_error;
+    front.largest_bits = all.largest_bits;
+    front.has_floats = all.has_floats;
     int next = 0;
     for (int i = 0; i < 2; ++i) {
       std::byte const* const in = i == 0 ? from.a : from.b;
@@ -252,11 +290,6 @@ struct chunk_coder {
     }
     if (!from.a) made.weights[next] = 1;
     store_aligned(out, 0, front);
-
-    if (after != 0) {
-      made.fault = notes[all - after].fault;
-      made.impossible = notes[all - after].impossible;
-    }
     if (front.weight > front.ranks) made.fault = code_fault::ranks;
   }
 
@@ -336,7 +369,10 @@ struct chunk_coder {
     found.impossible = sums.impossible;
   }
 
-  HCOMP_HD void quantize(float const (&x)[block_values], value_block& v, double& error) const {
+  template <class Group> using own_values = own_block<Group, float, block_values, most_blocks>;
+
+  /// @param x  block_values of them
+  HCOMP_HD void quantize(float const* x, value_block& v, double& error) const {
     v.is = value_block::state::integers;
     if (!quantize_block(by_cpu.grid, x, v.q, error)) keep_floats(by_cpu.grid, x, v, error);
   }
@@ -347,12 +383,11 @@ struct chunk_coder {
     put_words(words, n, out);
   }
 
-  /// Blocks that the workers of a group have at the same time.
-  struct worker_blocks {
-    std::size_t first, count;  ///< of the values of all of them, in the chunk
-    std::size_t block, n;      ///< the worker's own, and its values; 0: it has none
+  /// A worker's block, and its values; 0: it has none.
+  struct worker_block {
+    std::size_t block, n;
   };
-  /// f(worker_blocks, floats) by all workers, for the blocks of chunk i.
+  /// f(worker_block, floats) by all workers, for the blocks of chunk i.
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
@@ -361,8 +396,7 @@ struct chunk_coder {
     reader.open(group, in, i, values, shared->first, shared->sums, shared.chunk(0));
     std::size_t const n = values_of_chunk<header>(i, values);
     for (std::size_t begin = 0; begin < blocks_of(n); begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker()),
-                        first = begin * block_values;
+      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       value_block v;
       reader.take(k, v);
       float block[block_values];
@@ -373,10 +407,7 @@ struct chunk_coder {
         HCOMP_UNROLL_ON_DEVICE
         for (std::size_t j = 0; j < block_values; ++j) block[j] = float_of(by_cpu.grid, v.q[j]);
       }
-      constexpr std::size_t together = Group::workers * block_values;
-      f({first, n - first < together ? n - first : together, k,
-         k < blocks_of(n) ? values_of_block(k, n) : 0},
-        block);
+      f({k, k < blocks_of(n) ? values_of_block(k, n) : 0}, block);
     }
   }
 

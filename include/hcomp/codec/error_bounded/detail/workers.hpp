@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/block_values.hpp>
+#include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/error_bounded/detail/blocks.hpp>
@@ -31,7 +32,7 @@ struct block_places {
 };
 /// What the workers of a group share while they work on a chunk. One worker has its own; workers
 /// that share memory also have room for chunks, since payloads are at odd addresses, and are put
-/// together and taken apart there; and for values, which are neighbours there and in memory.
+/// together and taken apart there.
 template <class Group> class chunk_sharing {
  public:
   struct words {
@@ -41,6 +42,10 @@ template <class Group> class chunk_sharing {
   };
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
   static constexpr std::size_t room = (header::slot_bytes + 8 + 15) / 16 * 16;
+  /// Of all values, or of a chunk.
+  static constexpr std::size_t values_room =
+      own_block<serial_group, float, block_values, most_blocks>::room_bytes;
+  static_assert(values_room >= room);
   HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::workers > 1) {
       static_assert(SharesMemory<Group>);
@@ -58,19 +63,16 @@ template <class Group> class chunk_sharing {
   HCOMP_HD std::byte* chunk(std::size_t i) const {
     return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * room;
   }
-  /// Room for values, behind `rooms` of chunks.
-  HCOMP_HD float* values(std::size_t rooms) const { return reinterpret_cast<float*>(chunk(rooms)); }
 
  private:
   struct nothing {};
   std::conditional_t<Group::workers == 1, words, nothing> own_;
   std::byte* shared_ = nullptr;
 };
-/// Shared memory with room for so many chunks, and for values beside fewer than three.
+/// Shared memory with room for so many chunks, the last of which takes turns with values.
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
-  return sizeof(sharing::words) + chunks * sharing::room +
-         (chunks < 3 ? values_room_bytes<float, block_values>(most_blocks) : 0);
+  return sizeof(sharing::words) + (chunks - 1) * sharing::room + sharing::values_room;
 }
 
 // ---- Bits of a block's values
@@ -180,8 +182,7 @@ template <class Group> class worker_reader {
     values_ = values_of_chunk<header>(i, values);
     places_ = &places;
     if (room) {
-      chunk_ = bring_words(group, in, part.begin, part.end, room);
-      clear_behind(group, room + part.begin % 4 + (part.end - part.begin));
+      chunk_ = room + bring_chunk(group, in, part.begin, part.end, room);
       group.sync();
     }
     find_payloads(group, sums);
@@ -349,40 +350,31 @@ template <class Group> class worker_reader {
   block_places* places_ = nullptr;
 };
 
-/// f(a[j], b[j]) for all values of two blocks. For what is rare and long: written out once, while the
-/// registers change places.
-template <class F>
-HCOMP_HD void in_turn(std::int32_t (&a)[block_values], std::int32_t (&b)[block_values],
-                      F const& f) {
-  for (std::size_t turn = 0; turn < block_values; ++turn) {
-    f(a[0], b[0]);
-    std::int32_t const first_a = a[0], first_b = b[0];
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j + 1 < block_values; ++j) a[j] = a[j + 1], b[j] = b[j + 1];
-    a[block_values - 1] = first_a;
-    b[block_values - 1] = first_b;
-  }
-}
-
-/// v += other.
-HCOMP_HD inline void add_blocks(step_grid const& grid, value_block& v, value_block& other,
-                                word_sums& sums) {
+/// other += a block.
+/// @param bits  its integers or words, as bits of floats
+HCOMP_HD inline void add_block(step_grid const& grid, value_block::state is, float const* bits,
+                               value_block& other, word_sums& sums) {
+  auto const q = [=](std::size_t j) { return same_bits<std::int32_t>(bits[j]); };
   using state = value_block::state;
-  if (other.is == state::zeros) return;
-  if (v.is == state::zeros) {
-    v.is = other.is;
+  if (is == state::zeros) return;
+  if (other.is == state::zeros) {
+    other.is = is;
     HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = other.q[j];
-  } else if (v.is == state::integers && other.is == state::integers) {
+    for (std::size_t j = 0; j < block_values; ++j) other.q[j] = q(j);
+  } else if (is == state::integers && other.is == state::integers) {
     HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = add_wrapping(v.q[j], other.q[j]);
+    for (std::size_t j = 0; j < block_values; ++j) other.q[j] = add_wrapping(q(j), other.q[j]);
   } else {
-    if (v.is == state::integers) v.make_words();
     if (other.is == state::integers) other.make_words();
-    in_turn(v.q, other.q, [&](std::int32_t& mine, std::int32_t other_word) {
-      mine = static_cast<std::int32_t>(sum_of_words(grid, static_cast<std::uint32_t>(mine),
-                                                    static_cast<std::uint32_t>(other_word), sums));
-    });
+    // rare and long: written out once, while the registers change places
+    for (std::size_t turn = 0; turn < block_values; ++turn) {
+      auto const mine =
+          is == state::integers ? word_of(q(turn)) : static_cast<std::uint32_t>(q(turn));
+      auto const sum = static_cast<std::int32_t>(sum_of_words(grid, mine, other.word(0), sums));
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j + 1 < block_values; ++j) other.q[j] = other.q[j + 1];
+      other.q[block_values - 1] = sum;
+    }
   }
 }
 
