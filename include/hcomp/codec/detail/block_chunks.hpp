@@ -4,12 +4,16 @@
 /// other. Read by any group, a worker for each block.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/block_part.hpp>
 #include <hcomp/codec/detail/block_values.hpp>
+#include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <type_traits>
 
 namespace hcomp::detail {
 
@@ -25,10 +29,7 @@ template <class Header, class Block> struct block_chunks {
 
   /// Of a chunk, 3 bytes before it, and a word behind it that is read.
   static constexpr std::size_t room_bytes = (Header::slot_bytes + 8 + 15) / 16 * 16;
-  /// For so many chunks, and values.
-  static constexpr std::size_t rooms_bytes(std::size_t chunks) {
-    return chunks * room_bytes + values_room_bytes<T, Block::values>(most_blocks);
-  }
+  static constexpr std::size_t rooms_bytes(std::size_t chunks) { return chunks * room_bytes; }
   /// Room number i; null for workers that share no memory.
   template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
     if constexpr (SharesMemory<Group>)
@@ -36,26 +37,19 @@ template <class Header, class Block> struct block_chunks {
     else
       return nullptr;
   }
-
-  /// Room for values, behind so many chunks.
-  template <class Group> HCOMP_HD static T* values_room(Group group, std::size_t chunks) {
-    return reinterpret_cast<T*>(room_of(group, chunks));
-  }
   /// Blocks that the workers of a group have at the same time.
   struct worker_blocks {
-    std::size_t first, count;  ///< of the values of all of them, in the vector
-    std::size_t block, n;      ///< the worker's own, in the chunk, and its values; 0: it has none
+    std::size_t block, n;  ///< the worker's own, in the chunk, and its values; 0: it has none
+    std::size_t first;     ///< of these, in the vector
   };
   /// Those from block `begin` of chunk i on, of n values.
   template <class Group>
   HCOMP_HD static worker_blocks blocks_at(Group group, std::size_t i, std::size_t n,
                                           std::size_t begin) {
-    constexpr std::size_t together = Group::workers * Block::values;
-    std::size_t const k = begin + static_cast<std::size_t>(group.worker()),
-                      left = n - begin * Block::values;
+    std::size_t const k = begin + static_cast<std::size_t>(group.worker());
     bool const is_here = k < detail::blocks_of<Block::values>(n);
-    return {i * Header::chunk_values + begin * Block::values, left < together ? left : together, k,
-            is_here ? detail::values_of_block<Block::values>(k, n) : 0};
+    return {k, is_here ? detail::values_of_block<Block::values>(k, n) : 0,
+            i * Header::chunk_values + k * Block::values};
   }
 
   /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
@@ -101,6 +95,85 @@ template <class Header, class Block> struct block_chunks {
       f(at, v);
     }
   }
+
+  // ---- Blocks of several lanes each
+
+  template <class Group> using part = block_part<Group, T, Block::values, most_blocks>;
+
+  static constexpr std::size_t parts_bytes(std::size_t chunks) {
+    return rooms_bytes(chunks) + most_blocks * sizeof(std::uint32_t);
+  }
+  /// Where payloads are in the room of a chunk, in bits.
+  struct places {
+    std::uint32_t own, end;  ///< that of the lane's block, and where all end
+  };
+  /// @param begin  of the first payload
+  /// @param bytes  of the payload of block `lane`, 0 if there is none
+  template <class Group>
+  HCOMP_HD static places places_of(Group group, part<Group> const& mine, std::uint32_t begin,
+                                   std::uint32_t bytes) {
+    static_assert(most_blocks <= 32);
+    std::uint32_t through = bytes;
+    HCOMP_UNROLL
+    for (unsigned distance = 1; distance < most_blocks; distance *= 2) {
+      std::uint32_t const below =
+          group.lane_value(through, static_cast<int>((mine.lane - distance) % 32));
+      through += mine.lane >= distance ? below : 0;
+    }
+    constexpr int last = static_cast<int>(most_blocks) - 1;
+    return {begin + 8 * group.lane_value(through - bytes, static_cast<int>(mine.block)),
+            begin + 8 * group.lane_value(through, last)};
+  }
+  /// Of lengths that all blocks have said: each lane that of its block.
+  class shared_lengths {
+   public:
+    /// @param room  behind the rooms of chunks
+    HCOMP_HD explicit shared_lengths(std::byte* room)
+        : lengths_(reinterpret_cast<std::uint32_t*>(room)) {}
+    /// For all workers, before their next sync.
+    template <class Group> HCOMP_HD void say(part<Group> const& mine, std::size_t bytes) const {
+      if (mine.part() == 0) lengths_[mine.block] = static_cast<std::uint32_t>(bytes);
+    }
+    /// After it.
+    template <class Group>
+    HCOMP_HD places find(Group group, part<Group> const& mine, std::uint32_t begin) const {
+      return places_of(group, mine, begin, mine.lane < most_blocks ? lengths_[mine.lane] : 0);
+    }
+
+   private:
+    std::uint32_t* lengths_;
+  };
+
+  /// Takes the parts of the blocks of a chunk of a sound code.
+  template <class Group> struct part_reader {
+    std::byte const* room = nullptr;
+
+    /// Brings the chunk. For all workers, before their next sync.
+    /// @param in  null: there is nothing to take
+    HCOMP_HD part_reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                         std::byte* to) {
+      if (!in) return;
+      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      skipped_ = bring_chunk(group, in, part.begin, part.end, to);
+      room = to;
+    }
+    // ---- After it
+
+    HCOMP_HD mode mode_of(std::size_t k) const { return load<mode>(room + skipped_, k); }
+    /// @param n  values of the chunk
+    HCOMP_HD places find(Group group, part<Group> const& mine, unsigned n) const {
+      auto const blocks = static_cast<unsigned>(detail::blocks_of<Block::values>(n));
+      std::size_t bytes = 0;
+      if (mine.lane < blocks)
+        bytes =
+            mode_of(mine.lane).payload_bytes(detail::values_of_block<Block::values>(mine.lane, n));
+      return places_of(group, mine, 8 * (skipped_ + blocks * static_cast<unsigned>(sizeof(mode))),
+                       static_cast<std::uint32_t>(bytes));
+    }
+
+   private:
+    unsigned skipped_ = 0;
+  };
 
   // ---- Blocks by vectors, which read and write up to 64 bytes behind a payload
 

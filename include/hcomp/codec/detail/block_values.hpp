@@ -47,68 +47,6 @@ HCOMP_HD void write_block(T const (&block)[Values], std::size_t n, T* out) {
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
 }
 
-// ---- By workers that share memory, a block each: neighbours there and in x are neighbours, too
-
-/// Of so many blocks. From one to the next it is an odd number of values, so that all workers reach
-/// other banks.
-template <class T, std::size_t Values> constexpr std::size_t values_room_bytes(std::size_t blocks) {
-  return blocks * (Values + 1) * sizeof(T);
-}
-
-/// block[j] = x[j] of the worker's block; behind n values, zeros. For all workers.
-/// @param first, count  of the values of all workers' blocks
-/// @param n             of its own; 0: it has none, and block stays as it is
-/// @param room          shared, for all blocks; or null for one worker
-template <class Group, class T, std::size_t Values>
-HCOMP_HD void bring_values(Group group, T const* x, std::size_t first, std::size_t count,
-                           std::size_t n, [[maybe_unused]] T* room, T (&block)[Values]) {
-  if constexpr (!SharesMemory<Group>) {
-    read_block(x + first + static_cast<std::size_t>(group.worker()) * Values, n, block);
-  } else {
-    constexpr std::size_t at_once = 8, stride = Values + 1;
-    auto const worker = static_cast<std::size_t>(group.worker());
-    for (std::size_t turn = 0; turn * Group::workers < count; turn += at_once) {
-      T seen[at_once] = {};
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const i = (turn + k) * Group::workers + worker;
-        if (i < count) seen[k] = x[first + i];
-      }
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const i = (turn + k) * Group::workers + worker;
-        if (i < count) room[i / Values * stride + i % Values] = seen[k];
-      }
-    }
-    group.sync();
-    if (n > 0) {
-      HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < Values; ++j) block[j] = j < n ? room[worker * stride + j] : T{0};
-    }
-    group.sync();  // before somebody writes the next ones
-  }
-}
-/// And back.
-template <class Group, class T, std::size_t Values>
-HCOMP_HD void take_values(Group group, T const (&block)[Values], std::size_t first,
-                          std::size_t count, std::size_t n, [[maybe_unused]] T* room, T* x) {
-  if constexpr (!SharesMemory<Group>) {
-    write_block(block, n, x + first + static_cast<std::size_t>(group.worker()) * Values);
-  } else {
-    constexpr std::size_t stride = Values + 1;
-    auto const worker = static_cast<std::size_t>(group.worker());
-    if (n > 0) {
-      HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < Values; ++j)
-        if (j < n) room[worker * stride + j] = block[j];
-    }
-    group.sync();
-    for (std::size_t i = worker; i < count; i += Group::workers)
-      x[first + i] = room[i / Values * stride + i % Values];
-    group.sync();
-  }
-}
-
 // ---- A block of each worker
 
 /// The block that a worker has in hand: in memory of its own; or in memory that workers share if these

@@ -13,6 +13,7 @@
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <type_traits>
 
 namespace hcomp::detail {
 
@@ -33,12 +34,13 @@ template <class Format> struct blocks_coder {
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return chunks::rooms_bytes(static_cast<std::size_t>(codes));
+    return chunks::parts_bytes(static_cast<std::size_t>(codes));
   }
 
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<value_type> const& from,
                                     std::size_t i, Out const& out, std::size_t, note&) const {
+    if constexpr (has_parts<Group>) return encode_parts(group, from, i, out);
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block::values>(n);
     std::size_t rooms = 0;
@@ -56,9 +58,8 @@ template <class Format> struct blocks_coder {
       block v, other;
       if (from.a)
         of_a.take(group, k, v);
-      else
-        bring_values(group, from.x, now.first, now.count, here,
-                     chunks::values_room(group, rooms + 1), v.x);
+      else if (is_here)
+        read_block(from.x + now.first, here, v.x);
       if (from.b) {
         of_b.take(group, k, other);
         if (is_here) add(v, other);
@@ -81,18 +82,20 @@ template <class Format> struct blocks_coder {
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              value_type const* addends, value_type divided_by,
                              value_type* out) const {
+    if constexpr (has_parts<Group>)
+      return decode_parts(group, in, i, values, addends, divided_by, out);
     chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
-      value_type* const room = chunks::values_room(group, 1);
+      if (at.n == 0) return;
       block sum = v;
       if (addends) {
         block mine;
-        bring_values(group, addends, at.first, at.count, at.n, room, mine.x);
-        if (at.n > 0) add(sum, mine);
+        read_block(addends + at.first, at.n, mine.x);
+        add(sum, mine);
       }
       if constexpr (std::floating_point<value_type>)
-        if (at.n > 0 && divided_by != 0)
+        if (divided_by != 0)
           for (auto& value : sum.x) value = divided(value, divided_by);
-      take_values(group, sum.x, at.first, at.count, at.n, room, out);
+      write_block(sum.x, at.n, out + at.first);
     });
   }
 
@@ -136,6 +139,85 @@ template <class Format> struct blocks_coder {
 
  private:
   template <class Group> using reader = typename chunks::template reader<Group>;
+
+  // ---- By warps that share memory, several lanes for each block
+
+  template <class Group> static constexpr bool has_parts = WarpsShareMemory<Group>&& requires {
+    typename Format::template part<typename chunks::template part<Group>>;
+  };
+
+  template <class Group, class Out>
+  HCOMP_HD std::size_t encode_parts(Group group, code_sources<value_type> const& from,
+                                    std::size_t i, Out const& out) const {
+    using place = typename chunks::template part<Group>;
+    using reader = typename chunks::template part_reader<Group>;
+    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
+    place const mine(group, n);
+    typename Format::template part<place> v{}, other;
+    if (!from.a) mine.load(from.x + i * header::chunk_values, v.x);
+    std::size_t rooms = 0;
+    auto const room = [&](bool is_needed) {
+      return chunks::room_of(group, is_needed ? rooms++ : rooms);
+    };
+    reader const of_a(group, from.a, i, from.values, room(from.a)),
+        of_b(group, from.b, i, from.values, room(from.b));
+    std::byte* const chunk = chunks::room_of(group, rooms);
+    typename chunks::shared_lengths const lengths(chunks::room_of(group, rooms + 1));
+    clear_room(group, chunk, chunks::room_bytes);
+    group.sync();
+    auto const take = [&](reader const& of, auto& to) {
+      to.take(group, mine, mine.n > 0 ? of.mode_of(mine.block) : form{}, of.room,
+              of.find(group, mine, n).own);
+    };
+    if (from.a) take(of_a, v);
+    if (from.b) {
+      take(of_b, other);
+      HCOMP_UNROLL
+      for (unsigned j = 0; j < mine.own; ++j) v.x[j] = block::sum(v.x[j], other.x[j]);
+    }
+    form const f = v.look(group, mine);
+    lengths.say(mine, f.payload_bytes(mine.n));
+    group.sync();
+    constexpr unsigned form_bits = 8 * sizeof(form);
+    auto const at =
+        lengths.find(group, mine, form_bits * static_cast<unsigned>(blocks_of<block::values>(n)));
+    if (mine.part() == 0 && mine.n > 0)
+      put_bits(group, chunk, mine.block * form_bits,
+               std::uint32_t{
+                   same_bits<std::conditional_t<form_bits == 8, std::uint8_t, std::uint16_t>>(f)},
+               form_bits);
+    unsigned const end = at.end / 8;
+    announce_bytes(out, end);
+    v.put(group, mine, f, chunk, at.own);
+    group.sync();
+    send_words(group, place_of(out, end), chunk, end);
+    return end;
+  }
+
+  template <class Group>
+  HCOMP_HD void decode_parts(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                             value_type const* addends, value_type divided_by,
+                             value_type* out) const {
+    using place = typename chunks::template part<Group>;
+    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, values));
+    std::size_t const first = i * header::chunk_values;
+    place const mine(group, n);
+    typename Format::template part<place> v;
+    value_type added[place::own];
+    if (addends) mine.load(addends + first, added);
+    typename chunks::template part_reader<Group> const from(group, in, i, values,
+                                                            chunks::room_of(group, 0));
+    group.sync();
+    v.take(group, mine, mine.n > 0 ? from.mode_of(mine.block) : form{}, from.room,
+           from.find(group, mine, n).own);
+    HCOMP_UNROLL
+    for (unsigned j = 0; j < place::own; ++j) {
+      if (addends) v.x[j] = block::sum(v.x[j], added[j]);
+      if constexpr (std::floating_point<value_type>)
+        if (divided_by != 0) v.x[j] = divided(v.x[j], divided_by);
+    }
+    mine.store(v.x, out + first);
+  }
 
   /// Reads no payload.
   static HCOMP_HD bool is_valid(std::byte const* chunk, std::size_t bytes, std::size_t n) {

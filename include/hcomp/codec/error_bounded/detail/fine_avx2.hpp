@@ -73,7 +73,7 @@ class integers_avx2 {
     double const most = largest_of(greatest),
                  fewest = -largest_of(_mm256_sub_pd(_mm256_setzero_pd(), least));
     auto const largest = static_cast<std::int64_t>(most > -fewest ? most : -fewest);
-    fine_block<T>::note_largest_steps(grid, largest, largest_of(rest), found);
+    fine_roundings<T>::note_in(grid, largest, largest_of(rest), found);
     __m128i const two =
         _mm_add_epi64(_mm256_castsi256_si128(zeros), _mm256_extracti128_si256(zeros, 1));
     return {static_cast<std::uint64_t>(largest),

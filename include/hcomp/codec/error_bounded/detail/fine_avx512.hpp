@@ -303,8 +303,8 @@ template <class T>
   std::uint64_t const largest = (zigzags >> 1) + (zigzags & 1);
   to.largest = largest > to.largest ? largest : to.largest;
   fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
-  fine_block<T>::note_largest_steps(from.grid, static_cast<std::int64_t>(largest),
-                                    largest_of(errors.of_rounding), to.found);
+  fine_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(largest),
+                             largest_of(errors.of_rounding), to.found);
   return done;
 }
 template <class T>

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/block_chunks.hpp>
+#include <hcomp/codec/detail/block_part.hpp>
 #include <hcomp/codec/detail/block_values.hpp>
+#include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>
@@ -14,6 +16,7 @@
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_format.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fine_part.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_simd.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/detail/workers.hpp>
@@ -129,16 +132,19 @@ template <class T> struct fine_coder {
     std::uint32_t weights[2];  ///< of what was summed
   };
 
+  static constexpr int blocks_at_once(int) { return sizeof(T) == 4 ? 8 : 0; }
+
   fine_grid<T> grid;
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
-    return chunks::rooms_bytes(static_cast<std::size_t>(codes));
+    return chunks::parts_bytes(static_cast<std::size_t>(codes));
   }
 
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
                                     Out const& out, std::size_t, note& found) const {
+    if constexpr (WarpsShareMemory<Group>) return encode_parts(group, from, i, out, found);
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     std::size_t rooms = 0;
     auto const room = [&](bool is_needed) {
@@ -160,9 +166,10 @@ template <class T> struct fine_coder {
         of_a.take(group, k, v);
       } else {
         T own[block_values];
-        bring_values(group, from.x, now.first, now.count, here,
-                     chunks::values_room(group, rooms + 1), own);
-        if (is_here) v.set(grid, own, findings);
+        if (is_here) {
+          read_block(from.x + now.first, here, own);
+          v.set(grid, own, findings);
+        }
       }
       if (from.b) of_b.take(group, k, other);
       fine_mode mode{};
@@ -184,17 +191,18 @@ template <class T> struct fine_coder {
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              T const* addends, T divided_by, T* out) const {
+    if constexpr (WarpsShareMemory<Group>)
+      return decode_parts(group, in, i, values, addends, divided_by, out);
     chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
-      T* const room = chunks::values_room(group, 1);
+      if (at.n == 0) return;
       T block[block_values], added[block_values];
-      if (addends) bring_values(group, addends, at.first, at.count, at.n, room, added);
-      if (at.n > 0)
-        for (std::size_t j = 0; j < block_values; ++j) {
-          block[j] = v.value(grid, j);
-          if (addends) block[j] = with_one_nan(added[j] + block[j]);
-          if (divided_by != 0) block[j] = divided(block[j], divided_by);
-        }
-      take_values(group, block, at.first, at.count, at.n, room, out);
+      if (addends) read_block(addends + at.first, at.n, added);
+      for (std::size_t j = 0; j < block_values; ++j) {
+        block[j] = v.value(grid, j);
+        if (addends) block[j] = with_one_nan(added[j] + block[j]);
+        if (divided_by != 0) block[j] = divided(block[j], divided_by);
+      }
+      write_block(block, at.n, out + at.first);
     });
   }
 
@@ -250,16 +258,30 @@ template <class T> struct fine_coder {
     return !group.any(group.worker() == 0 && !is_valid(chunk, bytes, n));
   }
 
+  static constexpr bool joins_notes = true;
+  /// Notes of chunks in one, the same to all workers.
+  template <class Group>
+  HCOMP_HD note joined(Group group, note const* notes, std::size_t count) const {
+    note mine{};
+    constexpr std::size_t at_once = 8;  // on their way
+    for (auto i = static_cast<std::size_t>(group.worker()); i < count;
+         i += at_once * Group::workers) {
+      note seen[at_once] = {};
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k)
+        if (i + k * Group::workers < count) seen[k] = notes[i + k * Group::workers];
+      HCOMP_UNROLL
+      for (std::size_t k = 0; k < at_once; ++k) add(mine, seen[k]);
+    }
+    return largest_of(group, mine);
+  }
   /// The rest of the header, from the notes of all chunks.
   template <class Group>
   HCOMP_HD void finish(Group group, code_sources<T> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
                        outcome& made) const {
     auto front = load_aligned<header>(out);
-    note mine{};
-    for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
-      add(mine, notes[i]);
-    note const all = largest_of(group, mine);
+    note const all = joined(group, notes, count);
     group.sync();  // all have read the header
     if (group.worker() != 0) return;
 
@@ -286,6 +308,83 @@ template <class T> struct fine_coder {
   using block = fine_block<T>;
   using chunks = block_chunks<header, block>;
   template <class Group> using reader = typename chunks::template reader<Group>;
+
+  // ---- By warps that share memory, several lanes for each block
+
+  template <class Group, class Out>
+  HCOMP_HD std::size_t encode_parts(Group group, code_sources<T> const& from, std::size_t i,
+                                    Out const& out, note& found) const {
+    using place = typename chunks::template part<Group>;
+    using part_reader = typename chunks::template part_reader<Group>;
+    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
+    place const mine(group, n);
+    T x[place::own] = {};
+    if (!from.a) mine.load(from.x + i * chunk_values(), x);
+    std::size_t rooms = 0;
+    auto const room = [&](bool is_needed) {
+      return chunks::room_of(group, is_needed ? rooms++ : rooms);
+    };
+    part_reader const of_a(group, from.a, i, from.values, room(from.a)),
+        of_b(group, from.b, i, from.values, room(from.b));
+    std::byte* const chunk = chunks::room_of(group, rooms);
+    typename chunks::shared_lengths const lengths(chunks::room_of(group, rooms + 1));
+    clear_room(group, chunk, chunks::room_bytes);
+    std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
+    group.sync();
+    auto const take = [&](part_reader const& of, fine_part<T, place>& to) {
+      to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fine_mode{}, of.room,
+              of.find(group, mine, n).own);
+    };
+    fine_findings findings;
+    fine_part<T, place> v;
+    if (from.a)
+      take(of_a, v);
+    else
+      v.set(grid, x, findings);
+    if (from.b) {
+      fine_part<T, place> other;
+      take(of_b, other);
+      v.add(grid, other, findings);
+    }
+    bool const is_beyond = !v.note_rounding(grid, most, findings);
+    auto const facts = v.look(group, mine);
+    fine_mode const mode = facts.mode(mine.n);
+    lengths.say(mine, mode.payload_bytes(mine.n));
+    group.sync();
+    auto const at = lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
+    if (mine.part() == 0 && mine.n > 0)
+      put_bits(group, chunk, 8 * mine.block, std::uint32_t{mode.byte}, 8);
+    unsigned const end = at.end / 8;
+    announce_bytes(out, end);
+    v.put(group, mine, mode, facts, chunk, at.own);
+    note const all = note_of(group, findings, is_beyond);  // and all have put theirs
+    if (group.worker() == 0) add(found, all);
+    send_words(group, place_of(out, end), chunk, end);
+    return end;
+  }
+  template <class Group>
+  HCOMP_HD void decode_parts(Group group, std::byte const* in, std::size_t i, std::size_t values,
+                             T const* addends, T divided_by, T* out) const {
+    using place = typename chunks::template part<Group>;
+    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, values));
+    std::size_t const first = i * chunk_values();
+    place const mine(group, n);
+    T added[place::own], decoded[place::own];
+    if (addends) mine.load(addends + first, added);
+    typename chunks::template part_reader<Group> const from(group, in, i, values,
+                                                            chunks::room_of(group, 0));
+    group.sync();
+    fine_part<T, place> v;
+    v.take(mine, mine.n > 0 ? from.mode_of(mine.block) : fine_mode{}, from.room,
+           from.find(group, mine, n).own);
+    HCOMP_UNROLL
+    for (unsigned j = 0; j < place::own; ++j) {
+      decoded[j] = v.number[j].value(grid);
+      if (addends) decoded[j] = with_one_nan(added[j] + decoded[j]);
+      if (divided_by != 0) decoded[j] = divided(decoded[j], divided_by);
+    }
+    mine.store(decoded, out + first);
+  }
 
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
   /// Ranks that are summed.
@@ -327,12 +426,10 @@ template <class T> struct fine_coder {
   }
   /// Of all workers.
   template <class Group> HCOMP_HD static note largest_of(Group group, note const& mine) {
-    auto const most = [&](short_double figure) -> short_double {
-      if constexpr (Group::workers > 1) return {largest_in(group, figure.half, 31)};
-      return figure;
-    };
-    return {most(mine.error), most(mine.lost), most(mine.rounding), most(mine.largest),
-            group.any(mine.is_beyond != 0)};
+    std::uint32_t most[] = {mine.error.half, mine.lost.half, mine.rounding.half, mine.largest.half,
+                            mine.is_beyond};
+    raise_to_largest(group, most, 31);
+    return {{most[0]}, {most[1]}, {most[2]}, {most[3]}, most[4]};
   }
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

@@ -59,6 +59,118 @@ struct fine_findings {
   double largest = 0;   ///< |value|, rounded
 
   HCOMP_HD static void raise(double& most, double by) { most = by > most ? by : most; }
+  /// @param size      a rounded value, which may be infinite where the value is not
+  /// @param by_type   what its rounding changes
+  HCOMP_HD void note(double size, double by_type) {
+    raise(largest, size);
+    raise(rounding, is_finite(size) ? by_type : size);
+  }
+};
+
+/// A value.
+template <class T> struct fine_number {
+  using grid_type = fine_grid<T>;
+
+  std::int64_t q = 0;  ///< steps, or the bits of a double
+  bool is_double = false;
+
+  HCOMP_HD double as_double() const { return same_bits<double>(q); }
+  HCOMP_HD T value(grid_type const& grid) const {
+    if (!is_double) return rounded(grid, q);
+    return with_one_nan(static_cast<T>(as_double()));
+  }
+  /// Once: the step is a power of two.
+  HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {
+    return static_cast<T>(q) * static_cast<T>(grid.step);
+  }
+  HCOMP_HD void set_double(double value) {
+    q = same_bits<std::int64_t>(with_one_nan(value));
+    is_double = true;
+  }
+  /// The nearest integer, or a double. Returns how much that changes the value.
+  HCOMP_HD double set(grid_type const& grid, double value) {
+    double const multiple = value * grid.inverse;
+    if (!is_finite(value) || std::fabs(multiple) >= grid.beyond) {
+      set_double(value);
+      return 0;
+    }
+    q = nearest(multiple);
+    is_double = false;
+    return std::fabs(multiple - static_cast<double>(q)) * grid.step;
+  }
+  HCOMP_HD void add(grid_type const& grid, fine_number const& other, fine_findings& found) {
+    if (is_double || other.is_double)
+      fine_findings::raise(found.lost, add_doubles(grid, other));
+    else  // damaged codes may hold anything
+      q = static_cast<std::int64_t>(static_cast<std::uint64_t>(q) +
+                                    static_cast<std::uint64_t>(other.q));
+  }
+  /// Magnitude of an integer, 0 of a double.
+  HCOMP_HD std::uint64_t steps() const {
+    auto const bits = static_cast<std::uint64_t>(is_double ? 0 : q);
+    return bits >> 63 != 0 ? 0 - bits : bits;
+  }
+  /// Notes what becomes of a double when it is rounded.
+  HCOMP_HD void note_rounding_of_double(fine_findings& found) const {
+    double const one = std::fabs(as_double());
+    double const size = static_cast<double>(static_cast<T>(one));
+    if (is_finite(one)) found.note(size, std::fabs(one - size));
+  }
+
+ private:
+  /// Ties to even.
+  HCOMP_HD static std::int64_t nearest(double multiple) {
+    if (std::fabs(multiple) >= 0x1p50) return static_cast<std::int64_t>(std::rint(multiple));
+    // the last 51 bits of the sum, see nearest_integer
+    return static_cast<std::int64_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52) << 13) >> 13;
+  }
+  /// As a double.
+  /// @param error  that of its rounding is added
+  HCOMP_HD double addend(grid_type const& grid, double& error) const {
+    if (is_double) return as_double();
+    auto const near = static_cast<double>(q);
+    if (std::fabs(near) <= 0x1p62)
+      error += std::fabs(static_cast<double>(q - static_cast<std::int64_t>(near))) * grid.step;
+    return near * grid.step;
+  }
+  /// Adds another value, where one of them is a double. Returns the error of that.
+  HCOMP_HD double add_doubles(grid_type const& grid, fine_number const& other) {
+    double error = 0;
+    double const a = addend(grid, error), b = other.addend(grid, error), sum = a + b;
+    if (!is_finite(sum)) {
+      set_double(sum);
+      return 0;
+    }
+    // D. E. Knuth, The Art of Computer Programming, vol. 2, 4.2.2: what a + b loses, exactly
+    double const of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
+    return error + std::fabs(lost) + set(grid, sum);
+  }
+};
+
+/// Magnitudes of integers, and what the rounding to the type of values changes, in steps.
+template <class T> struct fine_roundings {
+  std::int64_t largest = 0, rest = 0;
+
+  HCOMP_HD void note(std::uint64_t steps) {
+    auto const size = static_cast<std::int64_t>(steps);
+    std::int64_t const known = is_sum(size) ? size : 0;
+    std::int64_t const off = known - static_cast<std::int64_t>(static_cast<T>(known));
+    largest = known > largest ? known : largest;
+    rest = off > rest ? off : -off > rest ? -off : rest;
+  }
+  HCOMP_HD void note_in(fine_grid<T> const& grid, fine_findings& found) const {
+    note_in(grid, largest, static_cast<double>(rest), found);
+  }
+  HCOMP_HD static void note_in(fine_grid<T> const& grid, std::int64_t largest, double rest,
+                               fine_findings& found) {
+    found.note(static_cast<double>(fine_number<T>::rounded(grid, largest)), rest * grid.step);
+  }
+
+ private:
+  /// Only damaged codes hold others.
+  HCOMP_HD static bool is_sum(std::int64_t size) {
+    return size >= 0 && size <= std::int64_t{1} << 62;
+  }
 };
 
 /// 32 values or less.
@@ -68,39 +180,23 @@ template <class T> struct fine_block {
   static constexpr std::size_t values = 32;
   /// No payload is longer.
   static constexpr std::size_t most_bytes = sizeof(std::uint32_t) + values * sizeof(std::int64_t);
-  std::int64_t q[values];     ///< steps, or the bits of a double; behind the last value, 0
+  std::int64_t q[values];     ///< as of fine_number; behind the last value, 0
   std::uint32_t doubles = 0;  ///< which are doubles
 
-  HCOMP_HD bool is_double(std::size_t i) const { return (doubles >> i & 1u) != 0; }
-  HCOMP_HD double as_double(std::size_t i) const { return same_bits<double>(q[i]); }
-  HCOMP_HD T value(grid_type const& grid, std::size_t i) const {
-    if (!is_double(i)) return rounded(grid, q[i]);
-    return with_one_nan(static_cast<T>(as_double(i)));
+  HCOMP_HD fine_number<T> number(std::size_t i) const { return {q[i], (doubles >> i & 1u) != 0}; }
+  HCOMP_HD void put_number(std::size_t i, fine_number<T> const& one) {
+    q[i] = one.q;
+    doubles = (doubles & ~(std::uint32_t{1} << i)) | std::uint32_t{one.is_double} << i;
   }
-  /// Once: the step is a power of two.
-  HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {
-    return static_cast<T>(q) * static_cast<T>(grid.step);
-  }
-  HCOMP_HD void set_double(std::size_t i, double value) {
-    q[i] = same_bits<std::int64_t>(with_one_nan(value));
-    doubles |= std::uint32_t{1} << i;
-  }
-  /// Value i becomes the nearest integer, or stays a double. Returns how much that changes it.
-  HCOMP_HD double set(grid_type const& grid, std::size_t i, double value) {
-    double const multiple = value * grid.inverse;
-    if (!is_finite(value) || std::fabs(multiple) >= grid.beyond) {
-      set_double(i, value);
-      return 0;
-    }
-    q[i] = nearest(multiple);
-    doubles &= ~(std::uint32_t{1} << i);
-    return std::fabs(multiple - static_cast<double>(q[i])) * grid.step;
-  }
+  HCOMP_HD T value(grid_type const& grid, std::size_t i) const { return number(i).value(grid); }
   /// @param x  `values` of them
   HCOMP_HD void set(grid_type const& grid, T const* x, fine_findings& found) {
     doubles = 0;
-    for (std::size_t i = 0; i < values; ++i)
-      fine_findings::raise(found.error, set(grid, i, static_cast<double>(x[i])));
+    for (std::size_t i = 0; i < values; ++i) {
+      fine_number<T> one;
+      fine_findings::raise(found.error, one.set(grid, static_cast<double>(x[i])));
+      put_number(i, one);
+    }
   }
 
   HCOMP_HD void add(grid_type const& grid, fine_block const& other, fine_findings& found) {
@@ -111,49 +207,26 @@ template <class T> struct fine_block {
                                          static_cast<std::uint64_t>(other.q[i]));
     if (not_integers == 0) return;
     for (std::size_t i = 0; i < values; ++i)
-      if ((not_integers >> i & 1u) != 0)
-        fine_findings::raise(found.lost, add_doubles(grid, i, other));
+      if ((not_integers >> i & 1u) != 0) {
+        auto one = number(i);
+        one.add(grid, other.number(i), found);
+        put_number(i, one);
+      }
   }
 
   /// No integer is beyond so many steps.
   HCOMP_HD bool is_within(std::uint64_t most) const {
     bool all = true;
-    for (std::size_t i = 0; i < values; ++i) {
-      auto const bits = static_cast<std::uint64_t>(q[i]);
-      all &= is_double(i) || (q[i] < 0 ? 0 - bits : bits) <= most;
-    }
+    for (std::size_t i = 0; i < values; ++i) all &= number(i).steps() <= most;
     return all;
   }
   /// Notes what becomes of values when they are rounded.
   HCOMP_HD void note_rounding(grid_type const& grid, fine_findings& found) const {
-    std::int64_t largest = 0, rest = 0;  // of integers
-    for (std::size_t i = 0; i < values; ++i) {
-      auto const bits = static_cast<std::uint64_t>(is_double(i) ? 0 : q[i]);
-      auto const size = static_cast<std::int64_t>(bits >> 63 != 0 ? 0 - bits : bits);
-      std::int64_t const known = is_sum(size) ? size : 0;
-      std::int64_t const off = known - static_cast<std::int64_t>(static_cast<T>(known));
-      largest = known > largest ? known : largest;
-      rest = off > rest ? off : -off > rest ? -off : rest;
-    }
-    note_largest_steps(grid, largest, static_cast<double>(rest), found);
-    for (std::uint32_t left = doubles; left != 0; left &= left - 1) {
-      double const one = std::fabs(as_double(static_cast<std::size_t>(lowest_one(left))));
-      double const size = static_cast<double>(static_cast<T>(one));
-      if (is_finite(one)) note_largest(size, std::fabs(one - size), found);
-    }
-  }
-
-  /// @param size  a rounded value, which may be infinite where the value is not
-  HCOMP_HD static void note_largest(double size, double rounding, fine_findings& found) {
-    fine_findings::raise(found.largest, size);
-    fine_findings::raise(found.rounding, is_finite(size) ? rounding : size);
-  }
-
-  /// @param largest  magnitude of integers
-  /// @param rest     what the rounding of one changes, in steps
-  HCOMP_HD static void note_largest_steps(grid_type const& grid, std::int64_t largest, double rest,
-                                          fine_findings& found) {
-    note_largest(static_cast<double>(rounded(grid, largest)), rest * grid.step, found);
+    fine_roundings<T> of_integers;
+    for (std::size_t i = 0; i < values; ++i) of_integers.note(number(i).steps());
+    of_integers.note_in(grid, found);
+    for (std::uint32_t left = doubles; left != 0; left &= left - 1)
+      number(static_cast<std::size_t>(lowest_one(left))).note_rounding_of_double(found);
   }
 
   // ---- In a code
@@ -180,39 +253,6 @@ template <class T> struct fine_block {
     if (!mode.has_doubles()) return take_integers(in, mode, n, q);
     doubles = load<std::uint32_t>(in);
     memcpy(q, in + sizeof(doubles), n * sizeof(q[0]));
-  }
-
- private:
-  /// Ties to even.
-  HCOMP_HD static std::int64_t nearest(double multiple) {
-    if (std::fabs(multiple) >= 0x1p50) return static_cast<std::int64_t>(std::rint(multiple));
-    // the last 51 bits of the sum, see nearest_integer
-    return static_cast<std::int64_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52) << 13) >> 13;
-  }
-  /// Only damaged codes hold others.
-  HCOMP_HD static bool is_sum(std::int64_t size) {
-    return size >= 0 && size <= std::int64_t{1} << 62;
-  }
-  /// Value i as a double.
-  /// @param error  that of its rounding is added
-  HCOMP_HD double addend(grid_type const& grid, std::size_t i, double& error) const {
-    if (is_double(i)) return as_double(i);
-    auto const near = static_cast<double>(q[i]);
-    if (std::fabs(near) <= 0x1p62)
-      error += std::fabs(static_cast<double>(q[i] - static_cast<std::int64_t>(near))) * grid.step;
-    return near * grid.step;
-  }
-  /// Adds value i of another block, where one of them is a double. Returns the error of that.
-  HCOMP_HD double add_doubles(grid_type const& grid, std::size_t i, fine_block const& other) {
-    double error = 0;
-    double const a = addend(grid, i, error), b = other.addend(grid, i, error), sum = a + b;
-    if (!is_finite(sum)) {
-      set_double(i, sum);
-      return 0;
-    }
-    // D. E. Knuth, The Art of Computer Programming, vol. 2, 4.2.2: what a + b loses, exactly
-    double const of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
-    return error + std::fabs(lost) + set(grid, i, sum);
   }
 };
 

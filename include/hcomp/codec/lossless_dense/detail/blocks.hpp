@@ -107,31 +107,39 @@ template <class T> struct value_block {
   /// Of all NaNs one.
   HCOMP_HD static T sum(T a, T b) { return with_one_nan(a + b); }
 
-  HCOMP_HD std::uint64_t magnitude(std::size_t i) const { return same_bits<word>(x[i]) & ~sign; }
-  HCOMP_HD bool is_negative(std::size_t i) const { return (same_bits<word>(x[i]) & sign) != 0; }
+  HCOMP_HD static std::uint64_t magnitude(T value) { return same_bits<word>(value) & ~sign; }
+  HCOMP_HD static bool is_negative(T value) { return (same_bits<word>(value) & sign) != 0; }
   /// The order of values that are no NaN is that of these.
-  HCOMP_HD std::uint64_t ordered(std::size_t i) const {
-    return is_negative(i) ? 0 - magnitude(i) : magnitude(i);
+  HCOMP_HD static std::uint64_t ordered(T value) {
+    return is_negative(value) ? 0 - magnitude(value) : magnitude(value);
+  }
+  HCOMP_HD static T value_of(std::uint64_t magnitude, bool is_negative) {
+    return same_bits<T>(static_cast<word>((magnitude & ~sign) | (is_negative ? sign : 0)));
+  }
+  /// The opposite of ordered.
+  HCOMP_HD static T value_of(word order) {
+    bool const below = order >> (value_bits - 1) != 0;
+    return value_of(below ? 0 - order : order, below);
   }
 
   /// The shortest form of the first n values.
   HCOMP_HD front look(std::size_t n) const {
-    findings found{~std::uint64_t{0}, ordered(0), 0, 0, {}, {}};
+    findings found{~std::uint64_t{0}, ordered(x[0]), 0, 0, {}, {}};
     std::uint64_t steps = 0, zigzags = 0, offsets = 0;
     for (std::size_t i = 0; i < block_values; ++i) {
-      std::uint64_t const one = magnitude(i), bit = std::uint64_t{1} << i;
-      found.negative |= is_negative(i) ? bit : 0;
+      std::uint64_t const one = magnitude(x[i]), bit = std::uint64_t{1} << i;
+      found.negative |= is_negative(x[i]) ? bit : 0;
       found.zeros |= one == 0 ? bit : 0;
       std::uint64_t const there = one == 0 ? ~std::uint64_t{0} : one;
       found.least = there < found.least ? there : found.least;
     }
     found.zeros &= all_of(n);
     for (std::size_t i = 0; i < block_values; ++i) {
-      std::uint64_t const one = magnitude(i);
+      std::uint64_t const one = magnitude(x[i]);
       offsets |= one == 0 ? 0 : one - found.least;
     }
     for (std::size_t i = 1; i < block_values; ++i) {
-      std::uint64_t const step = i < n ? ordered(i) - ordered(i - 1) : 0;
+      std::uint64_t const step = i < n ? ordered(x[i]) - ordered(x[i - 1]) : 0;
       steps |= step;
       zigzags |= step << 1 ^ (0 - (step >> 63));
     }
@@ -141,26 +149,35 @@ template <class T> struct value_block {
   }
   [[gnu::always_inline]] HCOMP_HD static front shortest(findings const& of, std::size_t n) {
     std::uint64_t const all = all_of(n);
-    bool const has_negative = of.negative != 0, has_positive = of.negative != all,
-               has_zeros = of.zeros != 0, is_zero = of.zeros == all;
+    bool const is_zero = of.zeros == all;
+    mode const form = shortest_form({of.negative != 0, of.negative != all, of.zeros != 0, is_zero,
+                                     (of.zeros & of.negative) != 0},
+                                    of.offsets, of.steps, n);
+    std::uint64_t const least = is_zero ? 0 : of.least;
+    return {form, form.has_differences() ? of.first : least, of.negative, of.zeros};
+  }
+  /// What decides beside widths.
+  struct kinds {
+    bool has_negative, has_positive, has_zeros, is_zero, has_negative_zeros;
+  };
+  [[gnu::always_inline]] HCOMP_HD static mode shortest_form(kinds const& of, bit_range offset,
+                                                            bit_range step, std::size_t n) {
     std::size_t const plain = n * sizeof(T),
-                      offsets = mode::integer_bytes(of.offsets.width(), has_negative & has_positive,
-                                                    has_zeros, n),
-                      steps = mode::integer_bytes(of.steps.width(), false, false, n);
+                      offsets = mode::integer_bytes(
+                          offset.width(), of.has_negative & of.has_positive, of.has_zeros, n),
+                      steps = mode::integer_bytes(step.width(), false, false, n);
     // the sign of -0 is not in an order
     bool const has_steps =
-        (of.steps.end <= (value_bits < 63 ? value_bits : 63)) & ((of.zeros & of.negative) == 0);
+        (step.end <= (value_bits < 63 ? value_bits : 63)) & !of.has_negative_zeros;
     bool const is_offsets = offsets < plain,
                is_steps = has_steps & (steps < (is_offsets ? offsets : plain));
     // by selections: processors cannot foresee what is the shortest
     mode form{mode::plain};
-    form = is_offsets ? mode::of_offsets(of.offsets.width(), of.offsets.begin, has_negative,
-                                         has_positive, has_zeros)
+    form = is_offsets ? mode::of_offsets(offset.width(), offset.begin, of.has_negative,
+                                         of.has_positive, of.has_zeros)
                       : form;
-    form = is_steps ? mode::of_differences(of.steps.width(), of.steps.begin) : form;
-    form = is_zero && !has_negative ? mode{mode::zeros} : form;
-    std::uint64_t const least = is_zero ? 0 : of.least;
-    return {form, is_steps ? of.first : least, of.negative, of.zeros};
+    form = is_steps ? mode::of_differences(step.width(), step.begin) : form;
+    return of.is_zero && !of.has_negative ? mode{mode::zeros} : form;
   }
 
   HCOMP_HD void put(front const& f, std::size_t n, std::byte* out) const {
@@ -184,10 +201,10 @@ template <class T> struct value_block {
     if (f.form.has_differences()) {
       q[0] = 0;
       for (std::size_t i = 1; i < block_values; ++i)
-        q[i] = static_cast<std::int64_t>(ordered(i) - ordered(i - 1)) >> behind;
+        q[i] = static_cast<std::int64_t>(ordered(x[i]) - ordered(x[i - 1])) >> behind;
     } else {
       for (std::size_t i = 0; i < block_values; ++i)
-        q[i] = static_cast<std::int64_t>((magnitude(i) - f.first) >> behind);
+        q[i] = static_cast<std::int64_t>((magnitude(x[i]) - f.first) >> behind);
     }
     pack_integers(q, f.form.width(), n, out);
   }
@@ -218,24 +235,20 @@ template <class T> struct value_block {
       auto at = static_cast<word>(first);
       for (std::size_t i = 0; i < n; ++i) {
         at += static_cast<word>(static_cast<std::uint64_t>(q[i]) << behind);
-        bool const below = at >> (value_bits - 1) != 0;
-        set(i, below ? 0 - at : at, below);
+        x[i] = value_of(at);
       }
     } else {
       for (std::size_t i = 0; i < n; ++i) {
         bool const is_zero = (zeros >> i & 1) != 0;
-        set(i, is_zero ? 0 : first + (without_sign(q[i], width) << behind),
-            (negative >> i & 1) != 0);
+        x[i] = value_of(is_zero ? 0 : first + (without_sign(q[i], width) << behind),
+                        (negative >> i & 1) != 0);
       }
     }
   }
 
- private:
+  /// Bits of n values.
   HCOMP_HD static std::uint64_t all_of(std::size_t n) {
     return n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
-  }
-  HCOMP_HD void set(std::size_t i, std::uint64_t magnitude, bool is_negative) {
-    x[i] = same_bits<T>(static_cast<word>((magnitude & ~sign) | (is_negative ? sign : 0)));
   }
 };
 

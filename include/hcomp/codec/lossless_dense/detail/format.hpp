@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless_dense/detail/parts.hpp>
 
 namespace hcomp::detail::lossless_dense {
 
@@ -12,6 +13,7 @@ namespace hcomp::detail::lossless_dense {
 template <class T> struct format {
   using value_type = T;
   using block = value_block<T>;
+  template <class Place> using part = value_part<T, Place>;
   static constexpr char const* name = "lossless_dense";
   static constexpr std::uint16_t magic = sizeof(T) == 4 ? 0x464c : 0x444c;  // "LF", "LD"
 };

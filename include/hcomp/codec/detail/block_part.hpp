@@ -1,0 +1,142 @@
+#pragma once
+/// @file
+/// Blocks of values that several lanes of a warp have together.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/detail/chunk_words.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
+#include <hcomp/core/group.hpp>
+
+namespace hcomp::detail {
+
+/// Workers in warps that share memory: a thread block.
+template <class Group>
+concept WarpsShareMemory = HasWarps<Group> && SharesMemory<Group>;
+
+/// Lane `part` of a block has runs of 16 bytes of its values: run r is number r lanes + part. All lanes
+/// of a warp must call what takes the group; results are the same in all lanes of a block.
+template <WarpsShareMemory Group, class T, std::size_t Values, std::size_t MostBlocks>
+struct block_part {
+  static constexpr unsigned lanes = Group::workers / MostBlocks;
+  static constexpr unsigned own = Values / lanes;     ///< values of a lane
+  static constexpr unsigned in_run = 16 / sizeof(T);  ///< values of a run
+  static constexpr unsigned runs = own / in_run;
+  static_assert(lanes > 0 && 32 % lanes == 0 && Group::workers % MostBlocks == 0);
+  static_assert(Values % lanes == 0 && own % in_run == 0);
+
+  unsigned lane;   ///< of the warp
+  unsigned block;  ///< of the chunk
+  unsigned n;      ///< values of the block; 0: there is none
+
+  /// @param values  of the chunk
+  HCOMP_HD block_part(Group group, std::size_t values)
+      : lane(worker_of(group) % 32), block(worker_of(group) / lanes) {
+    auto const before = block * unsigned{Values}, all = static_cast<unsigned>(values);
+    unsigned const left = before < all ? all - before : 0;
+    n = left < Values ? left : unsigned{Values};
+  }
+  HCOMP_HD unsigned part() const { return lane % lanes; }
+  /// Which value of the block the lane's value j is.
+  HCOMP_HD unsigned number(unsigned j) const {
+    return ((j / in_run) * lanes + part()) * in_run + j % in_run;
+  }
+
+  template <class Word> HCOMP_HD static Word or_of(Group group, Word bits) {
+    HCOMP_UNROLL
+    for (unsigned distance = 1; distance < lanes; distance *= 2)
+      bits |= group.xor_shuffle(bits, static_cast<int>(distance));
+    return bits;
+  }
+  template <class Word> HCOMP_HD static Word least_of(Group group, Word number) {
+    HCOMP_UNROLL
+    for (unsigned distance = 1; distance < lanes; distance *= 2) {
+      Word const other = group.xor_shuffle(number, static_cast<int>(distance));
+      number = other < number ? other : number;
+    }
+    return number;
+  }
+  /// What the first lane of the block has.
+  template <class Value> HCOMP_HD Value of_first(Group group, Value value) const {
+    return group.lane_value(value, static_cast<int>(lane - part()));
+  }
+  /// The last value of the run before run r of the lane; of the block's first run, anything.
+  HCOMP_HD T value_before(Group group, T const (&x)[own], unsigned r) const {
+    bool const is_last = part() == lanes - 1;
+    T const last = x[r * in_run + in_run - 1], above = r > 0 ? x[r * in_run - 1] : last;
+    return group.lane_value(is_last ? above : last,
+                            static_cast<int>(part() == 0 ? lane + lanes - 1 : lane - 1));
+  }
+  /// Numbers become the sums of all up to them, in the order of values.
+  template <class Word> HCOMP_HD void add_up(Group group, Word (&numbers)[own]) const {
+    Word before = 0;  // of runs
+    HCOMP_UNROLL
+    for (unsigned r = 0; r < runs; ++r) {
+      HCOMP_UNROLL
+      for (unsigned j = 1; j < in_run; ++j) numbers[r * in_run + j] += numbers[r * in_run + j - 1];
+      Word const mine = numbers[r * in_run + in_run - 1];
+      Word through = mine;
+      HCOMP_UNROLL
+      for (unsigned distance = 1; distance < lanes; distance *= 2) {
+        Word const below = group.lane_value(through, static_cast<int>((lane - distance) % 32));
+        through += part() >= distance ? below : Word{0};
+      }
+      HCOMP_UNROLL
+      for (unsigned j = 0; j < in_run; ++j) numbers[r * in_run + j] += before + (through - mine);
+      before += group.lane_value(through, static_cast<int>(lane - part() + lanes - 1));
+    }
+  }
+
+  /// The lane's values of a chunk at x; behind the last value, zeros.
+  HCOMP_HD void load(T const* x, T (&to)[own]) const {
+    T const* const from = x + block * Values;
+    if (is_whole(x)) {
+      HCOMP_UNROLL
+      for (unsigned r = 0; r < runs; ++r) {
+        auto const one = run::at(from + number(r * in_run));
+        HCOMP_UNROLL
+        for (unsigned e = 0; e < in_run; ++e) to[r * in_run + e] = one.values[e];
+      }
+    } else {
+      HCOMP_UNROLL
+      for (unsigned j = 0; j < own; ++j) to[j] = number(j) < n ? from[number(j)] : T{0};
+    }
+  }
+  HCOMP_HD void store(T const (&from)[own], T* x) const {
+    T* const to = x + block * Values;
+    if (is_whole(x)) {
+      HCOMP_UNROLL
+      for (unsigned r = 0; r < runs; ++r) {
+        run one;
+        HCOMP_UNROLL
+        for (unsigned e = 0; e < in_run; ++e) one.values[e] = from[r * in_run + e];
+        store_at_once(one, to + number(r * in_run));
+      }
+    } else {
+      HCOMP_UNROLL
+      for (unsigned j = 0; j < own; ++j)
+        if (number(j) < n) to[number(j)] = from[j];
+    }
+  }
+
+ private:
+  using run = adjacent<T, static_cast<int>(in_run)>;
+
+  /// As adjacent::put, of which nvcc makes four stores in loops.
+  HCOMP_HD static void store_at_once(run const& from, T* to) {
+#if defined(__CUDA_ARCH__)
+    auto const words = same_bits<uint4>(from);
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
+#else
+    from.put(to);
+#endif
+  }
+
+  HCOMP_HD bool is_whole(T const* x) const { return n == Values && is_multiple_of(16, x); }
+};
+
+}  // namespace hcomp::detail
