@@ -24,6 +24,7 @@ namespace hcomp {
 ///   end of the code has to know. Workers that share memory take a function for `out`, too, which
 ///   they call together when they know the bytes: out(bytes) is the place.
 /// - `finish(group, from, notes, count, bytes, out, outcome)` makes the rest of the header of them.
+/// - Where `joins_notes` is there and true, `joined(group, notes, count)` is one note for many.
 /// - `decode_chunk(group, in, i, values, addends, divided_by, out)`, of sound codes
 /// - `nonfinite_in_chunk(group, in, i, values)`: a bit for every 64 values
 /// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
