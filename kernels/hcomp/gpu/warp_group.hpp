@@ -23,7 +23,15 @@ struct warp_group {
     return __shfl_sync(everyone, value, lane);
   }
   __device__ std::uint32_t largest(std::uint32_t number) const {
+#if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(everyone, number);
+#else
+    for (int distance = workers / 2; distance > 0; distance /= 2) {
+      std::uint32_t const other = xor_shuffle(number, distance);
+      number = other > number ? other : number;
+    }
+    return number;
+#endif
   }
   __device__ std::uint64_t sum(std::uint64_t value) const {
     for (int distance = workers / 2; distance > 0; distance /= 2)
