@@ -7,7 +7,6 @@
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/thc/thc.hpp>
@@ -20,6 +19,7 @@
 #include <span>
 #include <string>
 #include <support/guarded_executor.hpp>
+#include <support/reaching_transport.hpp>
 #include <utility>
 #include <vector>
 
@@ -28,52 +28,13 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Reaches guarded memory itself, as UCX does a GPU's where it was built for that.
-class reaching_transport {
- public:
-  struct request {
-    std::size_t slot = 0;
-  };
-
-  explicit reaching_transport(loopback& transport) : transport_(&transport) {}
-  int rank() const { return transport_->rank(); }
-  int size() const { return transport_->size(); }
-  bool reaches(memory_space) const { return true; }
-  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
-  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
-    auto& one = slots_.emplace_back(bytes.size());
-    move(one.here.data(), bytes.data(), bytes.size());
-    one.inner = transport_->isend(peer, tag, one.here);
-    return {slots_.size() - 1};
-  }
-  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    auto& one = slots_.emplace_back(bytes.size());
-    one.there = bytes.data();
-    one.inner = transport_->irecv(peer, tag, one.here);
-    return {slots_.size() - 1};
-  }
-  std::size_t wait(request& r) {
-    auto& one = slots_[r.slot];
-    std::size_t const moved = transport_->wait(one.inner);
-    if (one.there) move(one.there, one.here.data(), moved);
-    return moved;
-  }
-
- private:
-  struct slot {
-    explicit slot(std::size_t bytes) : here(bytes) {}
-    std::vector<std::byte> here;
-    std::byte* there = nullptr;
-    loopback::request inner;
-  };
-  static void move(std::byte* to, std::byte const* from, std::size_t bytes) {
+struct move_guarded {
+  void operator()(std::byte* to, std::byte const* from, std::size_t bytes) const {
     guarded_memory::opened const open;
     std::copy_n(from, bytes, to);
   }
-
-  loopback* transport_;
-  std::deque<slot> slots_;
 };
+using reaching = reaching_transport<move_guarded>;
 
 enum class way { staged, direct, staged_over_reaching, staged_beside_a_host };
 
@@ -111,11 +72,11 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
       }
       mine = values.host();
     };
-    reaching_transport reaching(transport);
-    if (by == way::direct) return sum_over(reaching, message_memory::device);
+    reaching direct(transport);
+    if (by == way::direct) return sum_over(direct, message_memory::device);
     if constexpr (C::wire_kind == sign<>::wire_kind)  // each codec more takes the compiler seconds
       if (by == way::staged_over_reaching) {
-        staged over(reaching, executor);
+        staged over(direct, executor);
         return sum_over(over, message_memory::device);
       }
     staged over(transport, executor);
@@ -190,9 +151,9 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
         sum.all_reduce(there.span());
         found[static_cast<std::size_t>(transport.rank())] = waits_for_work - before;
       };
-      reaching_transport reaching(transport);
+      reaching direct_transport(transport);
       staged over(transport, executor);
-      direct ? count(reaching) : count(over);
+      direct ? count(direct_transport) : count(over);
     });
     return found;
   };
@@ -209,8 +170,8 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
 TEST_CASE("staged: over a transport that reaches the device messages come after the work before") {
   run_ranks(2, [](loopback& transport) {
     guarded_executor executor;
-    reaching_transport reaching(transport);
-    staged over(reaching, executor);
+    reaching direct(transport);
+    staged over(direct, executor);
     int const other = 1 - transport.rank();
     guarded_buffer const memory(1);
     std::byte const first{7}, second{9};

@@ -3,17 +3,16 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <support/all_or_few.hpp>
+#include <support/reaching_transport.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -44,57 +43,11 @@ std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> cons
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
   });
 }
-/// Moves a device's memory as soon as it is told, by copies that wait for no stream of the ranks.
-class reaching_transport {
- public:
-  struct request {
-    std::size_t slot = 0;
-  };
-
-  explicit reaching_transport(loopback& transport) : transport_(&transport) {}
-  int rank() const { return transport_->rank(); }
-  int size() const { return transport_->size(); }
-  bool reaches(memory_space) const { return true; }
-  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
-  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
-    auto& one = slots_.emplace_back(bytes.size());
-    move(one.here.data(), bytes.data(), bytes.size());
-    one.inner = transport_->isend(peer, tag, one.here);
-    return {slots_.size() - 1};
-  }
-  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    auto& one = slots_.emplace_back(bytes.size());
-    one.there = bytes.data();
-    if (!bytes.empty())
-      move(one.there, one.here.data(), bytes.size());  // it may be written at once
-    one.inner = transport_->irecv(peer, tag, one.here);
-    return {slots_.size() - 1};
-  }
-  std::size_t wait(request& r) {
-    return moved(slots_[r.slot], transport_->wait(slots_[r.slot].inner));
-  }
-  std::optional<std::size_t> test(request& r) {
-    auto const came = transport_->test(slots_[r.slot].inner);
-    return came ? std::optional(moved(slots_[r.slot], *came)) : std::nullopt;
-  }
-
- private:
-  struct slot {
-    explicit slot(std::size_t bytes) : here(bytes) {}
-    std::vector<std::byte> here;
-    std::byte* there = nullptr;
-    loopback::request inner;
-  };
-  static void move(std::byte* to, std::byte const* from, std::size_t bytes) {
+/// Waits for no stream of the ranks.
+struct move_by_cuda {
+  void operator()(std::byte* to, std::byte const* from, std::size_t bytes) const {
     HCOMP_CUDA_TRY(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   }
-  static std::size_t moved(slot const& one, std::size_t bytes) {
-    if (one.there) move(one.there, one.here.data(), bytes);
-    return bytes;
-  }
-
-  loopback* transport_;
-  std::deque<slot> slots_;
 };
 
 template <class Make>
@@ -147,12 +100,14 @@ TEST_CASE("gpu: a transport that reaches the device gets messages when the work 
   for (char const* const name : {"ring", "direct"}) {
     CAPTURE(name);
     plan_options const options{.how = algorithm::from(name), .segment_bytes = 10'000};
-    compare<reaching_transport>(34'001, 3, [&](std::size_t n, auto& transport, auto& executor) {
-      return plan(n, sign<>{}, transport, executor, options);
-    });
-    compare<reaching_transport>(34'001, 3, [&](std::size_t n, auto& transport, auto& executor) {
-      return plan(n, identity<float>(), transport, executor, options);
-    });
+    compare<reaching_transport<move_by_cuda>>(
+        34'001, 3, [&](std::size_t n, auto& transport, auto& executor) {
+          return plan(n, sign<>{}, transport, executor, options);
+        });
+    compare<reaching_transport<move_by_cuda>>(
+        34'001, 3, [&](std::size_t n, auto& transport, auto& executor) {
+          return plan(n, identity<float>(), transport, executor, options);
+        });
   }
 }
 

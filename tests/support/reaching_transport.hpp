@@ -1,0 +1,70 @@
+#pragma once
+/// @file
+/// A transport that moves a device's memory by itself, as UCX does where it was built for that.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <hcomp/core/config.hpp>
+#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace hcomp::testing {
+
+/// Reads and writes as soon as it is told, and waits for no work. Of messages that are received the
+/// place is written at once, and again when they have come.
+/// @tparam Move  Move{}(to, from, bytes), between host memory and the device's
+template <class Move> class reaching_transport {
+ public:
+  struct request {
+    std::size_t slot = 0;
+  };
+
+  explicit reaching_transport(loopback& transport) : transport_(&transport) {}
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  bool reaches(memory_space) const { return true; }
+  std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
+  request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
+    auto& one = slots_.emplace_back(bytes.size());
+    Move{}(one.here.data(), bytes.data(), bytes.size());
+    one.inner = transport_->isend(peer, tag, one.here);
+    return {slots_.size() - 1};
+  }
+  request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
+    auto& one = slots_.emplace_back(bytes.size());
+    one.there = bytes.data();
+    Move{}(one.there, one.here.data(), bytes.size());
+    one.inner = transport_->irecv(peer, tag, one.here);
+    return {slots_.size() - 1};
+  }
+  std::size_t wait(request& r) {
+    auto& one = slots_[r.slot];
+    return moved(one, transport_->wait(one.inner));
+  }
+  std::optional<std::size_t> test(request& r) {
+    auto& one = slots_[r.slot];
+    auto const came = transport_->test(one.inner);
+    return came ? std::optional(moved(one, *came)) : std::nullopt;
+  }
+
+ private:
+  struct slot {
+    explicit slot(std::size_t bytes) : here(bytes) {}
+    std::vector<std::byte> here;
+    std::byte* there = nullptr;
+    loopback::request inner;
+  };
+  static std::size_t moved(slot const& one, std::size_t bytes) {
+    if (one.there) Move{}(one.there, one.here.data(), bytes);
+    return bytes;
+  }
+
+  loopback* transport_;
+  std::deque<slot> slots_;
+};
+
+}  // namespace hcomp::testing
