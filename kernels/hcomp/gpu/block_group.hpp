@@ -62,7 +62,6 @@ class block_group {
   }
   /// Each of the numbers becomes the largest that any worker has there.
   template <std::size_t N> __device__ void largest(std::uint32_t (&numbers)[N]) const {
-    constexpr int warps = workers / warp_group::workers;
     __shared__ std::uint32_t most[warps][N];
     int const mine = worker() / warp_group::workers;
     for (std::size_t k = 0; k < N; ++k) {

@@ -175,6 +175,31 @@ template <class Header, class Block> struct block_chunks {
     unsigned skipped_ = 0;
   };
 
+  /// The codes that a chunk is made of, each in a room of its own. For all workers.
+  template <class Reader> struct sources {
+    Reader a, b;
+    std::size_t rooms;  ///< that they have
+
+    template <class Group>
+    HCOMP_HD sources(Group group, code_sources<T> const& from, std::size_t i)
+        : a(group, from.a, i, from.values, room_of(group, 0)),
+          b(group, from.b, i, from.values, room_of(group, from.a ? 1 : 0)),
+          rooms(std::size_t{from.a != nullptr} + (from.b != nullptr)) {}
+  };
+  /// The same by parts, and behind them the room where the chunk is put together, all bits 0. Before the
+  /// workers' next sync.
+  template <class Group> struct part_sources : sources<part_reader<Group>> {
+    std::byte* chunk;
+    shared_lengths lengths;
+
+    HCOMP_HD part_sources(Group group, code_sources<T> const& from, std::size_t i)
+        : sources<part_reader<Group>>(group, from, i),
+          chunk(room_of(group, this->rooms)),
+          lengths(room_of(group, this->rooms + 1)) {
+      clear_room(group, chunk, room_bytes);
+    }
+  };
+
   // ---- Blocks by vectors, which read and write up to 64 bytes behind a payload
 
   static constexpr std::size_t behind_payload = 64;

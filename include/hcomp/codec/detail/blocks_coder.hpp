@@ -43,13 +43,8 @@ template <class Format> struct blocks_coder {
     if constexpr (has_parts<Group>) return encode_parts(group, from, i, out);
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block::values>(n);
-    std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) {
-      return chunks::room_of(group, is_needed ? rooms++ : rooms);
-    };
-    reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
-        of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
+    typename chunks::template sources<reader<Group>> codes(group, from, i);
+    std::byte* const chunk = room_for(group, out, chunks::room_of(group, codes.rooms));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
@@ -57,11 +52,11 @@ template <class Format> struct blocks_coder {
       bool const is_here = k < blocks;
       block v, other;
       if (from.a)
-        of_a.take(group, k, v);
+        codes.a.take(group, k, v);
       else if (is_here)
         read_block(from.x + now.first, here, v.x);
       if (from.b) {
-        of_b.take(group, k, other);
+        codes.b.take(group, k, other);
         if (is_here) add(v, other);
       }
       auto const front = is_here ? v.look(here) : typename block::front{};
@@ -150,48 +145,38 @@ template <class Format> struct blocks_coder {
   HCOMP_HD std::size_t encode_parts(Group group, code_sources<value_type> const& from,
                                     std::size_t i, Out const& out) const {
     using place = typename chunks::template part<Group>;
-    using reader = typename chunks::template part_reader<Group>;
     auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
     place const mine(group, n);
     typename Format::template part<place> v{}, other;
     if (!from.a) mine.load(from.x + i * header::chunk_values, v.x);
-    std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) {
-      return chunks::room_of(group, is_needed ? rooms++ : rooms);
-    };
-    reader const of_a(group, from.a, i, from.values, room(from.a)),
-        of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = chunks::room_of(group, rooms);
-    typename chunks::shared_lengths const lengths(chunks::room_of(group, rooms + 1));
-    clear_room(group, chunk, chunks::room_bytes);
+    typename chunks::template part_sources<Group> const codes(group, from, i);
     group.sync();
-    auto const take = [&](reader const& of, auto& to) {
+    auto const take = [&](auto const& of, auto& to) {
       to.take(group, mine, mine.n > 0 ? of.mode_of(mine.block) : form{}, of.room,
               of.find(group, mine, n).own);
     };
-    if (from.a) take(of_a, v);
+    if (from.a) take(codes.a, v);
     if (from.b) {
-      take(of_b, other);
+      take(codes.b, other);
       HCOMP_UNROLL
       for (unsigned j = 0; j < mine.own; ++j) v.x[j] = block::sum(v.x[j], other.x[j]);
     }
     form const f = v.look(group, mine);
-    lengths.say(mine, f.payload_bytes(mine.n));
+    codes.lengths.say(mine, f.payload_bytes(mine.n));
     group.sync();
     constexpr unsigned form_bits = 8 * sizeof(form);
-    auto const at =
-        lengths.find(group, mine, form_bits * static_cast<unsigned>(blocks_of<block::values>(n)));
+    auto const at = codes.lengths.find(
+        group, mine, form_bits * static_cast<unsigned>(blocks_of<block::values>(n)));
     if (mine.part() == 0 && mine.n > 0)
-      put_bits(group, chunk, mine.block * form_bits,
+      put_bits(group, codes.chunk, mine.block * form_bits,
                std::uint32_t{
                    same_bits<std::conditional_t<form_bits == 8, std::uint8_t, std::uint16_t>>(f)},
                form_bits);
     unsigned const end = at.end / 8;
     announce_bytes(out, end);
-    v.put(group, mine, f, chunk, at.own);
+    v.put(group, mine, f, codes.chunk, at.own);
     group.sync();
-    send_words(group, place_of(out, end), chunk, end);
-    return end;
+    return send_whole(group, out, codes.chunk, end);
   }
 
   template <class Group>

@@ -14,11 +14,8 @@ namespace hcomp::detail {
 /// For all workers, before their next sync.
 /// @param bytes  a multiple of 16, as is the address
 template <class Group> HCOMP_HD void clear_room(Group group, std::byte* room, std::size_t bytes) {
-  struct alignas(16) words {
-    std::uint32_t all[4];
-  };
-  auto* const to = reinterpret_cast<words*>(room);
-  for (unsigned i = worker_of(group); i < bytes / 16; i += Group::workers) to[i] = words{};
+  for (unsigned i = worker_of(group); i < bytes / 16; i += Group::workers)
+    adjacent<std::uint32_t, 4>{}.put(room + 16 * i);
 }
 /// Bits from `at` on of a chunk, which are 0, become `value`, which has no others than `width`. Other
 /// workers may do so with neighbouring bits.
@@ -59,48 +56,6 @@ HCOMP_HD Word bits_of_chunk(std::byte const* chunk, std::uint32_t at, int width)
   if constexpr (sizeof(Word) == 8)
     if (from + width > 64) value |= std::uint64_t{words[2]} << (64 - from);
   return width == 0 ? Word{0} : static_cast<Word>(value & ~std::uint64_t{0} >> (64 - width));
-}
-
-/// Copies bytes `begin` to `end` of `in` to `room`, and zeros for 8 bytes behind them; both at
-/// multiples of 4. Returns where they begin there. For all workers, before their next sync.
-template <class Group>
-HCOMP_HD std::uint32_t bring_chunk(Group group, std::byte const* in, std::size_t begin,
-                                   std::size_t end, std::byte* room) {
-  auto const skipped = static_cast<unsigned>(begin % 4),
-             bytes = skipped + static_cast<unsigned>(end - begin), words = bytes / 4,
-             worker = worker_of(group);
-  std::byte const* const from = in + (begin - skipped);
-  for_each_loaded(
-      group, words,
-      [&](unsigned i, unsigned k) {
-        return load_aligned<std::uint32_t>(from, i + k * Group::workers);
-      },
-      [&](unsigned i, unsigned k, std::uint32_t word) {
-        store_aligned(room, i + k * Group::workers, word);
-      });
-  for (unsigned j = worker; j < 12; j += Group::workers) {
-    unsigned const i = 4 * words + j;
-    if (i < bytes + 8) room[i] = i < bytes ? from[i] : std::byte{0};
-  }
-  return skipped;
-}
-/// Copies a chunk, behind which there are 4 bytes, from shared memory to its place. For all workers,
-/// after a sync.
-template <class Group>
-HCOMP_HD void send_words(Group group, std::byte* to, std::byte const* room, unsigned bytes) {
-  unsigned const worker = worker_of(group);
-  auto head = static_cast<unsigned>(0 - reinterpret_cast<std::uintptr_t>(to)) % 4;
-  if (head > bytes) head = bytes;
-  unsigned const words = (bytes - head) / 4, tail = head + 4 * words;
-  auto const* const from = reinterpret_cast<std::uint32_t const*>(room);
-  for (unsigned i = worker; i < words; i += Group::workers) {
-    auto const both = std::uint64_t{from[i + 1]} << 32 | from[i];
-    store_aligned(to + head, i, static_cast<std::uint32_t>(both >> 8 * head));
-  }
-  for (unsigned i = worker; i < 4; i += Group::workers) {
-    if (i < head) to[i] = room[i];
-    if (tail + i < bytes) to[tail + i] = room[tail + i];
-  }
 }
 
 }  // namespace hcomp::detail

@@ -36,8 +36,8 @@ HCOMP_HD inline void copy_words(std::size_t worker, std::size_t workers, std::by
 /// Copies bytes `begin` to `end` of `in` to `to`, which has room for 4 bytes more; both at
 /// multiples of 4. Returns where they begin there. For all workers, after their next sync.
 template <class Group>
-HCOMP_HD std::byte const* bring_words(Group group, std::byte const* in, std::size_t begin,
-                                      std::size_t end, std::byte* to) {
+HCOMP_HD std::byte* bring_words(Group group, std::byte const* in, std::size_t begin,
+                                std::size_t end, std::byte* to) {
   std::size_t const skipped = begin % 4, bytes = skipped + end - begin;
   std::byte const* const from = in + (begin - skipped);
   auto const worker = static_cast<std::size_t>(group.worker());
@@ -62,6 +62,16 @@ template <class Group> HCOMP_HD void clear_behind(Group group, std::byte* end) {
   for (int b = group.worker(); b < 8; b += Group::workers) end[b] = std::byte{0};
 }
 
+/// bring_words, and 0 behind them, as clear_behind: `to` has room for 12 bytes more. Returns how far
+/// behind `to` they begin. For all workers, before their next sync.
+template <class Group>
+HCOMP_HD unsigned bring_chunk(Group group, std::byte const* in, std::size_t begin, std::size_t end,
+                              std::byte* to) {
+  std::byte* const first = bring_words(group, in, begin, end, to);
+  clear_behind(group, first + (end - begin));
+  return static_cast<unsigned>(first - to);
+}
+
 /// Where a chunk of so many bytes goes: to `out`, or out(bytes).
 HCOMP_HD inline std::byte* place_of(std::byte* out, std::size_t /*bytes*/) { return out; }
 template <class Out> HCOMP_HD std::byte* place_of(Out const& out, std::size_t bytes) {
@@ -81,16 +91,22 @@ HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out 
   else
     return out;
 }
-/// A chunk that workers have put together in memory they share, up to `end`, behind which there is
-/// room for 8 bytes, to its place. For all workers. Returns its bytes.
+/// A chunk that workers have put together in memory they share, to its place. For all workers, after a
+/// sync. Returns its bytes.
+/// @param bytes  of it; words of which some are behind it are read whole
+template <class Group, class Out>
+HCOMP_HD std::size_t send_whole(Group group, Out const& out, std::byte const* chunk,
+                                std::size_t bytes) {
+  copy_words(static_cast<std::size_t>(group.worker()), Group::workers, place_of(out, bytes), chunk,
+             bytes);
+  return bytes;
+}
+/// The same before a sync, up to `end`, behind which there is room for 8 bytes.
 template <class Group, class Out>
 HCOMP_HD std::size_t send_chunk(Group group, Out const& out, std::byte* chunk, std::byte* end) {
-  auto const worker = static_cast<std::size_t>(group.worker());
-  auto const bytes = static_cast<std::size_t>(end - chunk);
   clear_behind(group, end);
   group.sync();
-  copy_words(worker, Group::workers, place_of(out, bytes), chunk, bytes);
-  return bytes;
+  return send_whole(group, out, chunk, static_cast<std::size_t>(end - chunk));
 }
 
 }  // namespace hcomp::detail

@@ -146,13 +146,8 @@ template <class T> struct fine_coder {
                                     Out const& out, std::size_t, note& found) const {
     if constexpr (WarpsShareMemory<Group>) return encode_parts(group, from, i, out, found);
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
-    std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) {
-      return chunks::room_of(group, is_needed ? rooms++ : rooms);
-    };
-    reader<Group> of_a(group, from.a, i, from.values, room(from.a)),
-        of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = room_for(group, out, chunks::room_of(group, rooms));
+    typename chunks::template sources<reader<Group>> codes(group, from, i);
+    std::byte* const chunk = room_for(group, out, chunks::room_of(group, codes.rooms));
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fine_findings findings;
@@ -163,7 +158,7 @@ template <class T> struct fine_coder {
       bool const is_here = k < blocks;
       block v, other;
       if (from.a) {
-        of_a.take(group, k, v);
+        codes.a.take(group, k, v);
       } else {
         T own[block_values];
         if (is_here) {
@@ -171,7 +166,7 @@ template <class T> struct fine_coder {
           v.set(grid, own, findings);
         }
       }
-      if (from.b) of_b.take(group, k, other);
+      if (from.b) codes.b.take(group, k, other);
       fine_mode mode{};
       if (is_here)
         mode = sum(v, nullptr, here, from.b ? &other : nullptr, most, findings, is_beyond);
@@ -315,52 +310,42 @@ template <class T> struct fine_coder {
   HCOMP_HD std::size_t encode_parts(Group group, code_sources<T> const& from, std::size_t i,
                                     Out const& out, note& found) const {
     using place = typename chunks::template part<Group>;
-    using part_reader = typename chunks::template part_reader<Group>;
     auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
     place const mine(group, n);
     T x[place::own] = {};
     if (!from.a) mine.load(from.x + i * chunk_values(), x);
-    std::size_t rooms = 0;
-    auto const room = [&](bool is_needed) {
-      return chunks::room_of(group, is_needed ? rooms++ : rooms);
-    };
-    part_reader const of_a(group, from.a, i, from.values, room(from.a)),
-        of_b(group, from.b, i, from.values, room(from.b));
-    std::byte* const chunk = chunks::room_of(group, rooms);
-    typename chunks::shared_lengths const lengths(chunks::room_of(group, rooms + 1));
-    clear_room(group, chunk, chunks::room_bytes);
+    typename chunks::template part_sources<Group> const codes(group, from, i);
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     group.sync();
-    auto const take = [&](part_reader const& of, fine_part<T, place>& to) {
+    auto const take = [&](auto const& of, fine_part<T, place>& to) {
       to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fine_mode{}, of.room,
               of.find(group, mine, n).own);
     };
     fine_findings findings;
     fine_part<T, place> v;
     if (from.a)
-      take(of_a, v);
+      take(codes.a, v);
     else
       v.set(grid, x, findings);
     if (from.b) {
       fine_part<T, place> other;
-      take(of_b, other);
+      take(codes.b, other);
       v.add(grid, other, findings);
     }
     bool const is_beyond = !v.note_rounding(grid, most, findings);
     auto const facts = v.look(group, mine);
     fine_mode const mode = facts.mode(mine.n);
-    lengths.say(mine, mode.payload_bytes(mine.n));
+    codes.lengths.say(mine, mode.payload_bytes(mine.n));
     group.sync();
-    auto const at = lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
+    auto const at = codes.lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
     if (mine.part() == 0 && mine.n > 0)
-      put_bits(group, chunk, 8 * mine.block, std::uint32_t{mode.byte}, 8);
+      put_bits(group, codes.chunk, 8 * mine.block, std::uint32_t{mode.byte}, 8);
     unsigned const end = at.end / 8;
     announce_bytes(out, end);
-    v.put(group, mine, mode, facts, chunk, at.own);
+    v.put(group, mine, mode, facts, codes.chunk, at.own);
     note const all = note_of(group, findings, is_beyond);  // and all have put theirs
     if (group.worker() == 0) add(found, all);
-    send_words(group, place_of(out, end), chunk, end);
-    return end;
+    return send_whole(group, out, codes.chunk, end);
   }
   template <class Group>
   HCOMP_HD void decode_parts(Group group, std::byte const* in, std::size_t i, std::size_t values,

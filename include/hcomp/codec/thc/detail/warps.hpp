@@ -10,8 +10,8 @@
 #include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/compensated.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/four_values.hpp>
 #include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <type_traits>
@@ -105,29 +105,6 @@ template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, u
   return place_of(in_one * i) + k * place_of(in_one * Group::workers);
 }
 
-using four_floats = adjacent<float, 4>;
-using four_words = adjacent<std::uint32_t, 4>;
-
-/// The bits of values 4 i to 4 i + 3 of what can be read four at a time, where that is_by_four.
-HCOMP_HD inline four_words four_of(float const* x, unsigned i) {
-  return four_words::at(x + 4 * static_cast<std::size_t>(i));
-}
-HCOMP_HD inline four_words four_of(compensated<float> const& x, unsigned i) {
-  auto const at = 4 * static_cast<std::size_t>(i);
-  auto const values = four_floats::at(x.x + at), added = four_floats::at(x.compensation + at);
-  four_words sums;
-  HCOMP_UNROLL_ON_DEVICE
-  for (int j = 0; j < 4; ++j)
-    sums.values[j] = same_bits<std::uint32_t>(values.values[j] + added.values[j]);
-  return sums;
-}
-HCOMP_HD inline bool is_by_four(float const* x) {
-  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
-}
-HCOMP_HD inline bool is_by_four(compensated<float> const& x) {
-  return is_by_four(x.x) && is_by_four(x.compensation);
-}
-
 /// bring_values of `count` values, a multiple of 4.
 template <HasWarps Group, class Source>
 HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count) {
@@ -135,13 +112,14 @@ HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsign
   for_each_loaded(
       group, count / 4,
       [&](unsigned i, unsigned k) {
-        return four_of(x + 4 * static_cast<std::size_t>(i), k * Group::workers);
+        auto const four = four_of(x + 4 * static_cast<std::size_t>(i), k * Group::workers);
+        return four_values<float>::of([&](int j) { return four[j]; });
       },
-      [&](unsigned i, unsigned k, four_words const& four) {
+      [&](unsigned i, unsigned k, four_values<float> const& four) {
         four.put(scratch + place_in_turn<Group>(i, k, 4));
         HCOMP_UNROLL_ON_DEVICE
         for (int j = 0; j < 4; ++j) {
-          std::uint32_t const magnitude = four.values[j] & 0x7fffffffu;
+          std::uint32_t const magnitude = four.words.values[j] & 0x7fffffffu;
           largest = magnitude > largest ? magnitude : largest;
         }
       });
@@ -161,8 +139,8 @@ HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transfo
   bool finite = true, is_done = false;
   auto const count = static_cast<unsigned>(range.count), size = static_cast<unsigned>(range.size);
   auto const from = x + static_cast<std::size_t>(range.first);
-  if constexpr (requires { four_of(from, 0u); }) {
-    is_done = count == size && is_by_four(from);
+  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(from[0])>, float>) {
+    is_done = count == size && has_fours(from);
     if (is_done) finite = bring_by_four(group, scratch, from, count);
   }
   if (!is_done) {
