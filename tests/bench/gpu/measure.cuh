@@ -17,6 +17,12 @@
 
 namespace gpu_bench {
 
+inline double median(std::vector<double> all) {
+  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
 /// Median seconds of what `f` gives to the default stream; `prepare` is not counted.
 template <class F, class P> double seconds(std::size_t turns, F const& f, P const& prepare) {
   cudaEvent_t begin{}, end{};
@@ -35,9 +41,7 @@ template <class F, class P> double seconds(std::size_t turns, F const& f, P cons
   }
   HCOMP_CUDA_TRY(cudaEventDestroy(begin));
   HCOMP_CUDA_TRY(cudaEventDestroy(end));
-  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(turns / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+  return median(all);
 }
 
 template <class F> double seconds(std::size_t turns, F const& f) {

@@ -38,12 +38,6 @@ struct rates {
   double host;  ///< from pinned memory to pinned memory, by as many threads as there are ranks
 };
 
-double median(std::vector<double> all) {
-  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
-}
-
 double bus_rate(std::size_t turns) {
   std::size_t const bytes = std::size_t{64} << 20;
   gpu::pinned_buffer const here(bytes), more_here(bytes);
