@@ -402,7 +402,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
       {[](auto&, auto& o, auto&) { o.how = algorithm::from("direct"); },
        "the algorithm: rank 0 has ring, rank 2 has direct"},
       {[](auto&, auto& o, auto&) { o.segment_bytes = 5; },
-       "segment_bytes: rank 0 has 262144, rank 2 has 5"},
+       "segment_bytes (device_segment_bytes on devices): rank 0 has 262144, rank 2 has 5"},
       {[](auto&, auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto&, auto& c) { c.result = reduction::mean; },
        "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},

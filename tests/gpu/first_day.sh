@@ -212,6 +212,10 @@ conclude() {
 }
 
 run() {
+  if ! [[ -d $1 ]]; then
+    echo "$1: no such folder; tests/gpu/first_day.sh prepare makes it where nvcc is" >&2
+    exit 2
+  fi
   folder=$(cd "$1" && pwd)
   mkdir -p "$2"
   results=$(cd "$2" && pwd)

@@ -222,7 +222,7 @@ inline constexpr std::array common_names{
     "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
     "the checksum (0 off, 1 on)",
     "narrow (0 off, 1 on)",
-    "segment_bytes",
+    "segment_bytes (device_segment_bytes on devices)",
     "decode_on_arrival_bytes"};
 
 /// The same of one record, as words that can be compared.
