@@ -112,7 +112,7 @@ struct block_part {
         run one;
         HCOMP_UNROLL
         for (unsigned e = 0; e < in_run; ++e) one.values[e] = from[r * in_run + e];
-        store_at_once(one, to + number(r * in_run));
+        put_at_once(one, to + number(r * in_run));
       }
     } else {
       HCOMP_UNROLL
@@ -123,18 +123,6 @@ struct block_part {
 
  private:
   using run = adjacent<T, static_cast<int>(in_run)>;
-
-  /// As adjacent::put, of which nvcc makes four stores in loops.
-  HCOMP_HD static void store_at_once(run const& from, T* to) {
-#if defined(__CUDA_ARCH__)
-    auto const words = same_bits<uint4>(from);
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
-                 "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
-                 : "memory");
-#else
-    from.put(to);
-#endif
-  }
 
   HCOMP_HD bool is_whole(T const* x) const { return n == Values && is_multiple_of(16, x); }
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 
 namespace hcomp::detail {
 
@@ -41,17 +42,9 @@ HCOMP_HD std::byte* bring_words(Group group, std::byte const* in, std::size_t be
   std::size_t const skipped = begin % 4, bytes = skipped + end - begin;
   std::byte const* const from = in + (begin - skipped);
   auto const worker = static_cast<std::size_t>(group.worker());
-  constexpr std::size_t at_once = 8;  // on their way, from memory that is far away
-  for (std::size_t i = worker; i < bytes / 4; i += at_once * Group::workers) {
-    std::uint32_t seen[at_once] = {};
-    HCOMP_UNROLL
-    for (std::size_t k = 0; k < at_once; ++k)
-      if (i + k * Group::workers < bytes / 4)
-        seen[k] = load_aligned<std::uint32_t>(from, i + k * Group::workers);
-    HCOMP_UNROLL
-    for (std::size_t k = 0; k < at_once; ++k)
-      if (i + k * Group::workers < bytes / 4) store_aligned(to, i + k * Group::workers, seen[k]);
-  }
+  for_some_loaded(
+      group, bytes / 4, [&](std::size_t i) { return load_aligned<std::uint32_t>(from, i); },
+      [&](std::size_t i, std::uint32_t word) { store_aligned(to, i, word); });
   for (std::size_t i = bytes / 4 * 4 + worker; i < bytes; i += Group::workers) to[i] = from[i];
   return to + skipped;
 }

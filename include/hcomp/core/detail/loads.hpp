@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
 namespace hcomp::detail {
@@ -35,14 +36,17 @@ template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
   }
 };
 
-/// Four floats to a multiple of 16, at once also in loops, where nvcc makes four stores of memcpy.
-HCOMP_HD inline void store_four(float* to, float const (&from)[4]) {
+/// from.put(to), of 16 bytes to the device's memory; at once also in loops, where nvcc makes four stores
+/// of it.
+template <class T, int Count> HCOMP_HD void put_at_once(adjacent<T, Count> const& from, T* to) {
+  static_assert(sizeof(from) == 16);
 #if defined(__CUDA_ARCH__)
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
-               "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+  auto const words = same_bits<uint4>(from);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
                : "memory");
 #else
-  memcpy(to, from, sizeof(from));
+  from.put(to);
 #endif
 }
 
@@ -64,6 +68,21 @@ HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use
     for (unsigned k = 0; k < AtOnce; ++k) use(i, k, loaded[k]);
   }
   for (; i < count; i += Group::workers) use(i, 0u, load(i, 0u));
+}
+/// use(i, load(i)) for every number below `count` that is this worker's. The same for counts that are
+/// seldom as many as are loaded together: what there is of these is.
+template <class Group, class Load, class Use>
+HCOMP_HD void for_some_loaded(Group group, std::size_t count, Load const& load, Use const& use) {
+  constexpr std::size_t at_once = 8;
+  for (std::size_t i = worker_of(group); i < count; i += at_once * Group::workers) {
+    decltype(load(i)) loaded[at_once] = {};
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < at_once; ++k)
+      if (i + k * Group::workers < count) loaded[k] = load(i + k * Group::workers);
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < at_once; ++k)
+      if (i + k * Group::workers < count) use(i + k * Group::workers, loaded[k]);
+  }
 }
 
 }  // namespace hcomp::detail

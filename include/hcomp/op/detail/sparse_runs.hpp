@@ -92,17 +92,10 @@ struct close_marks {
   std::uint64_t* words;  ///< exponent_words
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    constexpr std::size_t at_once = 8;  // on their way, from memory that is far away
     std::uint32_t mine = 0;
-    for (auto r = static_cast<std::size_t>(group.worker()); r < runs;
-         r += at_once * Group::workers) {
-      std::uint32_t seen[at_once] = {};
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k)
-        if (r + k * Group::workers < runs) seen[k] = exponents[r + k * Group::workers];
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) mine = seen[k] > mine ? seen[k] : mine;
-    }
+    for_some_loaded(
+        group, runs, [&](std::size_t r) { return std::uint32_t{exponents[r]}; },
+        [&](std::size_t, std::uint32_t seen) { mine = seen > mine ? seen : mine; });
     std::uint32_t const largest = largest_in(group, mine, 8);
     for (auto i = static_cast<std::size_t>(group.worker()); i < sparse::exponent_words;
          i += Group::workers)
@@ -398,24 +391,11 @@ template <class Convert> struct pack_runs {
   /// Workers write neighbouring places. Since values are far away, they load several before they
   /// write the first.
   template <class Group> HCOMP_HD void pack_list(Group group, sparse_run const& run) const {
-    constexpr std::size_t at_once = 8;
     auto* const list = reinterpret_cast<std::uint16_t*>(group.scratch());
     auto const place = places.list_marked(group, run, list);
-    std::size_t const count = place.end - place.first;
-    for (auto j = static_cast<std::size_t>(group.worker()); j < count;
-         j += at_once * Group::workers) {
-      From found[at_once];
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const l = j + k * Group::workers;
-        if (l < count) found[k] = in[run.first + list[l]];
-      }
-      HCOMP_UNROLL
-      for (std::size_t k = 0; k < at_once; ++k) {
-        std::size_t const l = j + k * Group::workers;
-        if (l < count) out[place.first + l] = convert(found[k]);
-      }
-    }
+    for_some_loaded(
+        group, place.end - place.first, [&](std::size_t j) { return in[run.first + list[j]]; },
+        [&](std::size_t j, From const& value) { out[place.first + j] = convert(value); });
     group.sync();
   }
 };
@@ -457,13 +437,13 @@ template <class Convert> struct unpack_runs {
     for (unsigned i = first; i < end; i += step) {
       look(next, i + step, later);
       next = load(i + 2 * step);
-      float four[4];
+      adjacent<float, 4> four;
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
-        four[j] = convert(found[j]);  // of 0 that is 0
+        four.values[j] = convert(found[j]);  // of 0 that is 0
         found[j] = later[j];
       }
-      store_four(out + run.first + i, four);
+      put_at_once(four, out + run.first + i);
     }
     group.sync();
   }
