@@ -41,7 +41,10 @@ struct way_figures {
 /// all sums go by that way. Now and then there is a look: beside a sum both ways sum a small part of
 /// the vector, for nothing. When the other way is quicker in three looks in a row, there is a new
 /// trial. Looks, and trials that change nothing, take about 1 % of the time of the sums. After 20 sums
-/// ranks compare what they took: when that has changed by half or more, there is a look at once.
+/// ranks compare what they took: when that has changed by half or more, there is a look at once; or,
+/// where MPI's sums take longer, a trial, unless the last one was for nothing not long ago, when they
+/// took about as long: of a link that has become slow a small part says little, for it is latency, and
+/// what buffers take.
 ///
 /// A look says more than the time of the sums themselves: a codec that is slower than the link takes as
 /// long when the link becomes quick. And it takes about a quarter of a sum at most, unless latency is
@@ -83,6 +86,7 @@ class quicker_way {
       took_ += took;
       ++sums_;
       --calls_to_look_;
+      --calls_to_trial_;
       return;
     }
     auto const turn = static_cast<std::size_t>(call_of_trial_ / 2);
@@ -112,10 +116,12 @@ class quicker_way {
     auto const least = static_cast<std::uint64_t>((4 * both + own - 1) / own);
     part_ = static_cast<int>(std::clamp(std::bit_ceil(least), least_part, most_part));
     most_of_look_ = calls_worth(both, own);
+    auto const for_nothing = calls_worth(calls_of_trial / 2 * (both - 2 * own), own);
+    calls_to_trial_ = used_ == before ? std::min(for_nothing, most_calls) : 0;
     if (trials_ == 0 || used_ != before)
       owed_ = calls_worth(both / part_, own);  // the next look
     else
-      owed_ += calls_worth(calls_of_trial / 2 * (both - 2 * own), own);  // for nothing
+      owed_ += for_nothing;
     rest();
     ++trials_;
     ends_trial_ = false;
@@ -133,8 +139,11 @@ class quicker_way {
     mean_ = -all.minus_mean;
     begin_sums();
     if (mean_of_look_ == 0) mean_of_look_ = mean_;
-    bool const is_sudden = 2 * mean_ >= 3 * mean_of_look_ || 2 * mean_of_look_ >= 3 * mean_;
-    if (is_sudden) calls_to_look_ = 0;
+    bool const is_quicker = 2 * mean_of_look_ >= 3 * mean_;
+    if (needs_trial())
+      begin_trial();
+    else if (is_slower() || is_quicker)
+      calls_to_look_ = 0;
   }
 
   /// Of a look, on this rank: what both ways took, and all of it.
@@ -151,16 +160,16 @@ class quicker_way {
     looks_won_ = is_other_quicker ? looks_won_ + 1 : 0;
     // a look that was disturbed does not say what the next one costs, and none costs more than all of both
     auto const cost = std::min(all.cost, std::exchange(cost_, all.cost));
-    mean_ = mean_of_look_ = -all.minus_mean;
+    mean_ = -all.minus_mean;
+    bool const needs_trial = this->needs_trial() || looks_won_ >= looks_to_win;
+    mean_of_look_ = mean_;
     owed_ += std::min(calls_worth(cost, mean_), most_of_look_);
     if (is_other_quicker)
       calls_to_look_ = 1;
     else
       rest();
     begin_sums();
-    if (looks_won_ < looks_to_win) return;
-    looks_won_ = 0;
-    call_of_trial_ = 0;
+    if (needs_trial) begin_trial();
   }
 
  private:
@@ -177,6 +186,15 @@ class quicker_way {
   static std::int64_t calls_worth(std::int64_t cost, std::int64_t of_a_sum) {
     return (100 * cost + of_a_sum - 1) / of_a_sum;
   }
+  bool is_slower() const { return mean_of_look_ > 0 && 2 * mean_ >= 3 * mean_of_look_; }
+  bool needs_trial() const {
+    return is_slower() && used_ == way::mpi &&
+           (calls_to_trial_ <= 0 || 2 * mean_ >= 3 * mean_of_trial_);
+  }
+  void begin_trial() {
+    looks_won_ = call_of_trial_ = 0;
+    mean_of_trial_ = mean_;
+  }
   void rest() { calls_to_look_ = std::clamp(std::exchange(owed_, 0), least_calls, most_calls); }
   void begin_sums() { took_ = sums_ = 0; }
 
@@ -187,11 +205,13 @@ class quicker_way {
   std::uint64_t trials_ = 0, looks_ = 0;
   int part_ = least_part, looks_won_ = 0;
   std::int64_t calls_to_look_ = 0;
-  std::int64_t owed_ = 0;                     ///< calls, for what looks and trials took
-  std::int64_t most_of_look_ = 0;             ///< calls
-  std::int64_t cost_ = most_nanoseconds;      ///< of the last look
-  std::int64_t took_ = 0, sums_ = 0;          ///< since ranks compared figures
-  std::int64_t mean_ = 0, mean_of_look_ = 0;  ///< of sums, last and at the last look; 0: not known
+  std::int64_t calls_to_trial_ = 0;       ///< before there is one without looks
+  std::int64_t owed_ = 0;                 ///< calls, for what looks and trials took
+  std::int64_t most_of_look_ = 0;         ///< calls
+  std::int64_t cost_ = most_nanoseconds;  ///< of the last look
+  std::int64_t took_ = 0, sums_ = 0;      ///< since ranks compared figures
+  /// Of sums: last, at the last look, and before the last trial; 0: not known.
+  std::int64_t mean_ = 0, mean_of_look_ = 0, mean_of_trial_ = 0;
 };
 
 }  // namespace hcomp::drop_in

@@ -20,10 +20,13 @@ struct world {
   double work = 1e-9;                ///< seconds that the codec needs for a byte
   double ratio = 0.5;                ///< of bytes that the codec sends
   double busy = 1;                   ///< by which all work takes longer
+  double buffers = 0;  ///< bytes of a sum that no link has to move while it is waited for
 
   double seconds(way by, double bytes) const {
-    double const sent = 1.5 * bytes / bytes_per_second;
-    return by == way::mpi ? latency + sent : 3 * latency + busy * work * bytes + ratio * sent;
+    auto const sent = [&](double part) {
+      return std::max(0., part * 1.5 * bytes - buffers) / bytes_per_second;
+    };
+    return by == way::mpi ? latency + sent(1) : 3 * latency + busy * work * bytes + sent(ratio);
   }
 };
 
@@ -241,6 +244,38 @@ TEST_CASE("quicker_way: it sees a link become quick though the codec takes as lo
   sums.here.bytes_per_second = 1e9;
   sums.calls(200);
   CHECK(sums.used() == way::mpi);
+}
+
+TEST_CASE("quicker_way: it sees a link become slow though small parts take as long as before") {
+  // Parts of an eighth pass without the link.
+  simulation sums{.here = {.bytes_per_second = quick, .buffers = 200e3}};
+  sums.calls(1000);
+  REQUIRE(sums.used() == way::mpi);
+  sums.here.bytes_per_second = slow;
+  sums.calls(20 + trial);
+  CHECK(sums.used() == way::codec);
+}
+
+TEST_CASE("quicker_way: links that come and go make few trials for nothing") {
+  // The codec is always slower, four times where the link is quick.
+  simulation sums{.here = {.bytes_per_second = 1e9, .work = 5e-9, .ratio = 0.9}};
+  sums.calls(trial);
+  double took = 0, plain = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    sums.here.bytes_per_second = turn % 2 == 0 ? 500e6 : 1e9;
+    took += sum_of(sums.calls(40));
+    plain += 40 * sums.here.seconds(way::mpi, 1 << 20);
+  }
+  CHECK(sums.used() == way::mpi);
+  auto const trials = sums.ranks[0].trials();
+  CHECK(trials > 1);
+  CHECK(took / plain < 1.03);
+  // one that becomes slower than it was then is tried at once
+  sums.here.bytes_per_second = slow;
+  sums.here.ratio = 0.5;
+  sums.calls(20 + trial);
+  CHECK(sums.ranks[0].trials() == trials + 1);
+  CHECK(sums.used() == way::codec);
 }
 
 TEST_CASE("quicker_way: it leaves a codec whose processors become busy, and comes back") {
