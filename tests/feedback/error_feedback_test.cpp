@@ -15,6 +15,7 @@
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/op/code_layout.hpp>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -417,6 +418,44 @@ TEST_CASE("error_feedback: workers that work in parts leave the bits that one wo
     CHECK(sum == wanted);
     CHECK(std::ranges::equal(together.residual(), alone.residual()));
   }
+}
+
+TEST_CASE_TEMPLATE("error_feedback: workers in warps note what rounding in one unit loses", T,
+                   float, double, float16) {
+  std::size_t number = 0;
+  for (auto const& options :
+       {thc_options{}, {.transform = 64}, {.transform = 512}, {.transform = 8192}})
+    for (std::uint32_t const weight : {1u, 5u}) {
+      CAPTURE(options.transform);
+      CAPTURE(weight);
+      ++number;
+      auto const transform = static_cast<std::size_t>(options.transform);
+      std::size_t const values = transform + 77;  // and where the second has nothing to lose
+      auto x = data::uniform<T>(values + 1, -1, 1, {.seed = 4});
+      T* const from = x.data() + number / 2 % 2;  // at a multiple of four values, or not
+      std::fill_n(from + transform, 77, T{});
+      if (number % 3 == 0) from[transform / 2] = T(std::numeric_limits<float>::infinity());
+      auto const codec = thc<T>(options).fitted(weight == 1 ? 1 : 17);
+      auto const layout = layout_of(codec, values);
+      error_feedback<T> alone(values), together(values);
+      std::vector<std::byte> expected(layout.bytes()), found(layout.bytes());
+      auto const step = [&](auto const& share, error_feedback<T>& residual,
+                            std::vector<std::byte>& code) {
+        auto const view = residual.view(from);
+        encode_with_feedback<thc<T>, decltype(view)> const encode{
+            codec, layout, view, code.data(), {.key = 3, .rank = 1, .weight = weight}};
+        share(encode.scratch_bytes(), [&](auto group) { encode(group, 0); });
+        residual.commit();
+      };
+      for (int turn = 0; turn < 2; ++turn) {
+        step([](std::size_t, auto const& f) { f(serial_group{}); }, alone, expected);
+        step([](std::size_t bytes, auto const& f) { workers::run_in_warps<32>(bytes, f); },
+             together, found);
+        CHECK(found == expected);
+        CHECK(std::ranges::equal(together.residual(), alone.residual()));
+        CHECK(std::ranges::any_of(alone.residual(), [](auto e) { return e != 0; }));
+      }
+    }
 }
 
 TEST_CASE("error_feedback: another residual takes its place, one of another size does not") {

@@ -70,6 +70,22 @@ concept EncodesEach = Compressor<C> &&
   {c.decoded_alone(value, weight)};
 };
 
+/// A source that wants to know what encoding loses of its values.
+template <class Source>
+concept WantsLosses = requires(Source const& x) {
+  x.losses[0] = x[0];
+};
+
+/// A codec that has its values at hand when it knows what they decode to.
+///
+/// By workers in warps `encode_block` writes source.losses[i] for all i < n, if the source WantsLosses:
+/// source[i] minus what value i decodes to, as a mean, when nothing is added to it. For that it needs
+/// scratch_bytes(sizeof(source[i])).
+template <class C>
+concept NotesLosses = Compressor<C> && requires(C const c, std::size_t value_bytes) {
+  { c.scratch_bytes(value_bytes) } -> std::same_as<std::size_t>;
+};
+
 /// A codec that workers in warps decode value by value: `decode_each(group, block, n, r, put)` calls
 /// put(i, value i) for all i < n, as accumulator_t of its values; put(i, value i, put.look(i)) if there is
 /// such a function, which is called for several values before the first is put.

@@ -41,6 +41,24 @@ template <class T, class C> struct noting_source {
   }
 };
 
+/// x + residual, of which a codec that NotesLosses writes what it loses.
+template <class T> struct losing_source {
+  compensated<T> source;
+  accumulator_t<T>* losses;
+
+  HCOMP_HD accumulator_t<T> operator[](std::size_t i) const { return source[i]; }
+  HCOMP_HD friend losing_source operator+(losing_source from, std::size_t values) {
+    return {from.source + values, from.losses + values};
+  }
+};
+template <class T>
+HCOMP_HD four_compensated<T> four_of(losing_source<T> const& from, std::size_t i) {
+  return four_of(from.source, i);
+}
+template <class T> HCOMP_HD bool has_fours(losing_source<T> const& from) {
+  return has_fours(from.source);
+}
+
 }  // namespace detail
 
 /// residual' = (x + residual) - decode(encode(x + residual)), on every rank for itself.
@@ -106,6 +124,10 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     template <EncodesEach C>
     HCOMP_HD detail::noting_source<T, C> noting(C const& codec, std::uint32_t weight) const {
       return {source(), pending, codec, weight};
+    }
+    template <NotesLosses C>
+    HCOMP_HD detail::losing_source<T> noting(C const&, std::uint32_t) const {
+      return {source(), pending};
     }
 
     template <class Group, class Decode>

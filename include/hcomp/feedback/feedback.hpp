@@ -21,7 +21,7 @@ namespace hcomp {
 /// called after the encoding of every block, and may decode it to see what is left, `decoded` around
 /// the decoding of every block or part of one into x, unless that becomes NaN. So that devices need
 /// not look at a value twice, a view may have two more: `noting(codec, weight)`, a source for a codec
-/// that EncodesEach, which does what `encoded` would; and `replace(i, x, value)`, which does what
+/// that EncodesEach or NotesLosses, which does what `encoded` would; and `replace(i, x, value)`, which does what
 /// `decoded` would, for value i alone.
 /// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
 /// its units, if the codec is Calibrated, and for all where infinity or NaN was met. `encoded` and
@@ -84,7 +84,12 @@ template <Compressor C, class View> struct encode_with_feedback {
                               });
     if constexpr (requires { view.settle(group, b, 0, true, true); }) settle(group, b);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+  std::size_t scratch_bytes() const requires UsesScratch<C> {
+    if constexpr (NotesLosses<C> && requires { view.noting(codec, origin.weight); })
+      return codec.scratch_bytes(sizeof(view.source()[0]));
+    else
+      return codec.scratch_bytes();
+  }
 
  private:
   template <class Group> HCOMP_HD void settle(Group group, std::size_t b) const {

@@ -110,7 +110,10 @@ template <class Codec, class T> class basic_codec {
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
   /// Of a group that encodes or decodes: one transform. Others need it for each of their workers.
-  std::size_t scratch_bytes() const { return shared_bytes(transform_); }
+  /// @param value_bytes  of a value of a source that WantsLosses
+  std::size_t scratch_bytes(std::size_t value_bytes = 0) const {
+    return shared_bytes(transform_, value_bytes);
+  }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {
@@ -433,8 +436,14 @@ template <class Codec, class T> class basic_codec {
         float_scale const scale(limit / (table_.limit * size));
         nonfinite |= rotate(who, scratch, x, p, scale, place);
         round_to_levels(who, scratch, x, p, limit, cells_, place, sink);
+        if constexpr (WantsLosses<Source>)
+          note_losses(who, scratch, x, p,
+                      scale_of(same_bits<float>(norm), p.size, origin.weight, reduction::mean));
       } else {
         nonfinite |= round_zeros(who, x, p, cells_, sink);
+        if constexpr (WantsLosses<Source>)
+          for (int i = who.worker(); i < p.count; i += who.workers)
+            x.losses[p.first + i] = x[static_cast<std::size_t>(p.first + i)];
       }
     });
     return group.any(nonfinite);

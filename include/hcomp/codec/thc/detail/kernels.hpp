@@ -99,6 +99,15 @@ struct float_scale {
   }
 };
 
+/// a b, rounded before it is added to anything: products with a power of two may be denormal.
+HCOMP_HD inline float product(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 /// One transform of a block.
 struct transform_range {
   int first;  ///< of its values, and of its coordinates

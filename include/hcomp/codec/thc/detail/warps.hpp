@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/core/bits.hpp>
@@ -38,9 +39,36 @@ struct alignas(8) shared_cell {
   }
 };
 
-constexpr std::size_t shared_bytes(int transform) {
+/// Behind a transform and its signs, at a multiple of 16 bytes: its values as they came, where what
+/// rounding loses of them is asked for. Of larger transforms there is no room for these.
+inline constexpr unsigned largest_kept = 4096;
+HCOMP_HD constexpr unsigned place_of_kept(unsigned size) {
+  return (place_of(size) + size / 32 + 3) / 4 * 4;
+}
+/// @param value_bytes  of a value that is kept; 0: none are
+constexpr std::size_t shared_bytes(int transform, std::size_t value_bytes = 0) {
+  auto const bytes = [&](unsigned size, std::size_t kept) {
+    return sizeof(float) * (shared_cells + place_of_kept(size)) + kept * size;
+  };
   auto const size = static_cast<unsigned>(transform);
-  return sizeof(float) * (shared_cells + place_of(size) + size / 32);
+  if (size <= largest_kept) return bytes(size, value_bytes);
+  std::size_t const all = bytes(size, 0), kept = bytes(largest_kept, value_bytes);
+  return kept > all ? kept : all;
+}
+
+/// Where the values of a transform are kept: in memory that workers share, those of a larger one where
+/// their losses go. Null for a source that does not ask what is lost.
+template <class Source>
+HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Source const& x,
+                          [[maybe_unused]] transform_range range) {
+  if constexpr (WantsLosses<Source>) {
+    auto* const losses = x.losses + range.first;
+    auto const size = static_cast<unsigned>(range.size);
+    if (size > largest_kept) return losses;
+    return reinterpret_cast<decltype(+losses)>(scratch + place_of_kept(size));
+  } else {
+    return nullptr;
+  }
 }
 
 template <HasWarps Group>
@@ -71,12 +99,16 @@ HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cel
 /// The signs of a transform.
 class shared_signs {
  public:
+  /// Those that have been written, until something else is there.
+  HCOMP_HD shared_signs(float* scratch, transform_range range)
+      : words_(
+            reinterpret_cast<std::byte*>(scratch + place_of(static_cast<unsigned>(range.size)))) {}
+
   /// Written; the group has to sync before they are read.
   /// @param scratch  the transform, behind which there is room
   template <HasWarps Group>
   HCOMP_HD shared_signs(Group group, float* scratch, transform_range range, draw_place const& place)
-      : words_(
-            reinterpret_cast<std::byte*>(scratch + place_of(static_cast<unsigned>(range.size)))) {
+      : shared_signs(scratch, range) {
     unsigned const first = static_cast<unsigned>(range.first) / 64,
                    words = static_cast<unsigned>(range.size) / 64;
     for (unsigned c = first / 16 * 8 + worker_of(group); c < (first + words + 15) / 16 * 8;
@@ -100,14 +132,18 @@ class shared_signs {
 
 // ---- Memory
 
+/// Whether kept_values are kept.
+template <class Kept> inline constexpr bool keeps = !std::is_null_pointer_v<Kept>;
+
 /// place_of(in_one * (i + k * Group::workers))
 template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, unsigned in_one) {
   return place_of(in_one * i) + k * place_of(in_one * Group::workers);
 }
 
 /// bring_values of `count` values, a multiple of 4.
-template <HasWarps Group, class Source>
-HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count) {
+template <HasWarps Group, class Source, class Kept>
+HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count,
+                            [[maybe_unused]] Kept kept) {
   std::uint32_t largest = 0;  // NaN and infinity are larger than all others
   for_each_loaded(
       group, count / 4,
@@ -117,6 +153,7 @@ HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsign
       },
       [&](unsigned i, unsigned k, four_values<float> const& four) {
         four.put(scratch + place_in_turn<Group>(i, k, 4));
+        if constexpr (keeps<Kept>) four.put(kept + 4 * (i + k * Group::workers));
         HCOMP_UNROLL_ON_DEVICE
         for (int j = 0; j < 4; ++j) {
           std::uint32_t const magnitude = four.words.values[j] & 0x7fffffffu;
@@ -134,14 +171,16 @@ HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsign
 }
 
 /// Finite values to their places, and zeros behind them. Returns whether this worker's all are.
-template <HasWarps Group, class Source>
-HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transform_range range) {
+/// @param kept  kept_values: where the values go as they are
+template <HasWarps Group, class Source, class Kept>
+HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transform_range range,
+                           Kept kept) {
   bool finite = true, is_done = false;
   auto const count = static_cast<unsigned>(range.count), size = static_cast<unsigned>(range.size);
   auto const from = x + static_cast<std::size_t>(range.first);
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(from[0])>, float>) {
-    is_done = count == size && has_fours(from);
-    if (is_done) finite = bring_by_four(group, scratch, from, count);
+    is_done = count == size && has_fours(from) && four_values<float>::can_be_at(kept);
+    if (is_done) finite = bring_by_four(group, scratch, from, count, kept);
   }
   if (!is_done) {
     for_each_loaded(
@@ -151,6 +190,7 @@ HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transfo
         },
         [&](unsigned i, unsigned k, auto value) {
           scratch[place_in_turn<Group>(i, k, 1)] = finite_float(value, finite);
+          if constexpr (keeps<Kept>) kept[i + k * Group::workers] = value;
         });
     for (unsigned i = count + worker_of(group); i < size; i += Group::workers)
       scratch[place_of(i)] = 0;
@@ -161,11 +201,11 @@ HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transfo
 
 /// x[i] and x[i + 1], if there are so many.
 /// @param whole  where x is at a multiple of two values, `count`, otherwise 0
-template <class Out>
-HCOMP_HD void put_two(Out* x, int i, int count, int whole, float first, float second) {
-  if constexpr (std::is_same_v<Out, float>)
+template <class Out, class V>
+HCOMP_HD void put_two(Out* x, int i, int count, int whole, V first, V second) {
+  if constexpr (std::is_same_v<Out, V>)
     if (i + 1 < whole) {
-      adjacent<float, 2>{{first, second}}.put(x + i);
+      adjacent<V, 2>{{first, second}}.put(x + i);
       return;
     }
   if (i < count) x[i] = static_cast<Out>(first);
@@ -233,7 +273,7 @@ template <HasWarps Group, class Source>
 HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
                      float_scale scale, draw_place const& place) {
   shared_signs const negate(group, scratch, range, place);
-  bool const finite = bring_values(group, scratch, x, range);
+  bool const finite = bring_values(group, scratch, x, range, kept_values(scratch, x, range));
   auto const size = static_cast<unsigned>(range.size);
   hadamard_first(group, scratch, size, [&](unsigned i, float(&values)[32][1]) {
     std::uint32_t const negated = negate.from(i);
@@ -245,10 +285,17 @@ HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_ran
   return !finite;
 }
 
+/// What twice a sum of levels is from the middle of the grid.
+HCOMP_HD inline float centered(std::uint32_t sum, std::uint32_t offset) {
+  return static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
+}
+
 /// round_to_levels, by the cells that were shared, to numbers of 8 bits or 16.
-template <class Number, HasWarps Group>
-HCOMP_HD void round_to_numbers(Group group, float const* scratch, transform_range range,
-                               float limit, draw_place const& place, std::byte* out) {
+/// @param center  center(number) takes the place of the coordinate in scratch; null: nothing does
+template <class Number, HasWarps Group, class Center>
+HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range range, float limit,
+                               draw_place const& place, std::byte* out,
+                               [[maybe_unused]] Center const& center) {
   auto const* const cells = reinterpret_cast<shared_cell const*>(scratch - shared_cells);
   auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
   auto const round = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
@@ -277,6 +324,13 @@ HCOMP_HD void round_to_numbers(Group group, float const* scratch, transform_rang
                         static_cast<std::uint16_t>(pick_bytes(numbers[0], numbers[1], 0x62)));
         else
           store_aligned(to, 8 * row, pick_bytes(numbers[0], numbers[1], 0x7632));
+        if constexpr (!std::is_null_pointer_v<Center>) {
+          auto const at = [&](unsigned column) {
+            return center(static_cast<Number>(numbers[column] >> 16));
+          };
+          adjacent<float, 2>{{at(0), at(1)}}.put(scratch + place_of(drawn_for(q, 0)) +
+                                                 r * place_of(size / Radix) + place_of(16 * row));
+        }
       }
     }
   };
@@ -284,14 +338,29 @@ HCOMP_HD void round_to_numbers(Group group, float const* scratch, transform_rang
 }
 
 /// The sink's memory begins on devices at an even address, for lanes of 16 bits at a multiple of 4.
+/// If the source WantsLosses, scratch gets the lanes as center_sums begins with them.
 template <HasWarps Group, class Source>
-HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
-                              transform_range range, float limit, level_cells const&,
-                              draw_place const& place, level_sink const& sink) {
-  if (sink.kind == level_sink::lanes_16)
-    round_to_numbers<std::uint16_t>(group, scratch, range, limit, place, sink.out);
-  else
-    round_to_numbers<std::uint8_t>(group, scratch, range, limit, place, sink.out);
+HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transform_range range,
+                              float limit, level_cells const&, draw_place const& place,
+                              level_sink const& sink) {
+  auto const round = [&](auto const& center) {
+    if (sink.kind == level_sink::lanes_16)
+      round_to_numbers<std::uint16_t>(group, scratch, range, limit, place, sink.out, center);
+    else
+      round_to_numbers<std::uint8_t>(group, scratch, range, limit, place, sink.out, center);
+  };
+  if constexpr (WantsLosses<Source>) {
+    std::uint32_t const offset = (static_cast<std::uint32_t>(limit) >> 15) * sink.weight;
+    round([&](std::uint32_t number) { return centered(number, offset); });
+  } else {
+    round(nullptr);
+  }
+}
+
+/// Of centered sums in their places all but the last stages.
+template <HasWarps Group> HCOMP_HD void transform_sums(Group group, float* scratch, unsigned size) {
+  hadamard_first(group, scratch, size, [](unsigned, auto const&) {});
+  hadamard_middle(group, scratch, size, end_of_middle(size));
 }
 
 template <class Lane, HasWarps Group, class Out>
@@ -310,14 +379,39 @@ HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
         adjacent<float, in_word> some;
         HCOMP_UNROLL_ON_DEVICE
         for (unsigned j = 0; j < in_word; ++j) {
-          std::uint32_t const sum = static_cast<Lane>(word >> 8 * sizeof(Lane) * j);
-          some.values[j] = static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
+          some.values[j] = centered(static_cast<Lane>(word >> 8 * sizeof(Lane) * j), offset);
         }
         some.put(scratch + place_in_turn<Group>(w, k, in_word));
       });
   group.sync();
-  hadamard_first(group, scratch, size, [](unsigned, auto const&) {});
-  hadamard_middle(group, scratch, size, end_of_middle(size));
+  transform_sums(group, scratch, size);
+}
+
+/// put(i, rows), with the values i + 16 r and i + 16 r + 1 of the transform in row r of four, for all of
+/// them and those that pad it.
+template <HasWarps Group, class Put>
+HCOMP_HD void finish_by_rows(Group group, float const* scratch, transform_range range,
+                             float_scale scale, shared_signs const& negate, Put const& put) {
+  auto const size = static_cast<unsigned>(range.size);
+  auto const finish = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Radix; ++r) {
+      unsigned const first = drawn_for(q, 0) + r * (size / Radix);
+      float rows[4][2];
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned pair = 0; pair < 2; ++pair) {
+        std::uint32_t const negated = negate.from(first + 32 * pair) >> first % 16;
+        HCOMP_UNROLL_ON_DEVICE
+        for (unsigned k = 0; k < 4; ++k) {
+          unsigned const row = k % 2, column = k / 2;
+          float const factor = negated >> (row * 16 + column) & 1 ? -scale.factor : scale.factor;
+          rows[2 * pair + row][column] = product(values[r][4 * pair + k] * factor, scale.power);
+        }
+      }
+      put(static_cast<int>(first), rows);
+    }
+  };
+  with_coordinates(group, scratch, size, finish);
 }
 
 template <HasWarps Group, class Out>
@@ -325,29 +419,44 @@ HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, 
                             draw_place const& place, Out* x) {
   shared_signs const negate(group, scratch, range, place);
   group.sync();
-  auto const size = static_cast<unsigned>(range.size);
   Out* const to = x + range.first;
-  int const whole = reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(Out)) == 0 ? range.count : 0;
-  auto const finish = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
+  int const whole = is_multiple_of(2 * sizeof(Out), to) ? range.count : 0;
+  finish_by_rows(group, scratch, range, scale, negate, [&](int first, float const(&rows)[4][2]) {
     HCOMP_UNROLL_ON_DEVICE
-    for (unsigned r = 0; r < Radix; ++r) {
-      unsigned const first = drawn_for(q, 0) + r * (size / Radix);
-      HCOMP_UNROLL_ON_DEVICE
-      for (unsigned pair = 0; pair < 2; ++pair) {
-        std::uint32_t const negated = negate.from(first + 32 * pair) >> first % 16;
-        auto const value = [&](unsigned row, unsigned column) {
-          bool const minus = negated >> (row * 16 + column) & 1;
-          return values[r][pair * 4 + column * 2 + row] * (minus ? -scale.factor : scale.factor) *
-                 scale.power;
-        };
-        HCOMP_UNROLL_ON_DEVICE
-        for (unsigned row = 0; row < 2; ++row)
-          put_two(to, static_cast<int>(first + (2 * pair + row) * 16), range.count, whole,
-                  value(row, 0), value(row, 1));
+    for (int r = 0; r < 4; ++r)
+      put_two(to, first + 16 * r, range.count, whole, rows[r][0], rows[r][1]);
+  });
+}
+
+/// x.losses of the values of a transform that has been rounded.
+template <HasWarps Group, WantsLosses Source>
+HCOMP_HD void note_losses(Group group, float* scratch, Source const& x, transform_range range,
+                          float_scale scale) {
+  using value = std::remove_cvref_t<decltype(x[0])>;
+  transform_sums(group, scratch, static_cast<unsigned>(range.size));
+  value* const to = x.losses + range.first;
+  value const* const kept = kept_values(scratch, x, range);
+  int const count = range.count, whole = is_multiple_of(2 * sizeof(value), to) ? count : 0;
+  auto const note = [&](int first, float const(&rows)[4][2]) {
+    value wanted[4][2] = {};  // all are fetched before the first loss is stored
+    HCOMP_UNROLL_ON_DEVICE
+    for (int r = 0; r < 4; ++r) {
+      int const i = first + 16 * r;
+      if (i + 1 < whole) {
+        auto const two = adjacent<value, 2>::at(kept + i);
+        wanted[r][0] = two.values[0];
+        wanted[r][1] = two.values[1];
+      } else {
+        if (i < count) wanted[r][0] = kept[i];
+        if (i + 1 < count) wanted[r][1] = kept[i + 1];
       }
     }
+    HCOMP_UNROLL_ON_DEVICE
+    for (int r = 0; r < 4; ++r)
+      put_two(to, first + 16 * r, count, whole, wanted[r][0] - static_cast<value>(rows[r][0]),
+              wanted[r][1] - static_cast<value>(rows[r][1]));
   };
-  with_coordinates(group, scratch, size, finish);
+  finish_by_rows(group, scratch, range, scale, shared_signs(scratch, range), note);
 }
 
 template <class T, HasWarps Group>
