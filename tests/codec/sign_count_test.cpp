@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sign/count.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
+#include <support/worker_group.hpp>
 #include <vector>
 
 using hcomp::sign_count;
@@ -30,6 +32,28 @@ TEST_CASE("sign_count: counts like a loop over the ranks, for every number of ra
       REQUIRE(mean[i] == 0.5f * static_cast<float>(count[i]) / static_cast<float>(ranks));
     }
   }
+}
+
+TEST_CASE("sign_count: workers in warps decode every count as one worker does") {
+  for (int const planes : {1, 2, 4, 5, 6, 9})
+    for (std::size_t const n : {70, 1300}) {  // more than a warp's 32 times 32, and less
+      CAPTURE(planes);
+      CAPTURE(n);
+      auto const codec = sign_count<float>{0.3f}.fitted((1u << planes) - 1);
+      code sum;
+      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(planes); ++r) {
+        auto const x = data::uniform(n, -1, 1, {.seed = r + 1});
+        auto const mine = laws::encode(codec, x, {.rank = r, .weight = 1u << r});
+        sum = r == 0 ? mine : laws::merged(codec, sum, mine);
+      }
+      for (auto const result : {hcomp::reduction::sum, hcomp::reduction::mean}) {
+        std::vector<float> found(n);
+        workers::run_in_warps<64>(0, [&](auto group) {
+          codec.decode_block(group, sum.data(), static_cast<int>(n), found.data(), result);
+        });
+        CHECK(found == laws::decoded<float>(codec, sum, n, result));
+      }
+    }
 }
 
 TEST_CASE("sign_count: the sign of the sum is the majority by weight, a tie is 0") {

@@ -41,59 +41,107 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
   }
 }
 
+/// Bit k of lane j's word becomes bit j of lane k's. For all lanes of a warp.
+template <HasWarps Group> HCOMP_HD std::uint32_t transposed_bits(Group group, std::uint32_t word) {
+  auto const lane = static_cast<unsigned>(group.worker());
+  std::uint32_t lower = 0x0000ffffu;  // bits whose number has no `apart` in it
+  HCOMP_UNROLL
+  for (unsigned apart = 16; apart > 0; apart /= 2) {
+    std::uint32_t const other = group.xor_shuffle(word, static_cast<int>(apart));
+    bool const is_upper = lane & apart;
+    std::uint32_t const kept = is_upper ? ~lower : lower;
+    word = (word & kept) | ((is_upper ? other >> apart : other << apart) & ~kept);
+    lower ^= lower << apart / 2;
+  }
+  return word;
+}
+
 /// What has to see a place before something is put there.
 template <class Put>
 concept LooksFirst = requires(Put const& put) {
   put.look(0);
 };
 
-/// put(i, value_of(count)) for i < n: bit p of count is bit i of plane p, in which half h of words is
-/// number p plane_halves + h of `bits`. By workers in warps: one load is for 32 of them, and neighbours
-/// have neighbouring values.
+/// put(i, value_of(k)) for i = 32 (h + k) + the worker's lane, k < 32, as far as these are below n. For
+/// all lanes of a warp, which have neighbouring values; value_of is called by all of them together.
 /// @param put  if it LooksFirst, called by put(i, value, put.look(i)): several places are looked at
 ///             before anything is put to the first
 template <HasWarps Group, class ValueOf, class Put>
+HCOMP_HD void put_columns(Group group, int h, int n, ValueOf const& value_of, Put const& put) {
+  constexpr int at_once = 8;
+  int const first = h * 32 + group.worker() % 32;
+  auto const give = [&](auto is_whole) {
+    auto const is_inside = [&](int k) { return is_whole || first + k * 32 < n; };
+    if constexpr (LooksFirst<Put>) {
+      HCOMP_UNROLL_ON_DEVICE
+      for (int some = 0; some < 32; some += at_once) {
+        decltype(put.look(0)) seen[at_once] = {};
+        HCOMP_UNROLL
+        for (int k = 0; k < at_once; ++k)
+          if (is_inside(some + k)) seen[k] = put.look(first + (some + k) * 32);
+        HCOMP_UNROLL
+        for (int k = 0; k < at_once; ++k) {
+          auto const value = value_of(some + k);
+          if (is_inside(some + k)) put(first + (some + k) * 32, value, seen[k]);
+        }
+      }
+    } else {
+      HCOMP_UNROLL_ON_DEVICE
+      for (int k = 0; k < 32; ++k) {
+        auto const value = value_of(k);
+        if (is_inside(k)) put(first + k * 32, value);
+      }
+    }
+  };
+  if ((h + 32) * 32 <= n)
+    give(std::true_type{});
+  else
+    give(std::false_type{});
+}
+
+/// put(i, value_of(bit)) for i < n, of bit i of `bits`: see put_columns. One load is for 32 workers.
+template <HasWarps Group, class ValueOf, class Put>
+HCOMP_HD void for_bits(Group group, std::byte const* bits, int n, ValueOf const& value_of,
+                       Put const& put) {
+  int const lane = group.worker() % 32, halves = (n + 31) / 32;
+  for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
+    std::uint32_t const word =
+        h + lane < halves ? load_aligned<std::uint32_t>(bits, static_cast<std::size_t>(h + lane))
+                          : 0;
+    std::uint32_t const mine = transposed_bits(group, word);
+    put_columns(
+        group, h, n, [&](int k) { return value_of(mine >> k & 1u); }, put);
+  }
+}
+
+/// The same of counts: bit p of count i is bit i of plane p, in which half h of words is number
+/// p plane_halves + h of `bits`.
+/// @param value_of  behind the last value called with any count below 2^planes
+template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::size_t plane_halves,
                          int n, ValueOf const& value_of, Put const& put) {
-  constexpr int at_once = 8;
+  constexpr int at_once = 4;  // planes that are loaded before one of them is looked at
   int const lane = group.worker() % 32, halves = (n + 31) / 32;
   for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
     std::uint32_t counts[32] = {};
-    for (int p = 0; p < planes; ++p) {
-      std::size_t const at = static_cast<std::size_t>(p) * plane_halves;
-      std::uint32_t const mine =
-          h + lane < halves
-              ? load_aligned<std::uint32_t>(bits, at + static_cast<std::size_t>(h + lane))
-              : 0;
-      HCOMP_UNROLL_ON_DEVICE
-      for (int k = 0; k < 32; ++k)
-        counts[k] |= (group.xor_shuffle(mine, lane ^ k) >> lane & 1u) << p;
-    }
-    int const first = h * 32 + lane;
-    auto const give = [&](auto is_whole) {
-      auto const is_inside = [&](int k) { return is_whole || first + k * 32 < n; };
-      if constexpr (LooksFirst<Put>) {
+    for (int left = planes; left > 0; left -= at_once) {  // the highest first
+      std::uint32_t words[at_once] = {};
+      HCOMP_UNROLL
+      for (int p = 0; p < at_once; ++p)
+        if (p < left && h + lane < halves)
+          words[p] = load_aligned<std::uint32_t>(
+              bits, static_cast<std::size_t>(left - 1 - p) * plane_halves +
+                        static_cast<std::size_t>(h + lane));
+      HCOMP_UNROLL
+      for (int p = 0; p < at_once; ++p) {
+        if (p >= left) break;
+        std::uint32_t const mine = transposed_bits(group, words[p]);
         HCOMP_UNROLL_ON_DEVICE
-        for (int some = 0; some < 32; some += at_once) {
-          decltype(put.look(0)) seen[at_once] = {};
-          HCOMP_UNROLL
-          for (int k = 0; k < at_once; ++k)
-            if (is_inside(some + k)) seen[k] = put.look(first + (some + k) * 32);
-          HCOMP_UNROLL
-          for (int k = 0; k < at_once; ++k)
-            if (is_inside(some + k))
-              put(first + (some + k) * 32, value_of(counts[some + k]), seen[k]);
-        }
-      } else {
-        HCOMP_UNROLL_ON_DEVICE
-        for (int k = 0; k < 32; ++k)
-          if (is_inside(k)) put(first + k * 32, value_of(counts[k]));
+        for (int k = 0; k < 32; ++k) counts[k] = 2 * counts[k] + (mine >> k & 1u);
       }
-    };
-    if ((h + 32) * 32 <= n)
-      give(std::true_type{});
-    else
-      give(std::false_type{});
+    }
+    put_columns(
+        group, h, n, [&](int k) { return value_of(counts[k]); }, put);
   }
 }
 

@@ -142,9 +142,16 @@ template <class T = float> struct sign_count {
   HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
                             Put const& put) const {
     auto const weight = load_aligned<block_header>(block).weight;
-    detail::for_counts(
-        group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
-        [&](std::uint32_t count) { return worth(count, weight, r); }, put);
+    auto const decode = [&](auto const& worth_of) {
+      detail::for_counts(group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
+                         worth_of, put);
+    };
+    if (planes() <= 5) {  // every lane works out one count's, instead of a division for every value
+      auto const mine = worth(static_cast<std::uint32_t>(group.worker() % 32), weight, r);
+      decode([&](std::uint32_t count) { return group.lane_value(mine, static_cast<int>(count)); });
+    } else {
+      decode([&](std::uint32_t count) { return worth(count, weight, r); });
+    }
   }
   template <class V> HCOMP_HD accumulator_t<T> decoded_alone(V value, std::uint32_t weight) const {
     return worth(value >= 0 ? weight : 0, weight, reduction::mean);

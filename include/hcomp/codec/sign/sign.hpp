@@ -92,9 +92,9 @@ template <class T = float> struct sign {
   HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
                             Put const& put) const {
     auto const size = size_of(block, r);
-    detail::for_counts(
-        group, block + block_header_bytes, 1, 0, n,
-        [&](std::uint32_t bit) { return bit ? size : -size; }, put);
+    detail::for_bits(
+        group, block + block_header_bytes, n, [&](std::uint32_t bit) { return bit ? size : -size; },
+        put);
   }
 
   /// Number of a block's first word in the whole vector: the place its draws belong to.

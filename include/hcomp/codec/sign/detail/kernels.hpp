@@ -148,8 +148,8 @@ template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
   Out const other = static_cast<Out>(-size);
   if constexpr (HasWarps<Group>) {
-    for_counts(
-        group, in, 1, 0, n, [&](std::uint32_t bit) { return bit ? size : other; },
+    for_bits(
+        group, in, n, [&](std::uint32_t bit) { return bit ? size : other; },
         [&](int i, Out value) { x[i] = value; });
   } else {
     Out const worth[2] = {other, size};  // a branch would be mispredicted
