@@ -9,6 +9,7 @@
 #include <cstring>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/version.hpp>
 
 namespace hcomp {
@@ -54,11 +55,22 @@ static_assert(sizeof(block_header) == 32);
 /// Bytes in front of the payload; a multiple of 8, so payload words keep the block's alignment.
 inline constexpr std::size_t block_header_bytes = sizeof(block_header);
 
-/// The header of a block, by whole words: of its members, one by one, a device loads the same bytes as
-/// often as there are members.
+/// The header of a block, by whole words, on devices two at once where it is at a multiple of 16: of its
+/// members, one by one, a device loads the same bytes as often as there are members.
 HCOMP_HD inline block_header load_header(std::byte const* block) {
-  std::uint64_t words[block_header_bytes / 8];
-  for (std::size_t k = 0; k < block_header_bytes / 8; ++k) words[k] = load_word(block, k);
+  constexpr std::size_t count = block_header_bytes / 8;
+  std::uint64_t words[count];
+#if defined(__CUDA_ARCH__)
+  if (detail::is_multiple_of(16, block)) {
+    HCOMP_UNROLL
+    for (std::size_t k = 0; k < count; k += 2) {
+      auto const two = detail::adjacent<std::uint64_t, 2>::at(block + 8 * k);
+      words[k] = two.values[0];
+      words[k + 1] = two.values[1];
+    }
+  } else
+#endif
+    for (std::size_t k = 0; k < count; ++k) words[k] = load_word(block, k);
   block_header header;
   memcpy(&header, words, sizeof(header));
   return header;

@@ -18,9 +18,10 @@ namespace hcomp {
 namespace detail {
 
 /// The checksum a block should carry: over its bytes with the checksum field 0. Never 0.
+/// @param header  of the block
 template <class Group>
-HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::size_t bytes) {
-  auto header = load_aligned<block_header>(block);
+HCOMP_HD std::uint32_t block_checksum(Group group, block_header header, std::byte const* block,
+                                      std::size_t bytes) {
   header.checksum = 0;
   auto const h = fingerprint(same_bits<std::array<std::uint64_t, block_header_bytes / 8>>(header)) ^
                  mix(fingerprint(group, block + block_header_bytes, bytes - block_header_bytes));
@@ -29,27 +30,25 @@ HCOMP_HD std::uint32_t block_checksum(Group group, std::byte const* block, std::
 }
 
 template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::size_t bytes) {
-  if (group.worker() == 0) {
-    auto header = load_aligned<block_header>(block);
-    header.flags |= block_has_checksum;
-    store_aligned(block, 0, header);
-  }
-  group.sync();
-  auto const checksum = block_checksum(group, block, bytes);
-  if (group.worker() == 0) {
-    auto header = load_aligned<block_header>(block);
-    header.checksum = checksum;
-    store_aligned(block, 0, header);
-  }
+  auto header = load_header(block);
+  header.flags |= block_has_checksum;
+  header.checksum = block_checksum(group, header, block, bytes);
+  group.sync();  // every worker has read the header
+  if (group.worker() == 0) store_aligned(block, 0, header);
   group.sync();
 }
 
 /// True if the block carries no checksum or the right one.
+/// @param header  of the block
+template <class Group>
+HCOMP_HD bool is_intact(Group group, block_header const& header, std::byte const* block,
+                        std::size_t bytes) {
+  return !(header.flags & block_has_checksum) ||
+         header.checksum == block_checksum(group, header, block, bytes);
+}
 template <class Group>
 HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) {
-  auto const header = load_aligned<block_header>(block);
-  return !(header.flags & block_has_checksum) ||
-         header.checksum == block_checksum(group, block, bytes);
+  return is_intact(group, load_header(block), block, bytes);
 }
 
 template <class Group>
@@ -167,26 +166,23 @@ template <HomomorphicSum C> struct merge_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
+    auto const header = load_header(mine), theirs = load_header(other);
+    std::size_t const bytes = bytes_of(header);
     // of another length, `other` is refused by the merge, and may be shorter than it says
-    bool const alike =
-        load_aligned<block_header>(mine).values == load_aligned<block_header>(other).values;
-    bool const intact = is_intact(group, mine) && (!alike || is_intact(group, other));
+    bool const intact =
+        detail::is_intact(group, header, mine, bytes) &&
+        (header.values != theirs.values || detail::is_intact(group, theirs, other, bytes));
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    bool const checked = load_aligned<block_header>(mine).flags & block_has_checksum;
-    std::size_t const bytes = bytes_of(mine);
-    group.sync();  // every worker has read the header before worker 0 changes it
-    if (checked) detail::seal(group, mine, bytes);
+    // merging keeps whether there is one
+    if (header.flags & block_has_checksum) detail::seal(group, mine, bytes);
   }
 
  private:
-  /// Bytes of the block at hand; never more than a full block has, whatever its header says.
-  HCOMP_HD std::size_t bytes_of(std::byte const* block) const {
-    int const n = load_aligned<block_header>(block).values;
+  /// Never more than a full block has, whatever its header says.
+  HCOMP_HD std::size_t bytes_of(block_header const& header) const {
+    int const n = header.values;
     return codec.block_bytes(n < C::block_values ? n : C::block_values);
-  }
-  template <class Group> HCOMP_HD bool is_intact(Group group, std::byte const* block) const {
-    return detail::is_intact(group, block, bytes_of(block));
   }
 };
 

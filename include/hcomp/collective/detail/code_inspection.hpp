@@ -39,9 +39,10 @@ template <class Bound> struct inspect_blocks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte const* const block = code + layout.offset(first + i);
-    bool const intact = detail::is_intact(group, block, layout.bytes({first + i, 1}));
+    auto const header = load_header(block);
+    bool const intact = detail::is_intact(group, header, block, layout.bytes({first + i, 1}));
     if (group.worker() == 0)
-      out[i] = {load_aligned<block_header>(block), intact ? 1u : 0u,
+      out[i] = {header, intact ? 1u : 0u,
                 may_overflow(block, layout.values_in(first + i)) ? 1u : 0u};
   }
 };
