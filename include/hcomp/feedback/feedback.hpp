@@ -67,6 +67,8 @@ template <class T> class no_feedback {
 
 /// encode_blocks, then the feedback sees its own encoded block.
 template <Compressor C, class View> struct encode_with_feedback {
+  static constexpr int workers = detail::workers_of<C>();
+
   C codec;
   code_layout layout;
   View view;
@@ -134,6 +136,7 @@ concept Replaces = LooksBeforeItReplaces<View, T> ||
 template <Compressor C, class View> struct decode_with_feedback {
   /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
   template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 4096;
+  static constexpr int workers = detail::workers_of<C>();
 
   decode_blocks<C> decode;
   View view;

@@ -51,6 +51,21 @@ HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) 
   return is_intact(group, load_header(block), block, bytes);
 }
 
+/// What work tells an executor, or a codec about encoding and decoding: how many workers a block should
+/// have; and a codec about merges: how many blocks a multiprocessor should work on at once. 0: nothing.
+template <class T> constexpr int workers_of() {
+  if constexpr (requires { T::workers; })
+    return T::workers;
+  else
+    return 0;
+}
+template <class C> constexpr int merges_at_once() {
+  if constexpr (requires { C::merges_at_once; })
+    return C::merges_at_once;
+  else
+    return 0;
+}
+
 template <class Group>
 HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   if (group.worker() == 0) {
@@ -158,6 +173,8 @@ template <Compressor C, class Source> struct encode_blocks {
 
 /// acc += in, for blocks that follow each other at both addresses.
 template <HomomorphicSum C> struct merge_blocks {
+  static constexpr int blocks_at_once = detail::merges_at_once<C>();
+
   C codec;
   std::byte* acc;
   std::byte const* in;
@@ -280,6 +297,8 @@ template <RoundsHops C> struct round_blocks {
 
 /// The same work on blocks that start at `first`.
 template <class Work> struct shifted {
+  static constexpr int workers = detail::workers_of<Work>();
+
   Work work;
   std::size_t first;
 

@@ -18,10 +18,10 @@ struct warp_with_memory : warp_group {
   __device__ float* scratch() const { return memory; }
 };
 
-/// All threads of a thread block of `workers`. The same bytes as hcomp::serial_group.
-class block_group {
+/// All threads of a thread block of `Workers`, a multiple of 32. The same bytes as hcomp::serial_group.
+template <int Workers> class block_group {
  public:
-  static constexpr int workers = 128, warps = workers / warp_group::workers;
+  static constexpr int workers = Workers, warps = workers / warp_group::workers;
 
   /// @param scratch  in shared memory; only for work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}

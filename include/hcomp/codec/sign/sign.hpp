@@ -36,6 +36,10 @@ template <class T = float> struct sign {
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
   static constexpr bool takes_one_ranks_bit = true;
+  /// On devices, to encode or decode a block that long: of some million values there are few blocks.
+  static constexpr int workers = 256;
+  /// On a multiprocessor: the most for which all that a worker needs has room in registers.
+  static constexpr int merges_at_once = 8;
 
   accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
 
