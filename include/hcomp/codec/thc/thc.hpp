@@ -150,7 +150,8 @@ template <class Codec, class T> class basic_codec {
     if constexpr (HasWarps<Group>) {  // 16 workers each
       for (int first = 0; first < all; first += Group::workers / 16) {
         int const k = first + group.worker() / 16;
-        auto const found = root_mean_square(group, x, range_of(n, k < all ? k : all - 1));
+        auto const nothing = transform_range{0, 0, transform_};
+        auto const found = root_mean_square(group, x, k < all ? range_of(n, k) : nothing);
         if (k < all && group.worker() % 16 == 0) put(k, found);
       }
     } else {

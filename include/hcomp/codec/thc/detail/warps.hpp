@@ -254,12 +254,23 @@ HCOMP_HD void with_coordinates(Group group, float const* x, unsigned size, Use c
 /// Every half of a warp has all 16 sums, and may have another range.
 template <HasWarps Group, class Source>
 HCOMP_HD measured_norm root_mean_square(Group group, Source const& x, transform_range range) {
+  constexpr int at_once = 8, apart = 16;  // values that are loaded before the first is added
   double sum = 0;
   bool finite = true;
-  for (int i = group.worker() % 16; i < range.count; i += 16) {
-    double const value = finite_float(x[static_cast<std::size_t>(range.first + i)], finite);
+  auto const from = x + static_cast<std::size_t>(range.first);
+  auto const add = [&](auto given) {
+    double const value = finite_float(given, finite);
     sum += value * value;
+  };
+  int i = group.worker() % apart;
+  for (; i + (at_once - 1) * apart < range.count; i += at_once * apart) {
+    std::remove_cvref_t<decltype(x[0])> loaded[at_once];
+    HCOMP_UNROLL
+    for (int k = 0; k < at_once; ++k) loaded[k] = from[static_cast<std::size_t>(i + k * apart)];
+    HCOMP_UNROLL
+    for (int k = 0; k < at_once; ++k) add(loaded[k]);
   }
+  for (; i < range.count; i += apart) add(from[static_cast<std::size_t>(i)]);
   double largest = sum;
   for (int half = 8; half > 0; half /= 2) {
     double const other = group.xor_shuffle(largest, half);
