@@ -134,16 +134,25 @@ struct block_kernels {
 HCOMP_HD inline bool quantize_block(step_grid const& grid, float const* x, std::int32_t* q,
                                     double& error) {
   double largest = error;
-  bool all = true;
+  std::uint32_t magnitude = 0;  // in the order of bits NaN and infinity are larger than all others
   HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
-    q[i] = nearest_integer(grid, x[i]);
-    all &= q[i] != no_integer;
-    double const off = std::fabs(static_cast<double>(x[i]) * grid.inverse - q[i]);
+    double const multiple = static_cast<double>(x[i]) * grid.inverse;
+    q[i] = rounded_multiple(multiple);
+    double const off = std::fabs(multiple - q[i]);
     largest = off > largest ? off : largest;
+    std::uint32_t const bits = same_bits<std::uint32_t>(x[i]) & 0x7fffffffu;
+    magnitude = bits > magnitude ? bits : magnitude;
+    // seldom; and nvcc does not bring more values to registers before it knows
+    if (i % 8 == 7 && magnitude >= 0x7f800000u) break;
   }
-  if (all) error = largest;
-  return all;
+  if (nearest_integer(grid, same_bits<float>(magnitude)) != no_integer) {  // so all have one
+    error = largest;
+    return true;
+  }
+  HCOMP_UNROLL_ON_DEVICE
+  for (std::size_t i = 0; i < block_values; ++i) q[i] = nearest_integer(grid, x[i]);
+  return false;
 }
 
 inline void dequantize_block(step_grid const& grid, std::int32_t const* q, float* y) {

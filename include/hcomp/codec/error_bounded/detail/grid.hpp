@@ -42,14 +42,18 @@ struct step_grid {
 
 inline constexpr std::int32_t no_integer = 0x7fffffff;
 
-/// The nearest integer, ties to even; none if that is beyond the limit or x is not finite.
+/// The nearest integer, ties to even, of what is less than 2^31; of others any.
+HCOMP_HD inline std::int32_t rounded_multiple(double multiple) {
+  // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
+  return static_cast<std::int32_t>(
+      static_cast<std::uint32_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52)));
+}
+/// That of x in steps; none if it is beyond the limit or x is not finite.
 HCOMP_HD inline std::int32_t nearest_integer(step_grid const& grid, float x) {
   constexpr std::int32_t none = no_integer;
   double const multiple = static_cast<double>(x) * grid.inverse;
   if (!is_finite(x) || std::fabs(multiple) > grid.limit + 1) return none;
-  // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
-  auto const q = static_cast<std::int32_t>(
-      static_cast<std::uint32_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52)));
+  std::int32_t const q = rounded_multiple(multiple);
   return q > grid.limit || q < -grid.limit ? none : q;
 }
 
