@@ -60,7 +60,7 @@ method method_from(value_type type, std::string const& text) {
   if (given != plain)
     throw std::invalid_argument(
         quoted +
-        "keys min, max, ranks, when, check and turns are for the rules of the "
+        "keys min, max, ranks, when, device, check and turns are for the rules of the "
         "drop-in library only");
   return given.sum;
 }

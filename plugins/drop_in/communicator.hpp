@@ -25,6 +25,7 @@
 #include "residual_store.hpp"
 #include "settings.hpp"
 #include "shared_copy.hpp"
+#include "spare_memory.hpp"
 #include "summer.hpp"
 
 namespace hcomp::drop_in {
@@ -81,6 +82,8 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Comm private_copy() const { return copy_; }
   /// For work aside alone: returns when those with smaller numbers are done.
   void wait_for_earlier(std::uint64_t number);
+  /// For copies of what is in a device's memory.
+  spare_memory& spare() { return spare_; }
   /// For work alone: how many sums were made before this one; the same on all ranks.
   std::uint64_t next_call() { return calls_++; }
   std::uint64_t calls() const { return calls_; }
@@ -115,6 +118,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::map<std::string, std::uint64_t> calls_by_;
   std::map<std::tuple<std::string, std::string_view, unsigned>, quicker_way> ways_;
   residual_store* residuals_;
+  spare_memory spare_;  // before the sums under way, which give back what they took
   // Where sums may be made aside: what sums_ uses.
   std::unique_ptr<mpi::transport> transport_;
   std::unique_ptr<concurrent_transport> over_;

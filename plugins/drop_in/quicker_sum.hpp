@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_memory.hpp"
 #include "quicker_way.hpp"
 #include "summing.hpp"
 
@@ -65,13 +66,14 @@ struct part_of_vector {
     }
     in.resize(values * size);
     out.resize(in.size());
-    if (!whole.is_out_of_reach) {
-      std::size_t const first = number * values % (all - values + 1);
-      std::memcpy(in.data(), static_cast<std::byte const*>(whole.input()) + first * size,
-                  in.size());
-    }
+    std::size_t const first = number * values % (all - values + 1);
+    auto const* const from = static_cast<std::byte const*>(whole.input()) + first * size;
+    if (is_in_device(from))
+      copy_from_device(in.data(), from, in.size());
+    else
+      std::memcpy(in.data(), from, in.size());
     sum.call.send = in.data();
-    sum.call.receive = out.data();
+    sum.tensor = sum.call.receive = out.data();
     sum.call.count = static_cast<int>(values);
     sum.counts = counts;
     sum.is_timed = sum.is_look = true;

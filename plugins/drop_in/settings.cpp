@@ -106,6 +106,8 @@ constexpr std::array rule_keys{
     key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
     key_facts{"when", "always|quicker", "all but none",
               "quicker: sums are MPI's where that is quicker; default always"},
+    key_facts{"device", "yes|no", "all but none",
+              "no: vectors in a device's memory are MPI's; default yes"},
     key_facts{"check", "N", "all but none",
               "every Nth call by the rule is compared with MPI's own; default 0: none"}};
 constexpr std::array program_keys{
@@ -277,6 +279,7 @@ void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   if (key == "max") to.max_bytes = one.size();
   if (key == "ranks") to.min_ranks = one.number(1, most_int);
   if (key == "when") to.if_quicker = one.is_quicker();
+  if (key == "device") to.takes_device = one.yes();
   if (key == "check") to.check_every = one.number(0, most_int);
 }
 
@@ -453,6 +456,7 @@ std::string rule::text() const {
   if (max_bytes != no_limit) text.append(" max=").append(size_text(max_bytes));
   if (min_ranks != 2) text.append(" ranks=").append(std::to_string(min_ranks));
   if (if_quicker) text.append(" when=quicker");
+  if (!takes_device) text.append(" device=no");
   if (check_every != 0) text.append(" check=").append(std::to_string(check_every));
   return text;
 }

@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_memory.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "passed_calls.hpp"
@@ -69,10 +68,6 @@ inline bool has_buffers(reduction_call const& call) {
   if (!call.send) return false;
   return !call.receives ||
          (call.receive && call.receive != MPI_IN_PLACE && call.receive != call.send);
-}
-
-inline bool uses_device(reduction_call const& call) {
-  return (call.send != MPI_IN_PLACE && is_in_device(call.send)) || is_in_device(call.receive);
 }
 
 site_figures figures_of(reduction_call const& call, int ranks) {
@@ -175,10 +170,11 @@ struct summing {
   // copies: in a thread, the program's communicator and its settings may be gone meanwhile
   rule as;
   std::size_t shadow_calls;
-  std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
-  bool is_out_of_reach;         ///< buffers in a device's memory, which nobody here may touch
-  bool is_timed = false;        ///< it is not compared with MPI's own
-  bool is_look = false;         ///< of a part of a vector, for nothing: nobody is told
+  std::span<int const> counts;   ///< of a reduce-scatter; none: all ranks get all of the sum
+  void const* tensor;            ///< the program's receive buffer
+  bool is_out_of_reach = false;  ///< buffers in a device's memory, of which the host has no copy
+  bool is_timed = false;         ///< it is not compared with MPI's own
+  bool is_look = false;          ///< of a part of a vector, for nothing: nobody is told
 
   summing(library& l, reduction_call const& c, decision const& taken,
           std::span<int const> counts_of_ranks = {})
@@ -188,12 +184,14 @@ struct summing {
         as(*taken.as),
         shadow_calls(l.settings_of(c.comm).shadow_calls),
         counts(counts_of_ranks),
-        is_out_of_reach(uses_device(c)) {
+        tensor(c.receive) {
     d.as = nullptr;
   }
 
   std::size_t values() const { return static_cast<std::size_t>(call.count); }
   std::size_t bytes() const { return values() * size_of(d.type); }
+  /// Of what this rank gets.
+  std::size_t result_bytes() const { return result_values() * size_of(d.type); }
   void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
   /// Whether others may be under way at the same time: not beside MPI's own sums, with which it is
   /// compared, nor where all use the same shared memory.
@@ -212,8 +210,7 @@ struct summing {
     summing_now const guard;
     if (is_out_of_reach) x = nullptr;  // the plan tells the other ranks
     auto& sums = state.sums();
-    std::size_t const result =
-        counts.empty() ? values() : static_cast<std::size_t>(counts[rank_in(sums)]);
+    std::size_t const result = result_values();
     bool const only_tried = !is_look && state.next_call() < shadow_calls;
     bool const is_checked =
         as.check_every > 0 && !is_timed &&
@@ -254,7 +251,8 @@ struct summing {
     } catch (nonfinite_error const&) {
       left_because = "NaN or infinity, or too large for " + as.sum.text();
     } catch (memory_error const&) {
-      left_because = "a buffer in a device's memory";
+      left_because = as.takes_device ? "a buffer in a device's memory that cannot be read"
+                                     : "a buffer in a device's memory (device=no)";
     } catch (std::invalid_argument const& cannot) {  // on all ranks alike
       left_because = cannot.what();
       if (!is_look)
@@ -296,15 +294,18 @@ struct summing {
       default: return drop_in::compare<double>(figures, sum, exact, n);
     }
   }
-  static std::size_t rank_in(summer const& sums) { return static_cast<std::size_t>(sums.rank()); }
+  std::size_t result_values() const {
+    if (counts.empty()) return values();
+    int rank = 0;
+    PMPI_Comm_rank(call.comm, &rank);
+    return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+  }
 
   report sum_by_rule(summer& sums, void* x, bool is_aside, std::size_t place) const {
     auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
     if (counts.empty())
-      return sums.all_reduce(d.type, x, values(), as.sum, call.receive, segment, reduction::sum,
-                             place);
-    return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, call.receive,
-                               segment);
+      return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduction::sum, place);
+    return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, tensor, segment);
   }
   void sum_by_mpi(communicator& state, void* x) const {
     MPI_Comm const comm = comm_of(state);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "host_call.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "passed_calls.hpp"
@@ -26,10 +27,22 @@
 namespace hcomp::drop_in {
 
 namespace {
+/// Makes a sum of the program's buffers, wherever they are.
+/// @param make  as of take
+/// @throws std::runtime_error  the result cannot be copied to a device
+template <class Make>
+bool by_host(communicator& state, summing const& of_program, Make const& make) {
+  host_call const here(state, of_program);
+  if (!make(state, here.sum())) return false;
+  here.put_back();
+  return true;
+}
+
 /// Makes the sum of the call if it is to be taken over.
 /// @param counts  of a reduce-scatter, for all ranks
 /// @param by_mpi  for sums that are made by whichever way is quicker
-/// @param make    (state, sum) makes it and puts it where it belongs, or returns false: it is MPI's
+/// @param make    (state, sum) makes it in the host's memory and puts it into the receive buffer, or returns
+///                false: it is MPI's
 template <class Make>
 bool take(reduction_call const& call, int& code, std::span<int const> counts,
           function_of_mpi const& by_mpi, Make const& make) {
@@ -45,10 +58,13 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
   try {
     lib->state_of(call.comm)->run([&](communicator& state) {
       summing sum(*lib, call, d, counts);
+      auto const made = [&](communicator& own, summing const& one) {
+        return by_host(own, one, make);
+      };
       if (sum.as.if_quicker)
-        code = quicker_sum(state, std::move(sum), by_mpi, make)();
+        code = quicker_sum(state, std::move(sum), by_mpi, made)();
       else
-        is_done = make(state, sum);
+        is_done = made(state, sum);
     });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
@@ -105,7 +121,10 @@ void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MP
                int tag) {
   is_summing = true;  // for good: all that this thread asks of MPI is for sums
   try {
-    if (!sum_in_place(state, sum, sum.goes_together() ? number % communicator::most_together : 0)) {
+    auto const in_place = [&](communicator& own, summing const& one) {
+      return sum_in_place(own, one, one.goes_together() ? number % communicator::most_together : 0);
+    };
+    if (!by_host(state, sum, in_place)) {
       // All ranks have MPI's sums in this order, and whoever waits in one of them has done what others
       // need of it before.
       state.wait_for_earlier(number);

@@ -63,6 +63,8 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(thc.check_every == 8);
   CHECK_FALSE(thc.if_quicker);
   CHECK(only_rule("float: thc feedback=no when=quicker").if_quicker);
+  CHECK(only_rule("float: thc").takes_device);
+  CHECK_FALSE(only_rule("float: thc device=no").takes_device);
   CHECK_FALSE(only_rule("float: thc when=always").if_quicker);
   CHECK(only_rule("double: sign algorithm=owner").type == value_type::float64);
   CHECK(only_rule("double: sign algorithm=owner").sum.how.kind == algorithm_kind::owner);
@@ -216,6 +218,8 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                  "float: thc min=64KiB",
                                  "all: fp16 when=always",
                                  "all: fp16 when=quicker",
+                                 "all: fp16 device=yes",
+                                 "all: fp16 device=no",
                                  "double: sign feedback=no check=3 when=quicker min=0",
                                  "float: thc; all: fp16; double: none min=0"};
   std::vector<std::string> const ways{"",
@@ -251,7 +255,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   // double has not lossless, top_k and inceptionn. (int32, int64) none 3, lossless_integers 5 ways.
   constexpr std::size_t both = 3 + 6 * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5 + 5 * 3 + 5),
                         float_only = 6 * (6 + 6 * 3 + 5 * 3), integers = 3 + 6 * 5;
-  CHECK(texts.size() == 15 + 3 * both + 2 * float_only + 2 * integers);
+  CHECK(texts.size() == 17 + 3 * both + 2 * float_only + 2 * integers);
 
   std::vector<std::pair<std::string, settings>> seen;
   for (auto const& text : texts) {
@@ -337,7 +341,7 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "there are: nonblocking, feedback_memory, shadow"},
       {"float: sign bits=2",
        "HCOMP_CONFIG: clause 1 'float: sign bits=2': 'bits=2': codec 'sign' has no key 'bits'; "
-       "there are: feedback, algorithm, turns, threads, min, max, ranks, when, check"},
+       "there are: feedback, algorithm, turns, threads, min, max, ranks, when, device, check"},
       {"all: none check=1",
        "HCOMP_CONFIG: clause 1 'all: none check=1': 'check=1': codec 'none' has no key 'check'; "
        "there are: min, max, ranks"},
@@ -380,7 +384,7 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "whole number from 0 to 255"},
       {"double: fp16 bits=3",
        "HCOMP_CONFIG: clause 1 'double: fp16 bits=3': 'bits=3': codec 'fp16' has no key 'bits'; "
-       "there are: algorithm, turns, threads, min, max, ranks, when, check"},
+       "there are: algorithm, turns, threads, min, max, ranks, when, device, check"},
       {"float: error_bounded 1e-4 bound=1e-4",
        "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 bound=1e-4': 'bound=1e-4': 'bound' "
        "stands here a second time"},

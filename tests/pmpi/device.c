@@ -1,7 +1,8 @@
-/* A program that knows nothing of hcomp, with a device's memory: closed to everybody but an MPI
- * that was called with it. Whoever else touches it ends the program (SIGSEGV).
+/* A program that knows nothing of hcomp, with a device's memory: closed to everybody but copies by
+ * libcuda, and an MPI that was called with it. Whoever else touches it ends the program (SIGSEGV).
  *
- *   device LIBRARY   where libcuda.so.1 is, which it loads after its first sum
+ *   device LIBRARY [CASE]   where libcuda.so.1 is, which it loads after its first sum; unreadable: on the
+ *                           last rank copies from the device fail; unwritable: those to it do
  *
  * MPI_THREAD_MULTIPLE is asked for.
  */
@@ -143,6 +144,11 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   own(device, 2 * n * sizeof(float));
+  void (*fail)(int) = NULL;
+  if (argc > 2 && rank == ranks - 1)
+    *(void**)&fail = dlsym(cuda, strcmp(argv[2], "unwritable") == 0 ? "fake_cuda_fail_writing"
+                                                                     : "fake_cuda_fail_reading");
+  if (fail) fail(700);
   sum_of_devices(MPI_COMM_WORLD);
 
   fill(host, host + n);

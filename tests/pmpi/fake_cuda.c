@@ -9,7 +9,7 @@
 typedef unsigned long long device_pointer; /* CUdeviceptr */
 
 static char const *begin, *end;
-static int contexts, failure, is_of_pool;
+static int contexts, reading_failure, writing_failure, is_of_pool;
 static int the_context;
 /* A copy to the device that has read all, and has not written. */
 static struct {
@@ -24,7 +24,10 @@ void fake_cuda_own(void const* memory, size_t bytes) {
   end = begin + bytes;
 }
 /* What copies return from now on. */
-void fake_cuda_fail(int code) { failure = code; }
+void fake_cuda_fail(int code) { reading_failure = writing_failure = code; }
+/* What copies from the device, or to it, return from now on. */
+void fake_cuda_fail_reading(int code) { reading_failure = code; }
+void fake_cuda_fail_writing(int code) { writing_failure = code; }
 /* From now on the memory is of a pool, which belongs to no context. The program has its own. */
 void fake_cuda_use_pool(void) {
   is_of_pool = 1;
@@ -78,7 +81,7 @@ int cuStreamSynchronize(void* stream) {
 int cuMemcpyDtoH_v2(void* to, device_pointer from, size_t bytes) {
   if (!is_inside(from)) return 1;
   if (contexts == 0) return 201;
-  if (failure != 0) return failure;
+  if (reading_failure != 0) return reading_failure;
   finish();
   move(to, (void const*)from, bytes);
   return 0;
@@ -86,7 +89,7 @@ int cuMemcpyDtoH_v2(void* to, device_pointer from, size_t bytes) {
 int cuMemcpyHtoD_v2(device_pointer to, void const* from, size_t bytes) {
   if (!is_inside(to)) return 1;
   if (contexts == 0) return 201;
-  if (failure != 0) return failure;
+  if (writing_failure != 0) return writing_failure;
   finish();
   late.to = to;
   late.count = bytes;

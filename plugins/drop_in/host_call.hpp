@@ -1,0 +1,74 @@
+#pragma once
+/// @file
+/// A sum of buffers in a device's memory, made in the host's.
+
+#include <mpi.h>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "communicator.hpp"
+#include "cuda_memory.hpp"
+#include "spare_memory.hpp"
+#include "summing.hpp"
+
+namespace hcomp::drop_in {
+
+/// A sum whose buffers the host reaches: those of the program, or copies of those in a device's memory,
+/// which is ready when the program calls, as for MPI. Each rank copies by itself, so it may be on some
+/// ranks alone. Copies go through memory that is not pinned.
+class host_call {
+ public:
+  /// Copies what is in a device's memory. Where that fails, which it prints, or the rule says device=no,
+  /// the sum is out of this rank's reach.
+  host_call(communicator& state, summing const& of_program) : of_program_(of_program) {
+    auto const& call = of_program.call;
+    bool const from_device = call.send != MPI_IN_PLACE && is_in_device(call.send),
+               to_device = is_in_device(call.receive);
+    if (!from_device && !to_device) return;
+    copied_ = of_program;
+    copied_->is_out_of_reach = !of_program.as.takes_device;
+    if (copied_->is_out_of_reach) return;
+    try {
+      auto& own = copied_->call;
+      if (from_device) own.send = copy_of(state, call.send);
+      if (!to_device) return;
+      bool const is_input = call.send == MPI_IN_PLACE || !call.receives;  // or any pointer
+      own.receive = is_input ? copy_of(state, call.receive) : room(state);
+    } catch (std::exception const& error) {
+      copied_->is_out_of_reach = true;
+      print(std::string(call.function) +
+            " is left to MPI: a buffer in a device's memory: " + error.what());
+    }
+  }
+  host_call(host_call const&) = delete;
+  host_call& operator=(host_call const&) = delete;
+
+  summing const& sum() const { return copied_ ? *copied_ : of_program_; }
+  /// Gives the program the result where it wants it.
+  /// @throws std::runtime_error  it cannot be copied to the device
+  void put_back() const {
+    auto const& call = of_program_.call;
+    if (call.receives && sum().call.receive != call.receive)
+      copy_to_device(call.receive, sum().call.receive, of_program_.result_bytes());
+  }
+
+ private:
+  std::byte* room(communicator& state) {
+    memory_.push_back(state.spare().take(of_program_.bytes()));
+    return memory_.back().get().data();
+  }
+  std::byte* copy_of(communicator& state, void const* device) {
+    auto* const to = room(state);
+    copy_from_device(to, device, of_program_.bytes());
+    return to;
+  }
+
+  summing const& of_program_;
+  std::optional<summing> copied_;
+  std::vector<spare_memory::lent> memory_;
+};
+
+}  // namespace hcomp::drop_in

@@ -1,0 +1,61 @@
+#pragma once
+/// @file
+/// Memory that is kept from call to call.
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace hcomp::drop_in {
+
+/// Memory of the host that several calls at a time take and give back. The first use of so much memory
+/// takes as long as a fast network, so it is kept: as many pieces as were lent at a time. For several
+/// threads.
+class spare_memory {
+ public:
+  /// One piece, until it is destroyed, which is before the spare_memory.
+  class lent {
+   public:
+    lent(lent&&) noexcept = default;
+    lent& operator=(lent&&) = delete;
+    ~lent() {
+      if (bytes_.capacity() > 0) from_->give_back(std::move(bytes_));
+    }
+    std::vector<std::byte>& get() { return bytes_; }
+
+   private:
+    friend spare_memory;
+    lent(spare_memory& from, std::vector<std::byte> bytes)
+        : from_(&from), bytes_(std::move(bytes)) {}
+    spare_memory* from_;
+    std::vector<std::byte> bytes_;
+  };
+
+  lent take(std::size_t bytes) {
+    std::vector<std::byte> piece;
+    {
+      std::lock_guard const lock(mutex_);
+      if (!spare_.empty()) {
+        piece = std::move(spare_.back());
+        spare_.pop_back();
+      }
+    }
+    if (piece.size() < bytes) piece.resize(bytes);
+    return {*this, std::move(piece)};
+  }
+
+ private:
+  void give_back(std::vector<std::byte> piece) noexcept {
+    std::lock_guard const lock(mutex_);
+    try {
+      spare_.push_back(std::move(piece));
+    } catch (...) {  // out of memory: it goes
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}  // namespace hcomp::drop_in
