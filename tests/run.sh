@@ -58,6 +58,7 @@ else
 fi
 if $wheels; then
   bash tests/pmpi/setup.sh || echo "tests/run.sh: there is no MPI from PyPI; its tests are skipped" >&2
+  bash tests/ptx/setup.sh || echo "tests/run.sh: there is no nvdisasm from PyPI; its test is skipped" >&2
 fi
 # shellcheck source=support/interruptible.sh
 source tests/support/interruptible.sh

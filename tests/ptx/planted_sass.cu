@@ -1,0 +1,51 @@
+/// @file
+/// Kernels whose machine code is as it should be and as it should not, for sass_planted.py. Never run.
+
+#include <cstddef>
+#include <hcomp/gpu/stream_executor.hpp>
+
+namespace {
+
+/// Eight loads that wait for nothing.
+struct loads_together {
+  float const* x;
+  float* y;
+  template <class Group> __device__ void operator()(Group group, std::size_t) const {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) sum += x[group.worker() + 128 * k];
+    y[group.worker()] = sum;
+  }
+};
+
+/// Each load has its address from the one before.
+struct loads_in_a_chain {
+  unsigned const* x;
+  unsigned* y;
+  template <class Group> __device__ void operator()(Group group, std::size_t) const {
+    auto at = static_cast<unsigned>(group.worker());
+#pragma unroll
+    for (int k = 0; k < 8; ++k) at = x[at];
+    y[group.worker()] = at;
+  }
+};
+
+/// An array of each thread's own, at places that are known when it runs.
+struct array_at_run_time {
+  unsigned const* x;
+  unsigned* y;
+  template <class Group> __device__ void operator()(Group group, std::size_t block) const {
+    unsigned counts[64] = {};
+    for (std::size_t k = 0; k < block; ++k) ++counts[x[k] % 64];
+    y[group.worker()] = counts[y[group.worker()] % 64];
+  }
+};
+
+}  // namespace
+
+int main() {
+  hcomp::gpu::stream_executor executor;
+  executor.for_each_block(1, loads_together{});
+  executor.for_each_block(1, loads_in_a_chain{});
+  executor.for_each_block(1, array_at_run_time{});
+}
