@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   void (*fail)(int) = NULL;
   if (argc > 2 && rank == ranks - 1)
     *(void**)&fail = dlsym(cuda, strcmp(argv[2], "unwritable") == 0 ? "fake_cuda_fail_writing"
-                                                                     : "fake_cuda_fail_reading");
+                                                                    : "fake_cuda_fail_reading");
   if (fail) fail(700);
   sum_of_devices(MPI_COMM_WORLD);
 
