@@ -543,7 +543,11 @@ std::string help() {
       "  KEY=VALUE                  for the whole program\n"
       "such as 'float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
   auto const line = [&](std::string left, std::string_view right) {
-    left.resize(std::max<std::size_t>(left.size() + 1, 28), ' ');
+    constexpr std::size_t width = 28;
+    if (left.size() < width)
+      left.resize(width, ' ');
+    else
+      left.append("\n").append(2 + width, ' ');
     text.append("  ").append(left).append(right).append("\n");
   };
   text += "\nCodecs\n";
