@@ -88,6 +88,33 @@ class context_of {
 
 }  // namespace
 
+void* current_context() noexcept {
+  void* context = nullptr;
+  try {
+    if (find()) call(taking<void**>, "cuCtxGetCurrent", &context);
+  } catch (std::exception const&) {  // as if it had none
+    return nullptr;
+  }
+  return context;
+}
+
+used_context::used_context(void* context) noexcept : is_used_(false) {
+  if (!context) return;
+  try {
+    call(taking<void*>, "cuCtxPushCurrent_v2", context);
+    is_used_ = true;
+  } catch (std::exception const&) {  // copies will say what is wrong
+  }
+}
+used_context::~used_context() {
+  if (!is_used_) return;
+  try {
+    void* context = nullptr;
+    call(taking<void**>, "cuCtxPopCurrent_v2", &context);
+  } catch (std::exception const&) {  // there is nothing to be done
+  }
+}
+
 void copy_from_device(void* to, void const* from, std::size_t bytes) {
   if (bytes == 0) return;
   context_of const context(from);

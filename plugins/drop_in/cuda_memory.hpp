@@ -12,6 +12,21 @@ namespace hcomp::drop_in {
 /// has none, no pointer is a device's, and asking takes 40 ns.
 bool is_in_device(void const* pointer) noexcept;
 
+/// The context that this thread has for its own calls of CUDA; null without libcuda, or if it has none.
+void* current_context() noexcept;
+
+/// While it exists, this thread has that context for its own; null changes nothing.
+class used_context {
+ public:
+  explicit used_context(void* context) noexcept;
+  ~used_context();
+  used_context(used_context const&) = delete;
+  used_context& operator=(used_context const&) = delete;
+
+ private:
+  bool is_used_;
+};
+
 /// Copies from a device's memory to the host's, in the context that the memory belongs to, or, if it
 /// belongs to none, in the thread's own. The work that the program gave to the default stream of
 /// that context is done before.

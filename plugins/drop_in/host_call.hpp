@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ class host_call {
   host_call(communicator& state, summing const& of_program) : of_program_(of_program) {
     auto const& call = of_program.call;
     bool const from_device = call.send != MPI_IN_PLACE && is_in_device(call.send),
-               to_device = is_in_device(call.receive);
+               to_device = call.receives && is_in_device(call.receive);
     if (!from_device && !to_device) return;
     copied_ = of_program;
     copied_->is_out_of_reach = !of_program.as.takes_device;
@@ -35,12 +36,12 @@ class host_call {
       auto& own = copied_->call;
       if (from_device) own.send = copy_of(state, call.send);
       if (!to_device) return;
-      bool const is_input = call.send == MPI_IN_PLACE || !call.receives;  // or any pointer
-      own.receive = is_input ? copy_of(state, call.receive) : room(state);
+      own.receive = call.send == MPI_IN_PLACE ? copy_of(state, call.receive)
+                                              : room(state, of_program.result_bytes());
     } catch (std::exception const& error) {
       copied_->is_out_of_reach = true;
-      print(std::string(call.function) +
-            " is left to MPI: a buffer in a device's memory: " + error.what());
+      print_once(std::string(call.function) +
+                 " is left to MPI: a buffer in a device's memory: " + error.what());
     }
   }
   host_call(host_call const&) = delete;
@@ -48,20 +49,24 @@ class host_call {
 
   summing const& sum() const { return copied_ ? *copied_ : of_program_; }
   /// Gives the program the result where it wants it.
-  /// @throws std::runtime_error  it cannot be copied to the device
+  /// @throws copy_error  it cannot be copied to the device
   void put_back() const {
     auto const& call = of_program_.call;
-    if (call.receives && sum().call.receive != call.receive)
+    if (!call.receives || sum().call.receive == call.receive) return;
+    try {
       copy_to_device(call.receive, sum().call.receive, of_program_.result_bytes());
+    } catch (std::runtime_error const& error) {
+      throw copy_error(error.what());
+    }
   }
 
  private:
-  std::byte* room(communicator& state) {
-    memory_.push_back(state.spare().take(of_program_.bytes()));
+  std::byte* room(communicator& state, std::size_t bytes) {
+    memory_.push_back(state.spare().take(bytes));
     return memory_.back().get().data();
   }
   std::byte* copy_of(communicator& state, void const* device) {
-    auto* const to = room(state);
+    auto* const to = room(state, of_program_.bytes());
     copy_from_device(to, device, of_program_.bytes());
     return to;
   }

@@ -29,6 +29,11 @@
 
 namespace hcomp::drop_in {
 
+/// A sum that was made and cannot be copied to where it belongs, on one rank.
+class copy_error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// A call that is taken over, or why it is not.
 struct decision {
   rule const* as = nullptr;
@@ -87,18 +92,20 @@ inline void note_passed(library& lib, reduction_call const& call, decision const
                      figures_of(call, d.ranks));
 }
 
-/// Says so once per text.
-inline void warn(int rank, std::string const& text) {
-  static std::mutex mutex;
-  static std::map<std::string, bool> said;
-  std::lock_guard const lock(mutex);
-  if (rank == 0 && !std::exchange(said[text], true))
-    std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
-}
-
 inline void print(std::string const& text) {
   std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
   std::fflush(stderr);
+}
+/// Each text once.
+inline void print_once(std::string const& text) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> said;
+  std::lock_guard const lock(mutex);
+  if (!std::exchange(said[text], true)) print(text);
+}
+/// The same for texts that all ranks have.
+inline void warn(int rank, std::string const& text) {
+  if (rank == 0) print_once(text);
 }
 
 /// An error of hcomp as one of MPI's.
@@ -172,6 +179,7 @@ struct summing {
   std::size_t shadow_calls;
   std::span<int const> counts;   ///< of a reduce-scatter; none: all ranks get all of the sum
   void const* tensor;            ///< the program's receive buffer
+  void* context = nullptr;       ///< of CUDA, that the program's thread had; for sums aside
   bool is_out_of_reach = false;  ///< buffers in a device's memory, of which the host has no copy
   bool is_timed = false;         ///< it is not compared with MPI's own
   bool is_look = false;          ///< of a part of a vector, for nothing: nobody is told

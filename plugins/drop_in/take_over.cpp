@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_memory.hpp"
 #include "host_call.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
@@ -29,7 +30,7 @@ namespace hcomp::drop_in {
 namespace {
 /// Makes a sum of the program's buffers, wherever they are.
 /// @param make  as of take
-/// @throws std::runtime_error  the result cannot be copied to a device
+/// @throws copy_error  the result cannot be copied to a device
 template <class Make>
 bool by_host(communicator& state, summing const& of_program, Make const& make) {
   host_call const here(state, of_program);
@@ -120,6 +121,7 @@ requests_under_way& under_way() {
 void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MPI_Request request,
                int tag) {
   is_summing = true;  // for good: all that this thread asks of MPI is for sums
+  used_context const context(sum.context);  // for memory that belongs to none, as that of pools
   try {
     auto const in_place = [&](communicator& own, summing const& one) {
       return sum_in_place(own, one, one.goes_together() ? number % communicator::most_together : 0);
@@ -250,7 +252,9 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
     }
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
-    keep(state, summing(*lib, call, d), tag);
+    summing sum(*lib, call, d);
+    sum.context = current_context();
+    keep(state, sum, tag);
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }

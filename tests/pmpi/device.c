@@ -1,8 +1,10 @@
 /* A program that knows nothing of hcomp, with a device's memory: closed to everybody but copies by
  * libcuda, and an MPI that was called with it. Whoever else touches it ends the program (SIGSEGV).
  *
- *   device LIBRARY [CASE]   where libcuda.so.1 is, which it loads after its first sum; unreadable: on the
- *                           last rank copies from the device fail; unwritable: those to it do
+ *   device LIBRARY [CASE]   where libcuda.so.1 is, which it loads after its first sum
+ *
+ * Cases: pool, the memory is of a pool; unreadable and unwritable, on the last rank copies from the device,
+ * or to it, fail; returning, they fail for a while and MPI's errors are returned.
  *
  * MPI_THREAD_MULTIPLE is asked for.
  */
@@ -125,6 +127,29 @@ static void sum_of_devices(MPI_Comm comm) {
   check("MPI_Iallreduce", to, 0, n);
 }
 
+static void (*fail_reading)(int);
+static void (*fail_writing)(int);
+
+/* Whatever fails on one rank: all go on together, through trials and looks of when=quicker. */
+static void sum_with_errors(MPI_Comm comm, int is_last) {
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  float *const x = device, *const y = device + n;
+  int errors = 0;
+  for (int i = 0; i < 80; ++i) {
+    if (is_last) fail_writing(i < 12 ? 700 : 0);
+    if (is_last) fail_reading(i >= 12 && i < 60 ? 700 : 0);
+    fill(x, y);
+    if (MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm) != MPI_SUCCESS)
+      ++errors;
+    else
+      check("MPI_Allreduce beside errors", y, 0, n);
+  }
+  if (is_last ? errors == 0 || errors > 12 : errors != 0) {
+    fprintf(stderr, "rank %d: %d calls have failed\n", rank, errors);
+    ++failures;
+  }
+}
+
 int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -144,12 +169,19 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   own(device, 2 * n * sizeof(float));
-  void (*fail)(int) = NULL;
-  if (argc > 2 && rank == ranks - 1)
-    *(void**)&fail = dlsym(cuda, strcmp(argv[2], "unwritable") == 0 ? "fake_cuda_fail_writing"
-                                                                    : "fake_cuda_fail_reading");
-  if (fail) fail(700);
-  sum_of_devices(MPI_COMM_WORLD);
+  char const* const what = argc > 2 ? argv[2] : "";
+  int const is_last = rank == ranks - 1;
+  void (*use_pool)(void) = NULL;
+  *(void**)&use_pool = dlsym(cuda, "fake_cuda_use_pool");
+  *(void**)&fail_reading = dlsym(cuda, "fake_cuda_fail_reading");
+  *(void**)&fail_writing = dlsym(cuda, "fake_cuda_fail_writing");
+  if (strcmp(what, "pool") == 0) use_pool();
+  if (strcmp(what, "unreadable") == 0 && is_last) fail_reading(700);
+  if (strcmp(what, "unwritable") == 0 && is_last) fail_writing(700);
+  if (strcmp(what, "returning") == 0)
+    sum_with_errors(MPI_COMM_WORLD, is_last);
+  else
+    sum_of_devices(MPI_COMM_WORLD);
 
   fill(host, host + n);
   MPI_Allreduce(host, host + n, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

@@ -9,7 +9,8 @@
 typedef unsigned long long device_pointer; /* CUdeviceptr */
 
 static char const *begin, *end;
-static int contexts, reading_failure, writing_failure, is_of_pool;
+static int reading_failure, writing_failure, is_of_pool;
+static _Thread_local int contexts; /* that this thread has */
 static int the_context;
 /* A copy to the device that has read all, and has not written. */
 static struct {
@@ -28,7 +29,7 @@ void fake_cuda_fail(int code) { reading_failure = writing_failure = code; }
 /* What copies from the device, or to it, return from now on. */
 void fake_cuda_fail_reading(int code) { reading_failure = code; }
 void fake_cuda_fail_writing(int code) { writing_failure = code; }
-/* From now on the memory is of a pool, which belongs to no context. The program has its own. */
+/* From now on the memory is of a pool, which belongs to no context. This thread has one. */
 void fake_cuda_use_pool(void) {
   is_of_pool = 1;
   ++contexts;
@@ -51,6 +52,10 @@ int cuPointerGetAttribute(void* value, int attribute, device_pointer pointer) {
   return 0;
 }
 
+int cuCtxGetCurrent(void** context) {
+  *context = contexts > 0 ? &the_context : NULL;
+  return 0;
+}
 int cuCtxPushCurrent_v2(void* context) {
   if (context != &the_context) return 201; /* INVALID_CONTEXT */
   ++contexts;
