@@ -1,5 +1,6 @@
 # A report in which sums by each of these functions went by the codec, and others were left to MPI because
-# that was quicker; and eight of each trial were timed in turns.
+# that was quicker; and in the two first trials, and in others that a busy machine began and the program's end
+# may have cut off, sums by MPI were timed, equally many on all ranks.
 
 foreach(function MPI_Allreduce MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block)
   set(taken 0)
@@ -24,9 +25,11 @@ foreach(function MPI_Allreduce MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_
     endif()
   endforeach()
   string(JSON ranks GET "${json}" ranks)
-  math(EXPR of_trials "${timed} % (4 * ${ranks})")
+  math(EXPR of_two_trials "2 * 4 * ${ranks}")
+  math(EXPR of_some_ranks "${timed} % ${ranks}")
   math(EXPR in_a_row "12 * ${ranks}")
-  if(taken LESS in_a_row OR quicker LESS in_a_row OR timed EQUAL 0 OR NOT of_trials EQUAL 0)
+  if(taken LESS in_a_row OR quicker LESS in_a_row OR timed LESS of_two_trials
+      OR NOT of_some_ranks EQUAL 0)
     message(FATAL_ERROR "${function}: ${taken} taken over, ${quicker} quicker by MPI, ${timed} timed")
   endif()
 endforeach()
