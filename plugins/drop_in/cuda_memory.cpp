@@ -62,29 +62,14 @@ unsigned long long address_of(void const* pointer) {
   return reinterpret_cast<unsigned long long>(pointer);
 }
 
-/// While it exists, this thread uses the context that some memory belongs to. Memory of pools and
-/// mapped memory belong to none: for these the thread's own context stays.
-class context_of {
- public:
-  explicit context_of(void const* memory) {
-    constexpr int context_attribute = 1;  // CU_POINTER_ATTRIBUTE_CONTEXT
-    call(taking<void*, int, unsigned long long>, "cuPointerGetAttribute",
-         static_cast<void*>(&context_), context_attribute, address_of(memory));
-    if (context_) call(taking<void*>, "cuCtxPushCurrent_v2", context_);
-  }
-  context_of(context_of const&) = delete;
-  context_of& operator=(context_of const&) = delete;
-  ~context_of() {
-    if (!context_) return;
-    try {
-      call(taking<void**>, "cuCtxPopCurrent_v2", &context_);
-    } catch (std::exception const&) {  // there is nothing to be done
-    }
-  }
-
- private:
-  void* context_ = nullptr;
-};
+/// That some memory belongs to. Memory of pools and mapped memory belong to none: null.
+void* context_of(void const* memory) {
+  constexpr int context_attribute = 1;  // CU_POINTER_ATTRIBUTE_CONTEXT
+  void* context = nullptr;
+  call(taking<void*, int, unsigned long long>, "cuPointerGetAttribute",
+       static_cast<void*>(&context), context_attribute, address_of(memory));
+  return context;
+}
 
 }  // namespace
 
@@ -98,13 +83,8 @@ void* current_context() noexcept {
   return context;
 }
 
-used_context::used_context(void* context) noexcept : is_used_(false) {
-  if (!context) return;
-  try {
-    call(taking<void*>, "cuCtxPushCurrent_v2", context);
-    is_used_ = true;
-  } catch (std::exception const&) {  // copies will say what is wrong
-  }
+used_context::used_context(void* context) : is_used_(context) {
+  if (context) call(taking<void*>, "cuCtxPushCurrent_v2", context);
 }
 used_context::~used_context() {
   if (!is_used_) return;
@@ -117,13 +97,13 @@ used_context::~used_context() {
 
 void copy_from_device(void* to, void const* from, std::size_t bytes) {
   if (bytes == 0) return;
-  context_of const context(from);
+  used_context const here(context_of(from));
   call(taking<void*, unsigned long long, std::size_t>, "cuMemcpyDtoH_v2", to, address_of(from),
        bytes);
 }
 void copy_to_device(void* to, void const* from, std::size_t bytes) {
   if (bytes == 0) return;
-  context_of const context(to);
+  used_context const here(context_of(to));
   call(taking<unsigned long long, void const*, std::size_t>, "cuMemcpyHtoD_v2", address_of(to),
        from, bytes);
   // From memory that is not pinned the copy returns when it has read it all.

@@ -18,7 +18,8 @@ void* current_context() noexcept;
 /// While it exists, this thread has that context for its own; null changes nothing.
 class used_context {
  public:
-  explicit used_context(void* context) noexcept;
+  /// @throws std::runtime_error  libcuda refuses it
+  explicit used_context(void* context);
   ~used_context();
   used_context(used_context const&) = delete;
   used_context& operator=(used_context const&) = delete;

@@ -19,7 +19,8 @@ namespace hcomp::drop_in {
 
 /// A sum whose buffers the host reaches: those of the program, or copies of those in a device's memory,
 /// which is ready when the program calls, as for MPI. Each rank copies by itself, so it may be on some
-/// ranks alone. Copies go through memory that is not pinned.
+/// ranks alone. Copies go through memory that is not pinned; of memory that belongs to no context, as
+/// that of pools, in the one that the program's thread had.
 class host_call {
  public:
   /// Copies what is in a device's memory. Where that fails, which it prints, or the rule says device=no,
@@ -33,6 +34,7 @@ class host_call {
     copied_->is_out_of_reach = !of_program.as.takes_device;
     if (copied_->is_out_of_reach) return;
     try {
+      used_context const context(of_program.context);
       auto& own = copied_->call;
       if (from_device) own.send = copy_of(state, call.send);
       if (!to_device) return;
@@ -54,6 +56,7 @@ class host_call {
     auto const& call = of_program_.call;
     if (!call.receives || sum().call.receive == call.receive) return;
     try {
+      used_context const context(of_program_.context);
       copy_to_device(call.receive, sum().call.receive, of_program_.result_bytes());
     } catch (std::runtime_error const& error) {
       throw copy_error(error.what());

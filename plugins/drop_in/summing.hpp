@@ -177,9 +177,9 @@ struct summing {
   // copies: in a thread, the program's communicator and its settings may be gone meanwhile
   rule as;
   std::size_t shadow_calls;
-  std::span<int const> counts;   ///< of a reduce-scatter; none: all ranks get all of the sum
-  void const* tensor;            ///< the program's receive buffer
-  void* context = nullptr;       ///< of CUDA, that the program's thread had; for sums aside
+  std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
+  void const* tensor;           ///< the program's receive buffer
+  void* context = nullptr;      ///< of CUDA, that the program's thread had; null: this thread is it
   bool is_out_of_reach = false;  ///< buffers in a device's memory, of which the host has no copy
   bool is_timed = false;         ///< it is not compared with MPI's own
   bool is_look = false;          ///< of a part of a vector, for nothing: nobody is told

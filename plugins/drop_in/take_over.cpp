@@ -121,7 +121,6 @@ requests_under_way& under_way() {
 void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MPI_Request request,
                int tag) {
   is_summing = true;  // for good: all that this thread asks of MPI is for sums
-  used_context const context(sum.context);  // for memory that belongs to none, as that of pools
   try {
     auto const in_place = [&](communicator& own, summing const& one) {
       return sum_in_place(own, one, one.goes_together() ? number % communicator::most_together : 0);
