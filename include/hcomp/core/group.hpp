@@ -55,4 +55,15 @@ concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>()
   { group.warp() } -> std::same_as<int>;
 };
 
+namespace detail {
+
+/// How many workers each block should have, by what work or a codec says; 0: it says nothing.
+template <class T> constexpr int workers_of() {
+  if constexpr (requires { T::workers; })
+    return T::workers;
+  else
+    return 0;
+}
+
+}  // namespace detail
 }  // namespace hcomp

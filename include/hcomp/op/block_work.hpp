@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <limits>
@@ -51,14 +52,8 @@ HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) 
   return is_intact(group, load_header(block), block, bytes);
 }
 
-/// What work tells an executor, or a codec about encoding and decoding: how many workers a block should
-/// have; and a codec about merges: how many blocks a multiprocessor should work on at once. 0: nothing.
-template <class T> constexpr int workers_of() {
-  if constexpr (requires { T::workers; })
-    return T::workers;
-  else
-    return 0;
-}
+/// On how many blocks a multiprocessor should work at once in merges, by what a codec says; 0: it says
+/// nothing.
 template <class C> constexpr int merges_at_once() {
   if constexpr (requires { C::merges_at_once; })
     return C::merges_at_once;

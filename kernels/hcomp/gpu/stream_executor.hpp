@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/group.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/gpu/block_group.hpp>
 #include <hcomp/gpu/buffer.hpp>
@@ -28,20 +29,17 @@ template <class Work> constexpr int blocks_at_once() {
     return 0;
 }
 
-/// Threads of a thread block.
-template <class Work> constexpr int workers_of() {
-  if constexpr (requires { requires Work::workers != 0; })
-    return Work::workers;
-  else
-    return 128;
+template <class Work> constexpr int threads_of_block() {
+  constexpr int wanted = hcomp::detail::workers_of<Work>();
+  return wanted != 0 ? wanted : 128;
 }
 
 /// Calls work(block_group, i) for all i < blocks, each by one thread block.
 template <class Work>
-__global__ void __launch_bounds__(workers_of<Work>(), blocks_at_once<Work>())
+__global__ void __launch_bounds__(threads_of_block<Work>(), blocks_at_once<Work>())
     run_blocks(std::size_t blocks, Work work) {
   extern __shared__ float4 hcomp_scratch[];
-  block_group<workers_of<Work>()> const group(reinterpret_cast<float*>(hcomp_scratch));
+  block_group<threads_of_block<Work>()> const group(reinterpret_cast<float*>(hcomp_scratch));
   for (std::size_t i = blockIdx.x; i < blocks; i += gridDim.x) {
     work(group, i);
     group.sync();  // before scratch is written again
@@ -87,8 +85,8 @@ class stream_executor {
     // Unlike <<<>>> cudaLaunchKernel tells its own errors from those that calls of others left.
     void* arguments[] = {&blocks, const_cast<Work*>(&work)};
     auto const grid = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
-    HCOMP_CUDA_TRY(
-        cudaLaunchKernel(run_blocks<Work>, grid, workers_of<Work>(), arguments, shared, work_));
+    HCOMP_CUDA_TRY(cudaLaunchKernel(run_blocks<Work>, grid, threads_of_block<Work>(), arguments,
+                                    shared, work_));
   }
 
   /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
