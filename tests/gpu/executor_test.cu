@@ -30,6 +30,9 @@ using namespace hcomp::testing;
 
 namespace {
 
+/// Cases that see who is still at work: not for tools that wait after everything.
+doctest::test_suite const at_once("at once");
+
 /// A stream that waits for no other.
 class own_stream {
  public:
@@ -196,7 +199,7 @@ TEST_CASE("gpu: all blocks add up those before them while they run") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("gpu: copies return at once, and a mark waits for no work after its copy") {
+TEST_CASE("gpu: copies return at once, and a mark waits for no work after its copy" * at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(sizeof(std::uint32_t));
@@ -235,7 +238,8 @@ TEST_CASE("gpu: marks that nobody waits for do no harm, nor do copies of nothing
   CHECK(*numbers_in(out.data()) == 9999);
 }
 
-TEST_CASE("gpu: a read beside the work is of what was given before, and nothing waits for it") {
+TEST_CASE("gpu: a read beside the work is of what was given before, and nothing waits for it" *
+          at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(sizeof(std::uint32_t)), other(memory.size());
@@ -257,7 +261,8 @@ TEST_CASE("gpu: a read beside the work is of what was given before, and nothing 
   CHECK(stream.is_idle());
 }
 
-TEST_CASE("gpu: a write beside the work waits until its place is free, and work waits for it") {
+TEST_CASE("gpu: a write beside the work waits until its place is free, and work waits for it" *
+          at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(sizeof(std::uint32_t));
@@ -282,7 +287,7 @@ TEST_CASE("gpu: a write beside the work waits until its place is free, and work 
                        "stream_executor: the mark of another executor", std::invalid_argument);
 }
 
-TEST_CASE("gpu: a message that has come is there before those that leave are copied") {
+TEST_CASE("gpu: a message that has come is there before those that leave are copied" * at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   loopback_world world(2);
@@ -290,6 +295,7 @@ TEST_CASE("gpu: a message that has come is there before those that leave are cop
   staged over(mine, device);
   gpu::device_buffer memory(4);
   std::vector<std::byte> in(4), sent(4), got(4);
+  device.wait(device.write(memory.data(), sent.data(), sent.size()));
   auto theirs = peer.isend(0, 7, sent);
   auto coming = over.irecv(1, 7, in);
   device.for_each_block(1, take_time{});

@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace hcomp {
 
@@ -40,6 +41,8 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   using header_type = typename coder_type::header;
   using value_type = typename C::value_type;
   using code_sources = detail::code_sources<value_type>;
+  // The host gets its memory as a whole: no byte of it may be one that nobody writes.
+  static_assert(std::has_unique_object_representations_v<typename coder_type::outcome>);
 
  public:
   /// @param most_values  of a vector

@@ -44,9 +44,10 @@ struct chunk_coder {
   /// What became of a code.
   struct outcome {
     std::uint64_t bytes;
+    std::int64_t impossible;
     code_fault fault;
     std::uint32_t weights[2];  ///< of what was summed
-    std::int64_t impossible;
+    std::uint32_t unused;      ///< 0
   };
 
   /// As many as have memory.
@@ -269,7 +270,7 @@ struct chunk_coder {
     group.sync();  // all have read the header
     if (group.worker() != 0) return;
 
-    made = {bytes, all.fault, {0, 0}, all.impossible};
+    made = {bytes, all.impossible, all.fault, {0, 0}, 0};
     front.weight = from.a ? 0 : 1;
     front.error = all.error;
     front.float_additions = all.float_additions;

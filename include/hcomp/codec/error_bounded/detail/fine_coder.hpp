@@ -130,6 +130,7 @@ template <class T> struct fine_coder {
     std::uint64_t bytes;
     std::uint32_t is_beyond;
     std::uint32_t weights[2];  ///< of what was summed
+    std::uint32_t unused;      ///< 0
   };
 
   static constexpr int blocks_at_once(int) { return sizeof(T) == 4 ? 8 : 0; }
@@ -280,7 +281,7 @@ template <class T> struct fine_coder {
     group.sync();  // all have read the header
     if (group.worker() != 0) return;
 
-    made = {bytes, all.is_beyond, {0, 0}};
+    made = {bytes, all.is_beyond, {0, 0}, 0};
     front.weight = from.a ? 0 : 1;
     front.error = all.error.value();
     front.rounding = all.rounding;
