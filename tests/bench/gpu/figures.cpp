@@ -63,6 +63,7 @@ struct column {
   std::size_t values;
   double copy_rate;
   std::map<std::string, double> of_copy;
+  std::vector<sum_figure> sums;
 };
 struct row {
   double bytes_per_value = 0;
@@ -90,13 +91,34 @@ void write_json(device_figures const& all, std::string const& path) {
   for (auto const& size : all.sizes) {
     json works = json::array();
     for (auto const& one : size.works) works.push_back(json_of(one, size.copy_rate));
+    json sums = json::array();
+    for (auto const& one : size.sums)
+      sums.push_back({{"codec", one.codec},
+                      {"seconds", one.seconds},
+                      {"bus_seconds", one.bus_seconds},
+                      {"host_seconds", one.host_seconds}});
     out["sizes"].push_back(
-        {{"values", size.values}, {"copy_rate", size.copy_rate}, {"works", works}});
+        {{"values", size.values}, {"copy_rate", size.copy_rate}, {"works", works}, {"sums", sums}});
   }
   std::ofstream file(path);
   file << out.dump(1) << "\n";
   if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
 }
+
+namespace {
+
+void print_sums(std::vector<column> const& columns) {
+  if (std::ranges::all_of(columns, [](auto const& one) { return one.sums.empty(); })) return;
+  std::printf(
+      "\n| values | whole sums | ms | bus, ms | host, ms | of the larger |\n"
+      "|---:|---|---:|---:|---:|---:|\n");
+  for (auto const& one : columns)
+    for (auto const& sum : one.sums)
+      std::printf("| %s | %s | %.2f | %.2f | %.2f | %.1f |\n", one.head.c_str(), sum.codec.c_str(),
+                  1e3 * sum.seconds, 1e3 * sum.bus_seconds, 1e3 * sum.host_seconds, sum.of_limit());
+}
+
+}  // namespace
 
 void print_report(std::vector<std::string> const& paths, std::string const& page) {
   auto const all = read(paths);
@@ -113,7 +135,10 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
   for (auto const& one : all)
     for (auto const& size : one.at("sizes")) {
       auto const values = size.at("values").get<std::size_t>();
-      columns.push_back({head_of(values, one.at("label")), values, size.at("copy_rate"), {}});
+      columns.push_back({head_of(values, one.at("label")), values, size.at("copy_rate"), {}, {}});
+      for (auto const& sum : size.at("sums"))
+        columns.back().sums.push_back(
+            {sum.at("codec"), sum.at("seconds"), sum.at("bus_seconds"), sum.at("host_seconds")});
       for (auto const& work : size.at("works")) {
         auto const name = work.at("work").get<std::string>();
         if (!rows.contains(name)) order.push_back(name);
@@ -159,6 +184,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
     }
     std::printf(" %s |\n", !one.was_compared ? "-" : one.is_as_on_host ? "yes" : "**NO**");
   }
+  print_sums(columns);
 }
 
 }  // namespace gpu_bench

@@ -2,6 +2,7 @@
 /// @file
 /// What bench_gpu measures, as JSON and as a table of Markdown, and what it compares with.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/group.hpp>
@@ -28,11 +29,22 @@ struct figure {
   std::optional<bool> is_as_on_host;  ///< the bytes that it made; nothing if they were not compared
 };
 
+/// A whole sum of ranks that share the device.
+struct sum_figure {
+  std::string codec;
+  double seconds;
+  double bus_seconds;   ///< that the bus needs for all ranks' messages
+  double host_seconds;  ///< that threads need to copy them from one rank to another
+
+  double of_limit() const { return seconds / std::max(bus_seconds, host_seconds); }
+};
+
 /// Of vectors of one length.
 struct size_figures {
   std::size_t values;
   double copy_rate;  ///< bytes per second that the device copies, read and written
   std::vector<figure> works;
+  std::vector<sum_figure> sums;
 };
 
 struct device_figures {
@@ -48,8 +60,10 @@ struct device_figures {
 /// @throws std::runtime_error  cannot be written
 void write_json(device_figures const& all, std::string const& path);
 
-/// Prints shares of the rate of a copy, a column for each size in each file, beside those that the counts of ptx.per_value on `page`
-/// promise. @param paths  of JSON made by write_json, or {"bench": [...]} of several
+/// Prints shares of the rate of a copy, a column for each size in each file, beside those that the
+/// counts of ptx.per_value on `page` promise; then whole sums, beside what bus and host need for their
+/// messages.
+/// @param paths  of JSON made by write_json, or {"bench": [...]} of several
 /// @throws std::runtime_error  cannot be read, or from different devices
 void print_report(std::vector<std::string> const& paths, std::string const& page);
 

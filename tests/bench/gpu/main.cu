@@ -116,7 +116,7 @@ int main(int argc, char** argv) try {
     measure_plans(figures, turns, !uncompared);
     if (!only_plans) {
       measure_others(figures, turns, v, share);
-      measure_sums(turns, values);
+      measure_sums(figures, turns);
     }
     for (auto const& one : figures.found().works) is_right &= one.is_as_on_host.value_or(true);
     all.sizes.push_back(figures.found());

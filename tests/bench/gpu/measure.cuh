@@ -51,7 +51,7 @@ template <class F> double seconds(std::size_t turns, F const& f) {
 /// Prints figures against the copy, and keeps them.
 class table {
  public:
-  table(std::size_t values, double copy_rate) : found_{values, copy_rate, {}} {
+  table(std::size_t values, double copy_rate) : found_{values, copy_rate, {}, {}} {
     std::printf("%-44s %10s %10s %8s\n", "", "ms", "GB/s", "of copy");
   }
   void add(std::string const& work, double took, double bytes,
@@ -61,6 +61,12 @@ class table {
                 is_as_on_host == false ? "  NOT THE BYTES OF THE HOST" : "");
     std::fflush(stdout);
     found_.works.push_back({work, took, bytes, is_as_on_host});
+  }
+  void add(sum_figure const& sum) {
+    std::printf("%-44s %10.3f %10.3f %10.3f %8.2f\n", sum.codec.c_str(), 1e3 * sum.seconds,
+                1e3 * sum.bus_seconds, 1e3 * sum.host_seconds, sum.of_limit());
+    std::fflush(stdout);
+    found_.sums.push_back(sum);
   }
   size_figures const& found() const { return found_; }
 
@@ -80,7 +86,7 @@ struct vectors {
 /// selecting them
 void measure_others(table& figures, std::size_t turns, vectors const& v, double share);
 
-/// Prints how long plans of ranks that share the device take.
-void measure_sums(std::size_t turns, std::size_t values);
+/// How long plans of ranks that share the device take.
+void measure_sums(table& figures, std::size_t turns);
 
 }  // namespace gpu_bench

@@ -1,11 +1,12 @@
 /// @file
-/// Casts, cub::DeviceSelect, codes of fixed length and atomic additions, in a file of their own: the
+/// What CUDA and CUB reach, casts, codes of fixed length and atomic additions, in a file of their own: the
 /// PTX machine executes none of CUB.
 
 #include <cuda_runtime.h>
 
 #include <cuda_fp16.h>
 #include <cstdint>
+#include <cub/device/device_reduce.cuh>
 #include <cub/device/device_select.cuh>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/detail/sparse_phases.hpp>
@@ -70,10 +71,27 @@ void measure_peeling(std::size_t turns, vectors const& v) {
   print("lhc peel, values in and out of 3 cells", peeling, 6 * n);
 }
 
+/// A copy reads as much as it writes. Most kernels do more of one than of the other.
+void measure_one_direction(table& figures, std::size_t turns, vectors const& v) {
+  auto const values = static_cast<double>(v.x.size());
+  figures.add("cudaMemset, writes alone",
+              seconds(turns, [&] { HCOMP_CUDA_TRY(cudaMemsetAsync(v.y.data(), 1, v.y.size())); }),
+              values);
+  std::size_t bytes = 0;
+  auto const largest = [&](void* scratch) {
+    HCOMP_CUDA_TRY(cub::DeviceReduce::Max(scratch, bytes, v.floats(), v.others(), v.values));
+  };
+  largest(nullptr);
+  gpu::device_buffer scratch(bytes);
+  figures.add("cub::DeviceReduce, reads alone", seconds(turns, [&] { largest(scratch.data()); }),
+              values);
+}
+
 }  // namespace
 
 void measure_others(table& figures, std::size_t turns, vectors const& v, double share) {
   double const values = static_cast<double>(v.values) * sizeof(float);
+  measure_one_direction(figures, turns, v);
   fill<<<4096, 256>>>(v.floats(), v.values, 1);
   figures.add("plain kernel: float to half",
               seconds(turns,

@@ -79,9 +79,10 @@ double host_rate(std::size_t turns) {
   return ranks * static_cast<double>(bytes) / median(all);
 }
 
-/// Prints the median time of a sum, and what bus and host need for both ranks' messages.
+/// The median time of a sum, and what bus and host need for both ranks' messages.
 template <class C>
-void measure_sum(std::size_t turns, std::size_t values, C const& codec, rates limit) {
+void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit) {
+  std::size_t const values = figures.found().values;
   std::barrier<> together(ranks);
   std::vector<double> all;
   std::uint64_t sent = 0;
@@ -112,27 +113,24 @@ void measure_sum(std::size_t turns, std::size_t values, C const& codec, rates li
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
   });
   double const messages = ranks * static_cast<double>(sent);
-  double const took = median(all), bus = messages / limit.bus, host = messages / limit.host;
-  std::printf("%-44s %10.3f %10.3f %10.3f %8.2f\n", C::name, 1e3 * took, 1e3 * bus, 1e3 * host,
-              took / std::max(bus, host));
-  std::fflush(stdout);
+  figures.add({C::name, median(all), messages / limit.bus, messages / limit.host});
 }
 
 }  // namespace
 
-void measure_sums(std::size_t turns, std::size_t values) {
+void measure_sums(table& figures, std::size_t turns) {
   rates const limit{bus_rate(turns), host_rate(turns)};
   std::printf(
       "sums of %d ranks on this GPU; its bus copies %.1f GB/s both ways at once, and the host "
       "%.1f GB/s by %d threads\n",
       ranks, 1e-9 * limit.bus, 1e-9 * limit.host, ranks);
   std::printf("%-44s %10s %10s %10s %8s\n", "", "ms", "bus, ms", "host, ms", "of most");
-  measure_sum(turns, values, float_cast<float>{}, limit);
-  measure_sum(turns, values, float_cast<float16>{}, limit);
-  measure_sum(turns, values, sign<float>{}, limit);
-  measure_sum(turns, values, fit(thc<float>{}, ranks), limit);
-  measure_sum(turns, values, inceptionn({.prescale = -6}), limit);
-  measure_sum(turns, values, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
+  measure_sum(figures, turns, float_cast<float>{}, limit);
+  measure_sum(figures, turns, float_cast<float16>{}, limit);
+  measure_sum(figures, turns, sign<float>{}, limit);
+  measure_sum(figures, turns, fit(thc<float>{}, ranks), limit);
+  measure_sum(figures, turns, inceptionn({.prescale = -6}), limit);
+  measure_sum(figures, turns, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
 }
 
 }  // namespace gpu_bench
