@@ -122,41 +122,27 @@ template <Narrowable C> struct narrow_alike {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
-/// wrong = whether some block of a message is not as long as its place, or of another number of
-/// values; in one block.
-template <Narrowable C> struct look_at_alike {
-  C codec;
-  code_layout narrow;
-  block_range range;
-  std::byte const* message;
-  std::uint32_t* wrong;
-
-  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    bool found = false;
-    for (auto i = static_cast<std::size_t>(group.worker()); i < range.count; i += Group::workers) {
-      auto const header = load_aligned<block_header>(message + narrow.offset(i));
-      found |= header.values != narrow.values_in(range.first + i) ||
-               codec.narrow_bytes(header) != narrow.bytes({range.first + i, 1});
-    }
-    found = group.any(found);
-    if (group.worker() == 0) *wrong = found ? 1 : 0;
-  }
-};
-
-/// And back, if nothing is wrong.
+/// And back. One that is not as long as its place, or of another number of values, becomes a block that
+/// nothing can be merged with.
 template <Narrowable C> struct widen_alike {
   C codec;
   code_layout wide, narrow;
+  std::size_t first;
+  std::uint32_t weight;  ///< of the first block of the message, by which places are
   std::byte const* message;
   std::byte* blocks;
-  std::uint32_t const* wrong;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte const* const from = message + narrow.offset(i);
     std::byte* const to = blocks + wide.offset(i);
-    if (*wrong != 0)
-      spoil_block(group, to);
+    auto const header = load_aligned<block_header>(from);
+    bool const is_in_place =
+        header.values == narrow.values_in(first + i) &&
+        (header.weight == weight || codec.narrow_bytes(header) == narrow.bytes({first + i, 1}));
+    if (is_in_place)
+      codec.widen_block(group, from, to);
     else
-      codec.widen_block(group, message + narrow.offset(i), to);
+      spoil_block(group, to);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
@@ -164,9 +150,7 @@ template <Narrowable C> struct widen_alike {
 template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
  public:
   narrow_code(code_layout const& layout, std::size_t most_blocks)
-      : layout_(layout),
-        wrong_(most_blocks > 0 ? sizeof(std::uint32_t) : 0),
-        first_(most_blocks > 0 ? sizeof(block_header) : 0) {}
+      : layout_(layout), first_(most_blocks > 0 ? sizeof(block_header) : 0) {}
 
   /// @param weight  of the blocks
   std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
@@ -198,16 +182,13 @@ template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
       executor.for_each_block(range.count, spoil_blocks{blocks, layout_.block_bytes});
       return weight;
     }
-    auto* const wrong = reinterpret_cast<std::uint32_t*>(wrong_.data());
-    executor.for_each_block(1, look_at_alike<C>{codec, narrow, range, message.data(), wrong});
-    executor.for_each_block(range.count,
-                            widen_alike<C>{codec, layout_, narrow, message.data(), blocks, wrong});
+    executor.for_each_block(range.count, widen_alike<C>{codec, layout_, narrow, range.first, weight,
+                                                        message.data(), blocks});
     return weight;
   }
 
  private:
   code_layout layout_;
-  typename E::buffer wrong_;
   typename E::staging first_;
 };
 
