@@ -12,6 +12,10 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <mpi.h>
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +129,25 @@ static void sum_of_devices(MPI_Comm comm) {
   MPI_Iallreduce(from, to, n, MPI_FLOAT, MPI_SUM, comm, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   check("MPI_Iallreduce", to, 0, n);
+
+  MPI_Request both[2]; /* at a time, and ended in another order */
+  fill(x, NULL);
+  fill(y, NULL);
+  MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, comm, &both[0]);
+  MPI_Iallreduce(MPI_IN_PLACE, y, n, MPI_FLOAT, MPI_SUM, comm, &both[1]);
+  MPI_Wait(&both[1], MPI_STATUS_IGNORE);
+  check("the second MPI_Iallreduce", y, 0, n);
+  MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+  check("the first MPI_Iallreduce", x, 0, n);
+
+  MPI_Allreduce_init(from, to, n, MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+  for (int i = 0; i < 3; ++i) {
+    fill(from, to);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check("MPI_Allreduce_init", to, 0, n);
+  }
+  MPI_Request_free(&request);
 }
 
 static void (*fail_reading)(int);
