@@ -84,7 +84,18 @@ template <class Lane> HCOMP_HD constexpr std::uint64_t lane_bits(int first, int 
   return one * ((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
 }
 
-// Workers in warps take a column each: all rows of a word, of which every one is loaded and stored once.
+// Workers in warps take a column each: all rows of a word, of which every one is loaded and stored once,
+// and loaded before the first is needed.
+
+inline constexpr int rows_at_once = 8;
+
+/// The first row; the others move up, so that they can be in registers whose numbers no loop changes.
+HCOMP_HD inline std::uint64_t next_of(std::uint64_t (&rows)[rows_at_once]) {
+  std::uint64_t const first = rows[0];
+  HCOMP_UNROLL
+  for (int k = 0; k + 1 < rows_at_once; ++k) rows[k] = rows[k + 1];
+  return first;
+}
 
 template <class Lane, class Numbers, HasWarps Group>
 HCOMP_HD void narrow_columns(Group group, std::byte const* lanes, std::size_t row, int bits,
@@ -92,13 +103,22 @@ HCOMP_HD void narrow_columns(Group group, std::byte const* lanes, std::size_t ro
   constexpr int all = 8 * sizeof(Lane);
   for (auto i = static_cast<std::size_t>(group.worker()); i < row / 8; i += Group::workers) {
     std::uint64_t word = 0;  // of the narrow row
-    for (int r = 0; r < all; ++r) {
-      auto const w = numbers.word(load_word(lanes + static_cast<std::size_t>(r) * row, i));
-      int const at = r * bits % all, left = all - at;
-      word |= w << at & lane_bits<Lane>(at, all);
-      if (bits < left) continue;
-      store_word(out + static_cast<std::size_t>(r * bits / all) * row, i, word);
-      word = bits > left ? w >> left & lane_bits<Lane>(0, bits - left) : 0;
+    for (int first = 0; first < all; first += rows_at_once) {
+      std::uint64_t rows[rows_at_once];
+      HCOMP_UNROLL
+      for (int k = 0; k < rows_at_once; ++k)
+        rows[k] = load_word(lanes + static_cast<std::size_t>(first + k) * row, i);
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1  // all rows at once take more registers than a worker should
+#endif
+      for (int r = first; r < first + rows_at_once; ++r) {
+        auto const w = numbers.word(next_of(rows));
+        int const at = r * bits % all, left = all - at;
+        word |= w << at & lane_bits<Lane>(at, all);
+        if (bits < left) continue;
+        store_word(out + static_cast<std::size_t>(r * bits / all) * row, i, word);
+        word = bits > left ? w >> left & lane_bits<Lane>(0, bits - left) : 0;
+      }
     }
   }
 }
@@ -107,17 +127,27 @@ HCOMP_HD void widen_columns(Group group, std::byte const* in, std::size_t row, i
                             std::byte* lanes, Numbers const& numbers) {
   constexpr int all = 8 * sizeof(Lane);
   for (auto i = static_cast<std::size_t>(group.worker()); i < row / 8; i += Group::workers) {
-    std::uint64_t word = 0;  // of the narrow row
-    for (int r = 0; r < all; ++r) {
-      std::byte const* const from = in + static_cast<std::size_t>(r * bits / all) * row;
-      int const at = r * bits % all, left = all - at;
-      if (at == 0) word = load_word(from, i);
-      auto w = word >> at & lane_bits<Lane>(0, bits < left ? bits : left);
-      if (bits > left) {
-        word = load_word(from + row, i);
-        w |= word << left & lane_bits<Lane>(left, bits);
+    std::uint64_t word = 0;  // of the wide row
+    int r = 0, has = 0;      // its number, and how many bits of it are there
+    for (int first = 0; first < bits; first += rows_at_once) {
+      std::uint64_t rows[rows_at_once] = {};
+      HCOMP_UNROLL
+      for (int k = 0; k < rows_at_once; ++k)
+        if (first + k < bits)
+          rows[k] = load_word(in + static_cast<std::size_t>(first + k) * row, i);
+      for (int q = first; q < bits && q < first + rows_at_once; ++q) {
+        std::uint64_t const narrow = next_of(rows);
+        for (int at = 0, taken; at < all; at += taken) {
+          taken = bits - has < all - at ? bits - has : all - at;
+          word |= (narrow >> at & lane_bits<Lane>(0, taken)) << has;
+          has += taken;
+          if (has < bits) continue;
+          store_word(lanes + static_cast<std::size_t>(r) * row, i, numbers.word(word));
+          word = 0;
+          has = 0;
+          ++r;
+        }
       }
-      store_word(lanes + static_cast<std::size_t>(r) * row, i, numbers.word(w));
     }
   }
 }
