@@ -9,7 +9,9 @@
 #include <cstring>
 #include <hcomp/codec/detail/packed_integers.hpp>
 #include <hcomp/codec/detail/packed_lanes.hpp>
+#include <hcomp/codec/detail/packed_lanes_256.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/core/simd.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -68,12 +70,30 @@ TEST_CASE("packed_integers: the bits of one are behind those of the other, of an
 #if defined(__x86_64__)
 namespace {
 
-/// Of two vectors.
+/// Of two vectors of 64 bytes, or of four of 32.
 template <class Lane> constexpr std::size_t lanes = 2 * 64 / sizeof(Lane);
 
-/// Packs the bits of integers from bit `left_out` on.
+/// What packers of vectors do; the bits of integers from bit `left_out` on are packed.
+struct by_vectors {
+  void (*pack)(integers const& q, int width, int left_out, bytes& packed);
+  integers (*unpack)(bytes const& packed, int width, int left_out);
+  std::size_t behind;  ///< bytes that they may read and write there
+};
+
+/// Of unpacked ones, with signs and without.
 template <class Lane>
-[[HCOMP_TARGET_VBMI]] void by_vectors(integers const& q, int width, int left_out, bytes& packed) {
+integers without_garbage(std::vector<Lane> const& with, std::vector<Lane> const& without,
+                         int width) {
+  integers q(with.size());
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    q[i] = static_cast<std::make_signed_t<Lane>>(with[i]);
+    CHECK(without[i] == hcomp::detail::without_sign(q[i], width));
+  }
+  return q;
+}
+
+template <class Lane>
+[[HCOMP_TARGET_VBMI]] void pack_512(integers const& q, int width, int left_out, bytes& packed) {
   std::vector<Lane> const of_lanes(q.begin(), q.end());
   hcomp::detail::lanes_512<Lane> vectors[2];
   std::memcpy(vectors, of_lanes.data(), sizeof(vectors));
@@ -81,7 +101,7 @@ template <class Lane>
   packer.pack(vectors, packed.data());
 }
 template <class Lane>
-[[HCOMP_TARGET_VBMI]] integers by_vectors(bytes const& packed, int width, int left_out) {
+[[HCOMP_TARGET_VBMI]] integers unpack_512(bytes const& packed, int width, int left_out) {
   hcomp::detail::lanes_packer<Lane> const packer(width, left_out);
   hcomp::detail::lanes_512<Lane> vectors[2], without[2];
   packer.unpack(packed.data(), vectors);
@@ -90,23 +110,36 @@ template <class Lane>
     packer.with_sign(vectors[i]);
     packer.without_sign(without[i]);
   }
-  std::vector<std::make_signed_t<Lane>> q(lanes<Lane>);
-  std::vector<Lane> magnitudes(lanes<Lane>);
+  std::vector<Lane> q(lanes<Lane>), magnitudes(lanes<Lane>);
   std::memcpy(q.data(), vectors, sizeof(vectors));
   std::memcpy(magnitudes.data(), without, sizeof(without));
-  for (std::size_t i = 0; i < q.size(); ++i)
-    CHECK(magnitudes[i] == hcomp::detail::without_sign(q[i], width + left_out));
-  return {q.begin(), q.end()};
+  return without_garbage(q, magnitudes, width + left_out);
+}
+template <class Lane>
+[[gnu::target("avx2")]] void pack_256(integers const& q, int width, int left_out, bytes& packed) {
+  std::vector<Lane> const of_lanes(q.begin(), q.end());
+  hcomp::detail::lanes_256<Lane> vectors[4];
+  std::memcpy(vectors, of_lanes.data(), sizeof(vectors));
+  hcomp::detail::lanes_packer_256<Lane> const packer(width, left_out);
+  packer.pack(vectors, packed.data());
+}
+template <class Lane>
+[[gnu::target("avx2")]] integers unpack_256(bytes const& packed, int width, int left_out) {
+  hcomp::detail::lanes_packer_256<Lane> const packer(width, left_out);
+  hcomp::detail::lanes_256<Lane> vectors[4], with[4], without[4];
+  packer.unpack(packed.data(), vectors);
+  for (int i = 0; i < 4; ++i) {
+    with[i] = packer.with_sign(vectors[i]);
+    without[i] = packer.without_sign(vectors[i]);
+  }
+  std::vector<Lane> q(lanes<Lane>), magnitudes(lanes<Lane>);
+  std::memcpy(q.data(), with, sizeof(with));
+  std::memcpy(magnitudes.data(), without, sizeof(without));
+  return without_garbage(q, magnitudes, width + left_out);
 }
 
-}  // namespace
-
-TEST_CASE_TEMPLATE("packed_integers: vectors of 64 bytes are the same", Lane, std::uint16_t,
-                   std::uint32_t, std::uint64_t) {
-  if (!hcomp::detail::puts_bytes_in_order()) {
-    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
-    return;
-  }
+/// Packs and unpacks integers of every width, and with every number of bits left out.
+template <class Lane> void check_vectors(by_vectors const& of) {
   constexpr int lane_bits = static_cast<int>(8 * sizeof(Lane));
   for (int width = 0; width <= lane_bits; ++width)
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -124,12 +157,31 @@ TEST_CASE_TEMPLATE("packed_integers: vectors of 64 bytes are the same", Lane, st
                                 width + left_out == 64 ? 0 : hcomp::mix(i) << (width + left_out);
         wider[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(moved[i]) ^ below ^ above);
       }
-      bytes packed(2 * 64 + 64);
-      by_vectors<Lane>(seed % 2 == 0 ? moved : wider, width, left_out, packed);
+      bytes packed(expected.size() + of.behind);
+      of.pack(seed % 2 == 0 ? moved : wider, width, left_out, packed);
       packed.resize(expected.size());
       CHECK(packed == expected);
-      packed.resize(2 * 64 + 64, std::byte{0x55});  // there may be others behind
-      CHECK(by_vectors<Lane>(packed, width, left_out) == moved);
+      packed.resize(expected.size() + of.behind, std::byte{0x55});  // there may be others behind
+      CHECK(of.unpack(packed, width, left_out) == moved);
     }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("packed_integers: vectors of 64 bytes are the same", Lane, std::uint16_t,
+                   std::uint32_t, std::uint64_t) {
+  if (!hcomp::detail::puts_bytes_in_order()) {
+    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
+    return;
+  }
+  check_vectors<Lane>({pack_512<Lane>, unpack_512<Lane>, 64});
+}
+TEST_CASE_TEMPLATE("packed_integers: vectors of 32 bytes are the same", Lane, std::uint32_t,
+                   std::uint64_t) {
+  if (hcomp::best_simd_level() == hcomp::simd_level::baseline) {
+    MESSAGE("skipped: this processor has no AVX2");
+    return;
+  }
+  check_vectors<Lane>({pack_256<Lane>, unpack_256<Lane>, 17});
 }
 #endif
