@@ -8,6 +8,7 @@
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/detail/packed_lanes.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless_dense/detail/notes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
@@ -64,30 +65,20 @@ template <class T> class values_avx512 {
     }
   }
 
-  /// What a block has, in memory, where it waits until all blocks of the chunk are looked at. What is
-  /// said of the first lanes is in the first half of a vector, the rest in the second.
+  /// See notes.hpp. They wait in memory until some blocks are looked at. What is said of the first
+  /// lanes is in the first half of a vector, the rest in the second.
   struct notes {
     std::uint64_t negative, not_zero;
     lanes magnitudes;  ///< the least of those that are not 0; ~the largest
     lanes bits;        ///< that one of these has; ~that all of them have
-    lanes steps;       ///< bits that one has; those that tell how many bits they need, as two's
+    lanes of_steps;    ///< bits that one has; those that tell how many bits they need, as two's
                        ///< complements, less one
 
     word least() const { return magnitudes[0]; }
     word largest() const { return ~magnitudes[each / 2]; }
-    /// Bits in which some magnitudes that are not 0 differ.
     word differing() const { return bits[0] & bits[each / 2]; }
-
-    /// Whether steps need not be looked at, as they are no shorter than values. Somewhere the sign
-    /// changes, and that step is no less than twice the least magnitude:
-    /// - of doubles from 2^62 to 2^64 - 2^62, modulo 2^64: 64 bits, which are too many
-    /// - of floats 2^30 or more, which takes 32 bits with its sign, and none of them is left out,
-    ///   since some magnitudes are odd and others even
-    bool has_long_steps() const {
-      constexpr word enough = word{1} << (lane_bits - 3);
-      bool const is_long = lane_bits == 32 ? (differing() & 1) != 0 : largest() <= 3 * enough;
-      return ~not_zero == 0 && negative != 0 && ~negative != 0 && least() >= enough && is_long;
-    }
+    word steps() const { return of_steps[0]; }
+    word step_bits() const { return of_steps[each / 2]; }
   };
 
   /// Notes what value_block::look finds out about magnitudes and signs.
@@ -126,22 +117,8 @@ template <class T> class values_avx512 {
     // room for a bit that says of 32 bits that they are too short
     sizes >>= 1;
     if constexpr (lane_bits == 32) sizes |= overflow & sign;
-    of::reduce_to_bits(steps, sizes, found.steps);
+    of::reduce_to_bits(steps, sizes, found.of_steps);
   }
-  /// As value_block::look returns it.
-  /// @param x  the first value
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] static front choose(notes const& from, T x) {
-    word const least = from.least(), largest = from.largest(), steps = from.steps[0],
-               bits = same_bits<word>(x), first = bits >> (lane_bits - 1) != 0 ? sign - bits : bits;
-    typename block::findings found{least, first, from.negative, ~from.not_zero, {}, {}};
-    // of no offsets, and no steps, there are no bits
-    if (largest > least)
-      found.offsets = {lowest_one(from.differing()),
-                       bit_length(static_cast<word>(largest - least))};
-    if (steps != 0) found.steps = {lowest_one(steps), 1 + bit_length(from.steps[each / 2])};
-    return block::shortest(found, block::values);
-  }
-
   /// Returns the end of the payload.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte* put(front const& f, std::byte* out) const {
     auto const form = f.form;
@@ -250,20 +227,7 @@ template <class T> class values_avx512 {
 
 #pragma GCC diagnostic pop
 
-// Of a chunk at a time. While they work on it, memory is asked for the next one: by themselves
-// processors look ahead within a page, which is what a chunk of floats is.
-
-/// Asks memory for as many bytes as the values of a block, one chunk behind them.
-template <class T> [[gnu::always_inline]] inline void prefetch_block(void const* place) {
-  for (std::size_t line = 0; line < block_values * sizeof(T); line += 64)
-    prefetch(place, most_blocks * block_values * sizeof(T) + line);
-}
-/// Blocks that wait for each other. Every loop over them has in time what the next one depends on:
-/// where a payload goes is known when all forms before it are. Of more blocks at a time, memory is
-/// asked for much at once, and then for nothing: of doubles 1.5 times as long.
-inline constexpr std::size_t blocks_together = 4;
-
-/// So many blocks at most.
+/// Of `blocks_together` at most.
 template <class T>
 [[gnu::always_inline, HCOMP_TARGET_VBMI]] inline std::byte* put_together(T const* x,
                                                                          std::size_t blocks,
@@ -278,8 +242,8 @@ template <class T>
     v.look_at_magnitudes(notes[k]);
   }
   for (std::size_t k = 0; k < blocks; ++k) {
-    notes[k].steps = ~decltype(notes[k].steps){};  // too long
-    if (notes[k].has_long_steps()) continue;
+    notes[k].of_steps = ~decltype(notes[k].of_steps){};  // too long
+    if (has_long_steps<T>(notes[k])) continue;
     values v;
     v.read(x + k * block_values);
     v.look_at_steps(notes[k]);
@@ -288,7 +252,7 @@ template <class T>
     prefetch_block<T>(payload);
     values v;
     v.read(x + k * block_values);
-    auto const front = values::choose(notes[k], x[k * block_values]);
+    auto const front = front_of(notes[k], x[k * block_values]);
     store(forms, k, front.form);
     payload = v.put(front, payload);
   }
