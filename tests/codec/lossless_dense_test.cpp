@@ -159,8 +159,9 @@ std::vector<T> of_both_signs(std::uint64_t least, std::uint64_t largest, std::ui
   if (where == change::by_zero) x[first] = 0;
   return x;
 }
-template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> const& y) {
-  auto const kernels = best_block_kernels<T>();
+template <class T>
+void check_blocks(block_kernels<T> const& kernels, std::vector<T> const& x,
+                  std::vector<T> const& y) {
   auto const a = block_of(x), b = block_of(y), sum = sum_of(a, b);
   made_block<T> const first(a), both(sum);
   for (auto const* const expected : {&first, &both}) {
@@ -185,13 +186,31 @@ template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> con
   CHECK(same_values(values, std::vector<T>(sum.x, sum.x + block_values)));
 }
 
+/// All that this processor has.
+template <class T> std::vector<block_kernels<T>> const& all_block_kernels() {
+  static auto const kernels = [] {
+    std::vector<block_kernels<T>> all;
+    if (hcomp::best_simd_level() != hcomp::simd_level::baseline)
+      all.push_back({put_blocks_avx2<T>, get_blocks_avx2<T>});
+    if (hcomp::detail::puts_bytes_in_order())
+      all.push_back({put_blocks_avx512<T>, get_blocks_avx512<T>});
+    if (all.size() < 2)
+      MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
+    return all;
+  }();
+  return kernels;
+}
+template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> const& y) {
+  auto const& all = all_block_kernels<T>();
+  for (std::size_t kind = 0; kind < all.size(); ++kind) {
+    CAPTURE(kind);
+    check_blocks(all[kind], x, y);
+  }
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, double) {
-  if (!has_block_kernels()) {
-    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
-    return;
-  }
   for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       CAPTURE(kind);
@@ -211,12 +230,36 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, d
                      of_width<T>(value_bits - 1 - width, 0, seed % 4 == 0, seed + 50));
       }
 }
+TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are one behind the other", T, float, double) {
+  using form = block_form<T>;
+  std::vector<T> x;
+  std::vector<form> forms;
+  code_bytes payloads;
+  for (std::size_t k = 0; k < most_blocks; ++k) {
+    auto const one = values_of_kind<T>(static_cast<int>(k) % kinds_of_values, block_values, k);
+    made_block<T> const made(block_of(one));
+    x.insert(x.end(), one.begin(), one.end());
+    forms.push_back(made.form);
+    payloads.insert(payloads.end(), made.payload.begin(), made.payload.end() - 64);
+    std::size_t const blocks = k + 1, bytes = payloads.size();
+    for (auto const& kernels : all_block_kernels<T>()) {
+      std::vector<form> put_forms(blocks);
+      code_bytes put(bytes + 64);
+      auto const* const end =
+          kernels.put(x.data(), blocks, reinterpret_cast<std::byte*>(put_forms.data()), put.data());
+      CHECK(end == put.data() + bytes);
+      CHECK(std::equal(put.begin(), put.end() - 64, payloads.begin(), payloads.end()));
+      CHECK(std::equal(put_forms.begin(), put_forms.end(), forms.begin(), forms.end(),
+                       [](form a, form b) { return a.bits == b.bits; }));
+      std::vector<T> values(blocks * block_values);
+      CHECK(kernels.get(reinterpret_cast<std::byte const*>(put_forms.data()), put.data(), blocks,
+                        nullptr, values.data()) == end);
+      CHECK(same_values(values, x));
+    }
+  }
+}
 TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same where steps are long", T, float,
                    double) {
-  if (!has_block_kernels()) {
-    MESSAGE("skipped: this processor has no AVX-512 with VBMI2");
-    return;
-  }
   std::uint64_t const part = value_block<T>::sign >> 4;  // of the magnitudes that there are
   for (std::uint64_t low = 1; low < 16; ++low)
     for (std::uint64_t high = low; high < 16; ++high)

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <hcomp/codec/detail/lanes_512.hpp>
+#include <hcomp/codec/lossless_dense/detail/avx2.hpp>
 #include <hcomp/codec/lossless_dense/detail/avx512.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/core/simd.hpp>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace hcomp::detail::lossless_dense {
@@ -20,9 +22,11 @@ template <class T> struct block_kernels {
                           T const* addends, T* out);
 };
 /// There are some.
-inline bool has_block_kernels() { return puts_bytes_in_order(); }
+inline bool has_block_kernels() { return best_simd_level() != simd_level::baseline; }
+/// By AVX-512 or AVX2, one of which there is.
 template <class T> block_kernels<T> best_block_kernels() {
-  return {put_blocks_avx512<T>, get_blocks_avx512<T>};
+  if (puts_bytes_in_order()) return {put_blocks_avx512<T>, get_blocks_avx512<T>};
+  return {put_blocks_avx2<T>, get_blocks_avx2<T>};
 }
 
 }  // namespace hcomp::detail::lossless_dense
