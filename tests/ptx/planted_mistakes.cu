@@ -68,6 +68,31 @@ template <bool is_right> bool check_wait_for_some() {
   return out.host()[threads - 1] == 1;
 }
 
+/// Each half of the threads reverses its own part, and waits for itself alone.
+template <bool is_right> __global__ void reverse_halves(int* out) {
+  __shared__ int scratch[threads];
+  auto const i = threadIdx.x, last = i < 64 ? 63u : threads + 63u;
+  for (int turn = 0; turn < 2; ++turn) {
+    if (i < 64)
+      asm volatile("bar.sync 1, 64;" ::: "memory");
+    else
+      asm volatile("bar.sync 2, 64;" ::: "memory");
+    scratch[i] = static_cast<int>(i) + turn;
+    if (i < 64)
+      asm volatile("bar.sync 1, 64;" ::: "memory");
+    else
+      asm volatile("bar.sync 2, 64;" ::: "memory");
+    out[i] = scratch[(is_right ? last : threads - 1) - i];
+  }
+  __syncthreads();
+  out[i] += scratch[threads - 1 - i];
+}
+template <bool is_right> bool check_reverse_halves() {
+  zeros<int> const out(threads);
+  reverse_halves<is_right><<<1, threads>>>(out.data());
+  return out.host()[3] == 61 + threads - 3;
+}
+
 template <bool is_right> __global__ void add_scratch(int* out) {
   __shared__ int scratch[threads];
   if (is_right || threadIdx.x % 2 == 0) scratch[threadIdx.x] = 1;
@@ -306,6 +331,9 @@ constexpr trial trials[] = {
     {"missing barrier", check_reverse<false>, "race: read after write, shared memory"},
     {"barrier of all", check_wait_for_some<true>, nullptr},
     {"barrier of some", check_wait_for_some<false>, "divergent barrier"},
+    {"barriers of halves", check_reverse_halves<true>, nullptr},
+    {"barriers of other halves", check_reverse_halves<false>,
+     "race: read after write, shared memory"},
     {"scratch", check_add_scratch<true>, nullptr},
     {"uninitialised scratch", check_add_scratch<false>, "uninitialised: shared memory"},
     {"shuffle", check_exchange<true>, nullptr},

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -63,6 +64,7 @@ class launch_run {
         register_values_(threads * code.register_count),
         threads_(threads),
         warp_syncs_((threads + lanes_of_warp - 1) / lanes_of_warp),
+        epoch_of_warp_(warp_syncs_.size()),
         lane_order_(lanes_of_warp),
         warp_order_(warp_syncs_.size()) {
     std::iota(lane_order_.begin(), lane_order_.end(), 0u);
@@ -91,7 +93,7 @@ class launch_run {
   kernel const& kernel_;
   std::vector<std::byte> parameters_;
   std::uint32_t grid_, block_ = 0;
-  std::uint64_t first_epoch_, first_of_block_ = 0, epoch_ = 0;
+  std::uint64_t first_epoch_, first_of_block_ = 0;
   bool checks_;
   figures figures_;
   std::vector<std::byte> shared_;
@@ -101,6 +103,9 @@ class launch_run {
   std::vector<std::uint64_t> register_values_;
   std::vector<thread_state> threads_;
   std::vector<std::uint32_t> warp_syncs_;
+  std::vector<std::uint64_t> epoch_of_warp_;
+  std::uint64_t epoch_of_all_ = 0;  ///< began at the last barrier of all warps
+  std::map<std::uint64_t, std::uint32_t> warps_of_epoch_;  ///< a bit each, of later epochs
   std::vector<unsigned> lane_order_, warp_order_;
   access_record me_{};  ///< of the thread that runs
   // with statistics only: how often a thread came to an instruction, and which sectors a warp reached
@@ -119,10 +124,10 @@ class launch_run {
 
   void run_block(std::uint32_t block) {
     block_ = block;
-    first_of_block_ = epoch_ = next_epoch++;
+    begin_epoch_of_all();
+    first_of_block_ = epoch_of_all_;
     std::fill(shared_.begin(), shared_.end(), std::byte{0xcd});
     std::fill(local_.begin(), local_.end(), std::byte{0xcd});
-    std::fill(warp_syncs_.begin(), warp_syncs_.end(), 0u);
     std::fill(seen_.begin(), seen_.end(), 0u);
     sectors_.clear();
     for (std::uint32_t i = 0; i < threads_.size(); ++i)
@@ -391,10 +396,10 @@ class launch_run {
         all.push_back(&t);
     if (all.size() != count) return false;
     ++figures_.barriers;
-    if (count == threads_.size()) {
-      epoch_ = next_epoch++;
-      std::fill(warp_syncs_.begin(), warp_syncs_.end(), 0u);
-    }
+    if (count == threads_.size())
+      begin_epoch_of_all();
+    else
+      begin_epoch_of(all);
     std::size_t votes = 0;
     auto const last = n.arguments[static_cast<std::size_t>(n.argument_count - 1)];
     if (reduces)
@@ -411,11 +416,39 @@ class launch_run {
     return true;
   }
 
+  void begin_epoch_of_all() {
+    epoch_of_all_ = next_epoch++;
+    warps_of_epoch_.clear();
+    std::fill(epoch_of_warp_.begin(), epoch_of_warp_.end(), epoch_of_all_);
+    std::fill(warp_syncs_.begin(), warp_syncs_.end(), 0u);
+  }
+  /// Of the warps all of whose lanes are there.
+  void begin_epoch_of(std::vector<thread_state*> const& some) {
+    std::vector<std::size_t> lanes(warp_syncs_.size());
+    for (thread_state const* const t : some) ++lanes[t->number / lanes_of_warp];
+    std::uint64_t const epoch = next_epoch++;
+    for (std::size_t warp = 0; warp < lanes.size(); ++warp) {
+      if (lanes[warp] < lanes_of_warp) continue;
+      warps_of_epoch_[epoch] |= 1u << warp;
+      epoch_of_warp_[warp] = epoch;
+      warp_syncs_[warp] = 0;
+    }
+  }
+  /// Whether a barrier is between an earlier access, of this block, and all that this thread does now.
+  bool barrier_since(access_record const& before) const {
+    if (before.epoch < epoch_of_all_) return true;
+    if (before.epoch >= me_.epoch || before.epochs) return false;
+    std::uint32_t const met = warps_of_epoch_.at(me_.epoch);
+    if (!before.warps) return met >> before.thread / lanes_of_warp & 1;
+    auto const others = warps_of_epoch_.find(before.epoch);  // not there: all
+    return others != warps_of_epoch_.end() && (others->second & ~met) == 0;
+  }
+
   // ---- Memory ---------------------------------------------------------------------------------------
 
   access_record record_of(thread_state const& t) const {
     access_record record{};
-    record.epoch = epoch_;
+    record.epoch = epoch_of_warp_[t.number / lanes_of_warp];
     record.warp_syncs = warp_syncs_[t.number / lanes_of_warp];
     record.thread = t.number;
     return record;
@@ -523,8 +556,8 @@ class launch_run {
   template <bool is_shared> bool conflicts(access_record const& before) const {
     if (before.epoch < first_epoch_) return false;
     if (before.epoch < first_of_block_ || before.elsewhere) return !is_shared;
-    if (before.epoch != epoch_) return false;
-    if (before.warps) return true;
+    if (barrier_since(before)) return false;
+    if (before.warps || before.epochs || before.epoch != me_.epoch) return true;
     if (before.thread / lanes_of_warp != me_.thread / lanes_of_warp) return true;
     if (before.warp_syncs < me_.warp_syncs) return false;
     return before.lanes || before.thread != me_.thread;
@@ -534,7 +567,8 @@ class launch_run {
   access_record joined(access_record const& before, access_record mine) const {
     if (before.epoch < first_epoch_) return mine;
     mine.elsewhere = !is_shared && (before.elsewhere || before.epoch < first_of_block_);
-    if (before.epoch != epoch_) return mine;
+    if (barrier_since(before)) return mine;
+    mine.epochs = before.epochs || before.epoch != me_.epoch;
     bool const same_warp = before.thread / lanes_of_warp == mine.thread / lanes_of_warp;
     mine.warps = before.warps || !same_warp;
     mine.lanes =

@@ -18,8 +18,8 @@ namespace hcomp::ptx {
 ///
 /// Adds to the report: two accesses to a byte that nothing orders, one of them a write and one of them
 /// not atomic; a byte of global or shared memory that was read and never written. Ordered are accesses
-/// of one thread; of one block by its barriers; of one warp by bar.warp.sync of all its lanes, but not
-/// by votes and shuffles; of launches, always.
+/// of one thread; of warps of one block by barriers at which they meet; of one warp by bar.warp.sync of
+/// all its lanes, but not by votes and shuffles; of launches, always.
 ///
 /// Not seen: what ptxas makes of PTX, orders of memory that are weaker than a program's, races between
 /// streams, uninitialised registers and local memory, time.

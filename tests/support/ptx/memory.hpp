@@ -13,15 +13,17 @@
 
 namespace hcomp::ptx {
 
-/// Who touched a byte, and when. An epoch is a stretch of one thread block between two barriers; epochs
-/// of all blocks and launches are numbered in the order in which they are executed, from 2 on.
+/// Who touched a byte, and when. An epoch is a stretch of the warps of one thread block, or of some of
+/// them, between two barriers at which they meet; epochs of all blocks and launches are numbered in the
+/// order in which they begin, from 2 on.
 struct access_record {
-  std::uint64_t epoch : 39;       ///< 0: nobody; 1: the host, or a copy
+  std::uint64_t epoch : 38;       ///< 0: nobody; 1: the host, or a copy
   std::uint64_t warp_syncs : 11;  ///< that the warp had passed in this epoch
   std::uint64_t thread : 10;
   std::uint64_t atomic : 1;
   std::uint64_t lanes : 1;      ///< other lanes of the warp, too, since its last synchronisation
   std::uint64_t warps : 1;      ///< other warps, too, in this epoch
+  std::uint64_t epochs : 1;     ///< warps in other epochs, too, that have not met this one since
   std::uint64_t elsewhere : 1;  ///< other blocks, too, in this launch
 };
 static_assert(sizeof(access_record) == 8);
