@@ -75,7 +75,8 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
 }  // namespace detail
 
 /// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all workers
-/// together; where groups have none, as on CPUs, it takes what it needs from the stack.
+/// together; where groups have none, as on CPUs, it takes what it needs from the stack. Codecs that are
+/// Narrowable say how many bytes that takes by narrow_scratch_bytes().
 template <class C>
 concept UsesScratch = requires(C const& codec) {
   { codec.scratch_bytes() } -> std::same_as<std::size_t>;
@@ -209,7 +210,9 @@ template <Narrowable C> struct narrow_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.narrow_block(group, blocks + i * stride, out + places[i]);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+  std::size_t scratch_bytes() const requires UsesScratch<C> {
+    return codec.narrow_scratch_bytes();
+  }
 };
 
 /// And back: block i from in + places[i].
@@ -223,7 +226,9 @@ template <Narrowable C> struct widen_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.widen_block(group, in + places[i], blocks + i * stride);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+  std::size_t scratch_bytes() const requires UsesScratch<C> {
+    return codec.narrow_scratch_bytes();
+  }
 };
 
 /// Blocks first, first + 1, ... of a code, as they are, to another place.
@@ -287,7 +292,6 @@ template <RoundsHops C> struct round_blocks {
     if (!intact) detail::mark_damaged(group, block, block_fault::checksum);
     if (checked) detail::seal(group, block, codec.block_bytes(n));
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
 /// The same work on blocks that start at `first`.

@@ -114,6 +114,8 @@ template <class Codec, class T> class basic_codec {
   std::size_t scratch_bytes(std::size_t value_bytes = 0) const {
     return shared_bytes(transform_, value_bytes);
   }
+  /// Of one that narrows or widens.
+  constexpr std::size_t narrow_scratch_bytes() const { return shared_table_bytes; }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {

@@ -85,6 +85,7 @@ struct shared_table {
   std::uint8_t const* levels;
   std::uint32_t const* cells;
 };
+inline constexpr std::size_t shared_table_bytes = 256 * (sizeof(std::uint32_t) + 1);
 template <HasWarps Group>
 HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cells const& cells) {
   auto* const entries = reinterpret_cast<std::uint32_t*>(group.scratch());
