@@ -179,6 +179,29 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       if (group.worker() == 0) detail::fetch_add(detail::beside_others(group), withheld, kept);
     }
 
+    /// Whether most of some unit of `unit` values may drown. If none may, `settle` would withhold nothing
+    /// that is finite, after a wait of the whole group for each unit: here it waits once for all.
+    template <HasWarps Group>
+    HCOMP_HD bool units_may_drown(Group group, std::size_t first, int n, int unit) const {
+      int const units = (n + unit - 1) / unit;
+      unsigned const lane = static_cast<unsigned>(group.worker()) % 32, half = lane / 16 * 16;
+      bool may = false;
+      for (int u = group.worker() / 16; u < (units + 1) / 2 * 2; u += Group::workers / 16) {
+        int const of_unit = n - u * unit < unit ? n - u * unit : unit;
+        bool is_there = false, drowns = false;
+        if (of_unit >= looked_at_least) {
+          std::size_t const at =
+              first + static_cast<std::size_t>(u * unit) + looked_at(of_unit, lane % 16);
+          auto const one = look(at);
+          is_there = one.is_there, drowns = one.drowns;
+        }
+        auto const all = detail::ones(group.vote(is_there) >> half & 0xffffu),
+                   drowned = detail::ones(group.vote(drowns) >> half & 0xffffu);
+        may |= of_unit > 0 && 2 * drowned >= all;
+      }
+      return group.any(may);
+    }
+
     template <class Group, class Decode>
     HCOMP_HD void decoded(Group, std::size_t, int, T*, Decode const& decode) const {
       decode();
@@ -193,24 +216,34 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     /// @param place  place(i), of value i of `n`
     template <class Group, class Place>
     HCOMP_HD counted count(Group group, int n, Place const& place) const {
-      constexpr int digits = std::numeric_limits<residual_type>::digits;
-      constexpr auto ratio = static_cast<residual_type>(std::uint64_t{1} << digits);
       std::uint64_t both = 0;
       for (int i = group.worker(); i < n; i += Group::workers) {
-        std::size_t const at = place(static_cast<std::size_t>(i));
-        auto const value = magnitude(source()[at]), lost = magnitude(pending[at]);
-        both += static_cast<std::uint64_t>(value > 0) << 32;
-        both += value > 0 && lost > value * ratio;
+        auto const one = look(place(static_cast<std::size_t>(i)));
+        both += static_cast<std::uint64_t>(one.is_there) << 32;
+        both += one.drowns;
       }
       both = group.sum(both);
       return {both >> 32, both & 0xffffffffu};
     }
-    /// A look at four runs of four values, which spares nearly all blocks the look at all values.
+    struct looked {
+      bool is_there, drowns;
+    };
+    HCOMP_HD looked look(std::size_t at) const {
+      constexpr int digits = std::numeric_limits<residual_type>::digits;
+      constexpr auto ratio = static_cast<residual_type>(std::uint64_t{1} << digits);
+      auto const value = magnitude(source()[at]), lost = magnitude(pending[at]);
+      return {value > 0, value > 0 && lost > value * ratio};
+    }
+    /// A look at four runs of four values, which spares nearly all blocks the look at all values: which
+    /// ones these are of `n`, of which there are looked_at_least.
+    static constexpr int looked_at_least = 64;
+    HCOMP_HD static std::size_t looked_at(int n, std::size_t i) {
+      return i / 4 * (static_cast<std::size_t>(n) / 4) + i % 4;
+    }
     template <class Group> HCOMP_HD bool may_drown(Group group, std::size_t first, int n) const {
-      if (n < 64) return true;
-      auto const [all, drowned] = count(group, 16, [&](std::size_t i) {
-        return first + i / 4 * (static_cast<std::size_t>(n) / 4) + i % 4;
-      });
+      if (n < looked_at_least) return true;
+      auto const [all, drowned] =
+          count(group, 16, [&](std::size_t i) { return first + looked_at(n, i); });
       return 2 * drowned >= all;
     }
     template <class Group> HCOMP_HD bool most_drown(Group group, std::size_t first, int n) const {

@@ -24,9 +24,9 @@ namespace hcomp {
 /// that EncodesEach or NotesLosses, which does what `encoded` would; and `replace(i, x, value)`, which does what
 /// `decoded` would, for value i alone.
 /// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
-/// its units, if the codec is Calibrated, and for all where infinity or NaN was met. `encoded` and
-/// `settle` may only write what `commit()` makes valid: if the collective throws, nothing has
-/// changed.
+/// its units, if the codec is Calibrated, and for all where infinity or NaN was met. Where there is
+/// `units_may_drown`, it may spare the calls for units. `encoded` and `settle` may only write what
+/// `commit()` makes valid: if the collective throws, nothing has changed.
 template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;
@@ -103,9 +103,12 @@ template <Compressor C, class View> struct encode_with_feedback {
     if (!Calibrated<C> && !may_be_infinite) return;
     group.sync();
     int const unit = values_of_a_unit();
+    std::size_t const first = b * layout.block_values;
+    if constexpr (requires { view.units_may_drown(group, first, n, unit); })
+      if (!may_be_infinite && !view.units_may_drown(group, first, n, unit)) return;
     for (int at = 0; at < n; at += unit)
-      view.settle(group, b * layout.block_values + static_cast<std::size_t>(at),
-                  n - at < unit ? n - at : unit, Calibrated<C>, may_be_infinite);
+      view.settle(group, first + static_cast<std::size_t>(at), n - at < unit ? n - at : unit,
+                  Calibrated<C>, may_be_infinite);
   }
   HCOMP_HD int values_of_a_unit() const {
     int const all = static_cast<int>(layout.block_values);
