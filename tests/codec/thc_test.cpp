@@ -945,7 +945,10 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
     REQUIRE((n == 0 || std::memcmp(result.data(), y.data(), count * sizeof(T)) == 0));
   };
   check([](auto const& f) { f(simd_group{}); });
-  if (warps_too) check([&](auto const& f) { workers::run_in_warps<64>(codec.scratch_bytes(), f); });
+  if (warps_too) {
+    check([&](auto const& f) { workers::run_in_warps<64>(codec.scratch_bytes(), f); });
+    check([&](auto const& f) { workers::run_in_teams<2>(codec.scratch_bytes(), f); });
+  }
   if (!workers_too) return;
   check([](auto const& f) { workers::run<3>(f); });
   vector scratch(full);

@@ -60,9 +60,12 @@ struct steps {
                             static_cast<double>(scale_of_values));
     float_scale const back(0.37);
     level_sink const sink{kind, lanes.data(), 2};
-    if constexpr (hcomp::HasWarps<Group>) share_cells(group, cells, sink);
     bool const met = group.any(rotate(group, scratch, x, range, scale, place));
-    round_to_levels(group, scratch, x, range, limit, cells, place, sink);
+    if constexpr (hcomp::HasWarps<Group>)
+      round_to_levels(group, scratch, x, range, limit, share_cells(group, cells, sink), place,
+                      sink);
+    else
+      round_to_levels(group, scratch, x, range, limit, cells, place, sink);
     auto const center = [&] {
       if (kind == level_sink::lanes_16)
         center_sums<std::uint16_t>(group, scratch, lanes.data(), range, 17, out);

@@ -122,6 +122,30 @@ template <int Workers> class warped_group : public worker_group<Workers> {
   float* scratch_;
 };
 
+/// Teams of a warp each, which can work apart.
+template <int Teams> class teamed_group : public warped_group<32 * Teams> {
+ public:
+  static constexpr int teams = Teams;
+  using team_group = warped_group<32>;
+  /// What the workers of one team share.
+  struct shared {
+    meeting place{32};
+    std::vector<std::unique_ptr<typename team_group::warp>> warps;
+    shared() { warps.push_back(std::make_unique<typename team_group::warp>()); }
+  };
+
+  teamed_group(warped_group<32 * Teams> group, std::vector<std::unique_ptr<shared>> const& all)
+      : warped_group<32 * Teams>(group), mine_(all[static_cast<std::size_t>(team())].get()) {}
+
+  int team() const { return this->worker() / 32; }
+  team_group own_team() const {
+    return {worker_group<32>(mine_->place, this->worker() % 32), mine_->warps, nullptr};
+  }
+
+ private:
+  shared* mine_;
+};
+
 /// Calls f(group) in `Workers` threads at once.
 /// @throws what the first worker that failed threw
 template <int Workers, class F> void run(F const& f) {
@@ -149,6 +173,14 @@ template <int Workers, class F> void run_in_warps(std::size_t scratch_bytes, F c
     warps.push_back(std::make_unique<typename warped_group<Workers>::warp>());
   std::vector<float> scratch(scratch_bytes / sizeof(float), -7.0f);
   run<Workers>([&](auto group) { f(warped_group<Workers>(group, warps, scratch.data())); });
+}
+
+/// The same in teams.
+template <int Teams, class F> void run_in_teams(std::size_t scratch_bytes, F const& f) {
+  std::vector<std::unique_ptr<typename teamed_group<Teams>::shared>> all;
+  for (int t = 0; t < Teams; ++t)
+    all.push_back(std::make_unique<typename teamed_group<Teams>::shared>());
+  run_in_warps<32 * Teams>(scratch_bytes, [&](auto group) { f(teamed_group<Teams>(group, all)); });
 }
 
 }  // namespace workers

@@ -55,12 +55,34 @@ concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>()
   { group.warp() } -> std::same_as<int>;
 };
 
+/// Of a thread block of several teams.
+inline constexpr int workers_of_team = 128;
+
+/// A group that consists of teams, which can work apart.
+///
+/// `own_team()` is a worker's team, a group with warps; `team()` its number, below `teams`. All teams must
+/// meet where workers of the group do.
+template <class G>
+concept HasTeams = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own_team())> &&
+    requires(G const group) {
+  requires G::workers / G::teams == decltype(group.own_team())::workers;
+  { group.team() } -> std::same_as<int>;
+};
+
 namespace detail {
 
 /// How many workers each block should have, by what work or a codec says; 0: it says nothing.
 template <class T> constexpr int workers_of() {
   if constexpr (requires { T::workers; })
     return T::workers;
+  else
+    return 0;
+}
+
+/// On how many blocks a multiprocessor should work at once, by what work says; 0: it says nothing.
+template <class Work> constexpr int blocks_at_once_of() {
+  if constexpr (requires { Work::blocks_at_once; })
+    return Work::blocks_at_once;
   else
     return 0;
 }

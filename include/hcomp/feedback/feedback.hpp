@@ -67,7 +67,13 @@ template <class T> class no_feedback {
 
 /// encode_blocks, then the feedback sees its own encoded block.
 template <Compressor C, class View> struct encode_with_feedback {
+  /// By workers in warps.
+  static constexpr bool notes_losses =
+      NotesLosses<C> && requires(View const& view, C const& codec) {
+    view.noting(codec, 1u);
+  };
   static constexpr int workers = detail::workers_of<C>();
+  static constexpr int blocks_at_once = detail::encodes_at_once<C>(notes_losses);
 
   C codec;
   code_layout layout;
@@ -87,7 +93,7 @@ template <Compressor C, class View> struct encode_with_feedback {
     if constexpr (requires { view.settle(group, b, 0, true, true); }) settle(group, b);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> {
-    if constexpr (NotesLosses<C> && requires { view.noting(codec, origin.weight); })
+    if constexpr (notes_losses)
       return codec.scratch_bytes(sizeof(view.source()[0]));
     else
       return codec.scratch_bytes();
@@ -139,7 +145,8 @@ concept Replaces = LooksBeforeItReplaces<View, T> ||
 template <Compressor C, class View> struct decode_with_feedback {
   /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
   template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 4096;
-  static constexpr int workers = detail::workers_of<C>();
+  static constexpr int workers = decode_blocks<C>::workers,
+                       blocks_at_once = decode_blocks<C>::blocks_at_once;
 
   decode_blocks<C> decode;
   View view;

@@ -61,6 +61,21 @@ template <class C> constexpr int merges_at_once() {
     return 0;
 }
 
+/// The same in encoding and decoding.
+/// @param notes_losses  the source WantsLosses
+template <class C> constexpr int encodes_at_once(bool notes_losses) {
+  if constexpr (requires { C::encodes_at_once(notes_losses); })
+    return C::encodes_at_once(notes_losses);
+  else
+    return 0;
+}
+template <class C> constexpr int decodes_at_once() {
+  if constexpr (requires { C::decodes_at_once; })
+    return C::decodes_at_once;
+  else
+    return 0;
+}
+
 template <class Group>
 HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
   if (group.worker() == 0) {
@@ -155,6 +170,9 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
 
 /// Block b of `x` into block b of `code`.
 template <Compressor C, class Source> struct encode_blocks {
+  static constexpr int workers = detail::workers_of<C>();
+  static constexpr int blocks_at_once = detail::encodes_at_once<C>(WantsLosses<Source>);
+
   C codec;
   code_layout layout;
   Source x;             ///< a pointer to the first value of the vector, or `compensated`
@@ -210,9 +228,7 @@ template <Narrowable C> struct narrow_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.narrow_block(group, blocks + i * stride, out + places[i]);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> {
-    return codec.narrow_scratch_bytes();
-  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
 /// And back: block i from in + places[i].
@@ -226,9 +242,7 @@ template <Narrowable C> struct widen_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     codec.widen_block(group, in + places[i], blocks + i * stride);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> {
-    return codec.narrow_scratch_bytes();
-  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
 /// Blocks first, first + 1, ... of a code, as they are, to another place.
@@ -245,6 +259,9 @@ struct copy_blocks {
 
 /// Block first + i of `code` into its place in `x`.
 template <Compressor C> struct decode_blocks {
+  static constexpr int workers = detail::workers_of<C>();
+  static constexpr int blocks_at_once = detail::decodes_at_once<C>();
+
   C codec;
   code_layout layout;
   std::size_t first;
@@ -297,6 +314,7 @@ template <RoundsHops C> struct round_blocks {
 /// The same work on blocks that start at `first`.
 template <class Work> struct shifted {
   static constexpr int workers = detail::workers_of<Work>();
+  static constexpr int blocks_at_once = detail::blocks_at_once_of<Work>();
 
   Work work;
   std::size_t first;

@@ -8,6 +8,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/gpu/detail/look_back.hpp>
 #include <hcomp/gpu/warp_group.hpp>
+#include <utility>
 
 namespace hcomp::gpu {
 
@@ -18,10 +19,42 @@ struct warp_with_memory : warp_group {
   __device__ float* scratch() const { return memory; }
 };
 
+/// Some warps of a thread block of `Teams` teams.
+template <int Teams> class thread_team {
+ public:
+  static constexpr int workers = workers_of_team;
+
+  /// @param number  below `Teams`, of this thread's team
+  __device__ explicit thread_team(int number) : number_(number) {}
+
+  __device__ int worker() const { return static_cast<int>(threadIdx.x % workers); }
+  __device__ void sync() const {
+    [this]<int... N>(std::integer_sequence<int, N...>) { (sync_if<N>(), ...); }
+    (std::make_integer_sequence<int, Teams>{});
+  }
+  __device__ std::uint32_t vote(bool value) const { return warp_group{}.vote(value); }
+  template <class T> __device__ T xor_shuffle(T value, int distance) const {
+    return warp_group{}.xor_shuffle(value, distance);
+  }
+  template <class T> __device__ T lane_value(T value, int lane) const {
+    return warp_group{}.lane_value(value, lane);
+  }
+
+ private:
+  /// Barrier 0 is the thread block's. For one whose number nvcc does not know it reserves all of them.
+  template <int N> __device__ void sync_if() const {
+    if (number_ == N) asm volatile("bar.sync %0, %1;" ::"n"(N + 1), "n"(workers) : "memory");
+  }
+
+  int number_;
+};
+
 /// All threads of a thread block of `Workers`, a multiple of 32. The same bytes as hcomp::serial_group.
 template <int Workers> class block_group {
  public:
-  static constexpr int workers = Workers, warps = workers / warp_group::workers;
+  static constexpr int workers = Workers, warps = workers / warp_group::workers,
+                       teams = workers / workers_of_team;
+  static constexpr bool has_teams = teams > 1 && workers % workers_of_team == 0;
 
   /// @param scratch  in shared memory; only for work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
@@ -105,6 +138,14 @@ template <int Workers> class block_group {
   /// See WorksByWarps.
   __device__ warp_with_memory own_warp(std::size_t bytes) const {
     return {{}, scratch_ + static_cast<std::size_t>(warp()) * bytes / sizeof(float)};
+  }
+  /// See HasTeams.
+  __device__ int team() const requires has_teams {
+    // by way of the first lane, so that nvcc knows that all lanes of the warp have the same
+    return warp_group{}.lane_value(worker() / workers_of_team, 0);
+  }
+  __device__ thread_team<teams> own_team() const requires has_teams {
+    return thread_team<teams>(team());
   }
   /// As many bytes as the work's scratch_bytes(), at a multiple of 16.
   __device__ float* scratch() const { return scratch_; }

@@ -20,23 +20,16 @@
 
 namespace hcomp::gpu {
 
-/// How many thread blocks a multiprocessor should have at once, for which nvcc saves registers; 0: as it
-/// likes.
-template <class Work> constexpr int blocks_at_once() {
-  if constexpr (requires { Work::blocks_at_once; })
-    return Work::blocks_at_once;
-  else
-    return 0;
-}
-
 template <class Work> constexpr int threads_of_block() {
   constexpr int wanted = hcomp::detail::workers_of<Work>();
   return wanted != 0 ? wanted : 128;
 }
 
-/// Calls work(block_group, i) for all i < blocks, each by one thread block.
+/// Calls work(block_group, i) for all i < blocks, each by one thread block. nvcc saves registers so that a
+/// multiprocessor can have as many thread blocks at once as the work says, if it does.
 template <class Work>
-__global__ void __launch_bounds__(threads_of_block<Work>(), blocks_at_once<Work>())
+__global__ void __launch_bounds__(threads_of_block<Work>(),
+                                  hcomp::detail::blocks_at_once_of<Work>())
     run_blocks(std::size_t blocks, Work work) {
   extern __shared__ float4 hcomp_scratch[];
   block_group<threads_of_block<Work>()> const group(reinterpret_cast<float*>(hcomp_scratch));

@@ -49,6 +49,12 @@ template <class Codec, class T> class basic_codec {
  public:
   using value_type = hcomp::detail::value_t<T>;
   static constexpr int block_values = 16384;
+  /// On a device. A thread block of several teams is done sooner, so that the last ones of a launch leave
+  /// fewer multiprocessors without work.
+  static constexpr int workers = 2 * workers_of_team;
+  /// As many thread blocks as 64 registers allow; with losses as many as shared memory.
+  static constexpr int encodes_at_once(bool notes_losses) { return notes_losses ? 3 : 4; }
+  static constexpr int decodes_at_once = 4;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
 
@@ -109,10 +115,12 @@ template <class Codec, class T> class basic_codec {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
-  /// Of a group that encodes or decodes: one transform. Others need it for each of their workers.
+  /// Of a group that encodes or decodes: a transform for each of its teams. Groups without scratch need it
+  /// for each of their workers.
   /// @param value_bytes  of a value of a source that WantsLosses
   std::size_t scratch_bytes(std::size_t value_bytes = 0) const {
-    return shared_bytes(transform_, value_bytes);
+    int const teams = std::min(workers / workers_of_team, block_values / transform_);
+    return shared_bytes(transform_, value_bytes, static_cast<unsigned>(teams));
   }
   /// Of one that narrows or widens.
   constexpr std::size_t narrow_scratch_bytes() const { return shared_table_bytes; }
@@ -429,8 +437,14 @@ template <class Codec, class T> class basic_codec {
     draw_place const place{origin.key, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
-    if constexpr (HasWarps<Group>) share_cells(group, cells_, sink);
-    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+    auto const& cells = [&]() -> decltype(auto) {
+      if constexpr (HasWarps<Group>)
+        return share_cells(group, cells_, sink);
+      else
+        return (cells_);
+    }();
+    unsigned const floats = shared_floats(transform_, WantsLosses<Source> ? sizeof(x[0]) : 0);
+    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p).norm;
       if (norms && who.worker() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
@@ -438,7 +452,7 @@ template <class Codec, class T> class basic_codec {
       if (size > 0) {
         float_scale const scale(limit / (table_.limit * size));
         nonfinite |= rotate(who, scratch, x, p, scale, place);
-        round_to_levels(who, scratch, x, p, limit, cells_, place, sink);
+        round_to_levels(who, scratch, x, p, limit, cells, place, sink);
         if constexpr (WantsLosses<Source>)
           note_losses(who, scratch, x, p,
                       scale_of(same_bits<float>(norm), p.size, origin.weight, reduction::mean));
@@ -467,7 +481,8 @@ template <class Codec, class T> class basic_codec {
   HCOMP_HD bool sums_are_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
                                 std::uint32_t weight, reduction r) const {
     bool finite = true;
-    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+    unsigned const floats = shared_floats(transform_);
+    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const scale =
           scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size, weight, r);
@@ -482,7 +497,8 @@ template <class Codec, class T> class basic_codec {
                             block_origin const& origin, Out* x, reduction r) const {
     draw_place const place{origin.key, 0, origin.index};
     std::uint32_t const offset = offset_of(origin.weight);
-    for_each_transform(group, transforms(n), [&](auto who, float* scratch, int k) {
+    unsigned const floats = shared_floats(transform_);
+    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const scale = scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size,
                                   origin.weight, r);

@@ -49,6 +49,8 @@ template <class Bound> struct inspect_blocks {
 
 /// out[i] = 1 where block first + i of a code decodes to infinity, otherwise 0.
 template <MayOverflow C> struct find_overflows {
+  static constexpr int workers = detail::workers_of<C>();
+
   C codec;
   code_layout layout;
   std::size_t first;

@@ -119,9 +119,7 @@ template <Narrowable C> struct narrow_alike {
     if (header.fault == block_fault::none) header.fault = block_fault::weight;
     if (group.worker() == 0) store_aligned(to, 0, header);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> {
-    return codec.narrow_scratch_bytes();
-  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
 /// And back. One that is not as long as its place, or of another number of values, becomes a block that
@@ -146,9 +144,7 @@ template <Narrowable C> struct widen_alike {
     else
       spoil_block(group, to);
   }
-  std::size_t scratch_bytes() const requires UsesScratch<C> {
-    return codec.narrow_scratch_bytes();
-  }
+  std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
 template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {

@@ -414,11 +414,19 @@ inline constexpr int largest_transform = 16384;
 inline constexpr int shared_cells = 512;
 
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
-/// has room for one, shared_bytes if it has warps, works on one transform after the other; in
-/// others every worker works on transforms of its own.
+/// has room for one, shared_bytes if it has warps, works on one transform after the other, each of its
+/// teams on its own ones; in others every worker works on transforms of its own.
+/// @param floats  of scratch that each team needs
 template <class Group, class F>
-HCOMP_HD void for_each_transform(Group group, int transforms, F const& f) {
-  if constexpr (requires { group.scratch(); }) {
+HCOMP_HD void for_each_transform(Group group, int transforms, [[maybe_unused]] unsigned floats,
+                                 F const& f) {
+  if constexpr (HasTeams<Group>) {
+    auto const team = group.own_team();
+    int const number = group.team();
+    float* const scratch = group.scratch() + shared_cells + static_cast<unsigned>(number) * floats;
+    for (int k = number; k < transforms; k += Group::teams) f(team, scratch, k);
+    group.sync();
+  } else if constexpr (requires { group.scratch(); }) {
     float* const scratch = group.scratch() + (HasWarps<Group> ? shared_cells : 0);
     for (int k = 0; k < transforms; ++k) f(group, scratch, k);
   } else {

@@ -45,15 +45,20 @@ inline constexpr unsigned largest_kept = 4096;
 HCOMP_HD constexpr unsigned place_of_kept(unsigned size) {
   return (place_of(size) + size / 32 + 3) / 4 * 4;
 }
+/// How many floats a transform takes with what is behind it.
 /// @param value_bytes  of a value that is kept; 0: none are
-constexpr std::size_t shared_bytes(int transform, std::size_t value_bytes = 0) {
-  auto const bytes = [&](unsigned size, std::size_t kept) {
-    return sizeof(float) * (shared_cells + place_of_kept(size)) + kept * size;
+HCOMP_HD constexpr unsigned shared_floats(int transform, std::size_t value_bytes = 0) {
+  auto const floats = [&](unsigned size, std::size_t kept) {
+    return place_of_kept(size) + static_cast<unsigned>(kept) * size / 4;
   };
   auto const size = static_cast<unsigned>(transform);
-  if (size <= largest_kept) return bytes(size, value_bytes);
-  std::size_t const all = bytes(size, 0), kept = bytes(largest_kept, value_bytes);
+  if (size <= largest_kept) return floats(size, value_bytes);
+  unsigned const all = floats(size, 0), kept = floats(largest_kept, value_bytes);
   return kept > all ? kept : all;
+}
+/// @param teams  that work on transforms of their own
+constexpr std::size_t shared_bytes(int transform, std::size_t value_bytes = 0, unsigned teams = 1) {
+  return sizeof(float) * (shared_cells + teams * shared_floats(transform, value_bytes));
 }
 
 /// Where the values of a transform are kept: in memory that workers share, those of a larger one where
@@ -72,11 +77,13 @@ HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Sour
 }
 
 template <HasWarps Group>
-HCOMP_HD void share_cells(Group group, level_cells const& cells, level_sink const& sink) {
+HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells,
+                                        level_sink const& sink) {
   auto* const shared = reinterpret_cast<shared_cell*>(group.scratch());
   for (unsigned i = worker_of(group); i < 256; i += Group::workers)
     shared[i] = shared_cell::of(cells.entries[i], sink);
   group.sync();
+  return shared;
 }
 
 /// Levels and cells in memory that the workers share: in a kernel's arguments, workers that look up
@@ -302,13 +309,12 @@ HCOMP_HD inline float centered(std::uint32_t sum, std::uint32_t offset) {
   return static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
 }
 
-/// round_to_levels, by the cells that were shared, to numbers of 8 bits or 16.
+/// round_to_levels, to numbers of 8 bits or 16.
 /// @param center  center(number) takes the place of the coordinate in scratch; null: nothing does
 template <class Number, HasWarps Group, class Center>
 HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range range, float limit,
-                               draw_place const& place, std::byte* out,
+                               shared_cell const* cells, draw_place const& place, std::byte* out,
                                [[maybe_unused]] Center const& center) {
-  auto const* const cells = reinterpret_cast<shared_cell const*>(scratch - shared_cells);
   auto const from = static_cast<unsigned>(range.first), size = static_cast<unsigned>(range.size);
   auto const round = [&]<int Radix>(unsigned q, float(&values)[Radix][8]) {
     philox_words<std::uint32_t> draws[Radix];
@@ -353,13 +359,13 @@ HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range rang
 /// If the source WantsLosses, scratch gets the lanes as center_sums begins with them.
 template <HasWarps Group, class Source>
 HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transform_range range,
-                              float limit, level_cells const&, draw_place const& place,
+                              float limit, shared_cell const* cells, draw_place const& place,
                               level_sink const& sink) {
   auto const round = [&](auto const& center) {
     if (sink.kind == level_sink::lanes_16)
-      round_to_numbers<std::uint16_t>(group, scratch, range, limit, place, sink.out, center);
+      round_to_numbers<std::uint16_t>(group, scratch, range, limit, cells, place, sink.out, center);
     else
-      round_to_numbers<std::uint8_t>(group, scratch, range, limit, place, sink.out, center);
+      round_to_numbers<std::uint8_t>(group, scratch, range, limit, cells, place, sink.out, center);
   };
   if constexpr (WantsLosses<Source>) {
     std::uint32_t const offset = (static_cast<std::uint32_t>(limit) >> 15) * sink.weight;
