@@ -152,6 +152,15 @@ template <bool is_right> bool check_fill() {
   fill<is_right><<<3, threads>>>(out.data(), 300);
   return out.host()[299] == 1;
 }
+template <bool is_right> __global__ void fetch_last(int const* x, int* out) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(x + (is_right ? 299 : 300)));
+  *out = 1;
+}
+template <bool is_right> bool check_fetch_last() {
+  zeros<int> const x(300), out(1);
+  fetch_last<is_right><<<1, 1>>>(x.data(), out.data());
+  return out.host()[0] == 1;
+}
 bool check_fill_after_free() {
   int* freed = nullptr;
   {
@@ -344,6 +353,9 @@ constexpr trial trials[] = {
     {"tail", check_fill<true>, nullptr},
     {"beyond the end", check_fill<false>,
      "out of bounds: 0 bytes behind the end of an allocation of 1200: block 2, thread 44"},
+    {"fetch", check_fetch_last<true>, nullptr},
+    {"fetch beyond the end", check_fetch_last<false>,
+     "out of bounds: 0 bytes behind the end of an allocation of 1200"},
     {"freed memory", check_fill_after_free, "out of bounds: "},
     {"aligned load", check_load_four<true>, nullptr},
     {"unaligned load", check_load_four<false>, "misaligned: 16 bytes"},

@@ -58,6 +58,10 @@ HCOMP_HD four_compensated<T> four_of(losing_source<T> const& from, std::size_t i
 template <class T> HCOMP_HD bool has_fours(losing_source<T> const& from) {
   return has_fours(from.source);
 }
+template <class Group, class T>
+HCOMP_HD void fetch_values_soon(Group group, losing_source<T> const& from, unsigned count) {
+  fetch_values_soon(group, from.source, count);
+}
 
 }  // namespace detail
 

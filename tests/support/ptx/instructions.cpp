@@ -588,6 +588,8 @@ class instruction_set {
                         {".shared", space::shared}, {".local", space::local},
                         {".param", space::param},   {".const", space::global}};
     relaxed<std::uint64_t>(".u64");
+    access("prefetch.global.L2", step::prefetch, 0, space::global, 1,
+           [](registers, instruction const&, std::byte*) {});
     for (auto const& one : spaces) {
       std::string const s = one.name;
       space const where = one.where;

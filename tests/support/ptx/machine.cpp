@@ -202,6 +202,7 @@ class launch_run {
         case step::load:
         case step::store:
         case step::atomic:
+        case step::prefetch:
           t.at = at;
           n.op->access(r, n, reach(t, r, n));
           continue;
@@ -495,6 +496,7 @@ class launch_run {
       n.last_allocation = there;
     }
     require_inside(t, "global", address - there->begin, size, there->size);
+    if (n.op->what == step::prefetch) return nullptr;
     if (there->kind == memory_kind::constant && n.op->what != step::load)
       fail(t, "writes a variable of the module, which tests would not see");
     if (checks_ && there->kind != memory_kind::constant)

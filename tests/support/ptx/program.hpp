@@ -61,12 +61,13 @@ struct registers {
 
 /// What the machine does with an instruction.
 enum class step : std::uint8_t {
-  compute,  ///< `execute` on registers alone
-  load,     ///< `access` at an address, then registers
-  store,    ///< the same, other direction
-  atomic,   ///< both
-  branch,   ///< to `target`
-  call,     ///< the same, and back by `return_`
+  compute,   ///< `execute` on registers alone
+  load,      ///< `access` at an address, then registers
+  store,     ///< the same, other direction
+  atomic,    ///< both
+  prefetch,  ///< `access` does nothing; there has to be memory
+  branch,    ///< to `target`
+  call,      ///< the same, and back by `return_`
   return_,
   copy,          ///< bytes of local memory: an argument or a result of a call
   exit,          ///< the thread ends

@@ -381,6 +381,11 @@ template <class Codec, class T> class basic_codec {
     while (size > 64 && size / 2 >= count) size /= 2;
     return {first, count, size};
   }
+  /// Of so many transforms from number k on, as far as the block has them.
+  HCOMP_HD constexpr unsigned values_of(int n, int k, int transforms) const {
+    int const left = n - k * transform_, most = transforms * transform_;
+    return static_cast<unsigned>(left < 0 ? 0 : left < most ? left : most);
+  }
   HCOMP_HD constexpr std::size_t lanes_at(int n) const {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float);
   }
@@ -437,6 +442,11 @@ template <class Codec, class T> class basic_codec {
     draw_place const place{origin.key, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
+    auto const fetch = [&](auto who, int k, int transforms) {
+      fetch_values_soon(who, x + static_cast<std::size_t>(k * transform_),
+                        values_of(n, k, transforms));
+    };
+    fetch(group, 0, teams_of<Group>);
     auto const& cells = [&]() -> decltype(auto) {
       if constexpr (HasWarps<Group>)
         return share_cells(group, cells_, sink);
@@ -452,6 +462,7 @@ template <class Codec, class T> class basic_codec {
       if (size > 0) {
         float_scale const scale(limit / (table_.limit * size));
         nonfinite |= rotate(who, scratch, x, p, scale, place);
+        fetch(who, k + teams_of<Group>, 1);
         round_to_levels(who, scratch, x, p, limit, cells, place, sink);
         if constexpr (WantsLosses<Source>)
           note_losses(who, scratch, x, p,
@@ -497,6 +508,11 @@ template <class Codec, class T> class basic_codec {
                             block_origin const& origin, Out* x, reduction r) const {
     draw_place const place{origin.key, 0, origin.index};
     std::uint32_t const offset = offset_of(origin.weight);
+    auto const fetch = [&](auto who, int k, int transforms) {
+      fetch_soon(who, sums + static_cast<std::size_t>(k * transform_) * sizeof(Lane),
+                 values_of(n, k, transforms) * static_cast<unsigned>(sizeof(Lane)));
+    };
+    fetch(group, 0, teams_of<Group>);
     unsigned const floats = shared_floats(transform_);
     for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
@@ -504,6 +520,7 @@ template <class Codec, class T> class basic_codec {
                                   origin.weight, r);
       if (scale.factor > 0) {
         center_sums<Lane>(who, scratch, sums, p, offset, x);
+        fetch(who, k + teams_of<Group>, 1);
         finish_values(who, scratch, p, scale, place, x);
       } else {
         for (int i = who.worker(); i < p.count; i += who.workers)

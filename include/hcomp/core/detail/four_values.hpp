@@ -74,6 +74,14 @@ template <Value V> HCOMP_HD four_values<V> four_of(V const* x, std::size_t i) {
 }
 template <Value V> HCOMP_HD bool has_fours(V const* x) { return four_values<V>::can_be_at(x); }
 
+/// fetch_soon of `count` values.
+template <class Group, class Source>
+HCOMP_HD void fetch_values_soon(Group, Source const&, unsigned) {}
+template <class Group, Value V>
+HCOMP_HD void fetch_values_soon(Group group, V const* x, unsigned count) {
+  fetch_soon(group, x, count * static_cast<unsigned>(sizeof(V)));
+}
+
 /// And of what is read as one.
 template <class T> struct four_compensated {
   four_values<T> x;
@@ -87,6 +95,11 @@ template <class T> HCOMP_HD four_compensated<T> four_of(compensated<T> const& bo
 }
 template <class T> HCOMP_HD bool has_fours(compensated<T> const& both) {
   return has_fours(both.x) && has_fours(both.compensation);
+}
+template <class Group, class T>
+HCOMP_HD void fetch_values_soon(Group group, compensated<T> const& both, unsigned count) {
+  fetch_values_soon(group, both.x, count);
+  fetch_values_soon(group, both.compensation, count);
 }
 
 }  // namespace hcomp::detail

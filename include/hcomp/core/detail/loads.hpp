@@ -54,6 +54,18 @@ HCOMP_HD inline bool is_multiple_of(std::size_t bytes, void const* address) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
+/// Starts to fetch memory that the workers will load soon.
+template <class Group>
+HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void const* from,
+                         [[maybe_unused]] unsigned bytes) {
+#if defined(__CUDA_ARCH__)
+  constexpr unsigned line = 128;
+  for (unsigned at = line * worker_of(group); at < bytes; at += line * Group::workers)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(
+        __cvta_generic_to_global(static_cast<char const*>(from) + at)));
+#endif
+}
+
 /// use(i, k, load(i, k)) for every number i + k * Group::workers below `count` that is this worker's; k
 /// is a constant. Memory is far away: `AtOnce` are loaded before any is used, as long as there are as
 /// many, and a compiler that does not know whether `use` writes what is loaded next cannot do that.

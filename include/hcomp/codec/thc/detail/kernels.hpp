@@ -413,6 +413,15 @@ inline constexpr int largest_transform = 16384;
 /// Floats in front of a transform of workers in warps, which have entries of level_cells there.
 inline constexpr int shared_cells = 512;
 
+/// How many transforms a group works on at once.
+template <class Group> constexpr int teams_of_group() {
+  if constexpr (HasTeams<Group>)
+    return Group::teams;
+  else
+    return 1;
+}
+template <class Group> inline constexpr int teams_of = teams_of_group<Group>();
+
 /// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
 /// has room for one, shared_bytes if it has warps, works on one transform after the other, each of its
 /// teams on its own ones; in others every worker works on transforms of its own.
