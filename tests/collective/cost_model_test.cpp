@@ -285,7 +285,7 @@ TEST_CASE("cost model: encoding, decoding and every use of the executor are adde
   cost.encode = 2e-6;
   cost.decode = 3e-6;
   cost.call = 1e-3;
-  auto const p = predict(ring_way, 2, 1000, cost, {}, {.check = false, .segment_bytes = 1000});
+  auto const p = predict(ring_way, 2, 1000, cost, {}, {.check = false, .segment_bytes = 800});
   CHECK(p.encode == 0);
   CHECK(p.decode == close_to(1e-3 + 3e-3));
   // chunks of 5 blocks in segments of 2: 3 encodings before sending, 3 before merging, 3 merges
@@ -414,8 +414,8 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
           double const tolerance = values >= 1'000'000 ? 0.05 : values > 1000 ? 0.15 : 0.25;
           CHECK(predicted_seconds(
                     how, ranks, values, cost, link,
-                    {.check = true, .segment_bytes = 1 << 13, .decode_on_arrival_bytes = early}) ==
-                close_to(played(how, ranks, values, sign<>{}, cost, link, 1 << 13, true, early),
+                    {.check = true, .segment_bytes = 1 << 12, .decode_on_arrival_bytes = early}) ==
+                close_to(played(how, ranks, values, sign<>{}, cost, link, 1 << 12, true, early),
                          tolerance));
         }
 }

@@ -37,9 +37,12 @@ struct code_layout {
     return (values + block_values - 1) / block_values;
   }
   constexpr block_range all() const { return {0, blocks()}; }
-  /// Blocks that make about `bytes` bytes; at least one.
+  /// Blocks that make about `bytes` bytes, to the nearest; at least one. Rounded down, headers would make
+  /// 15 of 16 blocks, and of most vectors a small piece would be left.
   constexpr std::size_t blocks_per(std::size_t bytes) const {
-    return bytes > block_bytes ? bytes / block_bytes : 1;
+    std::size_t const whole = block_bytes > 0 ? bytes / block_bytes : 0;
+    std::size_t const nearest = whole + (bytes - whole * block_bytes >= (block_bytes + 1) / 2);
+    return nearest > 0 ? nearest : 1;
   }
 
   /// Values in block `b`.
