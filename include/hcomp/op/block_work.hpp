@@ -69,6 +69,13 @@ template <class C> constexpr int encodes_at_once(bool notes_losses) {
   else
     return 0;
 }
+/// How many workers decode a block, as workers_of.
+template <class C> constexpr int decode_workers_of() {
+  if constexpr (requires { C::decode_workers; })
+    return C::decode_workers;
+  else
+    return workers_of<C>();
+}
 template <class C> constexpr int decodes_at_once() {
   if constexpr (requires { C::decodes_at_once; })
     return C::decodes_at_once;
@@ -259,7 +266,7 @@ struct copy_blocks {
 
 /// Block first + i of `code` into its place in `x`.
 template <Compressor C> struct decode_blocks {
-  static constexpr int workers = detail::workers_of<C>();
+  static constexpr int workers = detail::decode_workers_of<C>();
   static constexpr int blocks_at_once = detail::decodes_at_once<C>();
 
   C codec;
