@@ -229,8 +229,11 @@ HCOMP_HD constexpr unsigned end_of_middle(unsigned size) { return size < 256 ? s
 /// drawn_for(q + r * size / 8 / Radix, k) in values[r][k].
 template <int Radix, HasWarps Group, class Use>
 HCOMP_HD void hadamard_last(Group group, float const* x, unsigned size, Use const& use) {
-  unsigned const apart = place_of(size / Radix);
-  for (unsigned q = worker_of(group); q < size / Radix / 8; q += Group::workers) {
+  unsigned const apart = place_of(size / Radix), count = size / Radix / 8;
+  for (unsigned i = worker_of(group); i < count; i += Group::workers) {
+    // Eight neighbouring counters are in 16 neighbouring banks, and so are eight of 128 coordinates further
+    // on, in the other 16: half a warp has these two.
+    unsigned const q = count < 32 ? i : (i & ~24u) | (i & 8u) << 1 | (i & 16u) >> 1;
     float const* const at = x + place_of(drawn_for(q, 0));
     float values[Radix][8];
     HCOMP_UNROLL_ON_DEVICE
