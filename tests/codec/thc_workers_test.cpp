@@ -62,8 +62,8 @@ struct steps {
     level_sink const sink{kind, lanes.data(), 2};
     bool const met = group.any(rotate(group, scratch, x, range, scale, place));
     if constexpr (hcomp::HasWarps<Group>)
-      round_to_levels(group, scratch, x, range, limit, share_cells(group, cells, sink), place,
-                      sink);
+      round_to_levels(group, scratch, x, range, limit,
+                      share_cells(group, cells, static_cast<int>(limit) >> 15, sink), place, sink);
     else
       round_to_levels(group, scratch, x, range, limit, cells, place, sink);
     auto const center = [&] {

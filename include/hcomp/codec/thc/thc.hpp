@@ -449,7 +449,7 @@ template <class Codec, class T> class basic_codec {
     fetch(group, 0, teams_of<Group>);
     auto const& cells = [&]() -> decltype(auto) {
       if constexpr (HasWarps<Group>)
-        return share_cells(group, cells_, sink);
+        return share_cells(group, cells_, table_.granularity, sink);
       else
         return (cells_);
     }();

@@ -60,6 +60,7 @@ HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void con
                          [[maybe_unused]] unsigned bytes) {
 #if defined(__CUDA_ARCH__)
   constexpr unsigned line = 128;
+#pragma unroll 1  // there is seldom a second one
   for (unsigned at = line * worker_of(group); at < bytes; at += line * Group::workers)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(
         __cvta_generic_to_global(static_cast<char const*>(from) + at)));

@@ -76,12 +76,14 @@ HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Sour
   }
 }
 
+/// Those that coordinates have, up to number `granularity`: in a kernel's arguments, where workers that look
+/// up different entries wait for each other, few are looked up soonest.
 template <HasWarps Group>
-HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells,
+HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells, int granularity,
                                         level_sink const& sink) {
   auto* const shared = reinterpret_cast<shared_cell*>(group.scratch());
-  for (unsigned i = worker_of(group); i < 256; i += Group::workers)
-    shared[i] = shared_cell::of(cells.entries[i], sink);
+  for (int i = group.worker(); i <= granularity; i += Group::workers)
+    shared[i] = shared_cell::of(cells.entries[static_cast<std::size_t>(i)], sink);
   group.sync();
   return shared;
 }
@@ -152,7 +154,7 @@ template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, u
 template <HasWarps Group, class Source, class Kept>
 HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count,
                             [[maybe_unused]] Kept kept) {
-  std::uint32_t largest = 0;  // NaN and infinity are larger than all others
+  float zero = 0;  // NaN from the first NaN or infinity on
   for_each_loaded(
       group, count / 4,
       [&](unsigned i, unsigned k) {
@@ -163,13 +165,10 @@ HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsign
         four.put(scratch + place_in_turn<Group>(i, k, 4));
         if constexpr (keeps<Kept>) four.put(kept + 4 * (i + k * Group::workers));
         HCOMP_UNROLL_ON_DEVICE
-        for (int j = 0; j < 4; ++j) {
-          std::uint32_t const magnitude = four.words.values[j] & 0x7fffffffu;
-          largest = magnitude > largest ? magnitude : largest;
-        }
+        for (int j = 0; j < 4; ++j) zero += four[j] * 0;
       });
   bool finite = true;
-  if (!is_finite(same_bits<float>(largest)))
+  if (!is_finite(zero))
     for (unsigned i = worker_of(group); i < count / 4; i += Group::workers)
       for (unsigned j = 0; j < 4; ++j) {
         float& value = scratch[place_of(4 * i) + j];
