@@ -206,17 +206,43 @@ HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transfo
   return finite;
 }
 
-/// x[i] and x[i + 1], if there are so many.
+/// Rows of two values, 16 apart, in a transform.
+template <class V> using value_rows = V[4][2];
+
+/// Whether all of them are below `whole`, from value i on: one question for all, since what is done
+/// otherwise would stand between them.
+HCOMP_HD constexpr bool has_rows(int i, int whole) { return i + 3 * 16 + 1 < whole; }
+
+/// To x[i] and behind it, as far as there are `count`.
 /// @param whole  where x is at a multiple of two values, `count`, otherwise 0
 template <class Out, class V>
-HCOMP_HD void put_two(Out* x, int i, int count, int whole, V first, V second) {
+HCOMP_HD void put_rows(Out* x, int i, int count, int whole, value_rows<V> const& rows) {
   if constexpr (std::is_same_v<Out, V>)
-    if (i + 1 < whole) {
-      adjacent<V, 2>{{first, second}}.put(x + i);
+    if (has_rows(i, whole)) {
+      HCOMP_UNROLL_ON_DEVICE
+      for (int r = 0; r < 4; ++r) adjacent<V, 2>{{rows[r][0], rows[r][1]}}.put(x + i + 16 * r);
       return;
     }
-  if (i < count) x[i] = static_cast<Out>(first);
-  if (i + 1 < count) x[i + 1] = static_cast<Out>(second);
+  HCOMP_UNROLL_ON_DEVICE
+  for (int r = 0; r < 4; ++r)
+    for (int k = 0; k < 2; ++k)
+      if (i + 16 * r + k < count) x[i + 16 * r + k] = static_cast<Out>(rows[r][k]);
+}
+/// And from there; behind them, zeros.
+template <class V>
+HCOMP_HD void bring_rows(V const* x, int i, int count, int whole, value_rows<V>& rows) {
+  if (has_rows(i, whole)) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (int r = 0; r < 4; ++r) {
+      auto const two = adjacent<V, 2>::at(x + i + 16 * r);
+      rows[r][0] = two.values[0];
+      rows[r][1] = two.values[1];
+    }
+    return;
+  }
+  HCOMP_UNROLL_ON_DEVICE
+  for (int r = 0; r < 4; ++r)
+    for (int k = 0; k < 2; ++k) rows[r][k] = i + 16 * r + k < count ? x[i + 16 * r + k] : V{0};
 }
 
 // ---- The last stages: a worker has the eight coordinates of a counter of draws, or of four counters
@@ -442,9 +468,7 @@ HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, 
   Out* const to = x + range.first;
   int const whole = is_multiple_of(2 * sizeof(Out), to) ? range.count : 0;
   finish_by_rows(group, scratch, range, scale, negate, [&](int first, float const(&rows)[4][2]) {
-    HCOMP_UNROLL_ON_DEVICE
-    for (int r = 0; r < 4; ++r)
-      put_two(to, first + 16 * r, range.count, whole, rows[r][0], rows[r][1]);
+    put_rows(to, first, range.count, whole, rows);
   });
 }
 
@@ -458,23 +482,12 @@ HCOMP_HD void note_losses(Group group, float* scratch, Source const& x, transfor
   value const* const kept = kept_values(scratch, x, range);
   int const count = range.count, whole = is_multiple_of(2 * sizeof(value), to) ? count : 0;
   auto const note = [&](int first, float const(&rows)[4][2]) {
-    value wanted[4][2] = {};  // all are fetched before the first loss is stored
-    HCOMP_UNROLL_ON_DEVICE
-    for (int r = 0; r < 4; ++r) {
-      int const i = first + 16 * r;
-      if (i + 1 < whole) {
-        auto const two = adjacent<value, 2>::at(kept + i);
-        wanted[r][0] = two.values[0];
-        wanted[r][1] = two.values[1];
-      } else {
-        if (i < count) wanted[r][0] = kept[i];
-        if (i + 1 < count) wanted[r][1] = kept[i + 1];
-      }
-    }
+    value_rows<value> lost;  // all are fetched before the first is stored
+    bring_rows(kept, first, count, whole, lost);
     HCOMP_UNROLL_ON_DEVICE
     for (int r = 0; r < 4; ++r)
-      put_two(to, first + 16 * r, count, whole, wanted[r][0] - static_cast<value>(rows[r][0]),
-              wanted[r][1] - static_cast<value>(rows[r][1]));
+      for (int k = 0; k < 2; ++k) lost[r][k] -= static_cast<value>(rows[r][k]);
+    put_rows(to, first, count, whole, lost);
   };
   finish_by_rows(group, scratch, range, scale, shared_signs(scratch, range), note);
 }
