@@ -76,18 +76,13 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   /// @param begin  block of the first worker
   HCOMP_HD void bring(Group group, T const* chunk, std::size_t n, std::size_t begin) {
     if constexpr (is_shared) {
-      using run = adjacent<T, 16 / sizeof(T)>;
-      constexpr unsigned all = MostBlocks * Values, in_run = 16 / sizeof(T);
       auto const count = static_cast<unsigned>(n);
-      auto const room_of = [&](unsigned i) { return all_ + i / Values * stride + i % Values; };
-      if (count == all && is_multiple_of(16, chunk)) {
+      if (is_whole(chunk, n)) {
         for_each_loaded(
             group, all / in_run,
-            [&](unsigned i, unsigned k) {
-              return run::at(chunk + in_run * (i + k * Group::workers));
-            },
+            [&](unsigned i, unsigned k) { return run::at(chunk + in_run * i + k * step); },
             [&](unsigned i, unsigned k, run const& some) {
-              T* const to = room_of(in_run * (i + k * Group::workers));
+              T* const to = room_of(in_run * i) + k * room_step;
               HCOMP_UNROLL_ON_DEVICE
               for (unsigned e = 0; e < in_run; ++e) to[e] = some.values[e];
             });
@@ -112,9 +107,22 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   HCOMP_HD void send(Group group, T* chunk, std::size_t n, std::size_t begin) {
     if constexpr (is_shared) {
       group.sync();
-      auto const count = static_cast<unsigned>(n);
-      for (auto i = static_cast<unsigned>(group.worker()); i < count; i += Group::workers)
-        chunk[i] = all_[i / Values * stride + i % Values];
+      auto const worker = static_cast<unsigned>(group.worker()), count = static_cast<unsigned>(n);
+      if (is_whole(chunk, n)) {
+        T const* from = room_of(in_run * worker);
+        T* to = chunk + in_run * worker;
+        HCOMP_UNROLL_ON_DEVICE
+        for (unsigned i = worker; i < all / in_run; i += Group::workers) {
+          run some;
+          HCOMP_UNROLL_ON_DEVICE
+          for (unsigned e = 0; e < in_run; ++e) some.values[e] = from[e];
+          put_at_once(some, to);
+          from += room_step;
+          to += step;
+        }
+      } else {
+        for (unsigned i = worker; i < count; i += Group::workers) chunk[i] = *room_of(i);
+      }
     } else {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       if (k < blocks_of<Values>(n))
@@ -123,6 +131,18 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   }
 
  private:
+  // Of workers that share memory: values that are moved at once, and how far apart those are, and
+  // their rooms, that a worker moves one after the other.
+  using run = adjacent<T, 16 / sizeof(T)>;
+  static constexpr unsigned all = MostBlocks * Values, in_run = 16 / sizeof(T);
+  static constexpr std::size_t step = in_run * Group::workers, room_step = step / Values * stride;
+  static_assert(!is_shared || step % Values == 0);
+
+  HCOMP_HD static bool is_whole(T const* chunk, std::size_t n) {
+    return n == all && is_multiple_of(16, chunk);
+  }
+  HCOMP_HD T* room_of(unsigned i) const { return all_ + i / Values * stride + i % Values; }
+
   T* all_ = nullptr;
   T* own_ = nullptr;
   T own_values_[is_shared ? 1 : Values];

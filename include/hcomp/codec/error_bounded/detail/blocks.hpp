@@ -129,6 +129,17 @@ struct block_kernels {
                          std::int32_t* q);
 };
 
+/// The bits that are in `zigzag` of any of the added.
+struct zigzag_bits {
+  std::uint32_t upper = 0, signs = 0;
+
+  HCOMP_HD void add(std::int32_t q) {
+    upper |= static_cast<std::uint32_t>(q ^ q >> 31);
+    signs |= static_cast<std::uint32_t>(q);
+  }
+  HCOMP_HD std::uint32_t all() const { return upper << 1 | signs >> 31; }
+};
+
 // ---- Reference
 
 HCOMP_HD inline bool quantize_block(step_grid const& grid, float const* x, std::int32_t* q,
@@ -167,12 +178,15 @@ HCOMP_HD inline std::int32_t difference_at(std::int32_t const* q, std::int32_t b
 }
 HCOMP_HD inline block_shape shape_of_block(std::int32_t const* q, std::int32_t before) {
   block_shape shape{};
+  zigzag_bits plain, difference;
   HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
-    shape.plain |= zigzag(q[i]);
-    shape.difference |= zigzag(difference_at(q, before, i));
+    plain.add(q[i]);
+    difference.add(difference_at(q, before, i));
     shape.nonzero |= static_cast<std::uint32_t>(q[i] != 0) << i;
   }
+  shape.plain = plain.all();
+  shape.difference = difference.all();
   return shape;
 }
 /// The payload of integers.

@@ -88,34 +88,34 @@ struct chunk_coder {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
       bool const is_here = k < blocks;
       std::size_t const here = is_here ? values_of_block(k, n) : 0;
-      auto is = state::zeros;
-      auto const keep = [&](value_block const& made) {
-        is = made.is;
-        HCOMP_UNROLL_ON_DEVICE
-        for (std::size_t j = 0; j < block_values; ++j) own[j] = same_bits<float>(made.q[j]);
-      };
-      if (from.a) {
-        value_block taken;
-        of_a.take(k, taken);
-        keep(taken);
-      } else {
-        own.bring(group, from.x + i * chunk_values, n, begin);
-        if (is_here) {
-          value_block made;
-          quantize(own.x(), made, error);
-          keep(made);
+      auto const take_first = [&](auto const& keep) {
+        if (from.a) {
+          value_block taken;
+          of_a.take(k, taken);
+          keep(taken);
+        } else {
+          own.bring(group, from.x + i * chunk_values, n, begin);
+          if (is_here) {
+            value_block made;
+            quantize(own.x(), made, error);
+            keep(made);
+          }
         }
-      }
-      if (from.b) {
-        value_block other;
-        of_b.take(k, other);
-        add_block(grid, is, own.x(), other, sums);
-        keep(other);
-      }
+      };
       value_block v;
-      v.is = is;
-      HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < block_values; ++j) v.q[j] = same_bits<std::int32_t>(own[j]);
+      v.is = state::zeros;
+      if (from.b) {  // two blocks are more than a device has registers
+        auto is = state::zeros;
+        take_first([&](value_block const& made) {
+          is = made.is;
+          HCOMP_UNROLL_ON_DEVICE
+          for (std::size_t j = 0; j < block_values; ++j) own[j] = same_bits<float>(made.q[j]);
+        });
+        of_b.take(k, v);
+        add_block(grid, is, own.x(), v, sums);
+      } else {
+        take_first([&](value_block const& made) { v = made; });
+      }
       if (v.is == state::words) v.simplify(grid);
 
       bool const is_integers = v.is == state::integers;
@@ -381,7 +381,7 @@ struct chunk_coder {
     std::uint32_t words[block_values];
     HCOMP_UNROLL_ON_DEVICE
     for (std::size_t j = 0; j < block_values; ++j) words[j] = v.word(j);
-    put_words(words, n, out);
+    put_words<0, block_values>(words, n, out);
   }
 
   /// A worker's block, and its values; 0: it has none.

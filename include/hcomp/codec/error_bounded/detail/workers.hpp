@@ -77,18 +77,35 @@ constexpr std::size_t sharing_bytes(std::size_t chunks) {
 
 // ---- Bits of a block's values
 
-/// Bit b of words[j] becomes bit j of words[b].
-HCOMP_HD inline void transpose(std::uint32_t (&words)[block_values]) {
-  std::uint32_t lower = 0x0000ffffu;
+/// One step of a transposition, of two words that are `distance` apart.
+/// @param lower  bits whose number has no `distance` in it
+HCOMP_HD inline void exchange_parts(std::uint32_t& low, std::uint32_t& high, int distance,
+                                    std::uint32_t lower) {
+#if defined(__CUDA_ARCH__)
+  if (distance >= 8) {
+    std::uint32_t const first = pick_bytes(low, high, distance == 16 ? 0x5410 : 0x6240);
+    high = pick_bytes(low, high, distance == 16 ? 0x7632 : 0x7351);
+    low = first;
+    return;
+  }
+#endif
+  std::uint32_t const first = (low & lower) | (high << distance & ~lower);
+  high = (low >> distance & lower) | (high & ~lower);
+  low = first;
+}
+/// Bit b of words[j] becomes bit j of words[b], by this and by transpose_half of both halves, in any
+/// order.
+HCOMP_HD inline void exchange_halves(std::uint32_t (&words)[block_values]) {
   HCOMP_UNROLL_ON_DEVICE
-  for (int distance = 16; distance > 0; distance /= 2) {
+  for (int i = 0; i < 16; ++i) exchange_parts(words[i], words[i + 16], 16, 0x0000ffffu);
+}
+template <int First> HCOMP_HD void transpose_half(std::uint32_t (&words)[block_values]) {
+  std::uint32_t lower = 0x00ff00ffu;
+  HCOMP_UNROLL_ON_DEVICE
+  for (int distance = 8; distance > 0; distance /= 2) {
     HCOMP_UNROLL_ON_DEVICE
-    for (int i = 0; i < 32; ++i) {
-      if ((i & distance) != 0) continue;
-      std::uint32_t const change = (words[i] >> distance ^ words[i + distance]) & lower;
-      words[i + distance] ^= change;
-      words[i] ^= change << distance;
-    }
+    for (int i = First; i < First + 16; ++i)
+      if ((i & distance) == 0) exchange_parts(words[i], words[i + distance], distance, lower);
     lower ^= lower << distance / 2;
   }
 }
@@ -96,38 +113,62 @@ HCOMP_HD inline void transpose(std::uint32_t (&words)[block_values]) {
 HCOMP_HD inline bool is_whole(std::byte const* at) {
   return reinterpret_cast<std::uintptr_t>(at) % 4 == 0;
 }
-/// `count` words to any address.
-HCOMP_HD inline void put_words(std::uint32_t const (&words)[block_values], std::size_t count,
-                               std::byte* out) {
+/// Words `First` to `End` of `count` to any address.
+template <std::size_t First, std::size_t End>
+HCOMP_HD void put_words(std::uint32_t const (&words)[block_values], std::size_t count,
+                        std::byte* out) {
   if (is_whole(out)) {
     HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j)
+    for (std::size_t j = First; j < End; ++j)
       if (j < count) store_aligned(out, j, words[j]);
   } else {
     HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j)
+    for (std::size_t j = First; j < End; ++j)
       if (j < count) store(out, j, words[j]);
   }
 }
 /// And back; behind them, zeros.
 /// @param reads_whole  there are words on both sides
-HCOMP_HD inline void take_words(std::byte const* in, std::size_t count, bool reads_whole,
-                                std::uint32_t (&words)[block_values]) {
+template <std::size_t First, std::size_t End>
+HCOMP_HD void take_words(std::byte const* in, std::size_t count, bool reads_whole,
+                         std::uint32_t (&words)[block_values]) {
   if (!reads_whole) {
-    for (std::size_t j = 0; j < block_values; ++j)
-      words[j] = j < count ? load<std::uint32_t>(in, j) : 0;
+    for (std::size_t j = First; j < End; ++j) words[j] = j < count ? load<std::uint32_t>(in, j) : 0;
     return;
   }
   auto const odd = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(in) % 4);
   std::byte const* const from = in - odd;
-  auto next = load_aligned<std::uint32_t>(from, 0);
+  auto next = load_aligned<std::uint32_t>(from, First);
   HCOMP_UNROLL_ON_DEVICE
-  for (std::size_t j = 0; j < block_values; ++j) {
+  for (std::size_t j = First; j < End; ++j) {
     std::uint32_t const low = next;
     if (j < count) next = load_aligned<std::uint32_t>(from, j + 1);
     auto const both = std::uint64_t{next} << 32 | low;
     words[j] = j < count ? static_cast<std::uint32_t>(both >> 8 * odd) : 0;
   }
+}
+/// Bits 0 to `width` - 1 of all words, a word for each. Seldom are there more than 16.
+HCOMP_HD inline void put_planes(std::uint32_t (&words)[block_values], std::size_t width,
+                                std::byte* out) {
+  exchange_halves(words);
+  transpose_half<0>(words);
+  put_words<0, 16>(words, width, out);
+  if (width <= 16) return;
+  transpose_half<16>(words);
+  put_words<16, 32>(words, width, out);
+}
+/// And back; above them, zeros.
+HCOMP_HD inline void take_planes(std::byte const* in, std::size_t width, bool reads_whole,
+                                 std::uint32_t (&words)[block_values]) {
+  HCOMP_UNROLL_ON_DEVICE
+  for (std::size_t j = 16; j < 32; ++j) words[j] = 0;
+  if (width > 16) {
+    take_words<16, 32>(in, width, reads_whole, words);
+    transpose_half<16>(words);
+  }
+  take_words<0, 16>(in, width, reads_whole, words);
+  transpose_half<0>(words);
+  exchange_halves(words);
 }
 
 /// As put_block, of a worker's own values.
@@ -153,14 +194,13 @@ HCOMP_HD inline void put_own_block(std::int32_t const (&q)[block_values], std::i
   } else if (mode.kind() == block_kind::words) {
     HCOMP_UNROLL_ON_DEVICE
     for (std::size_t j = 0; j < block_values; ++j) words[j] = word_of(q[j]);
-    put_words(words, n, out);
+    put_words<0, block_values>(words, n, out);
   } else {
     bool const is_plain = mode.kind() == block_kind::plain;
     HCOMP_UNROLL_ON_DEVICE
     for (std::size_t j = 0; j < block_values; ++j)
       words[j] = static_cast<std::uint32_t>(is_plain ? q[j] : difference_at(q, before, j));
-    transpose(words);
-    put_words(words, static_cast<std::size_t>(mode.width()), out);
+    put_planes(words, static_cast<std::size_t>(mode.width()), out);
   }
 }
 
@@ -201,15 +241,14 @@ template <class Group> class worker_reader {
     std::uint32_t words[block_values];
     if (mode.byte == words_mode) {
       v.is = state::words;
-      take_words(at, values_of_block(k, values_), reads_whole, words);
+      take_words<0, block_values>(at, values_of_block(k, values_), reads_whole, words);
       HCOMP_UNROLL_ON_DEVICE
       for (std::size_t j = 0; j < block_values; ++j) v.set_word(j, words[j]);
       return;
     }
     v.is = state::integers;
     if (mode.kind() == block_kind::sparse) return take_sparse(at, mode.width(), v);
-    take_words(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
-    transpose(words);
+    take_planes(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
     int const unused = (32 - mode.width()) % 32;
     bool const is_difference = mode.kind() == block_kind::difference;
     std::uint32_t before = is_difference ? places_->before[k] : 0;
