@@ -124,7 +124,9 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     group.sync();
     hcomp::detail::inceptionn::worker_values<Group> mine;
     mine.read(group, x.data() + one.shift, n);
-    std::size_t const bytes = mine.encode(group, rule, n, one.found_code.data());
+    auto const made = mine.put_tags(group, rule, n, one.found_code.data());
+    std::size_t const bytes = made.bytes;
+    mine.put_payloads(group, rule, made, one.found_code.data());
     unsigned const nonfinite = mine.nonfinite(group);
     auto const largest = hcomp::detail::largest_in(
         group, hcomp::detail::largest_magnitude(group, x.data() + one.shift, n), 31);

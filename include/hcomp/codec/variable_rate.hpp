@@ -30,8 +30,9 @@ namespace hcomp {
 /// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
 /// - `scratch_bytes(codes)` of memory workers share while so many chunks are read or made.
 /// - Where warps of a group are to work on a chunk each: `chunks_at_once`, of a block, and
-///   `make_chunk(warp, from, i, chunk)`, which puts one together at `chunk`, in the scratch memory, and
-///   returns its bytes; no note is taken. `blocks_at_once(codes)`, if it is there, goes to the executor.
+///   `planned_chunk<Warp>(coder, warp, chunk)`, which puts one together at `chunk`, in the scratch
+///   memory: `plan(from, i)` returns its bytes, then `put()` makes it; no note is taken.
+/// - `blocks_at_once(codes)`, if it is there, goes to the executor.
 ///
 /// `header_type::of(options(), values)` is a header without its length. One that came is `checked`
 /// by itself, and `require(options, values)` throws wire_error if it is not of the same parameters

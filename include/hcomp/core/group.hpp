@@ -47,12 +47,13 @@ concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
 ///
 /// `own_warp(bytes)` is a worker's warp, a group of 32 with so many bytes of the memory that all
 /// share, a multiple of 16; `warp()` its number, below `warps`. All warps must meet where workers of
-/// the group do.
+/// the group do. `running_sum_of_warps(value)` is of one number of each warp, the same to its lanes.
 template <class G>
 concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own_warp(16))> &&
     requires(G const group) {
   requires G::warps == G::workers / 32;
   { group.warp() } -> std::same_as<int>;
+  { group.running_sum_of_warps(std::uint64_t{}) } -> std::same_as<running_sums>;
 };
 
 /// Of a thread block of several teams.

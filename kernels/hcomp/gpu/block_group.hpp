@@ -80,14 +80,19 @@ template <int Workers> class block_group {
     return value;
   }
   __device__ running_sums running_sum(std::uint64_t value) const {
+    auto const own = warp_group{}.running_sum(value);
+    auto found = running_sum_of_warps(own.all);
+    found.before += own.before;
+    return found;
+  }
+  /// The same of a number of each warp, which all of its lanes know.
+  __device__ running_sums running_sum_of_warps(std::uint64_t value) const {
     __shared__ std::uint64_t sums[warps];
-    auto found = warp_group{}.running_sum(value);
-    int const mine = worker() / warp_group::workers;
-    if (warp_group{}.worker() == 0) sums[mine] = found.all;
+    if (warp_group{}.worker() == 0) sums[warp()] = value;
     sync();
-    found.all = 0;
+    running_sums found{0, 0};
     for (int w = 0; w < warps; ++w) {
-      if (w < mine) found.before += sums[w];
+      if (w < warp()) found.before += sums[w];
       found.all += sums[w];
     }
     sync();  // before somebody writes the next ones

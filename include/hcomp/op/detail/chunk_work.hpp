@@ -126,20 +126,27 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
       return at;
     }
   }
-  /// Warps make a chunk each, and find out together where theirs goes.
+  /// Warps make a chunk each, and find out together where theirs goes. They say how long these are
+  /// before they put them together, so that others wait less.
   template <class Group>
   HCOMP_HD std::size_t encode_by_warps(Group group, std::size_t i, std::size_t at) const {
     static_assert(Group::warps == per_block && std::is_empty_v<typename Coder::note>);
     auto const warp = group.own_warp(Coder::scratch_bytes(codes));
     auto* const chunk = reinterpret_cast<std::byte*>(warp.scratch());
     std::size_t const c = i * per_block + static_cast<std::size_t>(group.warp());
-    std::size_t const length = c < header.chunks ? coder.make_chunk(warp, sources(), c, chunk) : 0;
-    clear_behind(warp, chunk + length);
-    bool const is_last_worker = warp.worker() + 1 == warp.workers;
-    auto const lengths = group.running_sum(is_last_worker ? length : 0);
+    bool const is_here = c < header.chunks;
+    using planned = typename Coder::template planned_chunk<std::remove_const_t<decltype(warp)>>;
+    planned made(coder, warp, chunk);
+    std::size_t const length = is_here ? made.plan(sources(), c) : 0;
+    auto const lengths = group.running_sum_of_warps(length);
+    order.announce(group, i, lengths.all);
+    if (is_here) {
+      made.put();
+      clear_behind(warp, chunk + length);
+    }
     at += order.sum_before(group, i, lengths.all);
     std::size_t const begin = at + lengths.before;
-    if (c < header.chunks) {
+    if (is_here) {
       copy_words(static_cast<std::size_t>(warp.worker()), warp.workers, out.data() + begin, chunk,
                  length);
       note_begin(warp, c, begin);

@@ -14,6 +14,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <utility>
 
 namespace hcomp::detail::inceptionn {
 
@@ -42,30 +43,56 @@ struct chunk_coder {
     return made_bytes + static_cast<std::size_t>(codes - 1) * brought_bytes;
   }
 
-  /// Chunk i, put together at `chunk`, where workers that share memory have it. Returns its length.
-  template <class Group>
-  HCOMP_HD std::size_t make_chunk(Group group, code_sources<float> const& from, std::size_t i,
-                                  std::byte* chunk) const {
-    auto mine = values_at(group, chunk + tag_bytes(chunk_values));
-    std::size_t const n = values_of_chunk<header>(i, from.values);
-    float const* const x = from.x + i * chunk_values;
-    if (from.b) {
-      take(group, from.b, i, from.values, chunk + made_bytes, mine);
-      mine.add(group, x, n);
-    } else {
-      mine.read(group, x, n);
+  /// A chunk that is put together at `chunk`, where workers that share memory have its values, too, in
+  /// two steps: how long it gets is known after the first.
+  template <class Group> class planned_chunk {
+   public:
+    HCOMP_HD planned_chunk(chunk_coder const& coder, Group group, std::byte* chunk)
+        : coder_(coder), group_(group), chunk_(chunk), mine_(values_at(group, chunk)) {}
+
+    /// Of chunk i; returns its length.
+    HCOMP_HD std::size_t plan(code_sources<float> const& from, std::size_t i) {
+      std::size_t const n = values_of_chunk<header>(i, from.values);
+      float const* const x = from.x + i * chunk_values;
+      if (from.b) {
+        coder_.take(group_, from.b, i, from.values, chunk_ + made_bytes, mine_);
+        mine_.add(group_, x, n);
+      } else {
+        mine_.read(group_, x, n);
+      }
+      layout_ = mine_.put_tags(group_, coder_.by_cpu.rule, n, chunk_);
+      return layout_.bytes;
     }
-    return mine.encode(group, by_cpu.rule, n, chunk);
-  }
+    HCOMP_HD void put() const { mine_.put_payloads(group_, coder_.by_cpu.rule, layout_, chunk_); }
+
+   private:
+    HCOMP_HD static auto values_at([[maybe_unused]] Group group,
+                                   [[maybe_unused]] std::byte* chunk) {
+      if constexpr (SharesMemory<Group>)
+        return worker_values<Group, fours_in_memory<Group>>(
+            {group, chunk + tag_bytes(chunk_values)});
+      else
+        return worker_values<Group>();
+    }
+    using values = decltype(values_at(std::declval<Group>(), nullptr));
+
+    chunk_coder const& coder_;
+    Group group_;
+    std::byte* chunk_;
+    values mine_;
+    typename values::layout layout_;
+  };
+
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
                                     Out const& out, std::size_t, note&) const {
-    if constexpr (SharesMemory<Group>) {
-      auto* const shared = reinterpret_cast<std::byte*>(group.scratch());
-      return send_chunk(group, out, shared, shared + make_chunk(group, from, i, shared));
-    } else {
-      return make_chunk(group, from, i, out);
-    }
+    auto* const chunk = room_for(group, out, memory_of(group));
+    planned_chunk<Group> made(*this, group, chunk);
+    std::size_t const bytes = made.plan(from, i);
+    announce_bytes(out, bytes);
+    made.put();
+    if constexpr (SharesMemory<Group>) send_chunk(group, out, chunk, chunk + bytes);
+    return bytes;
   }
 
   template <class Group>
@@ -139,14 +166,6 @@ struct chunk_coder {
     else
       return nullptr;
   }
-  template <class Group>
-  HCOMP_HD static auto values_at([[maybe_unused]] Group group, [[maybe_unused]] std::byte* memory) {
-    if constexpr (SharesMemory<Group>)
-      return worker_values<Group, fours_in_memory<Group>>({group, memory});
-    else
-      return worker_values<Group>();
-  }
-
   /// @param room  brought_bytes that workers share, or nothing
   template <class Group, class Values>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,

@@ -12,6 +12,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <type_traits>
 
 namespace hcomp::detail::inceptionn {
 
@@ -27,10 +28,16 @@ HCOMP_HD inline std::uint32_t bytes_of_tags(std::uint32_t bytes, unsigned tags) 
 HCOMP_HD inline std::uint32_t ends_of_payloads(unsigned tags) {
   return bytes_of_tags(0x04020100u, tags) * 0x01010101u;
 }
+/// How many bits the payloads have: a byte for each.
+HCOMP_HD inline std::uint32_t bits_of_payloads(unsigned tags) {
+  return bytes_of_tags(0x20100800u, tags);
+}
 /// How many bits are below the payloads: a byte for each.
 HCOMP_HD inline std::uint32_t bits_below_payloads(unsigned tags) {
   return bytes_of_tags(0x00101820u, tags);
 }
+/// Bits for those of four tags that say a value is stored whole.
+HCOMP_HD inline unsigned whole_ones(unsigned tags) { return tags & tags >> 1 & 0x55u; }
 HCOMP_HD inline unsigned byte_of(std::uint32_t word, int i) { return word >> 8 * i & 255u; }
 
 /// Magnitudes, as bits, from which on values have a payload, one of two bytes, and all of theirs.
@@ -75,7 +82,8 @@ HCOMP_HD std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits,
   return size.is_whole ? bits : few;
 }
 /// value_of, with zeros below; of tag 0 all.
-template <bool Grace>
+/// @tparam IsShort  the tag is not 3
+template <bool Grace, bool IsShort>
 HCOMP_HD float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_t upper) {
   if constexpr (Grace) return value_of(rule, tag, upper >> (tag == 3 ? 0 : tag == 2 ? 16 : 24));
   float const from8 = power_of_two(-rule.unit8 - rule.prescale - 24);
@@ -83,7 +91,7 @@ HCOMP_HD float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_
   auto const magnitude = static_cast<std::int32_t>(upper & 0x7fffffffu);
   float const value =
       static_cast<float>(upper >> 31 != 0 ? -magnitude : magnitude) * (tag == 1 ? from8 : from16);
-  return tag == 3 ? same_bits<float>(upper) : value;
+  return !IsShort && tag == 3 ? same_bits<float>(upper) : value;
 }
 
 /// Moved up by up to 32 bits.
@@ -92,6 +100,23 @@ HCOMP_HD inline std::uint32_t moved_up(std::uint32_t word, unsigned bits) {
   return __funnelshift_lc(0, word, bits);
 #else
   return static_cast<std::uint32_t>(std::uint64_t{word} << bits);
+#endif
+}
+/// The upper half of two words moved up by up to 32 bits.
+HCOMP_HD inline std::uint32_t moved_up(std::uint32_t low, std::uint32_t high, unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_lc(low, high, bits);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << bits >> 32);
+#endif
+}
+/// The same by bits % 32.
+HCOMP_HD inline std::uint32_t moved_up_within(std::uint32_t low, std::uint32_t high,
+                                              unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_l(low, high, bits);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << bits % 32 >> 32);
 #endif
 }
 /// The lower half of two words moved down by bits % 32.
@@ -145,6 +170,10 @@ template <class Group> struct fours_in_memory {
 ///
 /// All workers of a group call the same functions with the same arguments.
 template <class Group, class Kept = fours_in_registers<Group>> class worker_values {
+  static constexpr auto workers = static_cast<std::size_t>(Group::workers);
+  static constexpr std::size_t fours = chunk_values / 4;
+  static constexpr std::size_t rounds = rounds_of_fours<Group>;
+
  public:
   worker_values() = default;
   HCOMP_HD explicit worker_values(Kept const& kept) : kept_(kept) {}
@@ -176,11 +205,21 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     }
   }
 
-  /// A chunk of n values at `out`, which has room for n floats; returns its length to all workers.
-  HCOMP_HD std::size_t encode(Group group, value_rule const& rule, std::size_t n,
-                              std::byte* out) const {
+  /// Where the payloads of a chunk of n values go, and how long it is.
+  struct layout {
+    unsigned places[rounds];  ///< of the worker's fours
+    unsigned n, bytes;        ///< this and the next: the same to all workers
+    bool are_short;           ///< no value is stored whole
+  };
+  /// Makes a chunk at `out`, which has room for n floats, in two steps, so that its length is known
+  /// early. The first puts tags.
+  HCOMP_HD layout put_tags(Group group, value_rule const& rule, std::size_t n,
+                           std::byte* out) const {
     tag_limits const from(rule);
+    layout made;
+    made.n = static_cast<unsigned>(n);
     unsigned tags[rounds];
+    unsigned whole = 0;
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       float four[4];
@@ -193,38 +232,58 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
         if (size.in16) tags[r] += 1u << 2 * j;
         if (size.is_whole) tags[r] += 1u << 2 * j;
       }
+      whole |= whole_ones(tags[r]);
+      unsigned const at = four_at(group, r);
+      if (4 * at < made.n) out[at] = static_cast<std::byte>(tags[r]);
     }
-    unsigned places[rounds];
-    std::size_t const bytes = find_places(group, tags, tag_bytes(n), places);
-    if (bytes >= n * sizeof(float)) {
-      write_decoded(group, rule, tags, n, out);
-      return n * sizeof(float);
-    }
-    if (rule.nearest)
-      write_coded<true>(group, rule, from, tags, places, n, out);
+    unsigned const bytes = find_places(group, tags, tag_bytes(n), made.places);
+    made.bytes = bytes < 4 * made.n ? bytes : 4 * made.n;
+    made.are_short = !group.any(whole != 0);
+    return made;
+  }
+  /// The second puts payloads; or the values themselves, where those would not be shorter.
+  HCOMP_HD void put_payloads(Group group, value_rule const& rule, layout const& made,
+                             std::byte* out) const {
+    if (made.bytes == 4 * made.n)
+      write_decoded(group, rule, made.n, out);
+    else if (rule.nearest)
+      write_payloads<true, false>(group, rule, made, out);
+    else if (made.are_short)
+      write_payloads<false, true>(group, rule, made, out);
     else
-      write_coded<false>(group, rule, from, tags, places, n, out);
-    return bytes;
+      write_payloads<false, false>(group, rule, made, out);
   }
 
   /// The n values of a chunk.
   /// @param chunk  valid
   HCOMP_HD void decode(Group group, value_rule const& rule, std::byte const* chunk,
                        std::size_t bytes, std::size_t n) {
-    decode_from(group, rule, chunk, bytes, n,
-                [chunk](unsigned place, unsigned tag) { return load_payload(chunk + place, tag); });
+    coded_fours const coded = find_fours(group, chunk, bytes, n);
+    read_each_payload(rule, coded, [chunk](unsigned place, unsigned tag) {
+      return load_payload(chunk + place, tag);
+    });
   }
   /// The same where words may be read that begin at the last multiple of 4 before the chunk and end
-  /// up to 8 bytes behind it.
+  /// up to 12 bytes behind it.
   HCOMP_HD void decode_words(Group group, value_rule const& rule, std::byte const* chunk,
                              std::size_t bytes, std::size_t n) {
     auto const skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(chunk) % 4);
     std::byte const* const words = chunk - skipped;
-    decode_from(group, rule, chunk, bytes, n, [words, skipped](unsigned place, unsigned) {
-      unsigned const at = skipped + place;
-      return moved_down(load_aligned<std::uint32_t>(words, at / 4),
-                        load_aligned<std::uint32_t>(words, at / 4 + 1), 8 * at);
-    });
+    coded_fours const coded = find_fours(group, chunk, bytes, n);
+    auto const word = [words](unsigned i) { return load_aligned<std::uint32_t>(words, i); };
+    if (group.any(coded.whole != 0)) {
+      read_each_payload(rule, coded, [&](unsigned place, unsigned) {
+        unsigned const at = skipped + place;
+        return moved_down(word(at / 4), word(at / 4 + 1), 8 * at);
+      });
+    } else {
+      read_short_payloads(rule, coded, [&](unsigned place, std::uint32_t(&bytes)[2]) {
+        unsigned const at = skipped + place;
+        std::uint32_t const between = word(at / 4 + 1);
+        bytes[0] = moved_down(word(at / 4), between, 8 * at);
+        bytes[1] = moved_down(between, word(at / 4 + 2), 8 * at);
+      });
+    }
   }
 
   /// Where there is NaN or infinity: a bit for every 64 values of the chunk, to all workers.
@@ -246,10 +305,6 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
   }
 
  private:
-  static constexpr auto workers = static_cast<std::size_t>(Group::workers);
-  static constexpr std::size_t fours = chunk_values / 4;
-  static constexpr std::size_t rounds = rounds_of_fours<Group>;
-
   /// f(r, four) for the worker's fours of x.
   template <class F>
   HCOMP_HD static void read_each(Group group, float const* x, std::size_t n, F const& f) {
@@ -280,68 +335,117 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     kept_.put(r, four);
   }
 
-  /// @param load  (place, tag) gives the bits of the payload there, and others above
-  template <class Load>
-  HCOMP_HD void decode_from(Group group, value_rule const& rule, std::byte const* chunk,
-                            std::size_t bytes, std::size_t n, Load const& load) {
+  /// What a chunk has of this worker's values.
+  struct coded_fours {
+    unsigned tags[rounds], places[rounds];
+    unsigned whole;  ///< not 0: one is stored whole
+  };
+  HCOMP_HD static coded_fours find_fours(Group group, std::byte const* chunk, std::size_t bytes,
+                                         std::size_t n) {
     bool const is_plain = bytes == n * sizeof(float);  // as if all had tag 3, without the tags
-    unsigned tags[rounds];
+    coded_fours coded;
+    coded.whole = 0;
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       std::size_t const first = 4 * four_at(group, r);
       unsigned const all = first >= n ? 0 : first + 4 <= n ? 255u : (1u << 2 * (n - first)) - 1;
-      tags[r] = is_plain || first >= n ? all : static_cast<unsigned>(chunk[first / 4]);
+      coded.tags[r] = is_plain || first >= n ? all : static_cast<unsigned>(chunk[first / 4]);
+      coded.whole |= whole_ones(coded.tags[r]);
     }
-    unsigned places[rounds];
-    find_places(group, tags, is_plain ? 0 : tag_bytes(n), places);
-    if (rule.grace)
-      read_coded<true>(rule, tags, places, load);
-    else
-      read_coded<false>(rule, tags, places, load);
+    find_places(group, coded.tags, is_plain ? 0 : tag_bytes(n), coded.places);
+    return coded;
   }
-  template <bool Grace, class Load>
-  HCOMP_HD void read_coded(value_rule const& rule, unsigned const (&tags)[rounds],
-                           unsigned const (&places)[rounds], Load const& load) {
-    HCOMP_UNROLL
-    for (std::size_t r = 0; r < rounds; ++r) {
-      std::uint32_t const begins = ends_of_payloads(tags[r]) << 8;
-      std::uint32_t const below = bits_below_payloads(tags[r]);
-      float four[4];
+  /// @param load  (place, tag) gives the bits of the payload there, and others above
+  template <class Load>
+  HCOMP_HD void read_each_payload(value_rule const& rule, coded_fours const& coded,
+                                  Load const& load) {
+    read_coded<false>(rule, coded, [&](std::size_t r, auto const& put) {
+      std::uint32_t const begins = ends_of_payloads(coded.tags[r]) << 8;
+      std::uint32_t const below = bits_below_payloads(coded.tags[r]);
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
-        unsigned const tag = tags[r] >> 2 * j & 3u;
-        std::uint32_t const found = load(places[r] + byte_of(begins, j), tag);
-        four[j] = value_of_upper<Grace>(rule, tag, moved_up(found, byte_of(below, j)));
+        std::uint32_t const found =
+            load(coded.places[r] + byte_of(begins, j), coded.tags[r] >> 2 * j & 3u);
+        put(j, moved_up(found, byte_of(below, j)));
       }
-      kept_.put(r, four);
-    }
+    });
+  }
+  /// The same where no value is whole: at most 8 bytes for four of them.
+  /// @param load  (place, bytes) gives these
+  template <class Load>
+  HCOMP_HD void read_short_payloads(value_rule const& rule, coded_fours const& coded,
+                                    Load const& load) {
+    read_coded<true>(rule, coded, [&](std::size_t r, auto const& put) {
+      std::uint32_t const lengths = bits_of_payloads(coded.tags[r]);
+      std::uint32_t bytes[2];
+      load(coded.places[r], bytes);
+      HCOMP_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        put(j, moved_up(bytes[0], 32 - byte_of(lengths, j)));
+        bytes[0] = moved_down(bytes[0], bytes[1], lengths >> 8 * j);
+        bytes[1] = moved_down(bytes[1], 0, lengths >> 8 * j);
+      }
+    });
+  }
+  /// @param find  (r, put) calls put(j, payload) for the values of round r, in the upper bits
+  template <bool AreShort, class Find>
+  HCOMP_HD void read_coded(value_rule const& rule, coded_fours const& coded, Find const& find) {
+    auto const read = [&](auto grace) {
+      HCOMP_UNROLL
+      for (std::size_t r = 0; r < rounds; ++r) {
+        float four[4];
+        find(r, [&](int j, std::uint32_t upper) {
+          unsigned const tag = coded.tags[r] >> 2 * j & 3u;
+          four[j] = value_of_upper<grace.value, AreShort>(rule, tag, upper);
+        });
+        kept_.put(r, four);
+      }
+    };
+    if (rule.grace)
+      read(std::true_type{});
+    else
+      read(std::false_type{});
   }
 
-  /// Tags, and payloads at their places.
-  template <bool Nearest>
-  HCOMP_HD void write_coded(Group group, value_rule const& rule, tag_limits const& from,
-                            unsigned const (&tags)[rounds], unsigned const (&places)[rounds],
-                            std::size_t n, std::byte* out) const {
+  /// Payloads at their places. Those of a four are put together in words first.
+  /// @tparam AreShort  no value is stored whole
+  template <bool Nearest, bool AreShort>
+  HCOMP_HD void write_payloads(Group group, value_rule const& rule, layout const& made,
+                               std::byte* out) const {
+    tag_limits const from(rule);
+    constexpr unsigned most = AreShort ? 2 : 4;
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       float four[4];
       get_to_overwrite(group, r, four);
       unsigned const at_four = four_at(group, r);
-      if (4 * at_four < n) out[at_four] = static_cast<std::byte>(tags[r]);
-      std::uint32_t const ends = ends_of_payloads(tags[r]);
-      std::byte* const at = out + places[r];
+      unsigned const tags = 4 * at_four < made.n ? static_cast<unsigned>(out[at_four]) : 0;
+      std::uint32_t const lengths = bits_of_payloads(tags);
+      std::uint32_t words[most] = {};
       HCOMP_UNROLL
-      for (int j = 0; j < 4; ++j) {
+      for (unsigned put = 0; put < 4; ++put) {  // the last value first
+        auto const j = static_cast<int>(3 - put);
         auto const bits = same_bits<std::uint32_t>(four[j]);
-        value_size const size(from, bits & 0x7fffffffu);
+        value_size size(from, bits & 0x7fffffffu);
+        if (AreShort) size.is_whole = false;
         std::uint32_t const upper = upper_payload<Nearest>(rule, bits, size);
-        std::byte* const end = at + byte_of(ends, j);
-        if (size.is_there) end[-1] = static_cast<std::byte>(upper >> 24);
-        if (size.in16) end[-2] = static_cast<std::byte>(upper >> 16);
-        if (size.is_whole) {
-          end[-3] = static_cast<std::byte>(upper >> 8);
-          end[-4] = static_cast<std::byte>(upper);
-        }
+        auto const move = [&](std::uint32_t low, std::uint32_t high) {
+          if constexpr (AreShort) return moved_up_within(low, high, lengths >> 8 * j);
+          return moved_up(low, high, byte_of(lengths, j));
+        };
+        HCOMP_UNROLL
+        for (unsigned w = most - 1; w > 0; --w)
+          if (w <= put) words[w] = move(words[w - 1], words[w]);
+        words[0] = move(upper, words[0]);
+      }
+      unsigned const bytes = ends_of_payloads(tags) >> 24;
+      std::byte* const at = out + made.places[r];
+      HCOMP_UNROLL
+      for (unsigned w = 0; w < most; ++w) {
+        if (w > 0 && bytes <= 4 * w) break;
+        HCOMP_UNROLL
+        for (unsigned b = 0; b < 4; ++b)
+          if (4 * w + b < bytes) at[4 * w + b] = static_cast<std::byte>(words[w] >> 8 * b);
       }
     }
   }
@@ -379,8 +483,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
   }
 
   /// What a receiver would have.
-  HCOMP_HD void write_decoded(Group group, value_rule const& rule, unsigned const (&tags)[rounds],
-                              std::size_t n, std::byte* out) const {
+  HCOMP_HD void write_decoded(Group group, value_rule const& rule, std::size_t n,
+                              std::byte* out) const {
     HCOMP_UNROLL
     for (std::size_t r = 0; r < rounds; ++r) {
       float four[4];
@@ -388,8 +492,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
         std::size_t const i = 4 * four_at(group, r) + static_cast<std::size_t>(j);
-        unsigned const tag = tags[r] >> 2 * j & 3u;
         auto const bits = same_bits<std::uint32_t>(four[j]);
+        unsigned const tag = tag_of(rule, bits);
         if (i < n) store(out, i, value_of(rule, tag, payload_of(rule, bits, tag)));
       }
     }
