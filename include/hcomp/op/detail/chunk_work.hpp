@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/detail/block_order.hpp>
 #include <span>
@@ -22,6 +23,10 @@ template <class Coder> constexpr std::size_t chunks_at_once() {
     return Coder::chunks_at_once;
   else
     return 1;
+}
+/// See stream_executor.hpp: of a block where warps work on a chunk each; otherwise 0.
+template <class Coder> constexpr int workers_of_coder() {
+  return chunks_at_once<Coder>() > 1 ? 32 * static_cast<int>(chunks_at_once<Coder>()) : 0;
 }
 template <class Coder, class Group>
 inline constexpr bool works_by_warps = WorksByWarps<Group>&& chunks_at_once<Coder>() > 1;
@@ -53,6 +58,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   typename Coder::note* notes;  ///< of chunks
   std::uint64_t* bytes;         ///< of the code
 
+  static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(1 + FromA + FromB);
 
   /// A code without chunks has its header.
@@ -62,6 +68,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
 
   std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes); }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
+    if constexpr (!FromA) expect_values(group, block);
     std::size_t const i = order.number(group, block);
     std::size_t const front = first_chunk_at<header_type>(header.chunks);
     std::size_t const end = header.chunks == 0 ? front : encode(group, i, front);
@@ -80,6 +87,16 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   HCOMP_HD code_sources<typename Coder::value_type> sources() const {
     return {from.values, FromA ? nullptr : from.x, FromA ? from.a : nullptr,
             FromB ? from.b : nullptr};
+  }
+  /// Most blocks get about the number of their place. To ask for it takes as long as values from far
+  /// memory, so these are sent for meanwhile.
+  template <class Group> HCOMP_HD void expect_values(Group group, std::size_t place) const {
+    constexpr std::size_t in_block = per_block * header_type::chunk_values;
+    std::size_t const first = place * in_block;
+    if (first >= from.values) return;
+    std::size_t const left = from.values - first;
+    fetch_soon(group, from.x + first,
+               static_cast<unsigned>(sizeof(*from.x) * (left < in_block ? left : in_block)));
   }
   /// Where a chunk goes, when its length is known.
   template <class Group> struct chunk_place {
@@ -287,6 +304,7 @@ template <class Coder> struct decode_chunks {
   typename Coder::value_type divided_by;
   typename Coder::value_type* out;
 
+  static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(0);
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
@@ -306,6 +324,7 @@ template <class Coder> struct find_nonfinite_chunks {
   std::byte const* in;
   std::uint64_t* found;
 
+  static constexpr int workers = workers_of_coder<Coder>();
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
@@ -324,6 +343,8 @@ template <class Coder> struct check_chunks {
   std::byte const* in;
   std::size_t bytes;  ///< of the code, as its header says; no less than its table
   std::uint64_t* found;
+
+  static constexpr int workers = workers_of_coder<Coder>();
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {

@@ -30,8 +30,8 @@ struct chunk_coder {
   cpu_coder by_cpu;
 
   /// Warps of a group work on a chunk each, 32 of them on a multiprocessor.
-  static constexpr std::size_t chunks_at_once = 4;
-  static constexpr int blocks_at_once(int) { return 8; }
+  static constexpr std::size_t chunks_at_once = 8;
+  static constexpr int blocks_at_once(int) { return 4; }
 
   /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
   /// apart there. A chunk that is made where its values are, and one that comes; 3 bytes before it,

@@ -22,7 +22,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using base::encode_chunk, base::decode_chunk, base::nonfinite_in_chunk;
   using typename base::header, typename base::note;
 
-  static constexpr int blocks_at_once(int codes) { return codes == 3 && sizeof(T) == 4 ? 8 : 0; }
+  static constexpr int blocks_at_once(int codes) { return codes >= 2 && sizeof(T) == 4 ? 8 : 0; }
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
   std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
