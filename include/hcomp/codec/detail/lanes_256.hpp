@@ -55,6 +55,15 @@ struct lanes_256_of {
     return bits == 32 ? (lanes)_mm256_srl_epi32((__m256i)of, bits_down)
                       : (lanes)_mm256_srl_epi64((__m256i)of, bits_down);
   }
+  /// The highest bit comes from above.
+  [[HCOMP_INLINE_AVX2]] static lanes down_with_sign(lanes const& of, int by) {
+    if constexpr (bits == 32)
+      return (lanes)_mm256_sra_epi32((__m256i)of, _mm_cvtsi32_si128(by));
+    else {
+      lanes const highest = down(in_all(Lane{1} << (bits - 1)), by);
+      return (down(of, by) ^ highest) - highest;
+    }
+  }
   [[HCOMP_INLINE_AVX2]] static lanes up(lanes const& of, lanes const& by) {
     return bits == 32 ? (lanes)_mm256_sllv_epi32((__m256i)of, (__m256i)by)
                       : (lanes)_mm256_sllv_epi64((__m256i)of, (__m256i)by);
@@ -136,6 +145,10 @@ struct lanes_256_of {
       return less(all, (lanes)_mm256_shuffle_epi32((__m256i)all, 0xb1))[0];
     else
       return all[0];
+  }
+  /// Of lanes that all have the same highest bit.
+  [[HCOMP_INLINE_AVX2]] static Lane largest_of(lanes const& of) {
+    return static_cast<Lane>(~least_of(~of));
   }
   /// Bits that any lane has.
   [[HCOMP_INLINE_AVX2]] static Lane any_of(lanes const& of) {

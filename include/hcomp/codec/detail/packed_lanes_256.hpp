@@ -64,22 +64,14 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
   /// q become those of integers, and above there may be others: with_sign or without_sign goes next.
   template <std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void unpack(std::byte const* in, lanes (&q)[Count]) const {
-    static_assert(Count % together == 0);
-    HCOMP_UNROLL for (std::size_t i = 0; i < Count; ++i) {
-      auto const& from = orders[width()][i % together];
-      std::size_t const half = 2 * (i % together);
-      std::byte const *const lower = in + begin(half), *const upper = in + begin(half + 1);
-      lanes const up = of::load(from.up);
-      auto const first = (lanes)_mm256_shuffle_epi8(halves(lower, upper), bytes(from.all)),
-                 rest = (lanes)_mm256_shuffle_epi8(halves(lower + 1, upper + 1), bytes(from.all));
-      q[i] = of::down(first, up) | of::up(rest, 8 - up);
-      if ((i + 1) % together == 0) in += width();
-    }
+    if (width_ <= of::bits - 7)  // which are in the bytes of a lane wherever they begin
+      unpack_from<false>(in, q);
+    else
+      unpack_from<true>(in, q);
   }
   /// What unpack has set becomes two's complements, with zeros for what is left out.
   [[HCOMP_INLINE_AVX2]] lanes with_sign(lanes const& q) const {
-    lanes const highest = of::down(of::in_all(Lane{1} << (of::bits - 1)), unused() - left_out_);
-    return (without_sign(q) ^ highest) - highest;
+    return of::down_with_sign(of::up(q, unused()), unused() - left_out_);
   }
   [[HCOMP_INLINE_AVX2]] lanes without_sign(lanes const& q) const {
     return of::down(of::up(q, unused()), unused() - left_out_);
@@ -140,15 +132,40 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
   [[HCOMP_INLINE_AVX2]] lanes alone(lanes const& q) const {
     return of::down(of::up(q, unused() - left_out_), unused());
   }
+  /// @tparam NextByte  an integer may be in one byte more than a lane has
+  template <bool NextByte, std::size_t Count>
+  [[HCOMP_INLINE_AVX2]] void unpack_from(std::byte const* in, lanes (&q)[Count]) const {
+    static_assert(Count % together == 0);
+    HCOMP_UNROLL for (std::size_t i = 0; i < Count; ++i) {
+      auto const& from = orders[width()][i % together];
+      std::size_t const half = 2 * (i % together);
+      std::byte const *const lower = in + begin(half), *const upper = in + begin(half + 1);
+      lanes const up = of::load(from.up);
+      q[i] = of::down((lanes)_mm256_shuffle_epi8(halves(lower, upper), bytes(from.all)), up);
+      if constexpr (NextByte)
+        q[i] |= of::up((lanes)_mm256_shuffle_epi8(halves(lower + 1, upper + 1), bytes(from.all)),
+                       8 - up);
+      if ((i + 1) % together == 0) in += width();
+    }
+  }
   /// Of less than 8 bits: many may be in a byte, and eight are in a word.
   template <std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void pack_short(lanes const (&q)[Count], std::byte* out) const {
-    Lane integers[Count * of::count];
-    for (std::size_t i = 0; i < Count; ++i) of::store(integers + i * of::count, alone(q[i]));
-    for (std::size_t i = 0; i < Count * of::count; i += 8, out += width_) {
-      std::uint64_t word = 0;
-      for (std::size_t k = 0; k < 8; ++k) word |= std::uint64_t{integers[i + k]} << k * width();
-      hcomp::store(out, 0, word);
+    using of_words = lanes_256_of<std::uint64_t>;
+    using words = typename of_words::lanes;
+    auto const one = static_cast<std::uint64_t>(width_);
+    words const places{0, one, 2 * one, 3 * one};
+    HCOMP_UNROLL for (std::size_t i = 0; i < Count; i += together, out += width_) {
+      lanes const first = alone(q[i]);
+      words four = (words)first, behind;
+      if constexpr (of::bits == 64) {
+        behind = alone(q[i + 1]);
+      } else {
+        four = (words)_mm256_cvtepu32_epi64(_mm256_castsi256_si128((__m256i)first));
+        behind = (words)_mm256_cvtepu32_epi64(_mm256_extracti128_si256((__m256i)first, 1));
+      }
+      four |= of_words::up(behind, 4 * width_);
+      hcomp::store(out, 0, of_words::any_of(of_words::up(four, places)));
     }
   }
 

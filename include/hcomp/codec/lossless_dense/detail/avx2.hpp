@@ -95,7 +95,7 @@ template <class T> class values_avx2 {
     found.negative = negative;
     found.not_zero = ~zeros;
     found.least_one = of::least_of(least);
-    found.largest_one = static_cast<word>(~sign - of::least_of(not_sign - largest));
+    found.largest_one = of::largest_of(largest);
     found.differing_ones = of::any_of(any) & of::any_of(~all);
   }
   /// And about steps.
