@@ -7,13 +7,15 @@
 //   hop      of a ring: code + values -> code
 //
 // on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
-// that ZCCL was measured with. Last, how many times smaller codes are than the vectors, of one
-// rank and of the sum of two, and the same of ZCCL's format.
+// that ZCCL was measured with; floats also by error_bounded_fine ("fine"). Last, how many times
+// smaller codes are than the vectors, of one rank and of the sum of two, and the same of ZCCL's
+// format.
 //
 //   bench_error_bounded --benchmark_repetitions=5 --benchmark_min_time=0.05
 
 #include <cstdio>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/error_bounded/fine.hpp>
 #include <memory>
 #include <string>
 #include <support/error_bounded.hpp>
@@ -25,21 +27,20 @@
 
 namespace {
 
-template <class T> struct state : bench::coded_vectors<hcomp::error_bounded<T>> {
-  bounded_values::input input;
-};
-template <class T> using states = std::vector<std::shared_ptr<state<T>>>;
+template <class C> struct state : bench::coded_vectors<C> { bounded_values::input input; };
+template <class C> using states = std::vector<std::shared_ptr<state<C>>>;
 
 template <class T> std::vector<T> as(std::vector<float> const& x) { return {x.begin(), x.end()}; }
 
-template <class T> states<T> of_three_kinds() {
-  states<T> all;
+template <class C> states<C> of_three_kinds() {
+  using T = typename C::value_type;
+  states<C> all;
   for (auto* const make :
        {bounded_values::gradient, bounded_values::smooth, bounded_values::sparse}) {
     auto const input = make(bench::values, 1);
-    hcomp::error_bounded<T> const codec({.bound = 2 * input.bound, .ranks = 2});
-    all.push_back(std::make_shared<state<T>>(
-        state<T>{{input.name, codec, as<T>(input.x), as<T>(make(bench::values, 2).x)}, input}));
+    C const codec({.bound = 2 * input.bound, .ranks = 2});
+    all.push_back(std::make_shared<state<C>>(
+        state<C>{{input.name, codec, as<T>(input.x), as<T>(make(bench::values, 2).x)}, input}));
   }
   return all;
 }
@@ -47,8 +48,9 @@ template <class T> states<T> of_three_kinds() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto const all = of_three_kinds<float>();
-  auto const doubles = of_three_kinds<double>();
+  auto const all = of_three_kinds<hcomp::error_bounded<>>();
+  auto const fine = of_three_kinds<hcomp::error_bounded_fine<>>();
+  auto const doubles = of_three_kinds<hcomp::error_bounded<double>>();
   std::pair<char const*, hcomp::simd_level> const levels[] = {
       {"baseline", hcomp::simd_level::baseline},
       {"avx2", hcomp::simd_level::avx2},
@@ -58,6 +60,7 @@ int main(int argc, char** argv) {
       for (auto const& s : all)
         bench::add_coding<hcomp::error_bounded<>>(
             s, hcomp::error_bounded(s->codec.options(), level), name);
+  for (auto const& s : fine) bench::add_coding<hcomp::error_bounded_fine<>>(s, s->codec, "fine");
   for (auto const& s : doubles)
     bench::add_coding<hcomp::error_bounded<double>>(s, s->codec, "doubles");
   int const failed =
