@@ -253,6 +253,15 @@ template <class T> struct summed_block {
   }
   fine_payload as_payload() const { return {payload.data(), mode}; }
 };
+template <class T> std::vector<fine_kernels<T>> all_kernels() {
+  std::vector<fine_kernels<T>> all;
+  if (hcomp::best_simd_level() != hcomp::simd_level::baseline)
+    all.push_back({sum_blocks_avx2<T>, get_blocks_avx2<T>});
+  if (hcomp::detail::puts_bytes_in_order())
+    all.push_back({sum_blocks_avx512<T>, get_blocks_avx512<T>});
+  if (all.size() < 2) MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
+  return all;
+}
 template <class T>
 void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
                summed_block<T> const& expected) {
@@ -269,21 +278,16 @@ void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
   CHECK(to.found.largest == expected.found.largest);
   std::vector<T> values(block_values);
   auto const payload = expected.as_payload();
-  CHECK(kernels.get(from.grid, &payload, 1, values.data()) == 1);
-  CHECK(values == expected.values);
+  bool const is_fast = payload.is_fast();  // sums may have a bit too much
+  CHECK(kernels.get(from.grid, &payload, 1, values.data()) == (is_fast ? 1 : 0));
+  if (is_fast) CHECK(values == expected.values);
 }
 
 }  // namespace
 
 TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, float, double) {
-  std::vector<fine_kernels<T>> all;
-  if (hcomp::best_simd_level() != hcomp::simd_level::baseline)
-    all.push_back({sum_blocks_avx2<T>, get_blocks_avx2<T>});
-  if (hcomp::detail::puts_bytes_in_order())
-    all.push_back({sum_blocks_avx512<T>, get_blocks_avx512<T>});
-  if (all.size() < 2) MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
   fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
-  for (auto const& kernels : all)
+  for (auto const& kernels : all_kernels<T>())
     for (int highest = 0; highest < 45; ++highest)
       for (std::size_t const not_zero : {0, 1, 2, 5, 8, 9, 40, 200}) {
         CAPTURE(highest);
@@ -303,6 +307,92 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, floa
       }
 }
 
+TEST_CASE_TEMPLATE("error_bounded_fine: vectors have room for all integers of so many bits", T,
+                   float, double) {
+  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  // the longest of either sign, and those next to them
+  auto const of_bits = [](int bits) {
+    fine_block<T> v;
+    std::int64_t const most = (std::int64_t{1} << (bits - 1)) - 1;
+    std::int64_t const ends[] = {most, -most - 1, most - 1, -most, 0, -1};
+    for (std::size_t i = 0; i < block_values; ++i) v.q[i] = ends[i % 7 % 6];
+    return v;
+  };
+  constexpr int widths[] = {2, 8, 15, 16, 17, 24, 25, 26, 30, 31, 32, 33, 46, 47, 48};
+  for (auto const& kernels : all_kernels<T>())
+    for (int const bits : widths)
+      for (int const others : widths) {
+        CAPTURE(bits);
+        CAPTURE(others);
+        auto const a = of_bits(bits), b = of_bits(others);
+        summed_block<T> const first(grid, a, nullptr, {}), second(grid, b, nullptr, {});
+        auto const of_first = first.as_payload(), of_second = second.as_payload();
+        check_sum(kernels, {grid, nullptr, &of_first, &of_second}, {grid, a, &b, {}});
+        if (bits > 46) continue;
+        for (T const share : {T(1), T(0.75)}) {
+          auto x = first.values;
+          for (T& one : x) one *= share;
+          fine_block<T> rounded;
+          fine_findings found;
+          rounded.set(grid, x.data(), found);
+          check_sum(kernels, {grid, x.data(), nullptr, &of_second}, {grid, rounded, &b, found});
+        }
+      }
+}
+
+TEST_CASE_TEMPLATE("error_bounded_fine: sums by vectors are one behind the other", T, float,
+                   double) {
+  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  for (auto const& kernels : all_kernels<T>())
+    for (std::size_t const blocks : {1, 2, 3, 7, 32}) {
+      CAPTURE(blocks);
+      std::vector<T> x, values;
+      std::vector<summed_block<T>> others;
+      std::vector<fine_payload> of_code, of_sums;
+      bytes modes, payload;
+      fine_findings found;
+      std::uint64_t largest = 0;
+      for (std::size_t k = 0; k < blocks; ++k) {
+        std::size_t const not_zero = hcomp::mix(k) % 3 == 0 ? 200 : hcomp::mix(k) % 4;
+        auto const own = of_block(grid, static_cast<int>(k * 11 % 45), not_zero, k),
+                   other = of_block(grid, static_cast<int>(k * 7 % 45), not_zero, k + 500);
+        fine_block<T> a, b;
+        fine_findings of_b;
+        a.set(grid, own.data(), found);
+        b.set(grid, other.data(), of_b);
+        others.emplace_back(grid, b, nullptr, of_b);
+        of_code.push_back(others.back().as_payload());
+        summed_block<T> const sum(grid, a, &b, found);
+        found = sum.found;
+        a.add(grid, b, of_b);
+        for (std::size_t i = 0; i < block_values; ++i)
+          largest = std::max(largest, a.number(i).steps());
+        x.insert(x.end(), own.begin(), own.end());
+        values.insert(values.end(), sum.values.begin(), sum.values.end());
+        modes.push_back(static_cast<std::byte>(sum.mode.byte));
+        payload.insert(payload.end(), sum.payload.begin(), sum.payload.end() - 64);
+      }
+      bytes out(payload.size() + 64), out_modes(blocks);
+      fine_sums to{out_modes.data(), out.data()};
+      REQUIRE(kernels.sum({grid, x.data(), nullptr, of_code.data()}, blocks, to) == blocks);
+      CHECK(to.payload == out.data() + payload.size());
+      CHECK(out_modes == modes);
+      CHECK(std::equal(payload.begin(), payload.end(), out.begin()));
+      CHECK(to.found.error == found.error);
+      CHECK(to.found.rounding == found.rounding);
+      CHECK(to.found.largest == found.largest);
+      CHECK(to.largest == largest);
+      std::byte const* at = out.data();
+      for (std::byte const mode : modes) {
+        of_sums.push_back({at, {static_cast<std::uint8_t>(mode)}});
+        at += of_sums.back().mode.payload_bytes(block_values);
+      }
+      std::vector<T> came(values.size());
+      CHECK(kernels.get(grid, of_sums.data(), blocks, came.data()) == blocks);
+      CHECK(came == values);
+    }
+}
+
 TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to others", T, float,
                    double) {
   if (hcomp::best_simd_level() == hcomp::simd_level::baseline) return;
@@ -310,6 +400,7 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to oth
   for (T const value : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
                         static_cast<T>(grid.most_by_vectors() * grid.step)}) {
     std::vector<T> x(3 * block_values);  // the second block has it
+    x[block_values + 16] = static_cast<T>(0.3 * grid.step);
     x[block_values + 17] = value;
     bytes const in(64);
     fine_payload const of_code[] = {
@@ -321,6 +412,7 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to oth
         fine_sums to{modes, out.data()};
         CHECK(sum({grid, x.data(), nullptr, nullptr}, blocks, to) == 1);
         CHECK(to.modes == modes + 1);
+        CHECK(to.found.error == 0);
         std::vector<T> const zeros(x.size());
         CHECK(sum({grid, zeros.data(), nullptr, of_code}, blocks, to) == 1);
       }

@@ -2,8 +2,12 @@
 /// @file
 /// Whole blocks of error_bounded_fine, of integers of up to 48 bits, by AVX2.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/detail/lanes_256.hpp>
+#include <hcomp/codec/detail/packed_integers.hpp>
+#include <hcomp/codec/detail/packed_lanes_256.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_format.hpp>
 #include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
@@ -19,112 +23,207 @@ namespace hcomp::detail::error_bounded {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// 32 integers of up to `most_bits` bits, or sums of two.
-class integers_avx2 {
+/// 32 integers, as integers_avx512, in lanes of 32 or 64 bits.
+template <std::unsigned_integral Lane> class integers_avx2 {
+  using of = lanes_256_of<Lane>;
+  using lanes = typename of::lanes;
+  static constexpr int each = of::count, registers = static_cast<int>(block_values) / each;
+
  public:
+  /// A lane has room for the sum of two such integers.
+  static constexpr int most_bits = of::bits - 1;
+
   /// The nearest integers of x in steps; false if one is too large, or x not finite.
+  /// @param error  raised to what that changes, in steps
   template <class T>
-  [[gnu::always_inline, gnu::target("avx2")]] bool set(fine_grid<T> const& grid, T const* x,
-                                                       fine_findings& found) {
+  [[HCOMP_INLINE_AVX2]] bool set(fine_grid<T> const& grid, T const* x, __m256d& error) {
     double const limit = grid.most_by_vectors();
-    __m256d const inverse = _mm256_set1_pd(grid.inverse), bound = _mm256_set1_pd(limit),
-                  bias = _mm256_set1_pd(magic), not_sign = without_sign();
-    __m256d fits = _mm256_cmp_pd(bias, bias, _CMP_EQ_OQ), error = _mm256_setzero_pd();
-    for (int i = 0; i < registers; ++i) {
+    constexpr auto most_in_lane = static_cast<double>(~Lane{0} >> 2);  // of most_bits
+    __m256d const inverse = _mm256_set1_pd(grid.inverse), bias = _mm256_set1_pd(magic),
+                  bound = _mm256_set1_pd(limit < most_in_lane ? limit : most_in_lane);
+    __m256d fits = _mm256_cmp_pd(bias, bias, _CMP_EQ_OQ), most = error;
+    lanes_256<std::uint64_t> four[in_fours];
+    HCOMP_UNROLL for (int i = 0; i < in_fours; ++i) {
       __m256d const multiple = _mm256_mul_pd(load(x + 4 * i), inverse);
       __m256d const whole =
           _mm256_round_pd(multiple, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      fits =
-          _mm256_and_pd(fits, _mm256_cmp_pd(_mm256_and_pd(multiple, not_sign), bound, _CMP_LT_OQ));
-      error = _mm256_max_pd(error, _mm256_and_pd(_mm256_sub_pd(multiple, whole), not_sign));
-      q_[i] = _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(whole, bias)),
-                               _mm256_castpd_si256(bias));
+      fits = _mm256_and_pd(fits, _mm256_cmp_pd(size(multiple), bound, _CMP_LT_OQ));
+      most = _mm256_max_pd(most, size(_mm256_sub_pd(multiple, whole)));
+      auto const sum = (__m256i)_mm256_add_pd(whole, bias);
+      if constexpr (of::bits == 64)
+        q_[i] = (lanes)sum - (lanes)bias;
+      else
+        four[i] = (lanes_256<std::uint64_t>)sum;
     }
     if (_mm256_movemask_pd(fits) != 15) return false;
-    fine_findings::raise(found.error, largest_of(error) * grid.step);
+    if constexpr (of::bits == 32) {
+      HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
+        __m256 const low = _mm256_shuffle_ps((__m256)four[2 * i], (__m256)four[2 * i + 1], 0x88);
+        q_[i] = (lanes)_mm256_permute4x64_epi64((__m256i)low, 0xd8);
+      }
+    }
+    error = most;
     return true;
   }
-  [[gnu::always_inline, gnu::target("avx2")]] void take(fine_payload const& from) {
-    std::int64_t q[4 * registers];
-    take_integers(from.in, from.mode, 4 * registers, q);
-    for (int i = 0; i < registers; ++i)
-      q_[i] = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(q + 4 * i));
+  [[HCOMP_INLINE_AVX2]] void take(fine_payload const& from) {
+    if (from.mode.bits() == 0) {  // most blocks of a sparse vector
+      for (auto& q : q_) q = lanes{};
+      return;
+    }
+    if (from.mode.is_sparse()) return take_sparse(from);
+    lanes_packer_256<Lane> const packer(from.mode.width());
+    packer.unpack(from.in, q_);
+    HCOMP_UNROLL for (auto& q : q_) q = packer.with_sign(q);
   }
-  [[gnu::always_inline, gnu::target("avx2")]] void add(integers_avx2 const& other) {
-    for (int i = 0; i < registers; ++i) q_[i] = _mm256_add_epi64(q_[i], other.q_[i]);
+  [[HCOMP_INLINE_AVX2]] void add(integers_avx2 const& other) {
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] += other.q_[i];
   }
 
-  /// Notes what fine_block::note_rounding does.
-  template <class T>
-  [[gnu::always_inline, gnu::target("avx2")]] fine_sizes look(fine_grid<T> const& grid,
-                                                              fine_findings& found) const {
-    __m256d least = as_doubles(q_[0]), greatest = least, rest = _mm256_setzero_pd();
-    __m256i zeros = _mm256_setzero_si256();
-    for (int i = 0; i < registers; ++i) {
-      __m256d const value = as_doubles(q_[i]);
-      least = _mm256_min_pd(least, value);
-      greatest = _mm256_max_pd(greatest, value);
-      zeros = _mm256_sub_epi64(zeros, _mm256_cmpeq_epi64(q_[i], _mm256_setzero_si256()));
-      if constexpr (std::is_same_v<T, float>)
-        rest = _mm256_max_pd(
-            rest, _mm256_and_pd(_mm256_sub_pd(value, _mm256_cvtps_pd(_mm256_cvtpd_ps(value))),
-                                without_sign()));
+  /// What decides about the block.
+  /// @param rest  raised to what the rounding to T changes, in steps
+  template <class T> [[HCOMP_INLINE_AVX2]] fine_sizes look(__m256d& rest) const {
+    lanes most{}, zeros{};
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
+      most = of::more(most, (q_[i] + q_[i]) ^ of::negative(q_[i]));
+      zeros -= of::zero(q_[i]);
     }
-    double const most = largest_of(greatest),
-                 fewest = -largest_of(_mm256_sub_pd(_mm256_setzero_pd(), least));
-    auto const largest = static_cast<std::int64_t>(most > -fewest ? most : -fewest);
-    fine_roundings<T>::note_in(grid, largest, largest_of(rest), found);
-    __m128i const two =
-        _mm_add_epi64(_mm256_castsi256_si128(zeros), _mm256_extracti128_si256(zeros, 1));
-    return {static_cast<std::uint64_t>(largest),
-            fine_mode::zigzag(static_cast<std::int64_t>(most)) |
-                fine_mode::zigzag(static_cast<std::int64_t>(fewest)),
-            static_cast<std::size_t>(4 * registers - _mm_cvtsi128_si64(two) -
-                                     _mm_extract_epi64(two, 1))};
+    std::uint64_t const zigzags = of::largest_of(most);
+    // integers of 24 bits and a sign are floats
+    if (std::is_same_v<T, float> && zigzags >> 25 != 0) note_rest(rest);
+    return {(zigzags >> 1) + (zigzags & 1), zigzags,
+            block_values - static_cast<std::size_t>(of::summed_up(zeros)[each - 1])};
   }
-  [[gnu::always_inline, gnu::target("avx2")]] void put(fine_mode mode, std::byte* out) const {
-    std::int64_t q[4 * registers];
-    for (int i = 0; i < registers; ++i)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + 4 * i), q_[i]);
-    put_integers(q, mode, 4 * registers, out);
+  [[HCOMP_INLINE_AVX2]] void read(std::byte const* in) {
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] = of::load(in + 32 * i);
+  }
+  [[HCOMP_INLINE_AVX2]] void write(std::byte* out) const {
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) of::store(out + 32 * i, q_[i]);
+  }
+  [[HCOMP_INLINE_AVX2]] void put(fine_mode mode, std::byte* out) const {
+    if (mode.bits() == 0) return;
+    if (mode.is_sparse()) return put_sparse(mode, out);
+    lanes_packer_256<Lane>(mode.width()).pack(q_, out);
   }
   /// out[i] = fine_block::value(i)
-  template <class T>
-  [[gnu::always_inline, gnu::target("avx2")]] void get(fine_grid<T> const& grid, T* out) const {
-    for (int i = 0; i < registers; ++i) {
-      __m256d const value = as_doubles(q_[i]);
-      if constexpr (std::is_same_v<T, float>)
-        _mm_storeu_ps(out + 4 * i, _mm_mul_ps(_mm256_cvtpd_ps(value),
-                                              _mm_set1_ps(static_cast<float>(grid.step))));
-      else
-        _mm256_storeu_pd(out + 4 * i, _mm256_mul_pd(value, _mm256_set1_pd(grid.step)));
-    }
+  template <class T> [[HCOMP_INLINE_AVX2]] void get(fine_grid<T> const& grid, T* out) const {
+    auto const step = static_cast<T>(grid.step);
+    if constexpr (std::is_same_v<T, float> && of::bits == 32)
+      HCOMP_UNROLL for (int i = 0; i < registers; ++i) _mm256_storeu_ps(
+          out + 8 * i, _mm256_mul_ps(_mm256_cvtepi32_ps((__m256i)q_[i]), _mm256_set1_ps(step)));
+    else if constexpr (std::is_same_v<T, float>)
+      HCOMP_UNROLL for (int i = 0; i < in_fours; ++i)
+          _mm_storeu_ps(out + 4 * i, _mm_mul_ps(_mm256_cvtpd_ps(doubles(i)), _mm_set1_ps(step)));
+    else
+      HCOMP_UNROLL for (int i = 0; i < in_fours; ++i)
+          _mm256_storeu_pd(out + 4 * i, _mm256_mul_pd(doubles(i), _mm256_set1_pd(step)));
   }
 
  private:
-  static constexpr int registers = 8;
   static constexpr double magic = 0x1.8p52;  ///< the last bits of its sums are integers
+  static constexpr int in_fours = static_cast<int>(block_values) / 4;
 
-  [[gnu::always_inline, gnu::target("avx2")]] static __m256d without_sign() {
-    return _mm256_castsi256_pd(_mm256_set1_epi64x(0x7fff'ffff'ffff'ffff));
+  [[HCOMP_INLINE_AVX2]] static __m256d size(__m256d const& of_value) {
+    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), of_value);
   }
-  [[gnu::always_inline, gnu::target("avx2")]] static __m256d load(double const* x) {
-    return _mm256_loadu_pd(x);
-  }
-  [[gnu::always_inline, gnu::target("avx2")]] static __m256d load(float const* x) {
+  [[HCOMP_INLINE_AVX2]] static __m256d load(double const* x) { return _mm256_loadu_pd(x); }
+  [[HCOMP_INLINE_AVX2]] static __m256d load(float const* x) {
     return _mm256_cvtps_pd(_mm_loadu_ps(x));
   }
-  /// Of less than 51 bits.
-  [[gnu::always_inline, gnu::target("avx2")]] static __m256d as_doubles(__m256i const& q) {
+  /// Integers 4 i to 4 i + 3, of less than 51 bits: exact.
+  [[HCOMP_INLINE_AVX2]] __m256d doubles(int i) const {
     __m256d const bias = _mm256_set1_pd(magic);
-    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(q, _mm256_castpd_si256(bias))), bias);
+    if constexpr (of::bits == 64)
+      return _mm256_sub_pd((__m256d)(q_[i] + (lanes)bias), bias);
+    else {
+      auto const two = (__m256i)q_[i / 2];
+      return _mm256_cvtepi32_pd(i % 2 == 0 ? _mm256_castsi256_si128(two)
+                                           : _mm256_extracti128_si256(two, 1));
+    }
   }
-  [[gnu::always_inline, gnu::target("avx2")]] static double largest_of(__m256d const& of) {
-    __m128d const two = _mm_max_pd(_mm256_castpd256_pd128(of), _mm256_extractf128_pd(of, 1));
-    return _mm_cvtsd_f64(_mm_max_sd(two, _mm_unpackhi_pd(two, two)));
+  /// Raises it to how far integers are off when they become floats.
+  [[HCOMP_INLINE_AVX2]] void note_rest(__m256d& rest) const {
+    HCOMP_UNROLL for (int i = 0; i < in_fours; ++i) {
+      __m256d const exact = doubles(i), rounded = _mm256_cvtps_pd(_mm256_cvtpd_ps(exact));
+      rest = _mm256_max_pd(rest, size(_mm256_sub_pd(exact, rounded)));
+    }
   }
-  __m256i q_[registers];
+
+  [[HCOMP_INLINE_AVX2]] void take_sparse(fine_payload const& from) {
+    Lane q[block_values] = {};
+    std::size_t const bytes = from.mode.sparse_bytes();
+    std::byte const* in = from.in + sizeof(std::uint32_t);
+    for (auto left = hcomp::load<std::uint32_t>(from.in); left != 0; left &= left - 1, in += bytes)
+      q[lowest_one(left)] =
+          static_cast<Lane>(with_sign(hcomp::load<std::uint64_t>(in), static_cast<int>(8 * bytes)));
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] = of::load(q + each * i);
+  }
+  /// Up to 7 bytes behind it are written, too.
+  [[HCOMP_INLINE_AVX2]] void put_sparse(fine_mode mode, std::byte* out) const {
+    Lane q[block_values];
+    std::uint64_t zeros = 0;
+    HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
+      of::store(q + each * i, q_[i]);
+      zeros |= of::highest_bits(of::zero(q_[i])) << each * i;
+    }
+    auto const not_zero = static_cast<std::uint32_t>(~zeros);
+    hcomp::store(out, 0, not_zero);
+    out += sizeof(not_zero);
+    for (auto left = not_zero; left != 0; left &= left - 1, out += mode.sparse_bytes())
+      hcomp::store(out, 0, std::uint64_t{q[lowest_one(left)]});
+  }
+
+  lanes q_[registers];
 };
+
+/// How far values are off, in steps: by lanes.
+struct fine_errors_256 {
+  __m256d of_steps, of_rounding;
+};
+/// Of numbers that are not negative.
+[[HCOMP_INLINE_AVX2]] inline double largest_of(__m256d const& numbers) {
+  using words = std::uint64_t;  // in the same order
+  return same_bits<double>(lanes_256_of<words>::largest_of((lanes_256<words>)numbers));
+}
+
+/// A sum of blocks, which waits until the modes of those before it are known.
+struct fine_sum_256 {
+  alignas(32) std::byte integers[block_values * sizeof(std::int64_t)];
+  fine_sizes sizes;
+  bool is_short;  ///< of lanes of 32 bits
+};
+template <class Lane, class T>
+[[HCOMP_INLINE_AVX2]] inline bool sum_block_avx2(fine_summands<T> const& from, std::size_t k,
+                                                 fine_sum_256& sum, fine_errors_256& errors) {
+  integers_avx2<Lane> q;
+  if (from.a) {
+    q.take(from.a[k]);
+  } else if (!q.set(from.grid, from.x + k * block_values, errors.of_steps)) {
+    return false;
+  }
+  if (from.b) {
+    integers_avx2<Lane> other;
+    other.take(from.b[k]);
+    q.add(other);
+  }
+  sum.sizes = q.template look<T>(errors.of_rounding);
+  q.write(sum.integers);
+  sum.is_short = sizeof(Lane) == 4;
+  return true;
+}
+template <class Lane>
+[[HCOMP_INLINE_AVX2]] inline void put_block_avx2(fine_sum_256 const& sum, fine_mode mode,
+                                                 std::byte* out) {
+  integers_avx2<Lane> q;
+  q.read(sum.integers);
+  q.put(mode, out);
+}
+template <class Lane, class T>
+[[HCOMP_INLINE_AVX2]] inline void get_block_avx2(fine_grid<T> const& grid, fine_payload const& from,
+                                                 T* out) {
+  integers_avx2<Lane> q;
+  q.take(from);
+  q.get(grid, out);
+}
 
 #pragma GCC diagnostic pop
 
@@ -132,35 +231,44 @@ class integers_avx2 {
 template <class T>
 [[gnu::target("avx2")]] std::size_t sum_blocks_avx2(fine_summands<T> const& from,
                                                     std::size_t blocks, fine_sums& to) {
-  for (std::size_t k = 0; k < blocks; ++k) {
-    integers_avx2 q;
-    if (!from.are_fast(k)) return k;
-    if (from.a)
-      q.take(from.a[k]);
-    else if (!q.set(from.grid, from.x + k * block_values, to.found))
-      return k;
-    if (from.b) {
-      integers_avx2 other;
-      other.take(from.b[k]);
-      q.add(other);
-    }
-    auto const sizes = q.look(from.grid, to.found);
-    if (sizes.largest > to.largest) to.largest = sizes.largest;
-    auto const mode = sizes.mode(block_values);
-    q.put(mode, to.payload);
+  fine_sum_256 sums[fine_most_blocks];
+  fine_errors_256 errors{_mm256_setzero_pd(), _mm256_setzero_pd()};
+  std::size_t done = 0;
+  for (bool is_one = true; done < blocks && is_one; done += is_one) {
+    int const a = from.a ? from.a[done].mode.bits() : 0, b = from.b ? from.b[done].mode.bits() : 0,
+              bits = a > b ? a : b;
+    is_one =
+        (bits <= integers_avx2<std::uint32_t>::most_bits &&
+         sum_block_avx2<std::uint32_t>(from, done, sums[done], errors)) ||
+        (bits <= most_vector_bits && sum_block_avx2<std::uint64_t>(from, done, sums[done], errors));
+  }
+  for (std::size_t k = 0; k < done; ++k) {
+    auto const& sum = sums[k];
+    auto const mode = sum.sizes.mode(block_values);
+    to.largest = sum.sizes.largest > to.largest ? sum.sizes.largest : to.largest;
+    if (sum.is_short)
+      put_block_avx2<std::uint32_t>(sum, mode, to.payload);
+    else
+      put_block_avx2<std::uint64_t>(sum, mode, to.payload);
     to.put(mode, block_values);
   }
-  return blocks;
+  fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
+  fine_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(to.largest),
+                             largest_of(errors.of_rounding), to.found);
+  return done;
 }
 template <class T>
 [[gnu::target("avx2")]] std::size_t get_blocks_avx2(fine_grid<T> const& grid,
                                                     fine_payload const* from, std::size_t blocks,
                                                     T* out) {
-  for (std::size_t k = 0; k < blocks; ++k) {
-    if (!from[k].is_fast()) return k;
-    integers_avx2 q;
-    q.take(from[k]);
-    q.get(grid, out + k * block_values);
+  for (std::size_t k = 0; k < blocks; ++k, out += block_values) {
+    int const bits = from[k].mode.bits();
+    if (bits <= integers_avx2<std::uint32_t>::most_bits)
+      get_block_avx2<std::uint32_t>(grid, from[k], out);
+    else if (bits <= most_vector_bits)
+      get_block_avx2<std::uint64_t>(grid, from[k], out);
+    else
+      return k;
   }
   return blocks;
 }
