@@ -81,7 +81,9 @@ template <class Lane> class integers_avx512 {
     }
     zigzags = of::largest_of(most);
     not_zero = marked;
-    if constexpr (std::is_same_v<T, float> && sizeof(Lane) > 2) note_rest<0>(rest);
+    // integers of 24 bits and a sign are floats
+    if constexpr (std::is_same_v<T, float> && sizeof(Lane) > 2)
+      if (zigzags >> 25 != 0) note_rest<0>(rest);
   }
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void read(std::byte const* in) {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) memcpy(&q_[i], in + 64 * i, 64);
