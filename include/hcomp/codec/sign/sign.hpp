@@ -38,7 +38,7 @@ template <class T = float> struct sign {
   static constexpr bool takes_one_ranks_bit = true;
   /// On devices, to encode a block that long, and to decode it: of some million values there are few
   /// blocks, and memory is faster where those that are at work write one stretch of it.
-  static constexpr int workers = 512, decode_workers = 1024;
+  static constexpr int workers = 256, decode_workers = 1024;
   /// On a multiprocessor: the most for which all that a worker needs has room in registers.
   static constexpr int merges_at_once = 8;
 
