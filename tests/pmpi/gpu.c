@@ -122,6 +122,11 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int const n = argc > 1 ? atoi(argv[1]) : 1000003, turns = argc > 2 ? atoi(argv[2]) : 0;
+  if (n < 1 || turns < 0) {
+    fprintf(stderr, "gpu: %s values and %s turns; it takes at least 1 and 0\n", argv[1],
+            argc > 2 ? argv[2] : "0");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
   float* const host = malloc((size_t)n * sizeof(float));
 
   char const* const missing = find_gpu();

@@ -136,7 +136,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
     for (auto const& size : one.at("sizes")) {
       auto const values = size.at("values").get<std::size_t>();
       columns.push_back({head_of(values, one.at("label")), values, size.at("copy_rate"), {}, {}});
-      for (auto const& sum : size.at("sums"))
+      for (auto const& sum : size.value("sums", json::array()))  // none in older files
         columns.back().sums.push_back(
             {sum.at("codec"), sum.at("seconds"), sum.at("bus_seconds"), sum.at("host_seconds")});
       for (auto const& work : size.at("works")) {
