@@ -7,14 +7,18 @@
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/detail/narrow_code.hpp>
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/staged.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/op/encode.hpp>
 #include <limits>
 #include <span>
 #include <string>
@@ -243,6 +247,37 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
       CAPTURE(to_text(found));
       CHECK(found == damaged(false, checksum, bit));
     }
+}
+
+TEST_CASE("plan on devices: a narrow block that is not as long as its place is refused alone") {
+  auto const codec = fit(sign_count<>{}, 6);
+  auto const x = uniform_values(3 * sign_count<>::block_values, 5, 0);
+  auto const layout = layout_of(codec, x.size());
+  std::size_t const block = layout.block_bytes;
+  auto const wide = encode(codec, std::span(x), {.weight = 6});
+  host_executor host;
+  std::vector<std::byte> message(layout.bytes());
+  message.resize(detail::narrow_code<sign_count<>, host_executor>(layout, 3).narrow(
+      codec, host, layout.all(), wide.data(), message.data(), 6));
+  auto const damage_second = [&](auto const& change) {
+    auto damaged = message;
+    auto header = load<block_header>(damaged.data() + message.size() / 3);
+    change(header);
+    std::memcpy(damaged.data() + message.size() / 3, &header, sizeof(header));
+    guarded_executor executor;
+    guarded_buffer const there(damaged.size()), out(wide.size());
+    std::vector<std::byte> made(wide.size());
+    executor.write(there.data(), damaged.data(), damaged.size());
+    detail::narrow_code<sign_count<>, guarded_executor>(layout, 3).widen(
+        codec, executor, layout.all(), {there.data(), damaged.size()}, damaged.data(), out.data());
+    executor.wait(executor.read(made.data(), out.data(), made.size()));
+    for (std::size_t const b : {0, 2})
+      CHECK(std::equal(&made[b * block], &made[b * block] + block, &wide[b * block]));
+    CHECK(std::all_of(&made[block], &made[block] + block_header_bytes,
+                      [](std::byte one) { return one == std::byte{0}; }));
+  };
+  damage_second([](block_header& header) { header.weight = 1; });  // shorter
+  damage_second([](block_header& header) { --header.values; });
 }
 
 TEST_CASE("plan on devices: segments are a quarter of a part, between two limits") {
