@@ -71,6 +71,9 @@ struct algorithm_row {
   schedule (*of_rank)(algorithm const& shape, int rank, int ranks);
   bool shares_the_sum = true;
   bool is_baseline = false;  ///< there to compare with: nobody chooses it for its speed
+  /// Several send to one receiver at once, of which switches drop some, or it sends more bytes than
+  /// it need: where links become slow, it loses many times what it gains elsewhere.
+  bool crowds_links = false;
   int most_ranks = std::numeric_limits<int>::max();
 };
 inline constexpr std::array algorithm_rows{
@@ -80,16 +83,21 @@ inline constexpr std::array algorithm_rows{
                   [](algorithm const& shape, int rank, int) {
                     return torus_schedule(rank, shape.rows, shape.columns);
                   }},
-    algorithm_row{
-        algorithm_kind::direct, "direct",
-        [](algorithm const&, int rank, int ranks) { return direct_schedule(rank, ranks); }},
-    algorithm_row{
-        algorithm_kind::doubling, "doubling",
-        [](algorithm const&, int rank, int ranks) { return doubling_schedule(rank, ranks); }},
+    algorithm_row{.kind = algorithm_kind::direct,
+                  .name = "direct",
+                  .of_rank = [](algorithm const&, int rank,
+                                int ranks) { return direct_schedule(rank, ranks); },
+                  .crowds_links = true},
+    algorithm_row{.kind = algorithm_kind::doubling,
+                  .name = "doubling",
+                  .of_rank = [](algorithm const&, int rank,
+                                int ranks) { return doubling_schedule(rank, ranks); },
+                  .crowds_links = true},
     algorithm_row{.kind = algorithm_kind::owner,
                   .name = "owner",
                   .of_rank = nullptr,
                   .shares_the_sum = false,
+                  .crowds_links = true,
                   .most_ranks = 1024},
     algorithm_row{.kind = algorithm_kind::aggregator,
                   .name = "aggregator",

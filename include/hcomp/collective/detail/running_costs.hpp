@@ -77,13 +77,13 @@ class running_costs {
   /// Seconds that sums by the way number `way` are expected to take, once all ranks have called.
   double seconds(std::size_t way) const { return error(way) * predicted(way, per_byte()); }
 
+  /// The quickest way; of those that crowd links one that still is with a margin for lost packets.
   std::size_t quickest() const {
-    return static_cast<std::size_t>(
-        std::min_element(ways_.begin(), ways_.end(),
-                         [](auto const& a, auto const& b) { return a.seconds() < b.seconds(); }) -
-        ways_.begin());
+    std::vector<double> all;
+    for (std::size_t way = 0; way < ways_.size(); ++way) all.push_back(weighed(way, per_byte()));
+    return static_cast<std::size_t>(std::min_element(all.begin(), all.end()) - all.begin());
   }
-  /// The quickest way; `used` unless another one is quicker by `least_gain`.
+  /// The same; `used` unless another one is quicker by `least_gain`.
   std::size_t best(std::size_t used) const { return best(used, per_byte()); }
 
   void learn(std::size_t used, sum_time const& took) {
@@ -142,6 +142,7 @@ class running_costs {
 
  private:
   static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
+      crowded = 1.5,   ///< times as long bytes are taken to travel by ways that crowd links
       visible = 1.1,   ///< by how much longer than its work a sum shows something of the link
       deciding = 1.5,  ///< and by how much it is the link that decides
       most_load = 16, alike = 1.5;
@@ -162,15 +163,22 @@ class running_costs {
   }
   std::size_t best(std::size_t used, double per_byte) const {
     std::size_t found = used;
-    double least = (1 - least_gain) * error(used) * predicted(used, per_byte);
+    double least = (1 - least_gain) * weighed(used, per_byte);
     for (std::size_t way = 0; way < ways_.size(); ++way) {
-      double const expected = error(way) * predicted(way, per_byte);
+      double const expected = weighed(way, per_byte);
       if (expected < least) {
         least = expected;
         found = way;
       }
     }
     return found;
+  }
+  /// By which ways are compared: seconds, but for ways that crowd links.
+  double weighed(std::size_t way, double per_byte) const {
+    double const seconds = predicted(way, per_byte);
+    bool const crowds = facts_of(ways_[way].how.kind).crowds_links;
+    return error(way) *
+           (crowds ? seconds + (crowded - 1) * (seconds - predicted(way, 0)) : seconds);
   }
   double error(std::size_t way) const {
     auto const& of = errors_[way];
