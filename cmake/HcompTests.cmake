@@ -15,6 +15,7 @@
 #
 #   // optimise: -O1            instead of -O3 in core and codec, -O0 in other folders
 #   // optimise sanitized: -O1  instead of -O0 with sanitizers
+#   // max_simd: avx2 baseline  cases <folder>.<file>.avx2, ..., too, with HCOMP_MAX_SIMD=avx2, ...
 #   // build: sanitized  where several builds are tested (HCOMP_TEST_ONCE), only in those with sanitizers,
 #                       which find what there is to find; without it, in all
 #
@@ -195,9 +196,16 @@ function(hcomp_add_test_folder folder)
     hcomp_test_name(name ${file})
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${file})
     hcomp_add_test(${name} COMMAND ${program} --source-file=*${path})
+    set(cases ${name})
+    hcomp_read_directive(levels ${file} max_simd "")
+    foreach(level IN LISTS levels)
+      hcomp_add_test(${name}.${level} ENVIRONMENT HCOMP_MAX_SIMD=${level}
+        COMMAND ${program} --source-file=*${path})
+      list(APPEND cases ${name}.${level})
+    endforeach()
     # A file whose cases are not found must not pass as "0 of 0".
-    set_tests_properties(${HCOMP_TEST_PREFIX}${name} PROPERTIES
-      FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+    list(TRANSFORM cases PREPEND "${HCOMP_TEST_PREFIX}")
+    set_tests_properties(${cases} PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 ")
   endforeach()
 endfunction()
 

@@ -24,6 +24,7 @@
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
+#include <hcomp/core/simd_level.hpp>
 #include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>

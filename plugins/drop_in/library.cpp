@@ -12,6 +12,7 @@
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/hash.hpp>
+#include <hcomp/core/simd_level.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/mpi/call.hpp>
 #include <limits>
@@ -54,6 +55,7 @@ struct asked {
   /// @param writes_report  on this rank
   explicit asked(bool writes_report) {
     try {
+      best_simd_level();  // throws if HCOMP_MAX_SIMD is wrong
       codecs = add_codecs_from_environment();
       values = settings::from(variable("HCOMP_CONFIG"));
       report = report_from_environment();

@@ -16,7 +16,7 @@
 #include <exception>
 #include <filesystem>
 #include <hcomp/core/detail/printable.hpp>
-#include <hcomp/core/simd.hpp>
+#include <hcomp/core/simd_level.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/statistics.hpp>
@@ -251,7 +251,7 @@ void show_machine() {
                          : "none, which only hcomp::ucx needs: " + ucx.words);
   auto const gpus = info::try_library("libcuda.so.1", describe_gpus);
   print("GPU", gpus.loads ? gpus.words : "none, which only hcomp::gpu needs: " + gpus.words);
-  switch (best_simd_level()) {
+  switch (processor_simd_level()) {
     case simd_level::avx512: print("processor", "AVX-512"); break;
     case simd_level::avx2: print("processor", "AVX2"); break;
     case simd_level::baseline: print("processor", "no AVX2; codecs take what every one has"); break;
@@ -328,6 +328,15 @@ template <class F> void show_variable(std::string const& name, F const& words_of
   } catch (std::invalid_argument const& what) {
     print_wrong(name, std::string(what.what()).substr(name.size() + 2));
   }
+}
+
+void show_max_simd() {
+  show_variable("HCOMP_MAX_SIMD", [] {
+    auto const used = best_simd_level(), has = processor_simd_level();
+    auto const text = fmt::format("codecs take {}", name_of(used));
+    if (used != has) return fmt::format("{}; the processor has {}", text, name_of(has));
+    return drop_in::variable("HCOMP_MAX_SIMD").empty() ? "not set; " + text : text;
+  });
 }
 
 void show_report() {
@@ -450,6 +459,7 @@ int main(int count, char** words) {
   show_machine();
   show_codecs();
   put("\nEnvironment\n");
+  show_max_simd();
   if (has_codecs()) show_config();
   show_report();
   show_shadow();

@@ -1,3 +1,4 @@
+// max_simd: avx2 baseline
 /// @file
 /// error_bounded of doubles: errors within the bound at any size, the same bytes in any order, what
 /// codes say of their errors, damage, and the format.

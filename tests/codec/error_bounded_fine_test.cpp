@@ -1,3 +1,4 @@
+// max_simd: avx2 baseline
 /// @file
 /// error_bounded_fine: that sums are exact until they are rounded once, in any order, what its
 /// codes say of their errors, damage, and the format.
@@ -259,7 +260,7 @@ template <class T> std::vector<fine_kernels<T>> all_kernels() {
     all.push_back({sum_blocks_avx2<T>, get_blocks_avx2<T>});
   if (hcomp::detail::puts_bytes_in_order())
     all.push_back({sum_blocks_avx512<T>, get_blocks_avx512<T>});
-  if (all.size() < 2) MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
+  if (all.size() < 2) MESSAGE("skipped: ", all.size(), " of 2 kinds of vectors may be taken here");
   return all;
 }
 template <class T>

@@ -1,4 +1,5 @@
 // optimise: -O0
+// max_simd: avx2 baseline
 /// @file
 /// Every codec gives the same bytes whoever executes it, and notices blocks that contradict it.
 

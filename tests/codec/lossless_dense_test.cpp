@@ -1,3 +1,4 @@
+// max_simd: avx2 baseline
 /// @file
 /// lossless_dense: that values come back bit by bit, sums are those of the values, how long codes
 /// are, damage, and the format.
@@ -195,7 +196,7 @@ template <class T> std::vector<block_kernels<T>> const& all_block_kernels() {
     if (hcomp::detail::puts_bytes_in_order())
       all.push_back({put_blocks_avx512<T>, get_blocks_avx512<T>});
     if (all.size() < 2)
-      MESSAGE("skipped: this processor has ", all.size(), " of 2 kinds of vectors");
+      MESSAGE("skipped: ", all.size(), " of 2 kinds of vectors may be taken here");
     return all;
   }();
   return kernels;
@@ -209,6 +210,13 @@ template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> con
 }
 
 }  // namespace
+
+TEST_CASE("lossless_dense: below the level avx512 no block goes by vectors of 64 bytes") {
+  auto const level = hcomp::best_simd_level();
+  CHECK(has_block_kernels() == (level != hcomp::simd_level::baseline));
+  bool const by_512 = best_block_kernels<float>().put == put_blocks_avx512<float>;
+  CHECK((level == hcomp::simd_level::avx512 || !by_512));
+}
 
 TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, double) {
   for (int kind = 0; kind < kinds_of_values; ++kind)

@@ -1,3 +1,4 @@
+// max_simd: avx2 baseline
 /// @file
 /// Pins wire format 1. When one of these fails, old and new blocks cannot be merged any more:
 /// `hcomp::wire_version` changes in the same commit, or the change is wrong.

@@ -73,8 +73,3 @@ TEST_CASE("multiply_low_halves: is the 64-bit product of the lower halves, lane 
 }
 
 #pragma GCC diagnostic pop
-
-TEST_CASE("best_simd_level: is the same every time it is asked") {
-  CHECK(hcomp::best_simd_level() == hcomp::best_simd_level());
-  CHECK(hcomp::best_simd_level() >= hcomp::simd_level::baseline);
-}

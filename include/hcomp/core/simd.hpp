@@ -12,31 +12,13 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/simd_level.hpp>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #include <immintrin.h>
 #endif
 
 namespace hcomp {
-
-/// Instruction sets a fast path may be written for, each containing the ones before it.
-enum class simd_level { baseline, avx2, avx512 };
-
-/// The best level of the processor this runs on; found once.
-inline simd_level best_simd_level() {
-#if defined(__x86_64__)
-  static simd_level const level = [] {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-      return simd_level::avx512;
-    return __builtin_cpu_supports("avx2") ? simd_level::avx2 : simd_level::baseline;
-  }();
-  return level;
-#else
-  return simd_level::baseline;
-#endif
-}
 
 /// `Lanes` values of type T side by side; may lie at any address.
 template <class T, int Lanes> struct simd_vector {

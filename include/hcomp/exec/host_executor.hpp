@@ -9,6 +9,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/core/simd_level.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <memory>
 #include <mutex>
@@ -139,11 +140,12 @@ template <class Group> class basic_host_executor {
   static constexpr memory_space space = memory_space::host;
   using buffer = host_buffer;
 
-  /// @throws std::invalid_argument  threads < 1
+  /// @throws std::invalid_argument  threads < 1, or HCOMP_MAX_SIMD names no level
   explicit basic_host_executor(int threads = 1) {
     if (threads < 1)
       throw std::invalid_argument(detail::error_text(
           {"host_executor: ", threads, " threads asked for, at least 1 is needed"}));
+    best_simd_level();  // throws here rather than in a helper
     if (threads > 1) crew_ = std::make_unique<detail::thread_crew>(threads - 1);
   }
 
