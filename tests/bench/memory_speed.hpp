@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/simd.hpp>
+#include <hcomp/core/simd_level.hpp>
 #include <limits>
 #include <vector>
 
@@ -84,9 +85,9 @@ F fastest(std::vector<F> const& candidates, Arguments... arguments) {
   return best;
 }
 
-/// `all` in the order of simd_level, cut to what this processor has.
+/// `all` in the order of simd_level, cut to what this processor has, whatever HCOMP_MAX_SIMD says.
 template <class F> std::vector<F> runnable(std::vector<F> all) {
-  auto const levels = static_cast<std::size_t>(hcomp::best_simd_level()) + 1;
+  auto const levels = static_cast<std::size_t>(hcomp::processor_simd_level()) + 1;
   all.resize(std::min(all.size(), levels));
   return all;
 }

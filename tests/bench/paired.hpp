@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <hcomp/core/simd_level.hpp>
 #include <map>
 #include <string>
 #include <vector>
@@ -112,8 +113,8 @@ inline std::string name_of(contest const& c, extent const& e) {
 
 inline void add(contest c) { detail::contests().push_back(std::move(c)); }
 
-/// Runs what was added and prints one line per contest: medians over the repetitions, and the least
-/// ratio of them.
+/// Runs what was added and prints the best SIMD level and one line per contest: medians over the
+/// repetitions, and the least ratio of them.
 inline int run(int argc, char** argv, char const* title) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
@@ -126,7 +127,8 @@ inline int run(int argc, char** argv, char const* title) {
   detail::collector seen;
   benchmark::RunSpecifiedBenchmarks(&seen);
 
-  std::printf("\n%s\n%-27s%-9s%6s%9s%8s%9s%11s%9s\n", title, "", "", "asked", "measured", "least",
+  std::printf("\n%s; at most %s\n%-27s%-9s%6s%9s%8s%9s%11s%9s\n", title,
+              hcomp::name_of(hcomp::best_simd_level()), "", "", "asked", "measured", "least",
               "10^9/s", "in cache", "10^9/s");
   for (auto const& c : detail::contests()) {
     auto const& ratios = seen.ratios[detail::name_of(c, in_memory)];

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Prints how fast codecs are at every SIMD level that the processor has, as a table in Markdown: 10^9
+# values per second on one thread, and in brackets the shares of reading these values from memory; from
+# the least to the most over the kinds of values of bench_error_bounded and bench_lossless_dense.
+#
+#   tests/bench/simd_levels.sh <build folder> [<option of the benchmarks>...]
+#
+# Without options these are --benchmark_repetitions=5 --benchmark_min_time=0.05. It takes a few minutes;
+# nothing else should run meanwhile.
+set -euo pipefail
+
+(($# > 0)) || {
+  echo "simd_levels: usage: $0 <build folder> [<option of the benchmarks>...]" >&2
+  exit 2
+}
+build=$1
+shift
+(($# > 0)) || set -- --benchmark_repetitions=5 --benchmark_min_time=0.05
+
+# figures <benchmark> <level> <option>...: its lines, or nothing if the processor lacks the level
+figures() {
+  local filter="(encode|decode|merge) .*/($2|floats|doubles|fine)/memory" lines line
+  lines=$(HCOMP_MAX_SIMD=$2 "$build/tests/bench/bench_$1" --benchmark_filter="$filter" "${@:3}")
+  [[ $lines != *"; at most $2"* ]] ||
+    while IFS= read -r line; do echo "$1|$2|$line"; done <<<"$lines"
+}
+
+for benchmark in error_bounded lossless_dense; do
+  for level in avx512 avx2 baseline; do
+    figures $benchmark $level "$@"
+  done
+done | awk -F '|' '
+function widen(range, value) {
+  if (!(range in least) || value < least[range]) least[range] = value
+  if (!(range in most) || value > most[range]) most[range] = value
+}
+function text(range,  from, to) {
+  from = sprintf("%.2f", least[range]); to = sprintf("%.2f", most[range])
+  return from == to ? from : from " to " to
+}
+function cell(of) { return text(of "speed") " (" text(of "share") ")" }
+# The columns of paired.hpp: what is done with which values, of which kind, time / time of reading, speed.
+$3 ~ /^(encode|decode|merge) / {
+  split(substr($3, 1, 27), figure, " "); split(substr($3, 43), number, " ")
+  kind = substr($3, 28, 9); sub(/ +$/, "", kind)
+  codec = $1 (kind == $2 ? " of floats" : kind == "fine" ? "_fine of floats" : " of " kind)
+  if (!seen[codec]++) codecs[++count] = codec
+  measured[codec, $2] = 1
+  widen(codec $2 figure[1] "speed", number[3] + 0)
+  widen(codec $2 figure[1] "share", 1 / number[1])
+}
+END {
+  print "| codec | at most | encode | decode | add codes |\n|---|---|---|---|---|"
+  levels = split("avx512 avx2 baseline", level, " ")
+  for (i = 1; i <= count; ++i)
+    for (k = 1; k <= levels; ++k) {
+      row = codecs[i] level[k]
+      if ((codecs[i], level[k]) in measured)
+        print "| " codecs[i] " | " level[k] " | " cell(row "encode") " | " cell(row "decode") " | " \
+          cell(row "merge") " |"
+    }
+}'
