@@ -19,7 +19,6 @@
 #include <memory>
 #include <string>
 #include <support/error_bounded.hpp>
-#include <utility>
 #include <vector>
 
 #include "coded_vectors.hpp"
@@ -51,15 +50,12 @@ int main(int argc, char** argv) {
   auto const all = of_three_kinds<hcomp::error_bounded<>>();
   auto const fine = of_three_kinds<hcomp::error_bounded_fine<>>();
   auto const doubles = of_three_kinds<hcomp::error_bounded<double>>();
-  std::pair<char const*, hcomp::simd_level> const levels[] = {
-      {"baseline", hcomp::simd_level::baseline},
-      {"avx2", hcomp::simd_level::avx2},
-      {"avx512", hcomp::simd_level::avx512}};
-  for (auto const& [name, level] : levels)
+  for (auto const level :
+       {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512})
     if (level <= hcomp::best_simd_level())
       for (auto const& s : all)
         bench::add_coding<hcomp::error_bounded<>>(
-            s, hcomp::error_bounded(s->codec.options(), level), name);
+            s, hcomp::error_bounded(s->codec.options(), level), name_of(level));
   for (auto const& s : fine) bench::add_coding<hcomp::error_bounded_fine<>>(s, s->codec, "fine");
   for (auto const& s : doubles)
     bench::add_coding<hcomp::error_bounded<double>>(s, s->codec, "doubles");

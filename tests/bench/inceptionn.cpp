@@ -19,7 +19,6 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -190,13 +189,11 @@ int sweep() {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--sweep") == 0) return sweep();
-  std::map<hcomp::simd_level, char const*> const names{{hcomp::simd_level::baseline, "baseline"},
-                                                       {hcomp::simd_level::avx2, "avx2"},
-                                                       {hcomp::simd_level::avx512, "avx512"}};
   auto const best = hcomp::best_simd_level();
   auto const narrow = std::make_shared<state>(0.01), wide = std::make_shared<state>(0.1);
-  for (auto const& [level, name] : names)
-    if (level <= best) add(narrow, name, hcomp::inceptionn({}, level), level == best);
+  for (auto const level :
+       {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512})
+    if (level <= best) add(narrow, name_of(level), hcomp::inceptionn({}, level), level == best);
   add(narrow, "nearest", hcomp::inceptionn({.rounding = hcomp::inceptionn_rounding::nearest}),
       false);
   add(wide, "sigma .1", hcomp::inceptionn(), true);

@@ -140,10 +140,9 @@ void add_unpacking(arrays const& a, way how) {
 
 int main(int argc, char** argv) {
   static arrays const a;
-  std::vector<way> ways{{"baseline", false, simd_level::baseline},
-                        {"avx2", false, simd_level::avx2},
-                        {"avx512", false, simd_level::avx512}};
-  ways.resize(static_cast<std::size_t>(hcomp::best_simd_level()) + 1);
+  std::vector<way> ways;
+  for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512})
+    if (level <= hcomp::best_simd_level()) ways.push_back({name_of(level), false, level});
   ways.push_back({"scalar", true, simd_level::baseline});
   std::array<std::pair<std::uint32_t, std::uint32_t>, 6> const weights{
       {{1, 1}, {1, 2}, {1, 3}, {3, 5}, {1, 100}, {7, 9}}};

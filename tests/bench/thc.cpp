@@ -13,7 +13,6 @@
 //
 //   bench_thc --benchmark_repetitions=7 --benchmark_min_time=0.1
 
-#include <array>
 #include <cstring>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/random.hpp>
@@ -51,11 +50,6 @@ struct arrays {
   }
 };
 
-struct way {
-  char const* name;
-  simd_level level;
-};
-
 /// f(first) for every transform.
 template <class F> void for_transforms(std::size_t first, std::size_t n, F const& f) {
   for (std::size_t at = first; at < first + n; at += transform) f(at);
@@ -74,54 +68,53 @@ bench::work reading(arrays const& a) {
   return [&a, read](std::size_t first, std::size_t n, int) { read(a.x + first, nullptr, n); };
 }
 
-void add_encoding(arrays const& a, way how) {
-  bench::add({"encode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
-                kernels::float_scale const scale(limit / (2.154 * 0.577 * 64));
-                for_transforms(first, n, [&](std::size_t at) {
-                  float const* const x = a.x + at;
-                  auto const place = place_of(at);
-                  kernels::level_sink const sink{kernels::level_sink::lanes_8,
-                                                 a.lanes + at / block * block};
-                  bool const nonfinite = hcomp::run_at(
-                      how.level,
-                      kernels::rotate_vectors<float const*>{scratch, x, part_of(at), scale, place});
-                  hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
-                  hcomp::run_at(how.level,
-                                kernels::round_vectors{
+void add_encoding(arrays const& a, simd_level level) {
+  bench::add(
+      {"encode", name_of(level), level == hcomp::best_simd_level() ? 2.86 : 0,
+       [&a, level](std::size_t first, std::size_t n, int) {
+         kernels::float_scale const scale(limit / (2.154 * 0.577 * 64));
+         for_transforms(first, n, [&](std::size_t at) {
+           float const* const x = a.x + at;
+           auto const place = place_of(at);
+           kernels::level_sink const sink{kernels::level_sink::lanes_8,
+                                          a.lanes + at / block * block};
+           bool const nonfinite = hcomp::run_at(
+               level, kernels::rotate_vectors<float const*>{scratch, x, part_of(at), scale, place});
+           hcomp::run_at(level, kernels::hadamard_rest{scratch, transform});
+           hcomp::run_at(level, kernels::round_vectors{
                                     scratch, part_of(at), limit, a.cells, place, sink,
                                     kernels::fetch_ahead(a.x, static_cast<int>(at + transform))});
-                  benchmark::DoNotOptimize(nonfinite);
-                });
-              },
-              reading(a)});
-}
-
-void add_decoding(arrays const& a, way how) {
-  bench::add(
-      {"decode", how.name, how.level == hcomp::best_simd_level() ? 2.86 : 0,
-       [&a, how](std::size_t first, std::size_t n, int) {
-         kernels::float_scale const scale(0.001);
-         for_transforms(first, n, [&](std::size_t at) {
-           float* const x = a.x + at / block * block;
-           auto const place = place_of(at);
-           hcomp::run_at(how.level, kernels::center_vectors<std::uint8_t>{
-                                        scratch, a.other + at / block * block, part_of(at), 17,
-                                        kernels::fetch_ahead(a.x, static_cast<int>(at))});
-           hcomp::run_at(how.level, kernels::hadamard_rest{scratch, transform});
-           hcomp::run_at(how.level, kernels::finish_vectors{scratch, part_of(at), scale, place, x});
+           benchmark::DoNotOptimize(nonfinite);
          });
        },
        reading(a)});
 }
 
-void add_measuring(arrays const& a, way how) {
-  bench::add({"measure", how.name, 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
+void add_decoding(arrays const& a, simd_level level) {
+  bench::add(
+      {"decode", name_of(level), level == hcomp::best_simd_level() ? 2.86 : 0,
+       [&a, level](std::size_t first, std::size_t n, int) {
+         kernels::float_scale const scale(0.001);
+         for_transforms(first, n, [&](std::size_t at) {
+           float* const x = a.x + at / block * block;
+           auto const place = place_of(at);
+           hcomp::run_at(level, kernels::center_vectors<std::uint8_t>{
+                                    scratch, a.other + at / block * block, part_of(at), 17,
+                                    kernels::fetch_ahead(a.x, static_cast<int>(at))});
+           hcomp::run_at(level, kernels::hadamard_rest{scratch, transform});
+           hcomp::run_at(level, kernels::finish_vectors{scratch, part_of(at), scale, place, x});
+         });
+       },
+       reading(a)});
+}
+
+void add_measuring(arrays const& a, simd_level level) {
+  bench::add({"measure", name_of(level), 0,
+              [&a, level](std::size_t first, std::size_t n, int) {
                 for_transforms(first, n, [&](std::size_t at) {
                   double sums[16];
                   float const* const x = a.x + at;
-                  hcomp::run_at(how.level, kernels::norm_vectors<float const*>{x, transform, sums});
+                  hcomp::run_at(level, kernels::norm_vectors<float const*>{x, transform, sums});
                   auto const norm = kernels::measured(sums, transform);
                   benchmark::DoNotOptimize(norm);
                 });
@@ -129,13 +122,13 @@ void add_measuring(arrays const& a, way how) {
               reading(a)});
 }
 
-void add_merging(arrays const& a, way how) {
+void add_merging(arrays const& a, simd_level level) {
   // Its bytes: two reads and a write of one byte per value, against reading 3/4 of a float.
   auto const read = bench::fastest_read(a.x, nullptr, values);
-  bench::add({"merge", how.name, how.level == hcomp::best_simd_level() ? 1.25 : 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
-                hcomp::run_at(how.level, kernels::add_vectors<std::uint8_t>{a.lanes + first,
-                                                                            a.other + first, n});
+  bench::add({"merge", name_of(level), level == hcomp::best_simd_level() ? 1.25 : 0,
+              [&a, level](std::size_t first, std::size_t n, int) {
+                hcomp::run_at(
+                    level, kernels::add_vectors<std::uint8_t>{a.lanes + first, a.other + first, n});
               },
               [&a, read](std::size_t first, std::size_t n, int) {
                 read(a.x + first, nullptr, n / 4 * 3);
@@ -237,11 +230,11 @@ struct transform_only {
     return true;
   }
 };
-void add_transforming(arrays const& a, way how) {
-  bench::add({"transform", how.name, 0,
-              [&a, how](std::size_t first, std::size_t n, int) {
+void add_transforming(arrays const& a, simd_level level) {
+  bench::add({"transform", name_of(level), 0,
+              [&a, level](std::size_t first, std::size_t n, int) {
                 for_transforms(first, n, [&](std::size_t at) {
-                  hcomp::run_at(how.level, transform_only{a.x + at});
+                  hcomp::run_at(level, transform_only{a.x + at});
                   benchmark::ClobberMemory();
                 });
               },
@@ -265,11 +258,11 @@ struct draws_only {
     return hcomp::any_bit(seen);
   }
 };
-void add_drawing(arrays const& a, way how) {
-  bench::add({"draws", how.name, 0,
-              [how](std::size_t first, std::size_t n, int) {
+void add_drawing(arrays const& a, simd_level level) {
+  bench::add({"draws", name_of(level), 0,
+              [level](std::size_t first, std::size_t n, int) {
                 for_transforms(first, n, [&](std::size_t at) {
-                  bool const any = hcomp::run_at(how.level, draws_only{static_cast<unsigned>(at)});
+                  bool const any = hcomp::run_at(level, draws_only{static_cast<unsigned>(at)});
                   benchmark::DoNotOptimize(any);
                 });
               },
@@ -280,17 +273,14 @@ void add_drawing(arrays const& a, way how) {
 
 int main(int argc, char** argv) {
   static arrays const a;
-  std::array<way, 3> const ways{{{"baseline", simd_level::baseline},
-                                 {"avx2", simd_level::avx2},
-                                 {"avx512", simd_level::avx512}}};
-  for (auto const how : ways) {
-    if (how.level > hcomp::best_simd_level()) continue;
-    add_measuring(a, how);
-    add_encoding(a, how);
-    add_merging(a, how);
-    add_decoding(a, how);
-    add_transforming(a, how);
-    add_drawing(a, how);
+  for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
+    if (level > hcomp::best_simd_level()) continue;
+    add_measuring(a, level);
+    add_encoding(a, level);
+    add_merging(a, level);
+    add_decoding(a, level);
+    add_transforming(a, level);
+    add_drawing(a, level);
   }
   add_narrowing(a, false);
   add_narrowing(a, true);

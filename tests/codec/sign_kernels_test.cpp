@@ -54,10 +54,6 @@ struct some_words {
   std::byte* data() { return memory.data(); }
 };
 
-char const* text(simd_level level) {
-  return level == simd_level::baseline ? "baseline" : level == simd_level::avx2 ? "avx2" : "avx512";
-}
-
 }  // namespace
 
 TEST_CASE("merge_signs: takes the lower-ranked block's bits where the mask says so") {
@@ -81,7 +77,7 @@ TEST_CASE("merge_signs: every SIMD level gives the bits of the plain code") {
   for (simd_level const level : levels())
     for (mask_key const& key : keys())
       for (int const count : word_counts()) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(key.share);
         CAPTURE(key.whole);
         CAPTURE(count);
@@ -107,7 +103,7 @@ TEST_CASE("merge_signs: equal, opposite and nearly equal words are merged as by 
       constexpr int count = 300;
       auto const a = data::words(count, {.seed = 5});
       for (int kind = 0; kind < 4; ++kind) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(kind);
         auto b = a;  // kind 0: nothing to decide
         if (kind == 1)
@@ -127,7 +123,7 @@ TEST_CASE("split_owners: every SIMD level gives the bits of the plain code, each
   for (simd_level const level : levels())
     for (mask_key const& key : keys())
       for (int const count : word_counts()) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(key.share);
         CAPTURE(key.whole);
         CAPTURE(count);
@@ -162,7 +158,7 @@ TEST_CASE("pack_floats: every SIMD level gives the bits and the warning of the p
   for (simd_level const level : levels())
     for (int n = 0; n <= 200; ++n)
       for (bool const compensated : {false, true}) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(n);
         CAPTURE(compensated);
         auto const count = static_cast<std::size_t>(n);
@@ -198,7 +194,7 @@ TEST_CASE("pack_floats: notices a single NaN or infinity in any lane, in values 
     for (int const n : {64, 100, 256})
       for (int at = 0; at < n; ++at)
         for (float const value : data::nonfinite_specials<float>()) {
-          CAPTURE(text(level));
+          CAPTURE(name_of(level));
           CAPTURE(n);
           CAPTURE(at);
           CAPTURE(value);
@@ -223,7 +219,7 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
   for (simd_level const level : levels())
     for (int n = 0; n <= 200; ++n)
       for (float const size : {1.0f, 0.003f, -2.0f, 0.0f, INFINITY}) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(n);
         CAPTURE(size);
         some_words in(words);
@@ -282,7 +278,7 @@ TEST_CASE("draw_owners: every SIMD level gives the owners of the plain code") {
                              detail::owner::lots_of(cells, unequal.size())})
       for (std::uint64_t const first :
            {std::uint64_t{0}, std::uint64_t{0xfffffffd}, std::uint64_t{1} << 33}) {
-        CAPTURE(text(level));
+        CAPTURE(name_of(level));
         CAPTURE(lots.ranks);
         constexpr int count = 7;
         std::vector<std::uint16_t> expected(count * 64), owners(count * 64 + 1, 0x5a5a);
