@@ -79,26 +79,29 @@ template <int Workers> class block_group {
     sync();  // before somebody writes the next ones
     return value;
   }
-  __device__ running_sums running_sum(std::uint64_t value) const {
+  /// Of numbers whose sum is a T, too.
+  template <class T> __device__ running_sums running_sum(T value) const {
     auto const own = warp_group{}.running_sum(value);
-    auto found = running_sum_of_warps(own.all);
+    auto found = running_sum_of_warps(static_cast<T>(own.all));
     found.before += own.before;
-    return found;
-  }
-  /// The same of a number of each warp, which all of its lanes know.
-  __device__ running_sums running_sum_of_warps(std::uint64_t value) const {
-    __shared__ std::uint64_t sums[warps];
-    if (warp_group{}.worker() == 0) sums[warp()] = value;
-    sync();
-    running_sums found{0, 0};
-    for (int w = 0; w < warps; ++w) {
-      if (w < warp()) found.before += sums[w];
-      found.all += sums[w];
-    }
     sync();  // before somebody writes the next ones
     return found;
   }
-  /// Each of the numbers becomes the largest that any worker has there.
+  /// The same of a number of each warp, which all of its lanes know. Workers must meet before they ask
+  /// for another.
+  template <class T> __device__ running_sums running_sum_of_warps(T value) const {
+    __shared__ T sums[warps];
+    if (warp_group{}.worker() == 0) sums[warp()] = value;
+    sync();
+    T before{}, all{};
+    for (int w = 0; w < warps; ++w) {
+      if (w < warp()) before += sums[w];
+      all += sums[w];
+    }
+    return {before, all};
+  }
+  /// Each of the numbers becomes the largest that any worker has there. Workers must meet before they ask
+  /// for others.
   template <std::size_t N> __device__ void largest(std::uint32_t (&numbers)[N]) const {
     __shared__ std::uint32_t most[warps][N];
     int const mine = worker() / warp_group::workers;
@@ -107,26 +110,23 @@ template <int Workers> class block_group {
       if (warp_group{}.worker() == 0) most[mine][k] = numbers[k];
     }
     sync();
-    for (int w = 0; w < warps; ++w)
-      for (std::size_t k = 0; k < N; ++k)
-        numbers[k] = most[w][k] > numbers[k] ? most[w][k] : numbers[k];
-    sync();  // before somebody writes the next ones
+    int const lane = warp_group{}.worker();
+    for (std::size_t k = 0; k < N; ++k)
+      numbers[k] = warp_group{}.largest(lane < warps ? most[lane][k] : 0);
   }
-  /// How many blocks have asked `next`, which is 0 before a launch, before this one.
+  /// How many blocks have asked `next`, which is 0 before a launch, before this one. Once for a block.
   __device__ std::size_t ticket(std::uint64_t* next) const {
     __shared__ std::uint64_t number;
     static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
     if (worker() == 0) number = atomicAdd(reinterpret_cast<unsigned long long*>(next), 1ull);
     sync();
-    std::uint64_t const mine = number;
-    sync();  // before somebody asks again
-    return mine;
+    return number;
   }
   /// Says what sum_before is called with, before that. For all workers, or one of them.
   __device__ void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) const {
     if (worker() == 0) detail::announce(sums, i, value);
   }
-  /// See detail::look_back, for all workers.
+  /// See detail::look_back, for all workers. Once for a block.
   __device__ std::uint64_t sum_before(std::uint64_t* sums, std::size_t i,
                                       std::uint64_t value) const {
     __shared__ std::uint64_t found;
@@ -135,9 +135,7 @@ template <int Workers> class block_group {
       if (worker() == 0) found = before;
     }
     sync();
-    std::uint64_t const before = found;
-    sync();  // before somebody writes the next one
-    return before;
+    return found;
   }
   __device__ int warp() const { return worker() / warp_group::workers; }
   /// See WorksByWarps.

@@ -38,10 +38,11 @@ struct warp_group {
       value += xor_shuffle(value, distance);
     return value;
   }
-  __device__ running_sums running_sum(std::uint64_t value) const {
-    std::uint64_t through = value;  // this worker
+  /// Of numbers whose sum is a T, too.
+  template <class T> __device__ running_sums running_sum(T value) const {
+    T through = value;  // this worker
     for (int distance = 1; distance < workers; distance *= 2) {
-      std::uint64_t const below = __shfl_up_sync(everyone, through, distance);
+      T const below = __shfl_up_sync(everyone, through, distance);
       if (worker() >= distance) through += below;
     }
     return {through - value, __shfl_sync(everyone, through, workers - 1)};

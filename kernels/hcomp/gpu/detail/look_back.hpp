@@ -29,36 +29,29 @@ __device__ inline void announce(std::uint64_t* sums, std::size_t i, std::uint64_
 }
 /// The sum of the values of blocks 0 to i - 1, for all lanes of one warp of block i.
 ///
-/// A block says its own value, then adds up those of the blocks before it, 64 at a time, back to
+/// A block says its own value, then adds up those of the blocks before it, 32 at a time, back to
 /// one that knows the sum up to itself, and says that of its own.
 /// @param sums   of all blocks
 /// @param value  below 2^62
 /// Source: D. Merrill and M. Garland, Single-pass parallel prefix scan with decoupled look-back,
 /// NVIDIA NVR-2016-002.
 __device__ inline std::uint64_t look_back(std::uint64_t* sums, std::size_t i, std::uint64_t value) {
-  constexpr int at_once = 2;
   warp_group const warp;
   auto const lane = static_cast<std::size_t>(warp.worker());
   if (lane == 0) announce(sums, i, value);
   if (i == 0) return 0;
   std::uint64_t mine = 0;
   bool is_found = false;
-  for (std::size_t next = i; !is_found;) {
-    std::uint64_t seen[at_once];
-    for (int k = 0; k < at_once; ++k) {
-      std::size_t const back = static_cast<std::size_t>(k * warp_group::workers) + lane;
-      // before the first block there is nothing
-      seen[k] = back < next ? load_relaxed(sums + (next - 1 - back)) : sum_through;
-    }
-    for (int k = 0; k < at_once && !is_found; ++k) {
-      while (seen[k] < own_value) seen[k] = load_relaxed(sums + (next - 1 - lane));
-      std::uint32_t const sums_through = warp.vote(seen[k] >= sum_through);
-      is_found = sums_through != 0;
-      bool const counts =
-          !is_found || static_cast<int>(lane) < __ffs(static_cast<int>(sums_through));
-      if (counts) mine += seen[k] & (own_value - 1);
-      next -= warp_group::workers;
-    }
+  for (std::size_t next = i; !is_found; next -= warp_group::workers) {
+    // before the first block there is nothing
+    std::uint64_t seen = sum_through;
+    if (lane < next) do {
+        seen = load_relaxed(sums + (next - 1 - lane));
+      } while (seen < own_value);
+    std::uint32_t const sums_through = warp.vote(seen >= sum_through);
+    is_found = sums_through != 0;
+    bool const counts = !is_found || static_cast<int>(lane) < __ffs(static_cast<int>(sums_through));
+    if (counts) mine += seen & (own_value - 1);
   }
   std::uint64_t const before = warp.sum(mine);
   if (lane == 0) store_relaxed(sums + i, sum_through | (before + value));
