@@ -21,8 +21,9 @@ namespace hcomp {
 /// `coder()` works on single chunks, with a group of any number of workers, on CPUs and GPUs alike;
 /// overloads for simd_group are as fast as a CPU can. It is copied to devices.
 /// - `encode_chunk(group, from, i, out, room, note)` returns its bytes and adds to `note` what the
-///   end of the code has to know. Workers that share memory take a function for `out`, too, which
-///   they call together when they know the bytes: out(bytes) is the place.
+///   end of the code has to know; a group of several workers overwrites it. Workers that share memory
+///   take a function for `out`, too, which they call together when they know the bytes: out(bytes) is
+///   the place.
 /// - `finish(group, from, notes, count, bytes, out, outcome)` makes the rest of the header of them.
 /// - Where `joins_notes` is there and true, `joined(group, notes, count)` is one note for many.
 /// - `decode_chunk(group, in, i, values, addends, divided_by, out)`, of sound codes

@@ -207,7 +207,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto const* all = notes;
     if constexpr (!in_place && detail::JoinsNotes<coder_type>) {
       using join = detail::join_notes<coder_type>;
-      if (std::size_t const runs = join::runs(noted); runs > 1) {
+      if (std::size_t const runs = join::runs(noted); noted > join::few) {
         auto* const joined = notes + chunks(most_values_);
         executor_->for_each_block(runs, join{codec.coder(), notes, noted, joined});
         all = joined;

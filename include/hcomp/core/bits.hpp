@@ -125,6 +125,27 @@ HCOMP_HD inline std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, 
 #endif
 }
 
+/// The bits of a where `which` has 1, and elsewhere those of b. By one instruction of a device: of the
+/// formula nvcc makes two where `which` is a constant.
+HCOMP_HD inline std::uint32_t chosen_bits(std::uint32_t which, std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t chosen;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(chosen) : "r"(which), "r"(a), "r"(b));
+  return chosen;
+#else
+  return (a & which) | (b & ~which);
+#endif
+}
+
+/// The lower half of two words moved down by bits % 32.
+HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, bits);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits % 32);
+#endif
+}
+
 // std::popcount, std::countr_zero and std::bit_width for host and device. In device code nvcc 13
 // compiles std's to constants, all of them for 64-bit words and countr_zero for 32-bit words too,
 // and does not say so: libstdc++ writes them with builtins that only hosts have.

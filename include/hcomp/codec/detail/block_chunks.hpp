@@ -27,8 +27,8 @@ template <class Header, class Block> struct block_chunks {
 
   // ---- Workers that share memory have room for chunks there: payloads are at odd addresses
 
-  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room_bytes = (Header::slot_bytes + 8 + 15) / 16 * 16;
+  /// Of a chunk, 15 bytes before it, and 16 behind it that are read.
+  static constexpr std::size_t room_bytes = (Header::slot_bytes + 31 + 15) / 16 * 16;
   static constexpr std::size_t rooms_bytes(std::size_t chunks) { return chunks * room_bytes; }
   /// Room number i; null for workers that share no memory.
   template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
@@ -67,7 +67,7 @@ template <class Header, class Block> struct block_chunks {
       n = values_of_chunk<Header>(i, values);
       at = detail::blocks_of<Block::values>(n) * sizeof(mode);
       if constexpr (SharesMemory<Group>) {
-        chunk = bring_words(group, in, part.begin, part.end, room);
+        chunk = bring_bytes(group, in, part.begin, part.end, room);
         group.sync();
       }
     }

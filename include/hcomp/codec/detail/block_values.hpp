@@ -52,25 +52,20 @@ HCOMP_HD void write_block(T const (&block)[Values], std::size_t n, T* out) {
 /// The block that a worker has in hand: in memory of its own; or in memory that workers share if these
 /// are as many as a chunk has blocks, so that neighbours read and write neighbouring values.
 template <class Group, class T, std::size_t Values, std::size_t MostBlocks> class own_block {
-  /// An odd number, so that all workers reach other banks.
-  static constexpr std::size_t stride = Values + 1;
-
  public:
-  static constexpr bool is_shared = SharesMemory<Group> && Group::workers >= MostBlocks;
-  static constexpr std::size_t room_bytes = (MostBlocks * stride * sizeof(T) + 15) / 16 * 16;
+  /// Values that are moved at once.
+  using run = adjacent<T, values_at_once<T>>;
+  static constexpr unsigned in_run = values_at_once<T>, runs = Values / in_run;
 
-  /// @param room  shared, for all blocks
+  static constexpr bool is_shared = SharesMemory<Group> && Group::workers >= MostBlocks;
+  static constexpr std::size_t room_bytes = MostBlocks * Values * sizeof(T);
+
+  /// @param room  shared, for all blocks, at a multiple of 16
   HCOMP_HD own_block(Group group, [[maybe_unused]] std::byte* room) {
     if constexpr (is_shared) {
-      all_ = reinterpret_cast<T*>(room);
-      own_ = all_ + static_cast<std::size_t>(group.worker()) * stride;
+      room_ = room;
+      worker_ = worker_of(group);
     }
-  }
-  HCOMP_HD T* x() {
-    if constexpr (is_shared)
-      return own_;
-    else
-      return own_values_;
   }
   /// The worker's block of the n values of a chunk; behind these, zeros. For all workers.
   /// @param begin  block of the first worker
@@ -80,20 +75,18 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
       if (is_whole(chunk, n)) {
         for_each_loaded(
             group, all / in_run,
-            [&](unsigned i, unsigned k) { return run::at(chunk + in_run * i + k * step); },
+            [&](unsigned i, unsigned k) { return run::at(chunk + in_run * (i + k * workers)); },
             [&](unsigned i, unsigned k, run const& some) {
-              T* const to = room_of(in_run * i) + k * room_step;
-              HCOMP_UNROLL_ON_DEVICE
-              for (unsigned e = 0; e < in_run; ++e) to[e] = some.values[e];
+              some.put(place_of(i / runs, i % runs) + k * workers * sizeof(run));
             });
       } else {
         for_each_loaded(
             group, all,
             [&](unsigned i, unsigned k) {
-              unsigned const at = i + k * Group::workers;
+              unsigned const at = i + k * workers;
               return at < count ? chunk[at] : T{0};
             },
-            [&](unsigned i, unsigned k, T value) { *room_of(i + k * Group::workers) = value; });
+            [&](unsigned i, unsigned k, T value) { *value_at(i + k * workers) = value; });
       }
       group.sync();
     } else {
@@ -102,26 +95,42 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
         read_block(chunk + k * Values, values_of_block<Values>(k, n), own_values_);
     }
   }
-  HCOMP_HD T& operator[](std::size_t j) { return x()[j]; }
-  /// What was kept, to its place. For all workers.
+  /// The values from in_run * r on.
+  HCOMP_HD run get(unsigned r) const {
+    if constexpr (is_shared)
+      return run::at(place_of(worker_, r));
+    else
+      return run::at(own_values_ + in_run * r);
+  }
+  HCOMP_HD void put(unsigned r, run const& some) {
+    if constexpr (is_shared)
+      some.put(place_of(worker_, r));
+    else
+      some.put(own_values_ + in_run * r);
+  }
+  /// Value j.
+  HCOMP_HD T operator[](std::size_t j) const {
+    if constexpr (is_shared)
+      return *value_at(worker_ * Values + static_cast<unsigned>(j));
+    else
+      return own_values_[j];
+  }
+  /// What was put, to its place. For all workers.
   HCOMP_HD void send(Group group, T* chunk, std::size_t n, std::size_t begin) {
     if constexpr (is_shared) {
       group.sync();
-      auto const worker = static_cast<unsigned>(group.worker()), count = static_cast<unsigned>(n);
+      auto const count = static_cast<unsigned>(n);
       if (is_whole(chunk, n)) {
-        T const* from = room_of(in_run * worker);
-        T* to = chunk + in_run * worker;
+        std::byte const* from = place_of(worker_ / runs, worker_ % runs);
+        T* to = chunk + in_run * worker_;
         HCOMP_UNROLL_ON_DEVICE
-        for (unsigned i = worker; i < all / in_run; i += Group::workers) {
-          run some;
-          HCOMP_UNROLL_ON_DEVICE
-          for (unsigned e = 0; e < in_run; ++e) some.values[e] = from[e];
-          put_at_once(some, to);
-          from += room_step;
-          to += step;
+        for (unsigned i = worker_; i < all / in_run; i += workers) {
+          put_at_once(run::at(from), to);
+          from += workers * sizeof(run);
+          to += workers * in_run;
         }
       } else {
-        for (unsigned i = worker; i < count; i += Group::workers) chunk[i] = *room_of(i);
+        for (unsigned i = worker_; i < count; i += workers) chunk[i] = *value_at(i);
       }
     } else {
       std::size_t const k = begin + static_cast<std::size_t>(group.worker());
@@ -131,21 +140,24 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   }
 
  private:
-  // Of workers that share memory: values that are moved at once, and how far apart those are, and
-  // their rooms, that a worker moves one after the other.
-  using run = adjacent<T, 16 / sizeof(T)>;
-  static constexpr unsigned all = MostBlocks * Values, in_run = 16 / sizeof(T);
-  static constexpr std::size_t step = in_run * Group::workers, room_step = step / Values * stride;
-  static_assert(!is_shared || step % Values == 0);
+  static constexpr unsigned all = MostBlocks * Values, workers = Group::workers;
+  static_assert(!is_shared || workers % runs == 0);
 
   HCOMP_HD static bool is_whole(T const* chunk, std::size_t n) {
     return n == all && is_multiple_of(16, chunk);
   }
-  HCOMP_HD T* room_of(unsigned i) const { return all_ + i / Values * stride + i % Values; }
+  /// Of a run of a block. Neighbouring blocks have the same run in other banks, so that all workers
+  /// reach theirs at once.
+  HCOMP_HD std::byte* place_of(unsigned block, unsigned r) const {
+    return room_ + (block * runs + (r ^ block % runs)) * sizeof(run);
+  }
+  HCOMP_HD T* value_at(unsigned i) const {
+    return reinterpret_cast<T*>(place_of(i / Values, i % Values / in_run)) + i % in_run;
+  }
 
-  T* all_ = nullptr;
-  T* own_ = nullptr;
-  T own_values_[is_shared ? 1 : Values];
+  std::byte* room_ = nullptr;
+  unsigned worker_ = 0;
+  alignas(16) T own_values_[is_shared ? 1 : Values];
 };
 
 }  // namespace hcomp::detail

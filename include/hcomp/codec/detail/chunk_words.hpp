@@ -7,6 +7,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/loads.hpp>
+#include <type_traits>
 
 namespace hcomp::detail {
 
@@ -16,51 +17,92 @@ concept SharesMemory = requires(Group group) {
   group.scratch();
 };
 
-/// Copies bytes from a multiple of 4 to anywhere. Words are read whole: up to the next multiple of
-/// 4 behind them.
-/// @param worker  of `workers`, which share the work
-HCOMP_HD inline void copy_words(std::size_t worker, std::size_t workers, std::byte* to,
-                                std::byte const* from, std::size_t bytes) {
-  std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 4;  // to the first whole word
-  if (head > bytes) head = bytes;
-  std::size_t const words = (bytes - head) / 4, tail = head + 4 * words;
-  for (std::size_t i = worker; i < head; i += workers) to[i] = from[i];
-  for (std::size_t i = worker; i < words; i += workers) {
-    auto word = load_aligned<std::uint32_t>(from, i);
-    if (head > 0)
-      word = word >> 8 * head | load_aligned<std::uint32_t>(from, i + 1) << (32 - 8 * head);
-    store_aligned(to + head, i, word);
+/// Copies a chunk from a multiple of 16 to anywhere, for all workers. Up to 16 bytes behind it are read.
+template <class Group>
+HCOMP_HD void copy_chunk(Group group, std::byte* to, std::byte const* from, std::size_t bytes) {
+  using unit = adjacent<std::uint32_t, 4>;
+  constexpr auto each = static_cast<unsigned>(sizeof(unit));
+  auto const shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % each);
+  auto const all = static_cast<unsigned>(bytes), end = (shift + all) / each;
+  // Units of `to`, which are `shift` bytes before those of `from`: the whole ones, and bytes around them.
+  unsigned head = (each - shift) % each, tail = end * each - shift;
+  if (end == 0) head = tail = all;
+  std::byte* const units = to - shift;
+  auto const copy_units = [&](auto words_before) {
+    constexpr unsigned before = words_before.value;  // words that a unit has of the one before
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1  // there are few for each worker, and registers are few
+#endif
+    for (unsigned i = (shift > 0 ? 1 : 0) + worker_of(group); i < end; i += Group::workers) {
+      std::uint32_t words[9] = {};
+      auto const lower = before > 0 ? unit::at(from + each * i - each) : unit{},
+                 upper = unit::at(from + each * i);
+      HCOMP_UNROLL
+      for (unsigned w = 0; w < 4; ++w) {
+        words[w] = lower.values[w];
+        words[4 + w] = upper.values[w];
+      }
+      unit moved;
+      HCOMP_UNROLL
+      for (unsigned w = 0; w < 4; ++w)
+        moved.values[w] = moved_down(words[4 - before + w], words[5 - before + w], 8 * (0 - shift));
+      put_at_once(moved, reinterpret_cast<std::uint32_t*>(units + each * i));
+    }
+  };
+  switch ((shift + 3) / 4) {
+    case 0: copy_units(std::integral_constant<unsigned, 0>()); break;
+    case 1: copy_units(std::integral_constant<unsigned, 1>()); break;
+    case 2: copy_units(std::integral_constant<unsigned, 2>()); break;
+    case 3: copy_units(std::integral_constant<unsigned, 3>()); break;
+    default: copy_units(std::integral_constant<unsigned, 4>());
   }
-  for (std::size_t i = tail + worker; i < bytes; i += workers) to[i] = from[i];
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+  for (unsigned i = worker_of(group); i < head + all - tail; i += Group::workers) {
+    unsigned const at = i < head ? i : tail + i - head;
+    to[at] = from[at];
+  }
 }
 
-/// Copies bytes `begin` to `end` of `in` to `to`, which has room for 4 bytes more; both at
-/// multiples of 4. Returns where they begin there. For all workers, after their next sync.
+/// Copies bytes `begin` to `end` of a code, which is at a multiple of 4, to `to`, at a multiple of 16, and
+/// up to 15 bytes that are before them: there is room for as many more. Returns where they begin there.
+/// For all workers, after their next sync.
+/// @param begin  there are 16 bytes of the code before it
 template <class Group>
-HCOMP_HD std::byte* bring_words(Group group, std::byte const* in, std::size_t begin,
+HCOMP_HD std::byte* bring_bytes(Group group, std::byte const* in, std::size_t begin,
                                 std::size_t end, std::byte* to) {
-  std::size_t const skipped = begin % 4, bytes = skipped + end - begin;
-  std::byte const* const from = in + (begin - skipped);
-  auto const worker = static_cast<std::size_t>(group.worker());
-  for_some_loaded(
-      group, bytes / 4, [&](std::size_t i) { return load_aligned<std::uint32_t>(from, i); },
-      [&](std::size_t i, std::uint32_t word) { store_aligned(to, i, word); });
-  for (std::size_t i = bytes / 4 * 4 + worker; i < bytes; i += Group::workers) to[i] = from[i];
+  using unit = adjacent<std::uint32_t, 4>;
+  constexpr auto each = static_cast<unsigned>(sizeof(unit));
+  auto const skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(in + begin) % each);
+  auto const all = skipped + static_cast<unsigned>(end - begin);
+  std::byte const* const from = in + begin - skipped;
+  for_some_loaded<4>(
+      group, all / each, [&](unsigned i) { return unit::at(from + each * i); },
+      [&](unsigned i, unit const& some) { some.put(to + each * i); });
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+  for (unsigned i = all / each * each + worker_of(group); i < all; i += Group::workers)
+    to[i] = from[i];
   return to + skipped;
 }
 
-/// What is read behind the last byte of a chunk, with whole words, becomes 0. For all workers, after
-/// their next sync.
+/// What is read behind the last byte of a chunk, with whole words, becomes 0: 16 bytes. For all workers,
+/// after their next sync.
 template <class Group> HCOMP_HD void clear_behind(Group group, std::byte* end) {
-  for (int b = group.worker(); b < 8; b += Group::workers) end[b] = std::byte{0};
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+  for (int b = group.worker(); b < 16; b += Group::workers) end[b] = std::byte{0};
 }
 
-/// bring_words, and 0 behind them, as clear_behind: `to` has room for 12 bytes more. Returns how far
+/// bring_bytes, and 0 behind them, as clear_behind: `to` has room for 31 bytes more. Returns how far
 /// behind `to` they begin. For all workers, before their next sync.
 template <class Group>
 HCOMP_HD unsigned bring_chunk(Group group, std::byte const* in, std::size_t begin, std::size_t end,
                               std::byte* to) {
-  std::byte* const first = bring_words(group, in, begin, end, to);
+  std::byte* const first = bring_bytes(group, in, begin, end, to);
   clear_behind(group, first + (end - begin));
   return static_cast<unsigned>(first - to);
 }
@@ -86,15 +128,14 @@ HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out 
 }
 /// A chunk that workers have put together in memory they share, to its place. For all workers, after a
 /// sync. Returns its bytes.
-/// @param bytes  of it; words of which some are behind it are read whole
+/// @param chunk  at a multiple of 16; as many bytes behind it are read
 template <class Group, class Out>
 HCOMP_HD std::size_t send_whole(Group group, Out const& out, std::byte const* chunk,
                                 std::size_t bytes) {
-  copy_words(static_cast<std::size_t>(group.worker()), Group::workers, place_of(out, bytes), chunk,
-             bytes);
+  copy_chunk(group, place_of(out, bytes), chunk, bytes);
   return bytes;
 }
-/// The same before a sync, up to `end`, behind which there is room for 8 bytes.
+/// The same before a sync, up to `end`, behind which there is room for 16 bytes.
 template <class Group, class Out>
 HCOMP_HD std::size_t send_chunk(Group group, Out const& out, std::byte* chunk, std::byte* end) {
   clear_behind(group, end);

@@ -54,6 +54,13 @@ HCOMP_HD inline bool is_multiple_of(std::size_t bytes, void const* address) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
+/// What is loaded from here on is loaded again: a device has few registers to keep it in.
+HCOMP_HD inline void forget_loaded() {
+#if defined(__CUDA_ARCH__)
+  __threadfence_block();
+#endif
+}
+
 /// Starts to fetch memory that the workers will load soon.
 template <class Group>
 HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void const* from,
@@ -84,16 +91,16 @@ HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use
 }
 /// use(i, load(i)) for every number below `count` that is this worker's. The same for counts that are
 /// seldom as many as are loaded together: what there is of these is.
-template <class Group, class Load, class Use>
-HCOMP_HD void for_some_loaded(Group group, std::size_t count, Load const& load, Use const& use) {
-  constexpr std::size_t at_once = 8;
-  for (std::size_t i = worker_of(group); i < count; i += at_once * Group::workers) {
+template <unsigned AtOnce = 8, class Group, class Count, class Load, class Use>
+HCOMP_HD void for_some_loaded(Group group, Count count, Load const& load, Use const& use) {
+  constexpr Count at_once = AtOnce;
+  for (Count i = worker_of(group); i < count; i += at_once * Group::workers) {
     decltype(load(i)) loaded[at_once] = {};
     HCOMP_UNROLL
-    for (std::size_t k = 0; k < at_once; ++k)
+    for (Count k = 0; k < at_once; ++k)
       if (i + k * Group::workers < count) loaded[k] = load(i + k * Group::workers);
     HCOMP_UNROLL
-    for (std::size_t k = 0; k < at_once; ++k)
+    for (Count k = 0; k < at_once; ++k)
       if (i + k * Group::workers < count) use(i + k * Group::workers, loaded[k]);
   }
 }

@@ -123,8 +123,6 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     if constexpr (works_by_warps<Coder, Group>) {
       return encode_by_warps(group, i, at);
     } else if constexpr (SharesMemory<Group> && per_block == 1) {
-      clear_note(group, i);
-      group.sync();
       chunk_place<Group> const place{group, order, i, first, at};
       std::size_t const length = coder.encode_chunk(group, sources(), i, place, slot, notes[i]);
       note_begin(group, i, at);
@@ -134,8 +132,8 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
       std::size_t const last = i * per_block + (left < per_block ? left : per_block);
       at = begin;
       for (std::size_t c = i * per_block; c < last; ++c) {
-        clear_note(group, c);
-        group.sync();
+        if constexpr (Group::workers == 1) notes[c] = {};
+        group.sync();  // before memory that workers share is written again
         note_begin(group, c, at);
         at += coder.encode_chunk(group, sources(), c, first + at, out.size() - at, notes[c]);
       }
@@ -164,16 +162,12 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     at += order.sum_before(group, i, lengths.all);
     std::size_t const begin = at + lengths.before;
     if (is_here) {
-      copy_words(static_cast<std::size_t>(warp.worker()), warp.workers, out.data() + begin, chunk,
-                 length);
+      copy_chunk(warp, out.data() + begin, chunk, length);
       note_begin(warp, c, begin);
     }
     return at + lengths.all;
   }
 
-  template <class Group> HCOMP_HD void clear_note(Group group, std::size_t i) const {
-    if (group.worker() == 0) notes[i] = {};
-  }
   template <class Group>
   HCOMP_HD void note_begin(Group group, std::size_t i, std::size_t at) const {
     if (group.worker() == 0)
@@ -244,6 +238,8 @@ concept JoinsNotes = requires {
 /// One note for every run of chunks: one block would take long to read those of a large vector.
 template <class Coder> struct join_notes {
   static constexpr std::size_t per_run = 64;
+  /// One block has so many on their way at once, and is done with them before another launch begins.
+  static constexpr std::size_t few = 512;
 
   Coder coder;
   typename Coder::note const* notes;

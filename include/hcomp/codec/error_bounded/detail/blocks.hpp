@@ -129,39 +129,86 @@ struct block_kernels {
                          std::int32_t* q);
 };
 
-/// The bits that are in `zigzag` of any of the added.
-struct zigzag_bits {
-  std::uint32_t upper = 0, signs = 0;
-
+/// As many bits as `zigzag` of any of the added has.
+class zigzag_bits {
+ public:
+#if defined(__CUDA_ARCH__)  // finds the larger of three numbers by one instruction
   HCOMP_HD void add(std::int32_t q) {
-    upper |= static_cast<std::uint32_t>(q ^ q >> 31);
-    signs |= static_cast<std::uint32_t>(q);
+    least_ = q < least_ ? q : least_;
+    most_ = q > most_ ? q : most_;
   }
-  HCOMP_HD std::uint32_t all() const { return upper << 1 | signs >> 31; }
+  HCOMP_HD std::uint32_t all() const { return zigzag(least_) | zigzag(most_); }
+
+ private:
+  std::int32_t least_ = 0, most_ = 0;
+#else
+  void add(std::int32_t q) {
+    upper_ |= static_cast<std::uint32_t>(q ^ q >> 31);
+    signs_ |= static_cast<std::uint32_t>(q);
+  }
+  std::uint32_t all() const { return upper_ << 1 | signs_ >> 31; }
+
+ private:
+  std::uint32_t upper_ = 0, signs_ = 0;
+#endif
+};
+
+/// The largest of the magnitudes of numbers from -1 to 1; on devices the upper half of its bits:
+/// header::parts_of says the same of it.
+class largest_part {
+ public:
+#if defined(__CUDA_ARCH__)
+  HCOMP_HD explicit largest_part(double known) : upper_(upper_half(known)) {}
+  HCOMP_HD void add(double number) {
+    std::uint32_t const upper = upper_half(number);
+    upper_ = upper > upper_ ? upper : upper_;
+  }
+  HCOMP_HD double value() const { return same_bits<double>(std::uint64_t{upper_} << 32); }
+
+ private:
+  HCOMP_HD static std::uint32_t upper_half(double number) {
+    return static_cast<std::uint32_t>(same_bits<std::uint64_t>(number) >> 32) & 0x7fffffffu;
+  }
+  std::uint32_t upper_;
+#else
+  explicit largest_part(double known) : value_(known) {}
+  void add(double number) {
+    double const magnitude = std::fabs(number);
+    value_ = magnitude > value_ ? magnitude : value_;
+  }
+  double value() const { return value_; }
+
+ private:
+  double value_;
+#endif
 };
 
 // ---- Reference
 
-HCOMP_HD inline bool quantize_block(step_grid const& grid, float const* x, std::int32_t* q,
-                                    double& error) {
-  double largest = error;
+/// @param x  x(i) is value i
+template <class X>
+HCOMP_HD bool quantize_values(step_grid const& grid, X const& x, std::int32_t* q, double& error) {
+  largest_part largest(error);
   std::uint32_t magnitude = 0;  // in the order of bits NaN and infinity are larger than all others
   HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
-    double const multiple = static_cast<double>(x[i]) * grid.inverse;
+    double const multiple = static_cast<double>(x(i)) * grid.inverse;
     q[i] = rounded_multiple(multiple);
-    double const off = std::fabs(multiple - q[i]);
-    largest = off > largest ? off : largest;
-    std::uint32_t const bits = same_bits<std::uint32_t>(x[i]) & 0x7fffffffu;
+    largest.add(off_by(multiple, q[i]));
+    std::uint32_t const bits = same_bits<std::uint32_t>(x(i)) & 0x7fffffffu;
     magnitude = bits > magnitude ? bits : magnitude;
     // seldom; and nvcc does not bring more values to registers before it knows
     if (i % 8 == 7 && magnitude >= 0x7f800000u) break;
   }
-  if (nearest_integer(grid, same_bits<float>(magnitude)) != no_integer) {  // so all have one
-    error = largest;
+  if (nearest_integer(grid, same_bits<float>(magnitude)) == no_integer) return false;
+  error = largest.value();  // all have one
+  return true;
+}
+/// As block_kernels::quantize.
+inline bool quantize_block(step_grid const& grid, float const* x, std::int32_t* q, double& error) {
+  if (quantize_values(
+          grid, [=](std::size_t i) { return x[i]; }, q, error))
     return true;
-  }
-  HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) q[i] = nearest_integer(grid, x[i]);
   return false;
 }

@@ -64,8 +64,8 @@ struct chunk_coder {
                                     Out const& out, std::size_t, note& found) const {
     using state = value_block::state;
     auto const& grid = by_cpu.grid;
-    std::size_t const n = values_of_chunk<header>(i, from.values);
-    std::size_t const blocks = blocks_of(n);
+    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values)),
+               blocks = static_cast<unsigned>(blocks_of(n));
     chunk_sharing<Group> shared(group);
     worker_reader<Group> of_a, of_b;
     std::size_t rooms = 0;
@@ -83,11 +83,11 @@ struct chunk_coder {
     std::uint32_t magnitude = 0;
     bool has_floats = false;
     auto fault = code_fault::none;
-    std::size_t faulty = 0;
-    for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
-      std::size_t const k = begin + static_cast<std::size_t>(group.worker());
+    unsigned faulty = 0;
+    for (unsigned begin = 0; begin < blocks; begin += Group::workers) {
+      unsigned const k = begin + worker_of(group);
       bool const is_here = k < blocks;
-      std::size_t const here = is_here ? values_of_block(k, n) : 0;
+      auto const here = is_here ? static_cast<unsigned>(values_of_block(k, n)) : 0;
       auto const take_first = [&](auto const& keep) {
         if (from.a) {
           value_block taken;
@@ -97,7 +97,7 @@ struct chunk_coder {
           own.bring(group, from.x + i * chunk_values, n, begin);
           if (is_here) {
             value_block made;
-            quantize(own.x(), made, error);
+            quantize(own, made, error);
             keep(made);
           }
         }
@@ -108,11 +108,10 @@ struct chunk_coder {
         auto is = state::zeros;
         take_first([&](value_block const& made) {
           is = made.is;
-          HCOMP_UNROLL_ON_DEVICE
-          for (std::size_t j = 0; j < block_values; ++j) own[j] = same_bits<float>(made.q[j]);
+          put_bits_of(made.q, own);
         });
         of_b.take(k, v);
-        add_block(grid, is, own.x(), v, sums);
+        add_block(grid, is, own, v, sums);
       } else {
         take_first([&](value_block const& made) { v = made; });
       }
@@ -134,7 +133,7 @@ struct chunk_coder {
         fits = shape.plain < range.beyond;
       } else if (v.is == state::words) {
         has_floats = true;
-        mode = {words_mode, static_cast<std::uint32_t>(4 * here)};
+        mode = {words_mode, 4 * here};
         fits = range.has(grid, v);
       }
       auto const bytes = group.running_sum(mode.bytes);
@@ -152,22 +151,34 @@ struct chunk_coder {
         fault = fault_of(sums);
         faulty = k;
       }
+      if (Group::workers >= most_blocks) break;
     }
 
     auto const bytes = static_cast<std::size_t>(payloads - chunk);
-    if constexpr (Group::workers > 1) send_chunk(group, out, chunk, payloads);
-
-    auto const left = static_cast<std::uint32_t>(most_blocks - faulty);
-    std::uint32_t const own_fault = fault != code_fault::none ? left : 0;
+    std::uint32_t const own_fault =
+        fault != code_fault::none ? static_cast<std::uint32_t>(most_blocks) - faulty : 0;
+    std::uint32_t const float_error =
+        sums.float_additions != 0 ? header::float_error_of(grid, sums) : 0u;
+    has_floats |= sums.cancels;
     static_assert(header::largest_error < 1 << 12);
     std::uint32_t most[] = {!from.a ? header::parts_of(error) : 0,
                             static_cast<std::uint32_t>(bit_length(magnitude)),
-                            std::uint32_t{has_floats || sums.cancels}, own_fault,
-                            sums.float_additions != 0 ? header::float_error_of(grid, sums) : 0u};
-    raise_to_largest(group, most, 15);
-    std::uint64_t const additions = from.b ? group.sum(sums.float_additions) : 0;
-    if (group.worker() == 0) add(found, most[0], additions, most[4], most[1], most[2] != 0);
-    if (own_fault != 0 && own_fault == most[3]) note_fault(found, fault, sums);
+                            std::uint32_t{has_floats || own_fault != 0}};
+    if constexpr (Group::workers > 1) clear_behind(group, payloads);
+    raise_to_largest(group, most, 15);  // and all workers meet
+    std::uint32_t seldom[] = {std::uint32_t{has_floats}, own_fault, float_error};
+    std::uint64_t additions = 0;
+    if (most[2] != 0) {  // where floats were added, one is there, or they cancelled
+      group.sync();
+      raise_to_largest(group, seldom, 15);
+      if (from.b) additions = group.sum(sums.float_additions);
+    }
+    if constexpr (Group::workers > 1) send_whole(group, out, chunk, bytes);
+    bool const notes = seldom[1] != 0 ? own_fault == seldom[1] : group.worker() == 0;
+    if (!notes) return bytes;
+    if constexpr (Group::workers > 1) found = {};
+    add(found, most[0], additions, seldom[2], most[1], seldom[0] != 0);
+    if (own_fault != 0) note_fault(found, fault, sums);
     return bytes;
   }
 
@@ -184,14 +195,13 @@ struct chunk_coder {
         own.bring(group, addends + chunk, n, begin);
         HCOMP_UNROLL_ON_DEVICE
         for (std::size_t j = 0; j < block_values; ++j)
-          block[j] = same_bits<float>(bits_of_sum(own[j] + block[j]));
+          block[j] = same_bits<float>(bits_of_sum(own_value(own, j) + block[j]));
       }
       if (divided_by != 0) {
         HCOMP_UNROLL_ON_DEVICE
         for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
       }
-      HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < block_values; ++j) own[j] = block[j];
+      put_bits_of(block, own);
       own.send(group, out + chunk, n, begin);
     });
   }
@@ -372,10 +382,28 @@ struct chunk_coder {
 
   template <class Group> using own_values = own_block<Group, float, block_values, most_blocks>;
 
-  /// @param x  block_values of them
-  HCOMP_HD void quantize(float const* x, value_block& v, double& error) const {
+  template <class Own> HCOMP_HD static float own_value(Own const& own, std::size_t j) {
+    return own.get(static_cast<unsigned>(j) / Own::in_run).values[j % Own::in_run];
+  }
+  template <class Own, class Number>
+  HCOMP_HD static void put_bits_of(Number const (&numbers)[block_values], Own& own) {
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Own::runs; ++r) {
+      typename Own::run some;
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned e = 0; e < Own::in_run; ++e)
+        some.values[e] = same_bits<float>(numbers[Own::in_run * r + e]);
+      own.put(r, some);
+    }
+  }
+  template <class Own> HCOMP_HD void quantize(Own const& own, value_block& v, double& error) const {
+    auto const x = [&](std::size_t j) { return own_value(own, j); };
     v.is = value_block::state::integers;
-    if (!quantize_block(by_cpu.grid, x, v.q, error)) keep_floats(by_cpu.grid, x, v, error);
+    if (quantize_values(by_cpu.grid, x, v.q, error)) return;
+    forget_loaded();
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) v.q[j] = nearest_integer(by_cpu.grid, x(j));
+    keep_floats(by_cpu.grid, x, v, error);
   }
   HCOMP_HD static void put_floats(value_block const& v, std::size_t n, std::byte* out) {
     std::uint32_t words[block_values];
@@ -409,6 +437,7 @@ struct chunk_coder {
         for (std::size_t j = 0; j < block_values; ++j) block[j] = float_of(by_cpu.grid, v.q[j]);
       }
       f({k, k < blocks_of(n) ? values_of_block(k, n) : 0}, block);
+      if (Group::workers >= most_blocks) break;
     }
   }
 

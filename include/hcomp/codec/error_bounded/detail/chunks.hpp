@@ -68,18 +68,19 @@ struct value_block {
 };
 
 /// What a block of x becomes, of which some values are no integers.
+/// @param x      x(i) is value i
 /// @param v      their integers, or what is beyond the limit
 /// @param error  as of block_coder::quantize
-HCOMP_HD inline void keep_floats(step_grid const& grid, float const* x, value_block& v,
-                                 double& error) {
+template <class X>
+HCOMP_HD void keep_floats(step_grid const& grid, X const& x, value_block& v, double& error) {
   v.is = value_block::state::words;
   std::uint32_t rounded = 0;
   HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
     std::int32_t const q = v.q[i];
     bool const is_one = q <= grid.limit && q >= -grid.limit;
-    rounded |= is_one ? same_bits<std::uint32_t>(x[i]) << 1 : 0;
-    v.set_word(i, is_one ? word_of(q) : bits_of_sum(x[i]));
+    rounded |= is_one ? same_bits<std::uint32_t>(x(i)) << 1 : 0;
+    v.set_word(i, is_one ? word_of(q) : bits_of_sum(x(i)));
   }
   if (rounded != 0) error = 0.5;
 }
@@ -133,7 +134,8 @@ struct block_coder {
     }
     v.is = value_block::state::integers;
     if (kernels.quantize(grid, x, v.q, error)) return;
-    keep_floats(grid, x, v, error);
+    keep_floats(
+        grid, [=](std::size_t i) { return x[i]; }, v, error);
   }
 
   /// y = the block.

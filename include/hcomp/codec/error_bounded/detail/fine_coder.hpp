@@ -180,7 +180,9 @@ template <class T> struct fine_coder {
     }
     if constexpr (SharesMemory<Group>) send_chunk(group, out, chunk, chunk + at);
     note const mine = note_of(group, findings, is_beyond);
-    if (group.worker() == 0) add(found, mine);
+    if (group.worker() != 0) return at;
+    if constexpr (Group::workers > 1) found = {};
+    add(found, mine);
     return at;
   }
 
@@ -345,7 +347,7 @@ template <class T> struct fine_coder {
     announce_bytes(out, end);
     v.put(group, mine, mode, facts, codes.chunk, at.own);
     note const all = note_of(group, findings, is_beyond);  // and all have put theirs
-    if (group.worker() == 0) add(found, all);
+    if (group.worker() == 0) found = all;
     return send_whole(group, out, codes.chunk, end);
   }
   template <class Group>

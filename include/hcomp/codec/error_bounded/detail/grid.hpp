@@ -48,6 +48,14 @@ HCOMP_HD inline std::int32_t rounded_multiple(double multiple) {
   return static_cast<std::int32_t>(
       static_cast<std::uint32_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52)));
 }
+/// What `multiple` is more than its rounded_multiple q, if it has one.
+HCOMP_HD inline double off_by(double multiple, [[maybe_unused]] std::int32_t q) {
+#if defined(__CUDA_ARCH__)  // to convert q takes four times as long as to add
+  return multiple - (multiple + 0x1.8p52 - 0x1.8p52);
+#else
+  return multiple - q;
+#endif
+}
 /// That of x in steps; none if it is beyond the limit or x is not finite.
 HCOMP_HD inline std::int32_t nearest_integer(step_grid const& grid, float x) {
   constexpr std::int32_t none = no_integer;

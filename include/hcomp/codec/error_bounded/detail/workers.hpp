@@ -37,15 +37,13 @@ template <class Group> class chunk_sharing {
  public:
   struct words {
     block_places first, second;
-    std::uint32_t sums[most_blocks + 1];  ///< while places are found
-    std::int32_t last[most_blocks];       ///< integer of every block
+    std::uint32_t sums[most_blocks + 1];         ///< while places are found
+    alignas(16) std::int32_t last[most_blocks];  ///< integer of every block
   };
-  /// Of a chunk, 3 bytes before it, and a word behind it that is read.
-  static constexpr std::size_t room = (header::slot_bytes + 8 + 15) / 16 * 16;
-  /// Of all values, or of a chunk.
-  static constexpr std::size_t values_room =
-      own_block<serial_group, float, block_values, most_blocks>::room_bytes;
-  static_assert(values_room >= room);
+  /// Of a chunk, 15 bytes before it, and 16 behind it that are read.
+  static constexpr std::size_t room = (header::slot_bytes + 31 + 15) / 16 * 16;
+  static_assert(room >= own_block<serial_group, float, block_values, most_blocks>::room_bytes);
+  static_assert(sizeof(words) % 16 == 0);
   HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::workers > 1) {
       static_assert(SharesMemory<Group>);
@@ -72,7 +70,7 @@ template <class Group> class chunk_sharing {
 /// Shared memory with room for so many chunks, the last of which takes turns with values.
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
-  return sizeof(sharing::words) + (chunks - 1) * sharing::room + sharing::values_room;
+  return sizeof(sharing::words) + chunks * sharing::room;
 }
 
 // ---- Bits of a block's values
@@ -89,8 +87,8 @@ HCOMP_HD inline void exchange_parts(std::uint32_t& low, std::uint32_t& high, int
     return;
   }
 #endif
-  std::uint32_t const first = (low & lower) | (high << distance & ~lower);
-  high = (low >> distance & lower) | (high & ~lower);
+  std::uint32_t const first = chosen_bits(lower, low, high << distance);
+  high = chosen_bits(lower, low >> distance, high);
   low = first;
 }
 /// Bit b of words[j] becomes bit j of words[b], by this and by transpose_half of both halves, in any
@@ -127,7 +125,7 @@ HCOMP_HD void put_words(std::uint32_t const (&words)[block_values], std::size_t 
       if (j < count) store(out, j, words[j]);
   }
 }
-/// And back; behind them, zeros.
+/// And back; behind them, anything.
 /// @param reads_whole  there are words on both sides
 template <std::size_t First, std::size_t End>
 HCOMP_HD void take_words(std::byte const* in, std::size_t count, bool reads_whole,
@@ -143,8 +141,7 @@ HCOMP_HD void take_words(std::byte const* in, std::size_t count, bool reads_whol
   for (std::size_t j = First; j < End; ++j) {
     std::uint32_t const low = next;
     if (j < count) next = load_aligned<std::uint32_t>(from, j + 1);
-    auto const both = std::uint64_t{next} << 32 | low;
-    words[j] = j < count ? static_cast<std::uint32_t>(both >> 8 * odd) : 0;
+    words[j] = moved_down(low, next, 8 * odd);
   }
 }
 /// Bits 0 to `width` - 1 of all words, a word for each. Seldom are there more than 16.
@@ -157,7 +154,7 @@ HCOMP_HD inline void put_planes(std::uint32_t (&words)[block_values], std::size_
   transpose_half<16>(words);
   put_words<16, 32>(words, width, out);
 }
-/// And back; above them, zeros.
+/// And back; above them, anything.
 HCOMP_HD inline void take_planes(std::byte const* in, std::size_t width, bool reads_whole,
                                  std::uint32_t (&words)[block_values]) {
   HCOMP_UNROLL_ON_DEVICE
@@ -196,10 +193,13 @@ HCOMP_HD inline void put_own_block(std::int32_t const (&q)[block_values], std::i
     for (std::size_t j = 0; j < block_values; ++j) words[j] = word_of(q[j]);
     put_words<0, block_values>(words, n, out);
   } else {
-    bool const is_plain = mode.kind() == block_kind::plain;
     HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j)
-      words[j] = static_cast<std::uint32_t>(is_plain ? q[j] : difference_at(q, before, j));
+    for (std::size_t j = 0; j < block_values; ++j) words[j] = static_cast<std::uint32_t>(q[j]);
+    if (mode.kind() == block_kind::difference) {
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j)
+        words[j] = static_cast<std::uint32_t>(difference_at(q, before, j));
+    }
     put_planes(words, static_cast<std::size_t>(mode.width()), out);
   }
 }
@@ -241,24 +241,25 @@ template <class Group> class worker_reader {
     std::uint32_t words[block_values];
     if (mode.byte == words_mode) {
       v.is = state::words;
-      take_words<0, block_values>(at, values_of_block(k, values_), reads_whole, words);
+      auto const n = values_of_block(k, values_);
+      take_words<0, block_values>(at, n, reads_whole, words);
       HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < block_values; ++j) v.set_word(j, words[j]);
+      for (std::size_t j = 0; j < block_values; ++j) v.set_word(j, j < n ? words[j] : 0);
       return;
     }
     v.is = state::integers;
     if (mode.kind() == block_kind::sparse) return take_sparse(at, mode.width(), v);
-    take_planes(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
-    int const unused = (32 - mode.width()) % 32;
-    bool const is_difference = mode.kind() == block_kind::difference;
-    std::uint32_t before = is_difference ? places_->before[k] : 0;
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) {
-      // the highest bit is the sign
-      std::uint32_t const value = before + same_sign(words[j] << unused, unused);
-      v.set_word(j, value);
-      if (is_difference) before = value;
+    if (mode.width() > 0) {
+      take_planes(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
+      int const unused = 32 - mode.width();
+      HCOMP_UNROLL_ON_DEVICE
+      for (std::size_t j = 0; j < block_values; ++j)  // the highest bit is the sign
+        v.set_word(j, same_sign(words[j] << unused, unused));
     }
+    if (mode.kind() != block_kind::difference) return;
+    std::uint32_t before = places_->before[k];
+    HCOMP_UNROLL_ON_DEVICE
+    for (std::size_t j = 0; j < block_values; ++j) v.set_word(j, before += v.word(j));
   }
 
  private:
@@ -309,20 +310,25 @@ template <class Group> class worker_reader {
       bool const is_here = k < blocks;
       block_mode const mode{is_here ? mode_of(k) : std::uint8_t{0}, 0};
       bool const is_sparse = mode.kind() == block_kind::sparse;
-      std::size_t const bytes =
-          is_here && !is_sparse ? payload_bytes(mode.byte, chunk_, values_of_block(k, values_)) : 0;
-      auto const sums = group.running_sum(std::uint64_t{is_sparse} << 32 | bytes);
+      auto const bytes = static_cast<std::uint32_t>(
+          is_here && !is_sparse ? payload_bytes(mode.byte, chunk_, values_of_block(k, values_))
+                                : 0);
+      static_assert(header::slot_bytes < 1 << 16);
+      auto const sums = group.running_sum(std::uint32_t{is_sparse} << 16 | bytes);
+      auto const before = static_cast<std::uint32_t>(sums.before),
+                 all = static_cast<std::uint32_t>(sums.all);
       if (is_here) {
-        std::uint32_t const number = sparse + static_cast<std::uint32_t>(sums.before >> 32);
-        payloads[k] = bytes_before + static_cast<std::uint32_t>(sums.before);
+        std::uint32_t const number = sparse + (before >> 16);
+        payloads[k] = bytes_before + (before & 0xffffu);
         sparse_before[k] = number;
         if (is_sparse) more[number] = static_cast<std::uint32_t>(k);
       }
-      bytes_before += static_cast<std::uint32_t>(sums.all);
-      sparse += static_cast<std::uint32_t>(sums.all >> 32);
+      bytes_before += all & 0xffffu;
+      sparse += all >> 16;
+      if (Group::workers >= most_blocks) break;
     }
+    if (sparse == 0) return;  // every worker has found the places of its blocks
     group.sync();
-    if (sparse == 0) return;
     if (worker == 0) {
       std::uint32_t bytes = 0;
       for (std::uint32_t s = 0; s < sparse; ++s) {
@@ -333,8 +339,10 @@ template <class Group> class worker_reader {
       }
     }
     group.sync();
-    for (std::size_t k = worker; k < blocks; k += Group::workers)
+    for (std::size_t k = worker; k < blocks; k += Group::workers) {
       if (sparse_before[k] > 0) payloads[k] += more[sparse_before[k] - 1];
+      if (Group::workers >= most_blocks) break;
+    }
     group.sync();
   }
 
@@ -344,7 +352,10 @@ template <class Group> class worker_reader {
     std::size_t const blocks = blocks_of(values_);
     auto const worker = static_cast<std::size_t>(group.worker());
     bool some = false;
-    for (std::size_t k = worker; k < blocks; k += Group::workers) some |= is_difference(k);
+    for (std::size_t k = worker; k < blocks; k += Group::workers) {
+      some |= is_difference(k);
+      if (Group::workers >= most_blocks) break;
+    }
     if (!group.any(some)) return;
     if (worker == 0) bases[0] = 0u - load<std::uint32_t>(chunk_);
     std::uint32_t ends = 0, runs = 0;
@@ -360,6 +371,7 @@ template <class Group> class worker_reader {
       runs += static_cast<std::uint32_t>(sums.all);
       group.sync();
       if (is_here && !begins_run) places_->before[k] = before - bases[run];
+      if (Group::workers >= most_blocks) break;
     }
     group.sync();
   }
@@ -390,25 +402,32 @@ template <class Group> class worker_reader {
 };
 
 /// other += a block.
-/// @param bits  its integers or words, as bits of floats
-HCOMP_HD inline void add_block(step_grid const& grid, value_block::state is, float const* bits,
-                               value_block& other, word_sums& sums) {
-  auto const q = [=](std::size_t j) { return same_bits<std::int32_t>(bits[j]); };
+/// @param own  its integers or words, as bits of floats
+template <class Own>
+HCOMP_HD void add_block(step_grid const& grid, value_block::state is, Own const& own,
+                        value_block& other, word_sums& sums) {
   using state = value_block::state;
+  auto const each = [&](auto const& use) {  // use(j, q)
+    HCOMP_UNROLL_ON_DEVICE
+    for (unsigned r = 0; r < Own::runs; ++r) {
+      auto const some = own.get(r);
+      HCOMP_UNROLL_ON_DEVICE
+      for (unsigned e = 0; e < Own::in_run; ++e)
+        use(Own::in_run * r + e, same_bits<std::int32_t>(some.values[e]));
+    }
+  };
   if (is == state::zeros) return;
   if (other.is == state::zeros) {
     other.is = is;
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) other.q[j] = q(j);
+    each([&](unsigned j, std::int32_t q) { other.q[j] = q; });
   } else if (is == state::integers && other.is == state::integers) {
-    HCOMP_UNROLL_ON_DEVICE
-    for (std::size_t j = 0; j < block_values; ++j) other.q[j] = add_wrapping(q(j), other.q[j]);
+    each([&](unsigned j, std::int32_t q) { other.q[j] = add_wrapping(q, other.q[j]); });
   } else {
     if (other.is == state::integers) other.make_words();
     // rare and long: written out once, while the registers change places
     for (std::size_t turn = 0; turn < block_values; ++turn) {
-      auto const mine =
-          is == state::integers ? word_of(q(turn)) : static_cast<std::uint32_t>(q(turn));
+      auto const q = same_bits<std::int32_t>(own[turn]);
+      auto const mine = is == state::integers ? word_of(q) : static_cast<std::uint32_t>(q);
       auto const sum = static_cast<std::int32_t>(sum_of_words(grid, mine, other.word(0), sums));
       HCOMP_UNROLL_ON_DEVICE
       for (std::size_t j = 0; j + 1 < block_values; ++j) other.q[j] = other.q[j + 1];

@@ -34,11 +34,11 @@ struct chunk_coder {
   static constexpr int blocks_at_once(int) { return 4; }
 
   /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
-  /// apart there. A chunk that is made where its values are, and one that comes; 3 bytes before it,
-  /// and words behind it that are read.
+  /// apart there. A chunk that is made where its values are, and one that comes; 15 bytes before
+  /// it, and words behind it that are read.
   static constexpr std::size_t made_bytes =
                                    tag_bytes(chunk_values) + chunk_values * sizeof(float) + 16,
-                               brought_bytes = chunk_values * sizeof(float) + 16;
+                               brought_bytes = chunk_values * sizeof(float) + 32;
   static constexpr std::size_t scratch_bytes(int codes) {
     return made_bytes + static_cast<std::size_t>(codes - 1) * brought_bytes;
   }
@@ -173,7 +173,7 @@ struct chunk_coder {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
     if constexpr (SharesMemory<Group>) {
-      std::byte const* const chunk = bring_words(group, in, part.begin, part.end, room);
+      std::byte const* const chunk = bring_bytes(group, in, part.begin, part.end, room);
       group.sync();
       mine.decode_words(group, by_cpu.rule, chunk, bytes, n);
       group.sync();  // before it is written again

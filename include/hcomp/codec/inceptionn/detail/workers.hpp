@@ -119,14 +119,6 @@ HCOMP_HD inline std::uint32_t moved_up_within(std::uint32_t low, std::uint32_t h
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << bits % 32 >> 32);
 #endif
 }
-/// The lower half of two words moved down by bits % 32.
-HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, unsigned bits) {
-#if defined(__CUDA_ARCH__)
-  return __funnelshift_r(low, high, bits);
-#else
-  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits % 32);
-#endif
-}
 
 /// How often workers take a four of consecutive values each until they have a chunk.
 template <class Group>
