@@ -508,6 +508,31 @@ TEST_CASE("error_bounded: forms that no block has are refused") {
   }
 }
 
+TEST_CASE("error_bounded: a chunk longer than any can be is refused, though its code is not") {
+  // All values of all blocks of the first chunk as those that are not 0, of 4 bytes each: a word more
+  // than without their word. The second chunk is of zeros.
+  constexpr std::size_t blocks = 4096 / 32, front = 4 + blocks, payload = 4 + 32 * 4;
+  error_bounded const codec({.bound = 1e-3});
+  auto const zeros = encoded(codec, floats(2 * 4096, 0.0f));
+  constexpr std::size_t first = 56 + 2 * 4;
+  REQUIRE(zeros.size() == first + 2 * front);
+  auto const with = [&](std::size_t full) {  // blocks
+    bytes code(zeros.begin(), zeros.begin() + first + front);
+    for (std::size_t block = 0; block < full; ++block) {
+      code[first + 4 + block] = std::byte{2 << 6 | 4};
+      code.insert(code.end(), payload, std::byte{});
+      for (std::size_t i = 0; i < 4; ++i) code[code.size() - payload + i] = std::byte{0xff};
+    }
+    hcomp::store(code.data() + 56, 1, static_cast<std::uint32_t>(code.size()));
+    code.insert(code.end(), zeros.end() - front, zeros.end());
+    hcomp::store(code.data() + 24, 0, static_cast<std::uint64_t>(code.size()));
+    return code;
+  };
+  codec.check(with(blocks - 4), 2 * 4096);  // 124 * 132 bytes are less than 128 * 128
+  CHECK_THROWS_AS(codec.check(with(blocks - 3), 2 * 4096), hcomp::wire_error);
+  CHECK_THROWS_AS(codec.check(with(blocks), 2 * 4096), hcomp::wire_error);
+}
+
 TEST_CASE("error_bounded: headers of too many values or too large an error are refused") {
   error_bounded const codec({.bound = 1e-3, .ranks = 4});
   auto const refused = [&](std::size_t at, auto value) {

@@ -102,7 +102,7 @@ HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* i
   std::size_t const chunks = chunks_of<header>(values), front = first_chunk_at<header>(chunks);
   auto const part = part_of_code<header>(in, i, chunks);
   return (i == 0 ? part.begin == front : part.begin >= front) && part.begin <= part.end &&
-         part.end <= bytes &&
+         part.end <= bytes && part.end - part.begin <= header::slot_bytes &&
          coder.is_chunk(group, in + part.begin, part.end - part.begin,
                         values_of_chunk<header>(i, values));
 }
