@@ -959,6 +959,20 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
 
 }  // namespace
 
+TEST_CASE("thc: workers in warps find the norms of one worker, also of NaN and infinity") {
+  thc<> const codec;
+  constexpr int n = full - 100;
+  auto x = normal(n, 22);
+  x[5] = std::numeric_limits<float>::quiet_NaN();
+  x[4096 + 4095] = -std::numeric_limits<float>::infinity();
+  x[n - 1] = std::numeric_limits<float>::infinity();
+  std::vector<std::uint32_t> words(codec.statistics_in(n)), own(words);
+  codec.measure_block(serial_group{}, x.data(), n, words.data());
+  workers::run_in_warps<64>(
+      0, [&](auto group) { codec.measure_block(group, x.data(), n, own.data()); });
+  CHECK(own == words);
+}
+
 TEST_CASE_TEMPLATE("thc: every group gives the same bytes", T, float, double, hcomp::float16,
                    hcomp::bfloat16) {
   constexpr bool thorough = std::is_same_v<T, float> && !few_cases;

@@ -290,7 +290,8 @@ HCOMP_HD void with_coordinates(Group group, float const* x, unsigned size, Use c
 /// Every half of a warp has all 16 sums, and may have another range.
 template <HasWarps Group, class Source>
 HCOMP_HD measured_norm root_mean_square(Group group, Source const& x, transform_range range) {
-  constexpr int at_once = 8, apart = 16;  // values that are loaded before the first is added
+  constexpr int at_once = 16, apart = 16;  // values that are loaded before the first is added
+  using value_type = std::remove_cvref_t<decltype(x[0])>;
   double sum = 0;
   bool finite = true;
   auto const from = x + static_cast<std::size_t>(range.first);
@@ -300,11 +301,25 @@ HCOMP_HD measured_norm root_mean_square(Group group, Source const& x, transform_
   };
   int i = group.worker() % apart;
   for (; i + (at_once - 1) * apart < range.count; i += at_once * apart) {
-    std::remove_cvref_t<decltype(x[0])> loaded[at_once];
+    auto const next = from + static_cast<std::size_t>(i);
+    value_type loaded[at_once];
     HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) loaded[k] = from[static_cast<std::size_t>(i + k * apart)];
-    HCOMP_UNROLL
-    for (int k = 0; k < at_once; ++k) add(loaded[k]);
+    for (int k = 0; k < at_once; ++k) loaded[k] = next[static_cast<std::size_t>(k * apart)];
+    float zero = 0;  // NaN if one of them is NaN or infinity
+    if constexpr (std::is_same_v<value_type, float>) {
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) zero += loaded[k] * 0;
+    }
+    if (std::is_same_v<value_type, float> && is_finite(zero)) {
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) {
+        double const value = static_cast<double>(loaded[k]);
+        sum += value * value;
+      }
+    } else {
+      HCOMP_UNROLL
+      for (int k = 0; k < at_once; ++k) add(loaded[k]);
+    }
   }
   for (; i < range.count; i += apart) add(from[static_cast<std::size_t>(i)]);
   double largest = sum;
