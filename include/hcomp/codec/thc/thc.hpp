@@ -123,7 +123,7 @@ template <class Codec, class T> class basic_codec {
     return shared_bytes(transform_, value_bytes, static_cast<unsigned>(teams));
   }
   /// Of one that narrows or widens.
-  constexpr std::size_t narrow_scratch_bytes() const { return shared_table_bytes; }
+  constexpr std::size_t narrow_scratch_bytes() const { return shared_numbers_bytes; }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
   constexpr std::size_t statistics_in(int n) const {
@@ -419,12 +419,13 @@ template <class Codec, class T> class basic_codec {
     };
     if (weight != 1 || table_.granularity >> bits == 0) {
       change(same_numbers{});
-    } else if constexpr (HasWarps<Group>) {
-      auto const shared = share_table(group, table_, cells_);
-      change(level_numbers<Lane, Narrow>(shared.levels, table_.size(), shared.cells));
     } else {
-      change(
-          level_numbers<Lane, Narrow>(table_.levels.data(), table_.size(), cells_.entries.data()));
+      level_numbers<Lane, Narrow> const numbers(table_.levels.data(), table_.size(),
+                                                cells_.entries.data());
+      if constexpr (HasWarps<Group>)
+        change(share_numbers(group, numbers));
+      else
+        change(numbers);
     }
   }
   HCOMP_HD constexpr std::size_t lane_count(int n) const {

@@ -365,6 +365,17 @@ HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int co
 
 // ---- Lanes of one rank as numbers of levels, which need fewer bits
 
+/// The lanes of a word, of which each has the number other_of(what it had), of 8 bits both.
+template <class Lane, class Other>
+HCOMP_HD std::uint64_t exchanged_lanes(std::uint64_t w, Other const& other_of) {
+  std::uint64_t result = 0;
+  for (unsigned at = 0; at < 64; at += 8 * sizeof(Lane)) {
+    std::uint32_t const other = other_of(static_cast<std::uint32_t>(w >> at & 0xffu));
+    result |= std::uint64_t{other} << at;
+  }
+  return result;
+}
+
 /// A level of the table for its number, or the other way round, in lanes of narrow_lanes.
 template <class Lane, bool ToNumbers> class level_numbers {
  public:
@@ -378,16 +389,15 @@ template <class Lane, bool ToNumbers> class level_numbers {
 #endif
   }
 
+  HCOMP_HD std::uint32_t other_of(std::uint32_t given) const {
+    return ToNumbers ? number_of(given) : levels_[given < static_cast<unsigned>(size_) ? given : 0];
+  }
+  /// The last one that sound lanes have.
+  HCOMP_HD std::uint32_t last() const {
+    return static_cast<std::uint32_t>(ToNumbers ? levels_[size_ - 1] : size_ - 1);
+  }
   HCOMP_HD std::uint64_t word(std::uint64_t w) const {
-    constexpr int bits = 8 * sizeof(Lane);
-    std::uint64_t result = 0;
-    for (int at = 0; at < 64; at += bits) {
-      auto const given = static_cast<std::uint32_t>(w >> at & 0xffu);
-      std::uint32_t const other =
-          ToNumbers ? number_of(given) : levels_[given < static_cast<unsigned>(size_) ? given : 0];
-      result |= std::uint64_t{other} << at;
-    }
-    return result;
+    return exchanged_lanes<Lane>(w, [&](std::uint32_t given) { return other_of(given); });
   }
 
   /// Few enough for the processor's lookup in registers.

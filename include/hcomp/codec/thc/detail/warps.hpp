@@ -88,22 +88,27 @@ HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells, i
   return shared;
 }
 
-/// Levels and cells in memory that the workers share: in a kernel's arguments, workers that look up
-/// different entries wait for each other.
-struct shared_table {
-  std::uint8_t const* levels;
-  std::uint32_t const* cells;
+/// level_numbers in memory that the workers share, a byte each.
+template <class Lane> struct shared_numbers {
+  std::uint8_t const* others;
+  std::uint32_t last;
+
+  HCOMP_HD std::uint64_t word(std::uint64_t w) const {
+    return exchanged_lanes<Lane>(
+        w, [&](std::uint32_t given) { return others[given < last ? given : last]; });
+  }
 };
-inline constexpr std::size_t shared_table_bytes = 256 * (sizeof(std::uint32_t) + 1);
-template <HasWarps Group>
-HCOMP_HD shared_table share_table(Group group, thc_table const& table, level_cells const& cells) {
-  auto* const entries = reinterpret_cast<std::uint32_t*>(group.scratch());
-  auto* const levels = reinterpret_cast<std::uint8_t*>(entries + 256);
-  for (unsigned i = worker_of(group); i < 256; i += Group::workers) entries[i] = cells.entries[i];
-  for (int i = group.worker(); i < table.size(); i += Group::workers)
-    levels[i] = table.levels[static_cast<std::size_t>(i)];
+inline constexpr std::size_t shared_numbers_bytes = 256;
+/// Those that sound lanes have: in a kernel's arguments, where workers that look up different entries wait for
+/// each other, few are looked up soonest.
+template <HasWarps Group, class Lane, bool ToNumbers>
+HCOMP_HD shared_numbers<Lane> share_numbers(Group group,
+                                            level_numbers<Lane, ToNumbers> const& all) {
+  auto* const others = reinterpret_cast<std::uint8_t*>(group.scratch());
+  for (unsigned i = worker_of(group); i <= all.last(); i += Group::workers)
+    others[i] = static_cast<std::uint8_t>(all.other_of(i));
   group.sync();
-  return {levels, entries};
+  return {others, all.last()};
 }
 
 /// The signs of a transform.
