@@ -7,6 +7,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <feedback/saved_states.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/plan.hpp>
@@ -417,6 +418,66 @@ TEST_CASE("error_feedback: workers that work in parts leave the bits that one wo
     CHECK(found == expected);
     CHECK(sum == wanted);
     CHECK(std::ranges::equal(together.residual(), alone.residual()));
+  }
+}
+
+/// All pieces of all blocks, by workers in warps, in another order; then what has to follow them.
+template <class Work> void do_pieces(Work const& work, std::size_t blocks) {
+  int const pieces = work.pieces();
+  for (std::size_t b = 0; b < blocks; ++b) {
+    bool any = false;
+    for (int k = pieces - 1; k >= 0; --k)
+      workers::run_in_warps<32>(work.piece_scratch_bytes(), [&](auto group) {
+        if constexpr (std::is_void_v<decltype(work.piece(group, b, k))>) {
+          work.piece(group, b, k);
+        } else {
+          bool const met = work.piece(group, b, k);
+          if (group.worker() == 0) any |= met;
+        }
+      });
+    if constexpr (requires { work.close(serial_group{}, b, any); })
+      work.close(serial_group{}, b, any);
+  }
+}
+
+TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave what the whole block leaves", T, float,
+                   double, float16) {
+  bool is_wide = false, has_infinity = false;
+  for (auto const& options :
+       {thc_options{}, {.transform = 64}, {.transform = 512}, {.transform = 8192}}) {
+    CAPTURE(options.transform);
+    std::size_t const values = 16384 + 77;  // a whole block, and one that has one piece
+    auto x = data::uniform<T>(values, -1, 1, {.seed = 4});
+    x[5000] = T(1e30f);  // the others of its unit drown in their residuals
+    if (has_infinity) x[9000] = T(std::numeric_limits<float>::infinity());
+    auto const codec = thc<T>(options).fitted(is_wide ? 40 : 1);
+    auto const layout = layout_of(codec, values);
+    error_feedback<T> whole(values), apart(values);
+    std::vector<std::byte> expected(layout.bytes()), found(layout.bytes());
+    std::vector<T> wanted(values), sum(values);
+    auto const step = [&](error_feedback<T>& residual, std::vector<std::byte>& code,
+                          std::vector<T>& to, auto const& by) {
+      auto const view = residual.view(x.data());
+      using View = std::remove_const_t<decltype(view)>;
+      by(encode_with_feedback<thc<T>, View>{
+          codec, layout, view, code.data(), {.key = 3, .rank = 1}});
+      by(decode_with_feedback<thc<T>, View>{
+          {codec, layout, 0, code.data(), to.data(), reduction::sum, true}, view});
+      residual.commit();
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+      step(whole, expected, wanted, [&](auto const& work) {
+        for (std::size_t b = 0; b < layout.blocks(); ++b) work(serial_group{}, b);
+      });
+      step(apart, found, sum, [&](auto const& work) { do_pieces(work, layout.blocks()); });
+      CHECK(found == expected);
+      CHECK(std::memcmp(sum.data(), wanted.data(), values * sizeof(T)) == 0);
+      CHECK(std::ranges::equal(apart.residual(), whole.residual()));
+      CHECK(apart.withheld() == whole.withheld());
+    }
+    CHECK(whole.withheld() > 0);
+    is_wide = !is_wide;
+    if (!is_wide) has_infinity = true;
   }
 }
 

@@ -194,19 +194,22 @@ TEST_CASE("gpu: THC's transforms of all sizes give the CPU's bytes") {
   std::vector const all{64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384},
       few{64, 256, 1024, 16384};
   for (int const transform : all_or_few(all, few)) {
-    CAPTURE(transform);
-    std::uint32_t const ranks = transform < 1024 ? 9 : 40;  // lanes of 8 bits and of 16
-    auto const codec = thc<>({.granularity = 21, .transform = transform}).fitted(ranks);
-    auto const values = static_cast<std::size_t>(transform + 65);  // one whole, and one of 128
-    reference_executor cpu;
-    gpu::stream_executor device;
-    pipeline<thc<>, reference_executor> expected(codec, cpu, values);
-    pipeline<thc<>, gpu::stream_executor> found(codec, device, values);
-    give_values(expected, found, values);
-    expected.run(false);
-    found.run(false);
-    CHECK(copy_of(expected.a) == from_device(found.a));
-    CHECK(copy_of(expected.sum) == from_device(found.sum));
+    for (bool const checksum : {false, true}) {  // in pieces, and not
+      CAPTURE(transform);
+      CAPTURE(checksum);
+      std::uint32_t const ranks = transform < 1024 ? 9 : 40;  // lanes of 8 bits and of 16
+      auto const codec = thc<>({.granularity = 21, .transform = transform}).fitted(ranks);
+      auto const values = static_cast<std::size_t>(transform + 65);  // one whole, and one of 128
+      reference_executor cpu;
+      gpu::stream_executor device;
+      pipeline<thc<>, reference_executor> expected(codec, cpu, values);
+      pipeline<thc<>, gpu::stream_executor> found(codec, device, values);
+      give_values(expected, found, values);
+      expected.run(checksum);
+      found.run(checksum);
+      CHECK(copy_of(expected.a) == from_device(found.a));
+      CHECK(copy_of(expected.sum) == from_device(found.sum));
+    }
   }
 }
 

@@ -105,6 +105,29 @@ struct add_up_all {
   }
 };
 
+/// Adds 1 to the number of every piece, and to that of every block, or 11 where a piece has met something:
+/// one piece of every third block.
+struct count_pieces {
+  static constexpr int piece_workers = 96, of_each = 7;
+
+  std::uint32_t *of_pieces, *of_blocks;
+
+  static constexpr int pieces() { return of_each; }
+  static constexpr std::size_t piece_scratch_bytes() { return 0; }
+  template <class Group> HCOMP_HD bool piece(Group group, std::size_t i, int k) const {
+    if (group.worker() == 0) ++of_pieces[i * of_each + static_cast<std::size_t>(k)];
+    return i % 3 == 0 && k == static_cast<int>(i) % of_each;
+  }
+  template <class Group> HCOMP_HD void close(Group group, std::size_t i, bool any) const {
+    if (group.worker() == 0) of_blocks[i] += any ? 11 : 1;
+  }
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    bool any = false;
+    for (int k = 0; k < of_each; ++k) any |= piece(group, i, k);
+    close(group, i, any);
+  }
+};
+
 /// Some tenths of a second of nothing.
 struct take_time {
   template <class Group> HCOMP_HD void operator()(Group, std::size_t) const {
@@ -156,6 +179,26 @@ TEST_CASE("gpu: bits are counted as on the host") {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < words.size(); ++i) wrong += out[i] != look_at_bits::of(words[i]);
   CHECK(wrong == 0);
+}
+
+TEST_CASE(
+    "gpu: every piece of every block is done once, and the block closed once, by what they met") {
+  gpu::stream_executor device;
+  for (std::size_t const blocks : {1, 2, 16, 1000}) {
+    CAPTURE(blocks);
+    std::size_t const pieces = blocks * count_pieces::of_each;
+    std::vector<std::uint32_t> numbers(pieces + blocks);
+    gpu::device_buffer there(numbers.size() * sizeof(numbers[0]));
+    device.write(there.data(), numbers.data(), there.size());
+    auto* const first = numbers_in(there.data());
+    for (int turn = 0; turn < 3; ++turn)
+      device.for_each_block(blocks, count_pieces{first, first + pieces});
+    device.wait(device.read(numbers.data(), first, there.size()));
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < pieces; ++i) wrong += numbers[i] != 3;
+    for (std::size_t i = 0; i < blocks; ++i) wrong += numbers[pieces + i] != (i % 3 == 0 ? 33 : 3);
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("gpu: a block adds up those before it, however far back the last sum is") {

@@ -59,6 +59,30 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
+/// A codec whose blocks consist of pieces that groups can encode and decode apart from each other, of
+/// `piece_values()` values each, but for the last one: so a device has work for all of it where a vector
+/// has few blocks.
+///
+/// `encode_piece(group, x, n, block, origin, k)` writes what `encode_block` writes of piece k, which may have
+/// no values, and returns in every worker whether NaN or infinity was met. When all pieces are there,
+/// `close_block(group, n, block, nonfinite, origin)` writes the header, and the block is that of `encode_block`.
+/// `decode_piece(group, block, n, origin, x, r, k)` needs no header: `origin` has what it would say. Of a piece
+/// alone are `x`, and `largest_of_piece`, as largest_decoded of MayOverflow.
+/// A group of `piece_workers` needs piece_scratch_bytes(sizeof(source[i])) if the source WantsLosses, otherwise
+/// piece_scratch_bytes(0).
+template <class C>
+concept HasPieces = Compressor<C> &&
+    requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
+             block_origin origin, reduction r) {
+  { C::piece_workers } -> std::convertible_to<int>;
+  { c.piece_values() } -> std::same_as<int>;
+  { c.piece_scratch_bytes(std::size_t{}) } -> std::same_as<std::size_t>;
+  { c.encode_piece(g, x, n, block, origin, n) } -> std::same_as<bool>;
+  { c.close_block(g, n, block, true, origin) } -> std::same_as<void>;
+  { c.decode_piece(g, block, n, origin, x, r, n) } -> std::same_as<void>;
+  { c.largest_of_piece(block, n, origin, r, n) } -> std::same_as<double>;
+};
+
 /// A codec whose values are encoded one by one, so that what is lost of each is known at once.
 ///
 /// By workers in warps `encode_block` calls source.note(i, source[i]) for all i < n, where the source

@@ -3,6 +3,7 @@
 /// Who works on one block together: one worker on a CPU, a warp or a thread block on a GPU.
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <hcomp/core/config.hpp>
 #include <utility>
@@ -70,12 +71,33 @@ concept HasTeams = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own
   { group.team() } -> std::same_as<int>;
 };
 
+/// Work whose blocks can be done in pieces, by several groups of `piece_workers` at the same time.
+///
+/// Instead of work(group, i), an executor may call work.piece(group, i, k) for all k < work.pieces(), for groups
+/// with piece_scratch_bytes() of scratch. Where `piece` returns a bool, the same in every worker, work.close(group,
+/// i, any) has to follow, by a group that was the last to do a piece of block i: `any` says whether one of them
+/// returned true. `close` must not read what pieces wrote.
+template <class Work>
+concept WorksByPieces = requires(Work const& work) {
+  { Work::piece_workers } -> std::convertible_to<int>;
+  { work.pieces() } -> std::same_as<int>;
+  { work.piece_scratch_bytes() } -> std::same_as<std::size_t>;
+};
+
 namespace detail {
 
 /// How many workers each block should have, by what work or a codec says; 0: it says nothing.
 template <class T> constexpr int workers_of() {
   if constexpr (requires { T::workers; })
     return T::workers;
+  else
+    return 0;
+}
+
+/// How many workers each piece of a block has, by what work or a codec says; 0: blocks have no pieces.
+template <class T> constexpr int piece_workers_of() {
+  if constexpr (requires { T::piece_workers; })
+    return T::piece_workers;
   else
     return 0;
 }

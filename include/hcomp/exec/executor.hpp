@@ -26,7 +26,7 @@ struct any_block_work {
 /// variable rate need to know where the block before ends (detail::block_order).
 /// Work may have `scratch_bytes()` of memory that the workers of a block share, and say of how many blocks
 /// a multiprocessor should be able to work on at once, `blocks_at_once`, and by how many workers on each,
-/// `workers`; 0 leaves it to the executor.
+/// `workers`; 0 leaves it to the executor. Of work that WorksByPieces, pieces may be done instead of blocks.
 template <class E>
 concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
     requires(E& e, typename E::buffer& memory, std::size_t blocks, detail::any_block_work f) {

@@ -74,6 +74,7 @@ template <Compressor C, class View> struct encode_with_feedback {
   };
   static constexpr int workers = detail::workers_of<C>();
   static constexpr int blocks_at_once = detail::encodes_at_once<C>(notes_losses);
+  static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
   code_layout layout;
@@ -99,6 +100,42 @@ template <Compressor C, class View> struct encode_with_feedback {
       return codec.scratch_bytes();
   }
 
+  /// See WorksByPieces. A checksum is of a whole block.
+  int pieces() const requires HasPieces<C> {
+    return origin.checksum ? 1 : detail::pieces_of(codec, layout);
+  }
+  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+    return codec.piece_scratch_bytes(notes_losses ? sizeof(view.source()[0]) : 0);
+  }
+  template <class Group>
+  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires HasPieces<C> {
+    int const n = layout.values_in(b);
+    auto const range = detail::range_of_piece(codec, n, k);
+    std::size_t const first = b * layout.block_values + static_cast<std::size_t>(range.first);
+    bool nonfinite = false;
+    if constexpr (HasWarps<Group> && requires { view.noting(codec, origin.weight); })
+      nonfinite = detail::encode_piece_of(group, codec, layout, view.noting(codec, origin.weight),
+                                          code, origin, b, k, [](auto const&) {});
+    else
+      nonfinite = detail::encode_piece_of(group, codec, layout, view.source(), code, origin, b, k,
+                                          [&](auto const& decode) {
+                                            if (range.count > 0)
+                                              view.encoded(group, first, range.count, decode);
+                                          });
+    if constexpr (requires { view.settle(group, b, 0, true, true); }) {
+      bool may_be_infinite = nonfinite;
+      if constexpr (MayOverflow<C>)
+        may_be_infinite |= detail::may_be_infinite<typename C::value_type>(
+            codec.largest_of_piece(code + layout.offset(b), n, origin, reduction::mean, k));
+      settle(group, first, range.count, may_be_infinite);
+    }
+    return nonfinite;
+  }
+  template <class Group>
+  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires HasPieces<C> {
+    detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
+  }
+
  private:
   template <class Group> HCOMP_HD void settle(Group group, std::size_t b) const {
     std::byte const* const block = code + layout.offset(b);
@@ -106,10 +143,14 @@ template <Compressor C, class View> struct encode_with_feedback {
     bool may_be_infinite = (load_aligned<block_header>(block).flags & block_has_nonfinite) != 0;
     if constexpr (MayOverflow<C>)
       may_be_infinite |= detail::may_overflow<C>{codec, reduction::mean}(block, n);
+    settle(group, b * layout.block_values, n, may_be_infinite);
+  }
+  /// Of whole units of a block.
+  template <class Group>
+  HCOMP_HD void settle(Group group, std::size_t first, int n, bool may_be_infinite) const {
     if (!Calibrated<C> && !may_be_infinite) return;
     group.sync();
     int const unit = values_of_a_unit();
-    std::size_t const first = b * layout.block_values;
     if constexpr (requires { view.units_may_drown(group, first, n, unit); })
       if (!may_be_infinite && !view.units_may_drown(group, first, n, unit)) return;
     for (int at = 0; at < n; at += unit)
@@ -146,7 +187,8 @@ template <Compressor C, class View> struct decode_with_feedback {
   /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
   template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 4096;
   static constexpr int workers = decode_blocks<C>::workers,
-                       blocks_at_once = decode_blocks<C>::blocks_at_once;
+                       blocks_at_once = decode_blocks<C>::blocks_at_once,
+                       piece_workers = decode_blocks<C>::piece_workers;
 
   decode_blocks<C> decode;
   View view;
@@ -175,6 +217,18 @@ template <Compressor C, class View> struct decode_with_feedback {
     }
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return decode.scratch_bytes(); }
+
+  /// See WorksByPieces.
+  int pieces() const requires HasPieces<C> { return decode.pieces(); }
+  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+    return decode.piece_scratch_bytes();
+  }
+  template <class Group>
+  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires HasPieces<C> {
+    decode.piece(group, i, k, [&](std::size_t first, int count, auto* to, auto const& one) {
+      view.decoded(group, first, count, to, one);
+    });
+  }
 
  private:
   using value_type = typename C::value_type;

@@ -153,6 +153,31 @@ constexpr std::size_t statistics_words(C const& codec, code_layout const& layout
 
 namespace detail {
 
+/// Where the values of a piece are in their block.
+struct piece_range {
+  int first, count;  ///< no value, or less, of a piece that the block does not have
+};
+template <HasPieces C> HCOMP_HD piece_range range_of_piece(C const& codec, int n, int k) {
+  int const each = codec.piece_values(), first = k * each;
+  return {first, n - first < each ? n - first : each};
+}
+template <HasPieces C> constexpr int pieces_of(C const& codec, code_layout const& layout) {
+  int const each = codec.piece_values(), all = static_cast<int>(layout.block_values);
+  return (all + each - 1) / each;
+}
+
+/// What the block of `origin` number b is encoded with.
+template <class C>
+HCOMP_HD block_origin origin_of_block(C const& codec, code_layout const& layout,
+                                      block_origin const& origin, std::size_t b) {
+  auto place = origin;
+  place.index = static_cast<std::uint32_t>(b);
+  if constexpr (Calibrated<C>)
+    if (origin.statistics)
+      place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
+  return place;
+}
+
 /// Block b of `x` into block b of `code`, as encode_blocks has them. after(n, decode) is called when
 /// it is encoded: decode(to) would give its n values back, as they will be when nothing is added.
 /// @param codec  where it is: a copy in a kernel would be in slow memory
@@ -161,16 +186,34 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
                               Source const& x, std::byte* code, block_origin const& origin,
                               std::size_t b, After const& after) {
   auto const n = layout.values_in(b);
-  auto place = origin;
-  place.index = static_cast<std::uint32_t>(b);
-  if constexpr (Calibrated<C>)
-    if (origin.statistics)
-      place.statistics += b * codec.statistics_in(static_cast<int>(layout.block_values));
+  auto const place = origin_of_block(codec, layout, origin, b);
   std::byte* const block = code + layout.offset(b);
   auto const values = x + b * layout.block_values;
   codec.encode_block(group, values, n, block, place);
   after(n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
   if (origin.checksum) seal(group, block, codec.block_bytes(n));
+}
+
+/// Piece k of that block, all but what the codec's close_block writes. Returns, in every worker, whether NaN
+/// or infinity was met.
+template <HasPieces C, class Source, class Group, class After>
+HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& layout,
+                              Source const& x, std::byte* code, block_origin const& origin,
+                              std::size_t b, int k, After const& after) {
+  auto const n = layout.values_in(b);
+  auto const place = origin_of_block(codec, layout, origin, b);
+  std::byte* const block = code + layout.offset(b);
+  bool const nonfinite = codec.encode_piece(group, x + b * layout.block_values, n, block, place, k);
+  after([&](auto* to) { codec.decode_piece(group, block, n, place, to, reduction::mean, k); });
+  return nonfinite;
+}
+
+template <HasPieces C, class Group>
+HCOMP_HD void close_block_of(Group group, C const& codec, code_layout const& layout,
+                             std::byte* code, block_origin const& origin, std::size_t b,
+                             bool nonfinite) {
+  codec.close_block(group, layout.values_in(b), code + layout.offset(b), nonfinite,
+                    origin_of_block(codec, layout, origin, b));
 }
 
 }  // namespace detail
@@ -179,6 +222,7 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
 template <Compressor C, class Source> struct encode_blocks {
   static constexpr int workers = detail::workers_of<C>();
   static constexpr int blocks_at_once = detail::encodes_at_once<C>(WantsLosses<Source>);
+  static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
   code_layout layout;
@@ -190,6 +234,22 @@ template <Compressor C, class Source> struct encode_blocks {
     detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, auto const&) {});
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+
+  /// See WorksByPieces. A checksum is of a whole block.
+  int pieces() const requires HasPieces<C> {
+    return origin.checksum ? 1 : detail::pieces_of(codec, layout);
+  }
+  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+    return codec.piece_scratch_bytes(0);
+  }
+  template <class Group>
+  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires HasPieces<C> {
+    return detail::encode_piece_of(group, codec, layout, x, code, origin, b, k, [](auto const&) {});
+  }
+  template <class Group>
+  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires HasPieces<C> {
+    detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
+  }
 };
 
 /// acc += in, for blocks that follow each other at both addresses.
@@ -268,6 +328,7 @@ struct copy_blocks {
 template <Compressor C> struct decode_blocks {
   static constexpr int workers = detail::decode_workers_of<C>();
   static constexpr int blocks_at_once = detail::decodes_at_once<C>();
+  static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
   code_layout layout;
@@ -288,16 +349,47 @@ template <Compressor C> struct decode_blocks {
     std::byte const* const block = code + layout.offset(b);
     int const n = layout.values_in(b);
     auto* const out = x + b * layout.block_values;
-    if constexpr (!C::passes_nonfinite) {
-      if (becomes_nan(block)) {
-        for (int j = group.worker(); j < n; j += Group::workers)
-          out[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
-        return;
-      }
-    }
+    if constexpr (!C::passes_nonfinite)
+      if (becomes_nan(block)) return fill_with_nan(group, out, n);
     codec.decode_block(group, block, n, out, result);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
+
+  /// See WorksByPieces.
+  int pieces() const requires HasPieces<C> { return detail::pieces_of(codec, layout); }
+  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+    return codec.piece_scratch_bytes(0);
+  }
+  template <class Group>
+  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires HasPieces<C> {
+    piece(group, i, k, [](std::size_t, int, auto*, auto const& decode) { decode(); });
+  }
+  /// @param around  around(first, count, to, decode) calls decode(), which writes `count` values from `to` on,
+  ///                those from number `first` on of the vector, unless they become NaN
+  template <class Group, class Around>
+  HCOMP_HD void piece(Group group, std::size_t i, int k,
+                      Around const& around) const requires HasPieces<C> {
+    std::size_t const b = first + i;
+    std::byte const* const block = code + layout.offset(b);
+    int const n = layout.values_in(b);
+    auto const range = detail::range_of_piece(codec, n, k);
+    if (range.count <= 0) return;
+    std::size_t const at = b * layout.block_values + static_cast<std::size_t>(range.first);
+    if constexpr (!C::passes_nonfinite)
+      if (becomes_nan(block)) return fill_with_nan(group, x + at, range.count);
+    auto const header = load_aligned<block_header>(block);
+    around(at, range.count, x + at, [&] {
+      codec.decode_piece(group, block, n, {header.key, 0, header.weight, header.index, nullptr},
+                         x + at, result, k);
+    });
+  }
+
+ private:
+  template <class Group>
+  HCOMP_HD static void fill_with_nan(Group group, typename C::value_type* to, int count) {
+    for (int j = group.worker(); j < count; j += Group::workers)
+      to[j] = static_cast<typename C::value_type>(std::numeric_limits<float>::quiet_NaN());
+  }
 };
 
 /// Blocks that follow each other, each as it will be when it has travelled; sealed anew if it was.
@@ -322,6 +414,7 @@ template <RoundsHops C> struct round_blocks {
 template <class Work> struct shifted {
   static constexpr int workers = detail::workers_of<Work>();
   static constexpr int blocks_at_once = detail::blocks_at_once_of<Work>();
+  static constexpr int piece_workers = detail::piece_workers_of<Work>();
 
   Work work;
   std::size_t first;
@@ -330,6 +423,19 @@ template <class Work> struct shifted {
     work(group, first + i);
   }
   std::size_t scratch_bytes() const requires UsesScratch<Work> { return work.scratch_bytes(); }
+
+  int pieces() const requires WorksByPieces<Work> { return work.pieces(); }
+  std::size_t piece_scratch_bytes() const requires WorksByPieces<Work> {
+    return work.piece_scratch_bytes();
+  }
+  template <class Group>
+  HCOMP_HD auto piece(Group group, std::size_t i, int k) const requires WorksByPieces<Work> {
+    return work.piece(group, first + i, k);
+  }
+  template <class Group>
+  HCOMP_HD void close(Group group, std::size_t i, bool any) const requires WorksByPieces<Work> {
+    work.close(group, first + i, any);
+  }
 };
 
 }  // namespace hcomp

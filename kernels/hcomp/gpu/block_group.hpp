@@ -49,6 +49,11 @@ template <int Teams> class thread_team {
   int number_;
 };
 
+/// What block_group::arrive gives.
+struct arrival {
+  bool is_last, any;
+};
+
 /// All threads of a thread block of `Workers`, a multiple of 32. The same bytes as hcomp::serial_group.
 template <int Workers> class block_group {
  public:
@@ -121,6 +126,22 @@ template <int Workers> class block_group {
     if (worker() == 0) number = atomicAdd(reinterpret_cast<unsigned long long*>(next), 1ull);
     sync();
     return number;
+  }
+  /// Whether all of `groups` groups have called this for one word, which is 0 before and after, and then
+  /// whether one did with a value that is true. Orders nothing but that.
+  /// @param groups  below 2^16
+  __device__ arrival arrive(std::uint32_t* arrived, std::uint32_t groups, bool value) const {
+    constexpr std::uint32_t of_true = 1u << 16;
+    __shared__ std::uint32_t seen;
+    if (worker() == 0) {
+      std::uint32_t const mine = value ? 1 + of_true : 1;
+      seen = atomicAdd(arrived, mine) + mine;
+      if (seen % of_true == groups) atomicExch(arrived, 0u);
+    }
+    sync();
+    arrival const found{seen % of_true == groups, seen >= of_true};
+    sync();  // before somebody arrives again
+    return found;
   }
   /// Says what sum_before is called with, before that. For all workers, or one of them.
   __device__ void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) const {

@@ -21,6 +21,14 @@ inline cudaError_t find_devices(int& devices) noexcept {
   return code;
 }
 
+/// Of the current device.
+inline int multiprocessors() {
+  int device = 0, found = 0;
+  HCOMP_CUDA_TRY(cudaGetDevice(&device));
+  HCOMP_CUDA_TRY(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device));
+  return found;
+}
+
 }  // namespace detail
 
 /// GPUs that this process can use; 0 where there are none, or no driver for them.

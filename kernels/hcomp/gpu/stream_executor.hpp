@@ -17,6 +17,7 @@
 #include <hcomp/gpu/error.hpp>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 
 namespace hcomp::gpu {
 
@@ -39,12 +40,32 @@ __global__ void __launch_bounds__(threads_of_block<Work>(),
   }
 }
 
+/// Calls work.piece(block_group, i, k) for all pieces of all blocks, each by one thread block, and what the
+/// work wants to follow them. Where there are few, nvcc need not save registers.
+/// @param arrived  a word for each block, 0 before and after
+template <WorksByPieces Work>
+__global__ void __launch_bounds__(Work::piece_workers, 1)
+    run_pieces(unsigned pieces, std::uint32_t* arrived, Work work) {
+  extern __shared__ float4 hcomp_scratch[];
+  block_group<Work::piece_workers> const group(reinterpret_cast<float*>(hcomp_scratch));
+  std::size_t const i = blockIdx.x / pieces;
+  auto const k = static_cast<int>(blockIdx.x % pieces);
+  if constexpr (std::is_void_v<decltype(work.piece(group, i, k))>) {
+    work.piece(group, i, k);
+  } else {
+    auto const found = group.arrive(arrived + i, pieces, work.piece(group, i, k));
+    if (found.is_last) work.close(group, i, found.any);
+  }
+}
+
 /// Runs block functors on one stream of the current device, asynchronously: a thread block per
-/// block, with as much shared memory as the work's scratch_bytes().
+/// block, with as much shared memory as the work's scratch_bytes(). Of work that WorksByPieces, blocks that are
+/// fewer than the device's multiprocessors are done by a thread block per piece.
 ///
 /// The stream is the caller's and must outlive the executor; its device must be current in every
 /// call. Only `wait` and `synchronize` wait for the stream, and they throw the errors that happened
-/// on it. `for_each_block` can be captured in a CUDA graph; the copies' marks cannot.
+/// on it. `for_each_block` can be captured in a CUDA graph; the copies' marks cannot. Graphs of one executor must
+/// not run at the same time, nor beside its other work: pieces are counted in memory of the executor.
 /// Copies beside the work are made by two streams of the executor's own, one for either direction,
 /// from the first on; events keep their order.
 /// Movable, because it owns the events of its marks; one caller at a time. Of marks, any number can
@@ -65,21 +86,26 @@ class stream_executor {
   /// @throws cuda_error  no usable GPU
   explicit stream_executor(cudaStream_t stream = nullptr) : work_(stream) {
     require_device("stream_executor");
+    few_blocks_ = static_cast<std::size_t>(detail::multiprocessors());
+    arrived_ = buffer(few_blocks_ * sizeof(std::uint32_t));
+    HCOMP_CUDA_TRY(cudaMemsetAsync(arrived_.data(), 0, arrived_.size(), work_));
   }
 
   /// @throws cuda_error  not launched, for instance because nothing was compiled for this GPU
   template <class Work> void for_each_block(std::size_t blocks, Work const& work) {
     if (blocks == 0) return;
+    if constexpr (WorksByPieces<Work>)
+      if (auto pieces = static_cast<unsigned>(work.pieces()); blocks <= few_blocks_ && pieces > 1) {
+        auto* arrived = reinterpret_cast<std::uint32_t*>(arrived_.data());
+        void* arguments[] = {&pieces, &arrived, const_cast<Work*>(&work)};
+        return launch(run_pieces<Work>, static_cast<unsigned>(blocks) * pieces, Work::piece_workers,
+                      arguments, work.piece_scratch_bytes());
+      }
     std::size_t shared = 0;
     if constexpr (requires { work.scratch_bytes(); }) shared = work.scratch_bytes();
-    if (shared > without_asking)
-      HCOMP_CUDA_TRY(cudaFuncSetAttribute(
-          run_blocks<Work>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
-    // Unlike <<<>>> cudaLaunchKernel tells its own errors from those that calls of others left.
     void* arguments[] = {&blocks, const_cast<Work*>(&work)};
-    auto const grid = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
-    HCOMP_CUDA_TRY(cudaLaunchKernel(run_blocks<Work>, grid, threads_of_block<Work>(), arguments,
-                                    shared, work_));
+    launch(run_blocks<Work>, static_cast<unsigned>(std::min<std::size_t>(blocks, 65535)),
+           threads_of_block<Work>(), arguments, shared);
   }
 
   /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
@@ -119,6 +145,16 @@ class stream_executor {
   static memory_space space_of(void const* pointer) { return gpu::space_of(pointer); }
 
  private:
+  template <class Kernel>
+  void launch(Kernel* kernel, unsigned grid, unsigned threads, void** arguments,
+              std::size_t shared) {
+    if (shared > without_asking)
+      HCOMP_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          static_cast<int>(shared)));
+    // Unlike <<<>>> cudaLaunchKernel tells its own errors from those that calls of others left.
+    HCOMP_CUDA_TRY(cudaLaunchKernel(kernel, grid, threads, arguments, shared, work_));
+  }
+
   static constexpr std::size_t without_asking = 48 << 10;  // shared memory that every kernel gets
 
   static constexpr std::uint8_t of_work = 0, of_reads = 1, of_writes = 2;
@@ -131,6 +167,8 @@ class stream_executor {
   }
 
   detail::marked_stream work_;
+  std::size_t few_blocks_;  ///< so many and fewer are done in pieces
+  buffer arrived_;          ///< see run_pieces
   std::optional<detail::marked_stream> reads_, writes_;
 };
 

@@ -52,10 +52,10 @@ std::uint64_t number(char const* name, std::uint64_t otherwise) {
 }  // namespace
 
 options const& options::get() {
-  static options const all{number("HCOMP_PTX_CHECKS", 1) != 0, number("HCOMP_PTX_EAGER", 0) != 0,
-                           number("HCOMP_PTX_STATS", 0) != 0,
-                           static_cast<int>(number("HCOMP_PTX_ORDER", 0)),
-                           number("HCOMP_PTX_SEED", 1)};
+  static options const all{
+      number("HCOMP_PTX_CHECKS", 1) != 0, number("HCOMP_PTX_EAGER", 0) != 0,
+      number("HCOMP_PTX_STATS", 0) != 0,  static_cast<int>(number("HCOMP_PTX_ORDER", 0)),
+      number("HCOMP_PTX_SEED", 1),        static_cast<int>(number("HCOMP_PTX_MULTIPROCESSORS", 1))};
   return all;
 }
 

@@ -20,6 +20,7 @@ namespace hcomp::ptx {
 /// | CHECKS=0 | no checks for races and uninitialised bytes: faster |
 /// | ORDER=0, 1, 2 | blocks, warps and lanes run in their order, in reverse, or shuffled |
 /// | SEED=n | of ORDER=2 |
+/// | MULTIPROCESSORS=n | how many there are, for who asks: 1 |
 /// | EAGER=1 | streams run at once, and not when they are waited for |
 /// | STATS=1 | what each kernel executed, as a table at the end, and expected findings; much slower |
 /// | LONG=1 | read by tests/gpu: all cases, not a choice of them |
@@ -27,6 +28,7 @@ struct options {
   bool checks, eager, stats;
   int order;
   std::uint64_t seed;
+  int multiprocessors;
 
   static options const& get();
 };

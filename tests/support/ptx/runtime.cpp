@@ -335,18 +335,18 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   return device == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice);
 }
-/// A name, and one multiprocessor without a clock.
+/// A name, and multiprocessors without a clock.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* about, int device) {
   if (device != 0) return failed(cudaErrorInvalidDevice);
   std::memset(about, 0, sizeof(*about));
   std::strcpy(about->name, "PTX machine, no GPU");
-  about->multiProcessorCount = 1;
+  about->multiProcessorCount = options::get().multiprocessors;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
-  if (what != cudaDevAttrClockRate)
+  if (what != cudaDevAttrClockRate && what != cudaDevAttrMultiProcessorCount)
     report::fail("cudaDeviceGetAttribute: attribute " + std::to_string(what) + " is not supported");
-  *value = 0;
+  *value = what == cudaDevAttrMultiProcessorCount ? options::get().multiprocessors : 0;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -52,6 +52,8 @@ template <class Codec, class T> class basic_codec {
   /// On a device. A thread block of several teams is done sooner, so that the last ones of a launch leave
   /// fewer multiprocessors without work.
   static constexpr int workers = 2 * workers_of_team;
+  /// Of which each has 32 values of a transform of 4096 at once.
+  static constexpr int piece_workers = workers_of_team;
   /// As many thread blocks as 64 registers allow; with losses as many as shared memory.
   static constexpr int encodes_at_once(bool notes_losses) { return notes_losses ? 3 : 4; }
   static constexpr int decodes_at_once = 4;
@@ -122,10 +124,15 @@ template <class Codec, class T> class basic_codec {
     int const teams = std::min(workers / workers_of_team, block_values / transform_);
     return shared_bytes(transform_, value_bytes, static_cast<unsigned>(teams));
   }
+  std::size_t piece_scratch_bytes(std::size_t value_bytes) const {
+    return shared_bytes(transform_, value_bytes);
+  }
   /// Of one that narrows or widens.
   constexpr std::size_t narrow_scratch_bytes() const { return shared_numbers_bytes; }
   /// Smaller blocks should have a multiple of so many values: transforms are not cut.
   constexpr int block_unit() const { return transform_; }
+  /// A transform, or several small ones.
+  HCOMP_HD constexpr int piece_values() const { return transform_ < 4096 ? 4096 : transform_; }
   constexpr std::size_t statistics_in(int n) const {
     return static_cast<std::size_t>(transforms(n));
   }
@@ -178,7 +185,7 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Source>
   HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
                                block_origin const& origin) const {
-    return encode_to(group, x, n, origin,
+    return encode_to(group, x, n, all_of(n), origin,
                      {level_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
   }
 
@@ -186,10 +193,17 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
-    std::byte* const lanes = block + lanes_at(n);
-    level_sink const sink{lane_bytes_ == 1 ? level_sink::lanes_8 : level_sink::lanes_16, lanes,
-                          origin.weight};
-    bool const nonfinite = encode_to(group, x, n, origin, sink, block + block_header_bytes);
+    close_block(group, n, block, encode_transforms(group, x, n, all_of(n), block, origin), origin);
+  }
+  /// See HasPieces.
+  template <class Group, class Source>
+  HCOMP_HD bool encode_piece(Group group, Source const& x, int n, std::byte* block,
+                             block_origin const& origin, int k) const {
+    return encode_transforms(group, x, n, transforms_of(n, k), block, origin);
+  }
+  template <class Group>
+  HCOMP_HD void close_block(Group group, int n, std::byte* block, bool nonfinite,
+                            block_origin const& origin) const {
     if (group.worker() == 0)
       store_aligned(block, 0, make_header(Codec::wire_kind, n, nonfinite, origin));
     group.sync();
@@ -250,6 +264,13 @@ template <class Codec, class T> class basic_codec {
     decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
                 {header.key, 0, header.weight, header.index, nullptr}, x, r);
   }
+  /// See HasPieces.
+  template <class Group, class Out>
+  HCOMP_HD void decode_piece(Group group, std::byte const* block, int n, block_origin const& origin,
+                             Out* x, reduction r, int k) const {
+    decode_transforms(group, block + lanes_at(n), block + block_header_bytes, n,
+                      transforms_of(n, k), origin, x - k * piece_values(), r);
+  }
 
   /// The same from sums that came without a header.
   /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address; on devices aligned
@@ -258,24 +279,18 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Out>
   HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduction r) const {
-    if (lane_bytes_ == 1)
-      decode_from<std::uint8_t>(group, sums, norms, n, origin, x, r);
-    else if (hop_bits_ == 0)
-      decode_from<std::uint16_t>(group, sums, norms, n, origin, x, r);
-    else  // rounded sums may be negative
-      decode_from<std::int16_t>(group, sums, norms, n, origin, x, r);
+    decode_transforms(group, sums, norms, n, all_of(n), origin, x, r);
   }
   /// No value of decode_sums is more.
   HCOMP_HD double largest_sum(std::byte const* norms, int n, std::uint32_t weight,
                               reduction r) const {
-    double largest = 0;
-    for (int k = 0; k < transforms(n); ++k) {
-      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
-      double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
-      largest = most > largest ? most : largest;
-    }
-    if (weight != 1 && grid_of(weight).shift > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
-    return r == reduction::sum ? largest * weight : largest;
+    return largest_of_transforms(norms, n, all_of(n), weight, r);
+  }
+  /// See HasPieces.
+  HCOMP_HD double largest_of_piece(std::byte const* block, int n, block_origin const& origin,
+                                   reduction r, int k) const {
+    return largest_of_transforms(block + block_header_bytes, n, transforms_of(n, k), origin.weight,
+                                 r);
   }
   /// In every worker, whether decode_sums gives finite values only.
   template <class Group>
@@ -381,6 +396,12 @@ template <class Codec, class T> class basic_codec {
     while (size > 64 && size / 2 >= count) size /= 2;
     return {first, count, size};
   }
+  HCOMP_HD constexpr some_transforms all_of(int n) const { return {0, transforms(n)}; }
+  /// Those of piece k.
+  HCOMP_HD constexpr some_transforms transforms_of(int n, int k) const {
+    int const each = piece_values() / transform_, all = transforms(n), first = k * each;
+    return {first, first + each < all ? first + each : all};
+  }
   /// Of so many transforms from number k on, as far as the block has them.
   HCOMP_HD constexpr unsigned values_of(int n, int k, int transforms) const {
     int const left = n - k * transform_, most = transforms * transform_;
@@ -435,11 +456,32 @@ template <class Codec, class T> class basic_codec {
     return load_aligned<std::uint32_t>(block + block_header_bytes, static_cast<std::size_t>(k));
   }
 
+  HCOMP_HD double largest_of_transforms(std::byte const* norms, int n, some_transforms some,
+                                        std::uint32_t weight, reduction r) const {
+    double largest = 0;
+    for (int k = some.first; k < some.end; ++k) {
+      double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
+      double const most = norm * table_.limit * std::sqrt(double(range_of(n, k).size));
+      largest = most > largest ? most : largest;
+    }
+    if (weight != 1 && grid_of(weight).shift > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
+    return r == reduction::sum ? largest * weight : largest;
+  }
+
+  /// Lanes and norms.
+  template <class Group, class Source>
+  HCOMP_HD bool encode_transforms(Group group, Source const& x, int n, some_transforms some,
+                                  std::byte* block, block_origin const& origin) const {
+    level_sink const sink{lane_bytes_ == 1 ? level_sink::lanes_8 : level_sink::lanes_16,
+                          block + lanes_at(n), origin.weight};
+    return encode_to(group, x, n, some, origin, sink, block + block_header_bytes);
+  }
   /// Returns, in every worker, whether NaN or infinity was met.
   /// @param norms  where the norms go; null: nowhere
   template <class Group, class Source>
-  HCOMP_HD bool encode_to(Group group, Source const& x, int n, block_origin const& origin,
-                          level_sink const& sink, std::byte* norms) const {
+  HCOMP_HD bool encode_to(Group group, Source const& x, int n, some_transforms some,
+                          block_origin const& origin, level_sink const& sink,
+                          std::byte* norms) const {
     draw_place const place{origin.key, origin.rank, origin.index};
     auto const limit = static_cast<float>(table_.granularity << 15);
     bool nonfinite = false;
@@ -447,7 +489,7 @@ template <class Codec, class T> class basic_codec {
       fetch_values_soon(who, x + static_cast<std::size_t>(k * transform_),
                         values_of(n, k, transforms));
     };
-    fetch(group, 0, teams_of<Group>);
+    fetch(group, some.first, teams_of<Group>);
     auto const& cells = [&]() -> decltype(auto) {
       if constexpr (HasWarps<Group>)
         return share_cells(group, cells_, table_.granularity, sink);
@@ -455,7 +497,7 @@ template <class Codec, class T> class basic_codec {
         return (cells_);
     }();
     unsigned const floats = shared_floats(transform_, WantsLosses<Source> ? sizeof(x[0]) : 0);
-    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
+    for_each_transform(group, some, floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p).norm;
       if (norms && who.worker() == 0) store_aligned(norms, static_cast<std::size_t>(k), norm);
@@ -494,7 +536,7 @@ template <class Codec, class T> class basic_codec {
                                 std::uint32_t weight, reduction r) const {
     bool finite = true;
     unsigned const floats = shared_floats(transform_);
-    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
+    for_each_transform(group, all_of(n), floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const scale =
           scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size, weight, r);
@@ -504,18 +546,30 @@ template <class Codec, class T> class basic_codec {
     return !group.any(!finite);
   }
 
+  template <class Group, class Out>
+  HCOMP_HD void decode_transforms(Group group, std::byte const* sums, std::byte const* norms, int n,
+                                  some_transforms some, block_origin const& origin, Out* x,
+                                  reduction r) const {
+    if (lane_bytes_ == 1)
+      decode_from<std::uint8_t>(group, sums, norms, n, some, origin, x, r);
+    else if (hop_bits_ == 0)
+      decode_from<std::uint16_t>(group, sums, norms, n, some, origin, x, r);
+    else  // rounded sums may be negative
+      decode_from<std::int16_t>(group, sums, norms, n, some, origin, x, r);
+  }
   template <class Lane, class Group, class Out>
   HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
-                            block_origin const& origin, Out* x, reduction r) const {
+                            some_transforms some, block_origin const& origin, Out* x,
+                            reduction r) const {
     draw_place const place{origin.key, 0, origin.index};
     std::uint32_t const offset = offset_of(origin.weight);
     auto const fetch = [&](auto who, int k, int transforms) {
       fetch_soon(who, sums + static_cast<std::size_t>(k * transform_) * sizeof(Lane),
                  values_of(n, k, transforms) * static_cast<unsigned>(sizeof(Lane)));
     };
-    fetch(group, 0, teams_of<Group>);
+    fetch(group, some.first, teams_of<Group>);
     unsigned const floats = shared_floats(transform_);
-    for_each_transform(group, transforms(n), floats, [&](auto who, float* scratch, int k) {
+    for_each_transform(group, some, floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const scale = scale_of(load_aligned<float>(norms, static_cast<std::size_t>(k)), p.size,
                                   origin.weight, r);

@@ -432,25 +432,30 @@ template <class Group> constexpr int teams_of_group() {
 }
 template <class Group> inline constexpr int teams_of = teams_of_group<Group>();
 
-/// Calls f(group, scratch, k) for every transform k of `transforms`. A group whose `scratch()`
+/// Transforms first to end - 1 of a block.
+struct some_transforms {
+  int first, end;
+};
+
+/// Calls f(group, scratch, k) for every transform k of `some`. A group whose `scratch()`
 /// has room for one, shared_bytes if it has warps, works on one transform after the other, each of its
 /// teams on its own ones; in others every worker works on transforms of its own.
 /// @param floats  of scratch that each team needs
 template <class Group, class F>
-HCOMP_HD void for_each_transform(Group group, int transforms, [[maybe_unused]] unsigned floats,
-                                 F const& f) {
+HCOMP_HD void for_each_transform(Group group, some_transforms some,
+                                 [[maybe_unused]] unsigned floats, F const& f) {
   if constexpr (HasTeams<Group>) {
     auto const team = group.own_team();
     int const number = group.team();
     float* const scratch = group.scratch() + shared_cells + static_cast<unsigned>(number) * floats;
-    for (int k = number; k < transforms; k += Group::teams) f(team, scratch, k);
+    for (int k = some.first + number; k < some.end; k += Group::teams) f(team, scratch, k);
     group.sync();
   } else if constexpr (requires { group.scratch(); }) {
     float* const scratch = group.scratch() + (HasWarps<Group> ? shared_cells : 0);
-    for (int k = 0; k < transforms; ++k) f(group, scratch, k);
+    for (int k = some.first; k < some.end; ++k) f(group, scratch, k);
   } else {
     alignas(64) float scratch[largest_transform];
-    for (int k = group.worker(); k < transforms; k += Group::workers) {
+    for (int k = some.first + group.worker(); k < some.end; k += Group::workers) {
       if constexpr (Group::workers == 1)
         f(group, scratch, k);
       else
