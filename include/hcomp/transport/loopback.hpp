@@ -176,12 +176,14 @@ class loopback {
     return or_withdraw([&] { return r.is_send ? wait_for_send(r) : wait_for_receive(r); });
   }
 
-  /// What `wait` would return; nothing yet.
+  /// What `wait` would return; nothing yet. Does not wait for a message that is being copied, so
+  /// that the caller can copy one of its own meanwhile.
   std::optional<std::size_t> test(request& r) {
     return or_withdraw([&]() -> std::optional<std::size_t> {
       auto& channel = world_->between(r.from, r.to);
       {
-        std::lock_guard const lock(channel.mutex);
+        std::unique_lock const lock(channel.mutex, std::try_to_lock);
+        if (!lock) return std::nullopt;
         int const peer = r.is_send ? r.to : r.from;
         bool const is_done = r.is_send ? has_arrived(channel, r) : receive_of(channel, r)->done;
         if (!is_done && !world_->is_over_ && !world_->has_left(peer)) return std::nullopt;
