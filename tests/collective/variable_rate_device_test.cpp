@@ -270,6 +270,65 @@ TEST_CASE("variable rate on devices: a damaged message is told as on hosts, on a
   CHECK(check_damage(bounded, values_of(3, 5000), places) > 60);
 }
 
+TEST_CASE("variable rate on devices: damage to what is decoded on arrival is told, and forgotten") {
+  auto const check = [](auto const& codec) {
+    auto const x = values_of(3, 9001);
+    int complaints = 0;
+    for (std::string const how : ways)
+      for (int const message : {0, 3, 5, 8, 11})
+        for (std::size_t const byte : {34, 64, 72, 90}) {
+          CAPTURE(how);
+          CAPTURE(message);
+          CAPTURE(byte);
+          auto options = by(how);
+          options.segment_bytes = 4096;
+          options.decode_on_arrival_bytes = 1;
+          /// All ranks' vectors after a second sum; in the first one, rank 1 flips a bit.
+          auto const run = [&](bool on_device, vectors& after) {
+            after = x;
+            return outcomes_on(3, [&](loopback& inner) {
+              int left = inner.rank() == 1 ? message : -1;
+              tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+                bool const has_code = bytes.size() > block_header_bytes &&
+                                      load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+                if (has_code && left-- == 0) bytes[byte % bytes.size()] ^= std::byte{4};
+              });
+              auto& mine = after[static_cast<std::size_t>(inner.rank())];
+              auto const twice = [&](auto& sum, std::span<float> first, std::span<float> second) {
+                auto const outcome = outcome_of([&] { sum.all_reduce(first); });
+                sum.all_reduce(second);
+                return outcome;
+              };
+              outcome found;
+              if (on_device) {
+                guarded_executor executor;
+                device_vector<float> const first(mine, executor), second(mine, executor);
+                plan sum(mine.size(), codec, transport, executor, unchecked(options));
+                found = twice(sum, first.span(), second.span());
+                mine = second.host();
+              } else {
+                host_executor executor;
+                auto first = mine;
+                plan sum(mine.size(), codec, transport, executor, unchecked(options));
+                found = twice(sum, first, mine);
+              }
+              if (found.what == "wire_error") throw wire_error(found.text);
+            });
+          };
+          vectors there, here;
+          auto const found = run(true, there);
+          CAPTURE(to_text(found));
+          CHECK(found == run(false, here));
+          for (std::size_t rank = 0; rank < x.size(); ++rank)
+            CHECK(first_difference(there[rank], here[rank]) == nowhere);
+          complaints += found[0].what == "wire_error";
+        }
+    return complaints;
+  };
+  CHECK(check(inceptionn()) > 40);
+  CHECK(check(bounded) > 40);
+}
+
 TEST_CASE("variable rate on devices: sums that no ranks have are told as on hosts, on all ranks") {
   auto x = values_of(3, 5000);
   for (auto& mine : x)

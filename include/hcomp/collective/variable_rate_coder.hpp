@@ -41,10 +41,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   using header_type = typename coder_type::header;
   using value_type = typename C::value_type;
   using code_sources = detail::code_sources<value_type>;
-  // The host gets its memory as a whole: no byte of it may be one that nobody writes.
-  static_assert(std::has_unique_object_representations_v<typename coder_type::outcome>);
 
  public:
+  using report_type = detail::code_report<coder_type>;
+
   /// @param most_values  of a vector
   variable_rate_coder(std::size_t most_values, E& executor)
       : most_values_(most_values),
@@ -52,10 +52,12 @@ template <VariableRate C, Executor E> class variable_rate_coder {
         order_(order_words(most_values) * sizeof(std::uint64_t)),
         notes_(2 * chunks(most_values) * sizeof(typename coder_type::note)),
         bytes_(sizeof(std::uint64_t)),
-        words_(std::max(chunks(most_values), measuring_blocks)),
+        words_(report_words + std::max(chunks(most_values), measuring_blocks)),
         header_(1),
-        part_(1),
-        outcome_(1) {}
+        part_(1) {
+    auto const order = order_of(most_values);
+    executor.for_each_block(order.runs(), order);
+  }
   variable_rate_coder(variable_rate_coder const&) = delete;
   variable_rate_coder& operator=(variable_rate_coder const&) = delete;
 
@@ -67,42 +69,66 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     put("encode", codec, {x.size(), x.data()}, out);
   }
   /// The same with x and what `in` holds, added: a hop of a ring.
-  /// @param in   sound, of x.size() values
-  /// @param out  must overlap neither `in` nor x
+  /// @param in     sound, of x.size() values
+  /// @param out    must overlap neither `in` nor x
+  /// @param in_is  see `doubt`
   void decode_add_encode(C const& codec, std::span<std::byte const> in,
-                         std::span<value_type const> x, std::span<std::byte> out) {
-    put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out);
+                         std::span<value_type const> x, std::span<std::byte> out,
+                         detail::refusal const& in_is = {}) {
+    put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out,
+        in_is);
   }
   /// The same with two codes, added as they are.
-  /// @param a, b  sound, of `values` values
-  /// @param out   must overlap neither
+  /// @param a, b     sound, of `values` values
+  /// @param out      must overlap neither
+  /// @param they_are  see `doubt`; of both
   void merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
-             std::size_t values, std::span<std::byte> out) requires MergingVariableRate<C> {
-    put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out);
+             std::size_t values, std::span<std::byte> out,
+             detail::refusal const& they_are = {}) requires MergingVariableRate<C> {
+    put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out, they_are);
   }
 
   /// How many bytes the last code took. Waits for the executor.
   /// @throws wire_error  as C::merge, in the same words: there is no code
   std::size_t bytes(C const& codec) {
-    outcome_.fetch(*executor_, 1);
-    return codec.bytes_of(*outcome_.for_host());
+    words_.fetch(*executor_, report_words);
+    return codec.bytes_of(reinterpret_cast<report_type const*>(words_.for_host())->made);
   }
-  /// What became of the last code, which codec.bytes_of reads, for other work, in the executor's
-  /// memory.
-  typename coder_type::outcome const* outcome_there() const { return outcome_.for_work(); }
+  /// For other work, in the executor's memory: what became of the last code, a report_type, and
+  /// behind it, if there was asked for it, what seek_nonfinite has found.
+  std::span<std::byte const> report_there(bool with_nonfinite, std::size_t values) const {
+    std::size_t const words = report_words + (with_nonfinite ? chunks(values) : 0);
+    return {reinterpret_cast<std::byte const*>(words_.for_work()), words * sizeof(std::uint64_t)};
+  }
 
   /// Gives the executor the work of decoding `in`.
   /// @param in     sound, of x.size() values; other bytes may follow it
   /// @param parts  that the values are divided by; 0: they are not
-  void decode(C const& codec, std::span<std::byte const> in, std::span<value_type> x,
-              int parts = 0) {
-    get("decode", codec, in.data(), nullptr, parts, x);
+  /// @param in_is  see `doubt`
+  void decode(C const& codec, std::span<std::byte const> in, std::span<value_type> x, int parts = 0,
+              detail::refusal const& in_is = {}) {
+    get("decode", codec, in.data(), nullptr, parts, x, in_is);
   }
   /// out = addends, which may be there, and what `in` holds. NaNs become one NaN.
   /// @param in  as in decode, of out.size() values
   void decode_add(C const& codec, std::span<std::byte const> in,
-                  std::span<value_type const> addends, std::span<value_type> out) {
-    get("decode_add", codec, in.data(), addends.data(), 0, out);
+                  std::span<value_type const> addends, std::span<value_type> out,
+                  detail::refusal const& in_is = {}) {
+    get("decode_add", codec, in.data(), addends.data(), 0, out, in_is);
+  }
+
+  /// Gives the executor the work of checking all that is behind the header of `in`. Work that is
+  /// given afterwards with the same `in_is` reads it only if it is sound; otherwise it does
+  /// nothing.
+  /// @param header  of `in`, which the host has checked
+  void doubt(C const& codec, header_type const& header, std::span<std::byte const> in,
+             detail::refusal const& in_is) {
+    std::size_t const values = header.values, bytes = header.bytes;
+    require_values("doubt", values);
+    require_address("doubt", in.data());
+    auto const all = runs_of(values);
+    executor_->for_each_block(all.runs(), detail::refuse_chunks<coder_type>{
+                                              codec.coder(), all, values, in.data(), bytes, in_is});
   }
 
   /// Checks all that C::check does, and reads nothing beyond `in`. Waits for the executor.
@@ -121,9 +147,8 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     std::size_t const bytes = header.bytes;
     executor_->for_each_block(
         all.runs(), detail::check_chunks<coder_type>{codec.coder(), all, values, in.data(), bytes,
-                                                     words_.for_work()});
-    words_.fetch(*executor_, all.chunks);
-    auto const found = std::span(words_.for_host(), all.chunks);
+                                                     found_there()});
+    auto const found = fetch_found(all.chunks);
     auto const bad = std::ranges::find(found, 1u);
     if (bad == found.end()) return;
     auto const i = static_cast<std::size_t>(bad - found.begin());
@@ -138,10 +163,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto all = runs_of(x.size());
     all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
     using work = typename C::measure_work;
-    auto* const there = reinterpret_cast<std::uint32_t*>(words_.for_work());
+    auto* const there = reinterpret_cast<std::uint32_t*>(found_there());
     executor_->for_each_block(all.runs(), work{x.size(), all.per_run, x.data(), there});
-    words_.fetch(*executor_, (all.runs() + 1) / 2);
-    auto const* const here = reinterpret_cast<std::uint32_t const*>(words_.for_host());
+    auto const* const here =
+        reinterpret_cast<std::uint32_t const*>(fetch_found((all.runs() + 1) / 2).data());
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < all.runs(); ++i) largest = std::max(largest, here[i]);
     return largest;
@@ -152,14 +177,19 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
   std::span<std::uint64_t const> find_nonfinite(C const& codec, std::span<std::byte const> in,
                                                 std::size_t values) {
+    seek_nonfinite(codec, in, values);
+    return fetch_found(chunks(values));
+  }
+  /// Gives the executor the work of finding it, for report_there.
+  /// @param sources_were  of a code that was made with it; see `doubt`
+  void seek_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t values,
+                      detail::refusal const& sources_were = {}) {
     require_values("find_nonfinite", values);
     require_address("find_nonfinite", in.data());
     auto const all = runs_of(values);
     executor_->for_each_block(
         all.runs(), detail::find_nonfinite_chunks<coder_type>{codec.coder(), all, values, in.data(),
-                                                              words_.for_work()});
-    words_.fetch(*executor_, all.chunks);
-    return {words_.for_host(), all.chunks};
+                                                              found_there(), sources_were});
   }
 
  private:
@@ -168,12 +198,23 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// Whose threads each encode on their own.
   static constexpr bool in_place = requires(E const& executor) { executor.threads(); };
 
+  static constexpr std::size_t report_words = sizeof(report_type) / sizeof(std::uint64_t);
+  std::uint64_t* found_there() const { return words_.for_work() + report_words; }
+  std::span<std::uint64_t const> fetch_found(std::size_t count) {
+    words_.fetch(*executor_, count, report_words);
+    return {words_.for_host() + report_words, count};
+  }
   static constexpr std::size_t chunks(std::size_t values) {
     return detail::chunks_of<header_type>(values);
   }
   static constexpr std::size_t order_words(std::size_t values) {
     return detail::block_order::words_for(
         detail::encode_in_order<coder_type, false, false>::blocks(chunks(values)));
+  }
+  /// Zeros before a vector of so many values is encoded, and afterwards. Where executors encode in
+  /// place there are none.
+  detail::clear_words order_of(std::size_t values) const {
+    return {reinterpret_cast<std::uint64_t*>(order_.data()), in_place ? 0 : order_words(values)};
   }
   /// A block of a device has a chunk, or one per warp; one of a host as much as makes its start cheap.
   detail::chunk_runs runs_of(std::size_t values) const {
@@ -195,7 +236,8 @@ template <VariableRate C, Executor E> class variable_rate_coder {
                                   std::to_string(address) + ", not a multiple of 4");
   }
 
-  void put(char const* who, C const& codec, code_sources const& from, std::span<std::byte> out) {
+  void put(char const* who, C const& codec, code_sources const& from, std::span<std::byte> out,
+           detail::refusal const& codes_are = {}) {
     require_values(who, from.values);
     std::byte const* const codes[] = {from.a, from.b, out.data()};
     for (std::byte const* const code : codes) require_address(who, code);
@@ -203,7 +245,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
     auto* const bytes = reinterpret_cast<std::uint64_t*>(bytes_.data());
-    std::size_t noted = make_chunks(codec.coder(), header, from, notes, bytes, out);
+    std::size_t noted = make_chunks(codec.coder(), header, from, notes, bytes, out, codes_are);
     auto const* all = notes;
     if constexpr (!in_place && detail::JoinsNotes<coder_type>) {
       using join = detail::join_notes<coder_type>;
@@ -216,12 +258,14 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     }
     executor_->for_each_block(
         1, detail::finish_code<coder_type>{codec.coder(), from, all, noted, bytes, out.data(),
-                                           outcome_.for_work()});
+                                           reinterpret_cast<report_type*>(words_.for_work()),
+                                           order_of(from.values), codes_are});
   }
   /// Returns the number of notes.
   std::size_t make_chunks(coder_type const& coder, header_type const& header,
                           code_sources const& from, typename coder_type::note* notes,
-                          std::uint64_t* bytes, std::span<std::byte> out) {
+                          std::uint64_t* bytes, std::span<std::byte> out,
+                          [[maybe_unused]] detail::refusal const& codes_are) {
     if constexpr (in_place) {
       auto all = runs_of(from.values);
       if (executor_->threads() == 1) all.per_run = std::max<std::size_t>(all.chunks, 1);
@@ -234,12 +278,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
       return all.runs();
     } else {
       auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
-      detail::clear_words const clear{order, order_words(from.values)};
-      executor_->for_each_block(clear.runs(), clear);
       auto const make = [&]<bool FromA, bool FromB>() {
         using work = detail::encode_in_order<coder_type, FromA, FromB>;
         executor_->for_each_block(work::blocks(header.chunks),
-                                  work{coder, from, header, {order}, out, notes, bytes});
+                                  work{coder, from, header, {order}, out, notes, bytes, codes_are});
       };
       if (from.a && from.b)
         make.template operator()<true, true>();
@@ -252,22 +294,21 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
 
   void get(char const* who, C const& codec, std::byte const* in, value_type const* addends,
-           int parts, std::span<value_type> out) {
+           int parts, std::span<value_type> out, detail::refusal const& in_is) {
     require_address(who, in);
     auto const all = runs_of(out.size());
-    executor_->for_each_block(
-        all.runs(), detail::decode_chunks<coder_type>{codec.coder(), all, out.size(), in, addends,
-                                                      static_cast<value_type>(parts), out.data()});
+    executor_->for_each_block(all.runs(), detail::decode_chunks<coder_type>{
+                                              codec.coder(), all, out.size(), in, addends,
+                                              static_cast<value_type>(parts), out.data(), in_is});
   }
 
   std::size_t most_values_;
   E* executor_;
   typename E::buffer order_, notes_;  ///< of chunks, or of runs
   typename E::buffer bytes_;          ///< of the code
-  mirror<std::uint64_t, E> words_;    ///< of chunks: what was found
+  mirror<std::uint64_t, E> words_;    ///< a report; of chunks, what was found
   mirror<header_type, E> header_;
   mirror<detail::code_part, E> part_;
-  mirror<typename coder_type::outcome, E> outcome_;
 };
 
 }  // namespace hcomp

@@ -194,11 +194,13 @@ struct codec_probe {
     std::size_t const room = work.capacity(values);
     auto const code = work.allocate(room), sum = work.allocate(room);
     std::size_t bytes = 0, longest = 0;
+    code_findings none;
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
       if (is_fine) work.refine();
-      bytes = x.encode(all, false, false, {code.data(), room});
+      x.encode(all, false, false, {code.data(), room});
+      bytes = work.end(0, none);
     };
     codec_cost cost;
     cost.encode = per_value(timed(encode));
@@ -207,11 +209,11 @@ struct codec_probe {
     if (ranks > 1)
       cost.merge = per_value(timed([&] {
         std::span const out(sum.data(), room);
-        longest =
-            std::max(longest, made_for.merges_codes ? work.merge(made, made, values, out)
-                                                    : x.add_and_encode(all, false, made, out));
+        made_for.merges_codes ? work.merge(made, made, values, false, out)
+                              : x.add_and_encode(all, false, made, false, out);
+        longest = std::max(longest, work.end(0, none));
       }));
-    cost.decode = per_value(timed([&] { x.decode(all, made, false, 0); }));
+    cost.decode = per_value(timed([&] { x.decode(all, made, false, code_of::another, 0); }));
     cost.block_values = 1024;
     cost.block_bytes = std::max<std::size_t>(1, (longest * 1024 + values - 1) / values);
     cost.block_unit = made_for.layout.block_values;

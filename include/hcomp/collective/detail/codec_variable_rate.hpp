@@ -10,6 +10,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/detail/code_passage.hpp>
 #include <hcomp/collective/detail/code_work.hpp>
 #include <hcomp/collective/detail/codec_terms.hpp>
 #include <hcomp/collective/detail/variable_rate_work.hpp>
@@ -30,120 +31,6 @@
 #include <vector>
 
 namespace hcomp::detail {
-
-/// Codes between messages, which are in the host's memory, and the executor's. On hosts they are
-/// read and made where they are.
-template <VariableRate C, Executor E> class code_passage {
-  using value_type = typename C::value_type;
-
- public:
-  using memory = std::vector<std::byte>;
-  using coder = variable_rate_coder<C, E>;
-
-  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
-      : executor_(&executor), merged_(merges ? codec.capacity(longest) : 0) {}
-
-  /// Codes of the last call are needed no more.
-  void start() {}
-  /// A code, for the executor.
-  /// @param is_other  there are two of them
-  /// @throws wire_error  it is not sound
-  std::span<std::byte const> sent(coder& by, C const& codec, std::span<std::byte const> in,
-                                  std::size_t values, bool /*is_other*/ = false) {
-    by.check(codec, in, values);
-    return in;
-  }
-  /// The host's memory of what was sent is free.
-  void end_of_sent() { executor_->synchronize(); }
-  /// Where to make a code that becomes `out`.
-  /// @param merges  of codes one of which may be there
-  std::span<std::byte> room(std::span<std::byte> out, bool merges = false) {
-    return made_ = merges ? std::span(merged_) : out;
-  }
-  /// What was made there to `out`; returns its length.
-  /// @throws wire_error  it could not be made
-  std::size_t fetch(coder& by, C const& codec, std::span<std::byte> out) {
-    std::size_t const bytes = by.bytes(codec);
-    if (made_.data() != out.data()) std::memcpy(out.data(), made_.data(), bytes);
-    return bytes;
-  }
-
-  // values as they are
-  void copy_out(std::span<value_type const> x, std::span<std::byte> out) {
-    executor_->synchronize();
-    if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
-  }
-  void copy_in(std::span<std::byte const> in, std::span<value_type> x) {
-    if (!x.empty()) std::memcpy(x.data(), in.data(), in.size());
-  }
-
- private:
-  E* executor_;
-  std::vector<std::byte> merged_;
-  std::span<std::byte> made_;
-};
-
-/// On a device: codes are checked by the host before the device sees them, and copied there and
-/// back in the order of its work. Decoding is not waited for; encoding is, once or, if a code is
-/// longer than the one before, twice.
-template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
-  using value_type = typename C::value_type;
-
- public:
-  using memory = typename E::staging;
-  using coder = variable_rate_coder<C, E>;
-
-  /// @param longest  values of a code
-  /// @param merges   two codes are sent at once
-  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
-      : executor_(&executor),
-        came_(codec.capacity(longest)),
-        other_(merges ? codec.capacity(longest) : 0),
-        made_(codec.capacity(longest)),
-        outcome_(sizeof(outcome)) {}
-
-  void start() { executor_->wait(copied_); }
-  std::span<std::byte const> sent(coder&, C const& codec, std::span<std::byte const> in,
-                                  std::size_t values, bool is_other = false) {
-    codec.check(in, values);
-    auto& to = is_other ? other_ : came_;
-    std::size_t const bytes = header_of_code<typename C::header_type>(in).bytes;
-    copied_ = executor_->write(to.data(), in.data(), bytes);
-    return {to.data(), bytes};
-  }
-  void end_of_sent() { executor_->wait(copied_); }
-  std::span<std::byte> room(std::span<std::byte>, bool = false) {
-    return {made_.data(), made_.size()};
-  }
-  std::size_t fetch(coder& by, C const& codec, std::span<std::byte> out) {
-    std::size_t const hoped = std::min({likely_, made_.size(), out.size()});
-    executor_->read(outcome_.data(), reinterpret_cast<std::byte const*>(by.outcome_there()),
-                    sizeof(outcome));
-    executor_->wait(executor_->read(out.data(), made_.data(), hoped));
-    std::size_t const bytes = codec.bytes_of(load<outcome>(outcome_.data()));
-    if (bytes > hoped)
-      executor_->wait(executor_->read(out.data() + hoped, made_.data() + hoped, bytes - hoped));
-    likely_ = bytes + bytes / 8;
-    return bytes;
-  }
-
-  void copy_out(std::span<value_type const> x, std::span<std::byte> out) {
-    executor_->wait(
-        executor_->read(out.data(), reinterpret_cast<std::byte const*>(x.data()), x.size_bytes()));
-  }
-  void copy_in(std::span<std::byte const> in, std::span<value_type> x) {
-    copied_ = executor_->write(reinterpret_cast<std::byte*>(x.data()), in.data(), in.size());
-  }
-
- private:
-  using outcome = typename C::coder_type::outcome;
-
-  E* executor_;
-  typename E::buffer came_, other_, made_;
-  typename E::staging outcome_;
-  typename E::mark copied_{};  ///< the last code, to the device
-  std::size_t likely_ = 0;     ///< length of the next code
-};
 
 /// What an engine needs a codec and an executor for.
 template <VariableRate C, Executor E> class codec_variable_rate final : public variable_rate_work {
@@ -223,19 +110,24 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     if constexpr (FittedVariableRate<C> && has_fine) return codec_.needs_fine_for(largest);
     return false;
   }
-  std::size_t merge([[maybe_unused]] std::span<std::byte const> a,
-                    [[maybe_unused]] std::span<std::byte const> b,
-                    [[maybe_unused]] std::size_t values,
-                    [[maybe_unused]] std::span<std::byte> out) override {
-    if constexpr (MergingVariableRate<C>) {
-      return by_codec([&](auto const& codec, auto& there) {
-        auto const first = there->sent(codec, a, values, true),
-                   second = there->sent(codec, b, values);
-        there->coder.merge(codec, first, second, values, there->passage.room(out, true));
-        return there->fetch(codec, out);
+  std::size_t most_under_way() const override { return code_passage<C, E>::most_under_way; }
+  std::size_t end(std::size_t first_block, code_findings& found) override {
+    return by_codec([&](auto const& codec, auto& there) {
+      return there->passage.end(there->coder, codec, first_block, found);
+    });
+  }
+  void merge([[maybe_unused]] std::span<std::byte const> a,
+             [[maybe_unused]] std::span<std::byte const> b, [[maybe_unused]] std::size_t values,
+             [[maybe_unused]] bool seeks_nonfinite,
+             [[maybe_unused]] std::span<std::byte> out) override {
+    if constexpr (MergingVariableRate<C>)
+      by_codec([&](auto const& codec, auto& there) {
+        auto const first = there->sent(codec, a, values, code_of::this_rank, true),
+                   second = there->sent(codec, b, values, code_of::another);
+        auto const they_are = there->passage.doubted();
+        there->coder.merge(codec, first, second, values, there->passage.room(out, true), they_are);
+        there->begin(codec, values, seeks_nonfinite, they_are);
       });
-    }
-    return 0;
   }
   void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
     if (!plain)
@@ -244,6 +136,9 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     if (in.size() != values * sizeof(value_type))
       throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
                        std::to_string(values) + " uncompressed values");
+  }
+  bool decoded_all() override {
+    return by_codec([](auto const&, auto& there) { return there->passage.refused_none(); });
   }
   void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
                   [[maybe_unused]] code_findings& found) const override {
@@ -254,32 +149,14 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
       if (!is_fine_ && C::needs_fine(in)) found.needs_fine = 1;
     }
   }
-  void find_nonfinite(std::span<std::byte const> in, std::size_t values, bool plain,
-                      std::size_t first_block, code_findings& found) override {
-    auto const note = [&](std::size_t first, std::uint64_t runs) {
-      for (; runs != 0; runs &= runs - 1) {
-        std::size_t const block = first_block + first / 64 + lowest_one(runs);
-        found.nonfinite = std::min<std::uint64_t>(found.nonfinite, block);
-        ++found.nonfinite_blocks;
-      }
-    };
-    if (plain) {
-      constexpr std::size_t some = 1024;
-      value_type x[some];
-      for (std::size_t first = 0; first < values; first += some) {
-        std::size_t const n = std::min(some, values - first);
-        std::memcpy(x, in.data() + first * sizeof(value_type), n * sizeof(value_type));
-        note(first, nonfinite_runs(x, n));
-      }
-    } else {
-      by_codec([&](auto const& codec, auto& there) {
-        auto const code = there->sent(codec, in, values);
-        std::size_t first = 0;
-        for (std::uint64_t const runs : there->coder.find_nonfinite(codec, code, values)) {
-          note(first, runs);
-          first += codec.chunk_values;
-        }
-      });
+  void find_nonfinite(std::span<std::byte const> in, std::size_t values, std::size_t first_block,
+                      code_findings& found) const override {
+    constexpr std::size_t some = 1024;
+    value_type x[some];
+    for (std::size_t first = 0; first < values; first += some) {
+      std::size_t const n = std::min(some, values - first);
+      std::memcpy(x, in.data() + first * sizeof(value_type), n * sizeof(value_type));
+      note_nonfinite(nonfinite_runs(x, n), first_block + first / 64, found);
     }
   }
 
@@ -295,31 +172,34 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
         [](auto const&, auto& there) { return reinterpret_cast<value_type*>(there->sums.data()); });
   }
 
-  /// Functions that write a code return its length.
-  std::size_t encode(std::span<value_type const> x, std::span<std::byte> out) {
-    return by_codec([&](auto const& codec, auto& there) {
+  void encode(std::span<value_type const> x, bool seeks_nonfinite, std::span<std::byte> out) {
+    by_codec([&](auto const& codec, auto& there) {
       there->coder.encode(codec, x, there->passage.room(out));
-      return there->fetch(codec, out);
+      there->begin(codec, x.size(), seeks_nonfinite, {});
     });
   }
-  std::size_t decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
-                                std::span<std::byte> out) {
-    return by_codec([&](auto const& codec, auto& there) {
-      auto const code = there->sent(codec, in, x.size());
-      there->coder.decode_add_encode(codec, code, x, there->passage.room(out));
-      return there->fetch(codec, out);
+  void decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
+                         bool seeks_nonfinite, std::span<std::byte> out) {
+    by_codec([&](auto const& codec, auto& there) {
+      auto const code = there->sent(codec, in, x.size(), code_of::another);
+      auto const it_is = there->passage.doubted();
+      there->coder.decode_add_encode(codec, code, x, there->passage.room(out), it_is);
+      there->begin(codec, x.size(), seeks_nonfinite, it_is);
     });
   }
   void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
                   std::span<value_type> out) {
     by_codec([&](auto const& codec, auto& there) {
-      there->coder.decode_add(codec, there->sent(codec, in, out.size()), addends, out);
+      auto const code = there->sent(codec, in, out.size(), code_of::another);
+      there->coder.decode_add(codec, code, addends, out, there->passage.doubted());
       there->passage.end_of_sent();
     });
   }
-  void decode(std::span<std::byte const> in, std::span<value_type> x, int parts = 0) {
+  void decode(std::span<std::byte const> in, std::span<value_type> x, code_of whose,
+              int parts = 0) {
     by_codec([&](auto const& codec, auto& there) {
-      there->coder.decode(codec, there->sent(codec, in, x.size()), x, parts);
+      auto const code = there->sent(codec, in, x.size(), whose);
+      there->coder.decode(codec, code, x, parts, there->passage.doubted());
     });
   }
   std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
@@ -348,11 +228,12 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
           sums(sum_values * sizeof(value_type)) {}
 
     std::span<std::byte const> sent(D const& codec, std::span<std::byte const> in,
-                                    std::size_t values, bool is_other = false) {
-      return passage.sent(coder, codec, in, values, is_other);
+                                    std::size_t values, code_of whose, bool is_other = false) {
+      return passage.sent(coder, codec, in, values, whose, is_other);
     }
-    std::size_t fetch(D const& codec, std::span<std::byte> out) {
-      return passage.fetch(coder, codec, out);
+    void begin(D const& codec, std::size_t values, bool seeks_nonfinite,
+               refusal const& sources_are) {
+      passage.begin(coder, codec, values, seeks_nonfinite, sources_are);
     }
   };
   static constexpr bool has_fine = BoundedVariableRate<C>;
@@ -422,27 +303,30 @@ class codec_variable_rate_values final : public variable_rate_values {
     return false;
   }
   std::uint32_t measure() override { return work_->measure({x_, work_->layout().values}); }
-  std::size_t encode(value_range part, bool of_sums, bool plain,
-                     std::span<std::byte> out) override {
-    return plain ? work_->copy_out(values(part, of_sums), out)
-                 : work_->encode(values(part, of_sums), out);
+  void encode(value_range part, bool of_sums, bool seeks_nonfinite,
+              std::span<std::byte> out) override {
+    work_->encode(values(part, of_sums), seeks_nonfinite, out);
   }
-  std::size_t add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
-                             std::span<std::byte> out) override {
-    return work_->decode_add_encode(in, values(part, of_sums), out);
+  void add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
+                      bool seeks_nonfinite, std::span<std::byte> out) override {
+    work_->decode_add_encode(in, values(part, of_sums), seeks_nonfinite, out);
+  }
+  std::size_t copy(value_range part, bool of_sums, std::span<std::byte> out) override {
+    return work_->copy_out(values(part, of_sums), out);
   }
   void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) override {
     work_->decode_add(in, values(part, of_sums), sums(part));
   }
   void decode_to_sums(value_range part, std::span<std::byte const> in) override {
-    work_->decode(in, sums(part));
+    work_->decode(in, sums(part), code_of::this_rank);
   }
-  void decode(value_range part, std::span<std::byte const> in, bool plain, int parts) override {
+  void decode(value_range part, std::span<std::byte const> in, bool plain, code_of whose,
+              int parts) override {
     std::span const out(x_ + part.first, part.count);
     if (plain)
       work_->copy_in(in, out, parts);
     else
-      work_->decode(in, out, parts);
+      work_->decode(in, out, whose, parts);
   }
 
  private:

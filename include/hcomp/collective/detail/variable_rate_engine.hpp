@@ -43,8 +43,9 @@ namespace hcomp::detail {
 /// transfer of others, and a segment that the next hop passes on leaves as soon as something is
 /// added to it. What an all-gather passes on stays as it came. If codes are not added as they are
 /// and several are added to a segment in one place, they are added as values until the last of
-/// them. A segment that arrives damaged is passed on as such, so that nobody waits for it. After
-/// the first call nothing is allocated.
+/// them. Where the work goes on beside this thread, on devices, two segments are worked on at once,
+/// and the next one to leave is encoded while one leaves. A segment that arrives damaged is passed
+/// on as such, so that nobody waits for it. After the first call nothing is allocated.
 class variable_rate_engine final : public sum_engine<variable_rate_values> {
  public:
   /// @param work  must outlive the engine, as must the transport
@@ -90,7 +91,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       finish_owned(it);
       if (!finish(ranks(), figures)) return false;
       stopwatch watch;
-      for_each_owned([&](std::size_t s) { decode(it, s); });
+      for_each_owned([&](std::size_t s) { decode(it, s, code_of::this_rank); });
       watch.add_to(figures.seconds_decode);
       return true;
     });
@@ -160,6 +161,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       one.is_summed = false;
       one.fault = block_fault::none;
     }
+    under_way_.clear();
     found_ = {};
   }
   /// Returns, on all ranks alike, whether the finer codec is needed.
@@ -253,6 +255,11 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   template <class F> void for_each_segment(block_range parts, F const& f) const {
     for (std::size_t s = begins_[parts.first]; s < begins_[parts.end()]; ++s) f(s);
   }
+  std::size_t begin_of_owned() const { return begins_[schedule_.owned.first]; }
+  std::size_t end_of_owned() const { return begins_[schedule_.owned.end()]; }
+  bool is_owned(std::size_t s) const { return begin_of_owned() <= s && s < end_of_owned(); }
+  /// The executor works on segments while this thread does something else.
+  bool works_beside() const { return work_->most_under_way() > 1; }
   /// Calls f(segment) for the segments of this rank's parts, or of all.
   template <class F> void for_each_owned(F const& f) const { for_each_segment(schedule_.owned, f); }
   template <class F> void for_each(F const& f) const {
@@ -299,13 +306,46 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     one.fault = static_cast<std::uint64_t>(fault);
     found_.merge(one);
   }
-  /// The message of a segment; a header alone, that says why, if it is damaged.
-  /// @param write  (out) returns how many bytes its code took
-  template <class Write> void make(std::size_t s, bool plain, Write const& write) {
+  /// Whether a segment has a message, or will have.
+  bool is_begun(std::size_t s) const { return segments_[s].bytes > 0 || is_under_way(s); }
+  bool is_under_way(std::size_t s) const {
+    return std::ranges::find(under_way_, s) != under_way_.end();
+  }
+  /// Begins the message of a segment.
+  /// @param finished  it is of all ranks
+  /// @param write     (out, seeks_nonfinite) begins its code
+  template <class Write> void begin(std::size_t s, bool finished, Write const& write) {
+    if (segments_[s].fault != block_fault::none) return put_header(s, false, 0);
+    while (under_way_.size() >= work_->most_under_way()) end_next();
+    write(slot(s).subspan(block_header_bytes),
+          finished && options().nonfinite == nonfinite_policy::throw_error);
+    under_way_.push_back(s);
+    if (!works_beside()) end_next();
+  }
+  /// Of the segments whose messages are under way, for that begun first.
+  void end_next() {
+    std::size_t const s = under_way_.front();
+    under_way_.erase(under_way_.begin());
+    std::size_t bytes = 0;
+    try {
+      bytes = work_->end(blocks_[s].first, found_);
+    } catch (wire_error const&) {
+      note(s, block_fault::format);
+    }
+    put_header(s, false, bytes);
+  }
+  /// Until the message of a segment is there.
+  void end(std::size_t s) {
+    while (is_under_way(s)) end_next();
+  }
+  void end_all() {
+    while (!under_way_.empty()) end_next();
+  }
+  /// A header alone, that says why, if the segment is damaged.
+  /// @param bytes  of the code behind it
+  void put_header(std::size_t s, bool plain, std::size_t bytes) {
     auto& one = segments_[s];
     auto const out = slot(s);
-    std::size_t bytes = 0;
-    if (one.fault == block_fault::none) bytes = write(out.subspan(block_header_bytes));
     auto header = header_of(s, plain, one.weight);
     if (one.fault != block_fault::none) {
       header.flags |= block_is_damaged;
@@ -317,29 +357,54 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   // ---- what is done with segments -----------------------------------------------------------
-  /// What this rank has of a segment.
-  void encode(one_call const& it, std::size_t s, bool plain) {
+  /// Begins the message of what this rank has of a segment.
+  void encode(one_call const& it, std::size_t s, bool finished) {
     stopwatch watch;
     auto const& one = segments_[s];
-    make(s, plain, [&](std::span<std::byte> out) {
-      return it.values.encode(one.values, one.is_summed, plain, out);
+    begin(s, finished, [&](std::span<std::byte> out, bool seeks_nonfinite) {
+      it.values.encode(one.values, one.is_summed, seeks_nonfinite, out);
     });
     watch.add_to(it.figures.seconds_encode);
+  }
+  /// The same of values as they are.
+  void copy(one_call const& it, std::size_t s) {
+    stopwatch watch;
+    auto const& one = segments_[s];
+    std::size_t bytes = 0;
+    if (one.fault == block_fault::none)
+      bytes = it.values.copy(one.values, one.is_summed, slot(s).subspan(block_header_bytes));
+    put_header(s, true, bytes);
+    watch.add_to(it.figures.seconds_encode);
+  }
+  /// The message of a segment that leaves with hop h of the reduction. Where the work goes on
+  /// meanwhile, that of the next one is begun if nothing will be added to it before.
+  std::span<std::byte const> leaving(one_call const& it, std::size_t h, std::size_t s) {
+    bool const is_early = h == 0 || reduce_.sends_at_once();
+    std::size_t const next = s + 1, end_of_hop = begins_[schedule_.reduce[h].send.end()];
+    if (!is_begun(s)) encode(it, s, false);
+    if (works_beside() && is_early && next < end_of_hop && !is_begun(next)) encode(it, next, false);
+    stopwatch watch;
+    end(s);
+    watch.add_to(it.figures.seconds_encode);
+    return message(s);
   }
 
   /// What came with hop h of the reduction.
   void add(one_call const& it, std::size_t h, std::size_t s, std::span<std::byte const> message) {
     stopwatch watch;
+    end(s);
     auto& one = segments_[s];
     auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
     note(s, fault_of(message, header_of(s, false, ranks)));
     one.weight += ranks;
     bool const is_last = merges_codes_ || h == one.encoded_at;
+    bool const finished = h == one.encoded_at && is_owned(s);
     auto const make_sum = [&] {
-      make(s, false, [&](std::span<std::byte> out) {
+      begin(s, finished, [&](std::span<std::byte> out, bool seeks_nonfinite) {
         if (merges_codes_ && one.bytes > 0)  // it is a code already
-          return work_->merge(payload(this->message(s)), payload(message), one.values.count, out);
-        return it.values.add_and_encode(one.values, one.is_summed, payload(message), out);
+          return work_->merge(payload(this->message(s)), payload(message), one.values.count,
+                              seeks_nonfinite, out);
+        it.values.add_and_encode(one.values, one.is_summed, payload(message), seeks_nonfinite, out);
       });
     };
     try {
@@ -372,17 +437,20 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (segments_[s].fault == block_fault::none)
       work_->find_error(payload(message(s)), it.parts, found_);
   }
+  /// In a message of values as they are.
   void find_nonfinite(one_call const& it, std::size_t s) {
     stopwatch watch;
-    work_->find_nonfinite(payload(message(s)), segments_[s].values.count, answers_plain_,
-                          blocks_[s].first, found_);
+    work_->find_nonfinite(payload(message(s)), segments_[s].values.count, blocks_[s].first, found_);
     watch.add_to(it.figures.seconds_decode);
   }
 
+  void check(std::size_t s) {
+    work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
+  }
   /// A finished segment to its place in x.
   /// @throws wire_error  it is damaged; x is unchanged
-  void decode(one_call const& it, std::size_t s) {
-    it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, it.parts);
+  void decode(one_call const& it, std::size_t s, code_of whose) {
+    it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose, it.parts);
   }
 
   // ---- the two walks ------------------------------------------------------------------------
@@ -393,12 +461,11 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
     reduction_walk(variable_rate_engine& engine, one_call const& it) : engine(engine), it(it) {}
 
-    std::span<std::byte const> leave(std::size_t, block_range blocks) override {
-      std::size_t const s = engine.index_of(blocks);
-      if (engine.segments_[s].bytes == 0) engine.encode(it, s, false);
-      return engine.message(s);
+    std::span<std::byte const> leave(std::size_t h, block_range blocks) override {
+      return engine.leaving(it, h, engine.index_of(blocks));
     }
     std::span<std::byte> inbox(std::size_t h, block_range blocks) override {
+      engine.end_all();  // what came two hops before is there
       return engine.incoming(h, engine.index_of(blocks));
     }
     void arrive(std::size_t h, block_range blocks, std::size_t bytes) override {
@@ -414,14 +481,16 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     one_call const& it;
     std::uint32_t weight;
     Use const& use;
-    bool uses_owned = true;
+    std::size_t next_owned;  ///< of this rank's segments, the first that was not used
 
     spreading_walk(variable_rate_engine& engine, one_call const& it, std::uint32_t weight,
                    Use const& use)
-        : engine(engine), it(it), weight(weight), use(use) {}
+        : engine(engine), it(it), weight(weight), use(use), next_owned(engine.begin_of_owned()) {}
 
     std::span<std::byte const> leave(std::size_t, block_range blocks) override {
-      return engine.message(engine.index_of(blocks));
+      std::size_t const s = engine.index_of(blocks);
+      if (engine.works_beside() && engine.is_owned(s)) use_owned(s + 1);  // while it leaves
+      return engine.message(s);
     }
     std::span<std::byte> inbox(std::size_t, block_range blocks) override {
       return engine.slot(engine.index_of(blocks));
@@ -433,14 +502,13 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
                                      engine.header_of(s, engine.answers_plain_, weight)));
     }
     void passed_on(block_range blocks) override {
-      use_owned();
+      use_owned(engine.end_of_owned());
       use_sound(engine.index_of(blocks));
     }
 
-    /// Once, while others' segments are on their way here.
-    void use_owned() {
-      if (uses_owned) engine.for_each_owned([&](std::size_t s) { use_sound(s); });
-      uses_owned = false;
+    /// Each once, while others' segments are on their way here.
+    void use_owned(std::size_t end) {
+      while (next_owned < end) use_sound(next_owned++);
     }
     void use_sound(std::size_t s) {
       if (engine.segments_[s].fault != block_fault::none) return;
@@ -463,14 +531,19 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   /// Encodes of this rank's parts what was not encoded in passing, and looks for errors, NaN and
   /// infinity there; all of x there after `start` alone.
   void finish_owned(one_call const& it) {
+    if (!answers_plain_)
+      for_each_owned([&](std::size_t s) {
+        if (!is_begun(s)) encode(it, s, true);
+      });
+    stopwatch watch;
+    end_all();
+    watch.add_to(it.figures.seconds_encode);
     for_each_owned([&](std::size_t s) {
       bool const is_code = segments_[s].bytes > 0;
-      if (!is_code && !answers_plain_) encode(it, s, false);
-      if (is_code || !answers_plain_) find_error(it, s);
-      if (answers_plain_) {
-        if (is_code) decode_to_sums(it, s);
-        encode(it, s, true);
-      }
+      if (is_code) find_error(it, s);
+      if (!answers_plain_) return;
+      if (is_code) decode_to_sums(it, s);
+      copy(it, s);
       if (options().nonfinite == nonfinite_policy::throw_error &&
           segments_[s].fault == block_fault::none)
         find_nonfinite(it, s);
@@ -487,19 +560,33 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (on_arrival && !finish(weight, it.figures)) return false;
     auto const use = [&](std::size_t s) {
       if (on_arrival)
-        decode(it, s);
-      else
-        work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
+        decode(it, s, is_owned(s) ? code_of::this_rank : code_of::another);
+      else if (!is_owned(s))
+        check(s);
     };
     spreading_walk walk(*this, it, weight, use);
     gather_.walk(walk, &it.figures);
-    walk.use_owned();
+    walk.use_owned(end_of_owned());
+    if (on_arrival) find_what_was_not_decoded(it);
     if (!finish(weight, it.figures)) return false;
     if (on_arrival) return true;
     stopwatch watch;
-    for_each([&](std::size_t s) { decode(it, s); });
+    for_each([&](std::size_t s) { decode(it, s, code_of::this_rank); });
     watch.add_to(it.figures.seconds_decode);
     return true;
+  }
+  void find_what_was_not_decoded(one_call const& it) {
+    stopwatch watch;
+    if (!work_->decoded_all())
+      for_each([&](std::size_t s) {
+        if (is_owned(s) || segments_[s].fault != block_fault::none) return;
+        try {
+          check(s);
+        } catch (wire_error const&) {
+          note(s, block_fault::format);
+        }
+      });
+    watch.add_to(it.figures.seconds_decode);
   }
 
   bool merges_codes_, fits_calls_;
@@ -515,7 +602,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   std::vector<std::size_t> begins_;  ///< first segment of every part, and behind the last
   hop_pipeline reduce_, gather_;
   std::vector<segment> segments_;
-  std::vector<std::size_t> places_;  ///< of the segments' messages, and where they end
+  std::vector<std::size_t> under_way_;  ///< segments whose messages are being made, in order
+  std::vector<std::size_t> places_;     ///< of the segments' messages, and where they end
   std::size_t incoming_bytes_ = 0;
   any_buffer messages_, incoming_;
   code_findings found_;

@@ -57,7 +57,7 @@ struct clear_words {
   std::uint64_t* words;
   std::size_t count;
 
-  std::size_t runs() const { return (count + run - 1) / run; }
+  HCOMP_HD std::size_t runs() const { return (count + run - 1) / run; }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const end = (i + 1) * run < count ? (i + 1) * run : count;
     for (auto w = i * run + static_cast<std::size_t>(group.worker()); w < end; w += Group::workers)

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/loads.hpp>
@@ -44,6 +45,15 @@ template <class Coder> std::size_t scratch_of_block(int codes) {
   return chunks_at_once<Coder>() * Coder::scratch_bytes(codes);
 }
 
+/// Lets work on a code begin before the host knows whether the code is sound: work does nothing if
+/// refuse_chunks, given before, has refused the code. Codes have growing numbers from 1 on.
+struct refusal {
+  std::uint32_t* last = nullptr;  ///< number of the code refused last, 0 before; null: none can be
+  std::uint32_t number = 0;       ///< of the code that the work reads
+
+  HCOMP_HD bool is_refused() const { return last && *last == number; }
+};
+
 /// Encodes some chunks per block, each into its place, with the table and the header. Where a chunk
 /// begins is known when those before it are as long as they get; workers that share memory put it
 /// together there meanwhile.
@@ -57,6 +67,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   std::span<std::byte> out;
   typename Coder::note* notes;  ///< of chunks
   std::uint64_t* bytes;         ///< of the code
+  refusal sources_are = {};     ///< of the sources that are codes
 
   static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(1 + FromA + FromB);
@@ -69,6 +80,8 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes); }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
     if constexpr (!FromA) expect_values(group, block);
+    if constexpr (FromA || FromB)
+      if (sources_are.is_refused()) return;
     std::size_t const i = order.number(group, block);
     std::size_t const front = first_chunk_at<header_type>(header.chunks);
     std::size_t const end = header.chunks == 0 ? front : encode(group, i, front);
@@ -254,6 +267,15 @@ template <class Coder> struct join_notes {
   }
 };
 
+/// What the host has to know of a code.
+template <class Coder> struct code_report {
+  // The host gets its memory as a whole: no byte of it may be one that nobody writes.
+  static_assert(std::has_unique_object_representations_v<typename Coder::outcome>);
+
+  typename Coder::outcome made;
+  std::uint64_t is_refused;  ///< 1: what it was to be made of was not sound, there is no code
+};
+
 /// What is left to be done when all chunks are in their places.
 template <class Coder> struct finish_code {
   Coder coder;
@@ -262,10 +284,15 @@ template <class Coder> struct finish_code {
   std::size_t count;  ///< of notes
   std::uint64_t const* bytes;
   std::byte* out;
-  typename Coder::outcome* outcome;
+  code_report<Coder>* report;
+  clear_words order;  ///< of the chunks, for the next code
+  refusal sources_are = {};
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    coder.finish(group, from, notes, count, *bytes, out, *outcome);
+    for (std::size_t i = 0; i < order.runs(); ++i) order(group, i);
+    if (group.worker() == 0) report->is_refused = sources_are.is_refused() ? 1 : 0;
+    if (!sources_are.is_refused())
+      coder.finish(group, from, notes, count, *bytes, out, report->made);
   }
 };
 
@@ -299,6 +326,7 @@ template <class Coder> struct decode_chunks {
   typename Coder::value_type const* addends;
   typename Coder::value_type divided_by;
   typename Coder::value_type* out;
+  refusal code_is = {};
 
   static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(0);
@@ -306,7 +334,8 @@ template <class Coder> struct decode_chunks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
-      coder.decode_chunk(who, in, i, values, addends, divided_by, out);
+      if (!code_is.is_refused())  // asked before, it would take registers from the whole loop
+        coder.decode_chunk(who, in, i, values, addends, divided_by, out);
     });
   }
 };
@@ -319,11 +348,13 @@ template <class Coder> struct find_nonfinite_chunks {
   std::size_t values;
   std::byte const* in;
   std::uint64_t* found;
+  refusal sources_were = {};  ///< of what the code was made of: then there is none
 
   static constexpr int workers = workers_of_coder<Coder>();
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    if (sources_were.is_refused()) return;
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
       std::uint64_t const bits = coder.nonfinite_in_chunk(who, in, i, values);
       if (who.worker() == 0) found[i] = bits;
@@ -346,6 +377,26 @@ template <class Coder> struct check_chunks {
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
       bool const is_sound = is_sound_chunk(who, coder, in, i, values, bytes);
       if (who.worker() == 0) found[i] = is_sound ? 0 : 1;
+    });
+  }
+};
+
+/// Refuses a code if check_chunks would find a chunk of it.
+template <class Coder> struct refuse_chunks {
+  Coder coder;
+  chunk_runs all;
+  std::size_t values;
+  std::byte const* in;
+  std::size_t bytes;  ///< as of check_chunks
+  refusal as;
+
+  static constexpr int workers = workers_of_coder<Coder>();
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
+    beside_others const any(group);
+    all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
+      bool const is_sound = is_sound_chunk(who, coder, in, i, values, bytes);
+      if (!is_sound && who.worker() == 0) raise_to(any, as.last, as.number);
     });
   }
 };
