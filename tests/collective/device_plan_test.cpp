@@ -280,7 +280,7 @@ TEST_CASE("plan on devices: a narrow block that is not as long as its place is r
   damage_second([](block_header& header) { --header.values; });
 }
 
-TEST_CASE("plan on devices: segments are a quarter of a part, between two limits") {
+TEST_CASE("plan on devices: segments are a quarter of a part, or all of a short one") {
   run_ranks(2, [](loopback& transport) {
     guarded_executor device;
     host_executor host;
@@ -290,6 +290,8 @@ TEST_CASE("plan on devices: segments are a quarter of a part, between two limits
     };
     std::size_t const least = plan_options{}.segment_bytes, part = std::size_t{1} << 23;
     CHECK(bytes_of(1000, {}) == least);
+    CHECK(bytes_of(part / 32, {}) == (part + part / 4 / 4096 * 32) / 16);  // a whole part
+    CHECK(bytes_of(part / 8, {}) == std::size_t{1} << 20);
     CHECK(bytes_of(part / 2, {}) == (part + part / 4 / 4096 * 32) / 4);  // and headers
     CHECK(bytes_of(part / 2, {.device_segment_bytes = part / 16}) == part / 16);
     CHECK(bytes_of(part / 2, {.device_segment_bytes = 1}) == least);

@@ -26,8 +26,9 @@ struct plan_options {
   bool narrow = true;
   std::size_t segment_bytes = 256 * 1024;  ///< parts travel in pieces of about this size
   /// Where values are in a device's memory, and segment_bytes is left as it is, pieces are up to so
-  /// large, and a quarter of a part: for each one a device is given work and copies, which takes tens
-  /// of microseconds. Ranks on devices that sum with others on hosts set it to segment_bytes.
+  /// large: a quarter of a part, or all of it up to 1 MiB. For each one a device is given work and
+  /// copies, which takes tens of microseconds. Ranks on devices that sum with others on hosts set
+  /// it to segment_bytes.
   std::size_t device_segment_bytes = std::size_t{4} << 20;
   /// An x of so many bytes is decoded while its last parts arrive. Not with checksums, which
   /// promise more; see plan::all_reduce.

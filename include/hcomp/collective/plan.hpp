@@ -253,9 +253,10 @@ template <Summable C, Transport T, Executor E> class plan {
       std::size_t bytes = values * sizeof(value_type);
       if constexpr (HomomorphicSum<C>)
         bytes = layout_of(codec, values, options.how.sharers(ranks)).bytes();
-      options.segment_bytes =
-          std::clamp(bytes / static_cast<std::size_t>(ranks) / 4, options.segment_bytes,
-                     std::max(options.segment_bytes, options.device_segment_bytes));
+      std::size_t const part = bytes / static_cast<std::size_t>(ranks);
+      options.segment_bytes = std::clamp(
+          std::max(part / 4, std::min(part, std::size_t{1} << 20)), options.segment_bytes,
+          std::max(options.segment_bytes, options.device_segment_bytes));
     }
     return options;
   }
