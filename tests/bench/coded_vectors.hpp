@@ -17,7 +17,7 @@
 
 namespace bench {
 
-inline constexpr std::size_t values = std::size_t{1} << 22;
+inline constexpr std::size_t values = std::size_t{1} << (is_brief ? 20 : 22);
 inline constexpr extent long_slices{"memory", values, std::size_t{1} << 18, 1};
 
 /// Vectors of two ranks, and their codes.

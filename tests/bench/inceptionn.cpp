@@ -30,7 +30,7 @@
 
 namespace {
 
-constexpr std::size_t values = std::size_t{1} << 25;
+constexpr std::size_t values = std::size_t{1} << (bench::is_brief ? 21 : 25);
 constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 19, 1};
 
 struct state {

@@ -39,7 +39,13 @@ struct extent {
   std::size_t slice;  ///< values per turn
   int repeats;        ///< of every turn
 };
-inline constexpr extent in_memory{"memory", std::size_t{1} << 26, std::size_t{1} << 20, 1};
+#if defined(HCOMP_BENCH_BRIEF)
+inline constexpr bool is_brief = true;  ///< built to see that it works, not for its figures
+#else
+inline constexpr bool is_brief = false;
+#endif
+inline constexpr extent in_memory{"memory", std::size_t{1} << (is_brief ? 22 : 26),
+                                  std::size_t{1} << 20, 1};
 inline constexpr extent in_cache{"cache", 32768, 32768, 32};
 
 /// Works on `values` values from value `first` on, for the `repeat`-th time.
@@ -127,9 +133,10 @@ inline int run(int argc, char** argv, char const* title) {
   detail::collector seen;
   benchmark::RunSpecifiedBenchmarks(&seen);
 
-  std::printf("\n%s; at most %s\n%-27s%-9s%6s%9s%8s%9s%11s%9s\n", title,
-              hcomp::name_of(hcomp::best_simd_level()), "", "", "asked", "measured", "least",
-              "10^9/s", "in cache", "10^9/s");
+  std::printf("\n%s; at most %s%s\n%-27s%-9s%6s%9s%8s%9s%11s%9s\n", title,
+              hcomp::name_of(hcomp::best_simd_level()),
+              is_brief ? "; a brief build, no figures to quote" : "", "", "", "asked", "measured",
+              "least", "10^9/s", "in cache", "10^9/s");
   for (auto const& c : detail::contests()) {
     auto const& ratios = seen.ratios[detail::name_of(c, in_memory)];
     if (ratios.empty()) continue;
