@@ -41,6 +41,7 @@ tests/ucx by Open MPI; and what takes a minute of a processor and finds little" 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
 set(HCOMP_SANITIZER_ENVIRONMENT "")
+set(HCOMP_ENVIRONMENT_WITHOUT_MPI "")
 if(HCOMP_SANITIZE)
   set(HCOMP_TEST_SLOWDOWN 4)
   set(HCOMP_SANITIZER_ENVIRONMENT
@@ -50,6 +51,8 @@ if(HCOMP_SANITIZE)
     LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1)
+  # Such stacks are a tenth of the time of most tests, and most of it with many small allocations.
+  set(HCOMP_ENVIRONMENT_WITHOUT_MPI ASAN_OPTIONS=fast_unwind_on_malloc=1)
 endif()
 
 # hcomp_is_chosen(<variable> <folder> [<folder>/<file>]): by HCOMP_TEST_ONLY and HCOMP_TEST_EXCLUDE.
@@ -195,11 +198,13 @@ function(hcomp_add_test_folder folder)
     target_sources(${program} PRIVATE ${file})
     hcomp_test_name(name ${file})
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${file})
-    hcomp_add_test(${name} COMMAND ${program} --source-file=*${path})
+    hcomp_add_test(${name} ENVIRONMENT ${HCOMP_ENVIRONMENT_WITHOUT_MPI}
+      COMMAND ${program} --source-file=*${path})
     set(cases ${name})
     hcomp_read_directive(levels ${file} max_simd "")
     foreach(level IN LISTS levels)
-      hcomp_add_test(${name}.${level} ENVIRONMENT HCOMP_MAX_SIMD=${level}
+      hcomp_add_test(${name}.${level}
+        ENVIRONMENT ${HCOMP_ENVIRONMENT_WITHOUT_MPI} HCOMP_MAX_SIMD=${level}
         COMMAND ${program} --source-file=*${path})
       list(APPEND cases ${name}.${level})
     endforeach()

@@ -1,4 +1,5 @@
 // build: sanitized
+// optimise sanitized: -O1
 
 #include <doctest/doctest.h>
 
