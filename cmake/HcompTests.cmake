@@ -74,19 +74,21 @@ function(hcomp_is_chosen variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
-# hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n> | RANKS <n> | ALONE]
+# hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n> | RANKS <n> | ALONE | WAITS]
 #                [ENVIRONMENT <var=value>...] [LABELS <label>...] COMMAND <command>...)
 #
 # add_test with the prefix, a time limit, and 77 as the exit status of a skipped test. tests/run.sh runs
 # twice as many cases at a time as there are cores: up to four RANKS, which count as one processor, wait
-# for each other more than they compute. ALONE is for cases that look at the clock.
+# for each other more than they compute. ALONE is for cases that look at the clock. WAITS is for those
+# that look at it with room for a busy machine, and mostly wait for time limits: one of them at a time, from
+# the start of the run on, beside half of what runs else.
 function(hcomp_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT;PROCESSORS;RANKS"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;WAITS" "TIMEOUT;PROCESSORS;RANKS"
     "ENVIRONMENT;COMMAND;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(arg_RANKS GREATER 4)
+  if(arg_WAITS OR arg_RANKS GREATER 4)
     set(arg_PROCESSORS 2)
   elseif(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
@@ -102,6 +104,9 @@ function(hcomp_add_test name)
     LABELS "${arg_LABELS}"
     SKIP_RETURN_CODE 77
     ENVIRONMENT "HCOMP_TEST_SECONDS=${seconds};${HCOMP_SANITIZER_ENVIRONMENT};${arg_ENVIRONMENT}")
+  if(arg_WAITS)
+    set_tests_properties(${case} PROPERTIES RESOURCE_LOCK waits COST 1000)
+  endif()
 endfunction()
 
 # hcomp_add_skipped_test(<name> <why>): a case that says why it does not run.
@@ -303,7 +308,7 @@ function(hcomp_add_distributed_test_file file)
     target_compile_options(test_${name} PRIVATE ${HCOMP_UNTIMED_TEST})
     target_link_libraries(test_${name} PRIVATE hcomp_test_base ${arg_LIBRARIES}
       $<$<NOT:$<STREQUAL:${main},own>>:hcomp_test_main>)
-    hcomp_add_test(${name} TIMEOUT ${timeout} ALONE COMMAND test_${name})
+    hcomp_add_test(${name} TIMEOUT ${timeout} WAITS COMMAND test_${name})
   elseif(run STREQUAL "ulfm")
     hcomp_add_ulfm_test(${name} ${file} ${timeout})
   else()
