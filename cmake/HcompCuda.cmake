@@ -1,7 +1,8 @@
 # The CUDA language for tests, examples and benchmarks. Users of hcomp::gpu enable it themselves.
 # HCOMP_CUDA says afterwards whether .cu files can be compiled.
 # Kernels are compiled for all architectures, by most tests; programs that take nvcc a minute for each
-# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE. HCOMP_UNTIMED_CUDA is a compile
+# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE, the last, and in a build for tests
+# those only for HCOMP_CUDA_FIRST_ARCHITECTURE. HCOMP_UNTIMED_CUDA is a compile
 # option, after all others, of examples and benchmarks: nvcc takes half as long in a build for tests.
 
 set(HCOMP_CUDA OFF)
@@ -14,6 +15,7 @@ if(TARGET hcomp::gpu)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80 90)
   endif()
+  list(GET CMAKE_CUDA_ARCHITECTURES 0 HCOMP_CUDA_FIRST_ARCHITECTURE)
   list(GET CMAKE_CUDA_ARCHITECTURES -1 HCOMP_CUDA_ONE_ARCHITECTURE)
   if(HCOMP_QUICK_BUILD AND HCOMP_CUDA_ONE_ARCHITECTURE MATCHES "^[0-9]+$")
     string(APPEND HCOMP_CUDA_ONE_ARCHITECTURE -virtual)  # PTX alone, from which a GPU's driver goes on
