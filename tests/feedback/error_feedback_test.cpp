@@ -273,6 +273,7 @@ TEST_CASE("error feedback: a value far above all others does not spoil the next 
       x[i] = static_cast<float>(static_cast<std::size_t>(rank) + i % 5) * 0.01f;
     return x;
   };
+  auto const first = small(0), second = small(1);
   // The noise of thc is in the residuals of all values that share the unit. Above 1e9 times they
   // are withheld; below, error feedback takes it back in the next steps.
   for (float const large : {3e38f, 1e30f, 1e12f})
@@ -300,8 +301,7 @@ TEST_CASE("error feedback: a value far above all others does not spoil the next 
             continue;
           }
           for (std::size_t i = 0; i < values; ++i) {
-            double const exact =
-                static_cast<double>(small(0)[i]) + static_cast<double>(small(1)[i]);
+            double const exact = static_cast<double>(first[i]) + static_cast<double>(second[i]);
             spoilt += (x[i] - exact) * (x[i] - exact);
             usual += (y[i] - exact) * (y[i] - exact);
           }
