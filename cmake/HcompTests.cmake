@@ -23,7 +23,9 @@
 #
 #   // ranks: 2 4       on how many ranks to run, instead of 1 2 3 4 5 7 8
 #   // main: own        it has its own main()
-#   // run: single      it is started as one process without an MPI, and forks what it needs
+#   // run: single      it is started as one process without an MPI, and forks what it needs; beside
+#                       other cases, but with
+#   // beside: nothing
 #   // run: ulfm        the same, but it starts MPI jobs of itself, by HCOMP_TEST_LAUNCH, and kills ranks;
 #                       only for MPIs that go on then
 #   // timeout: 200     seconds for one case, instead of 120
@@ -302,13 +304,18 @@ function(hcomp_add_distributed_test_file file)
   hcomp_read_directive(ranks ${file} ranks "")
   hcomp_read_directive(main ${file} main doctest)
   hcomp_read_directive(run ${file} run mpi)
+  hcomp_read_directive(beside ${file} beside others)
   hcomp_read_directive(timeout ${file} timeout 120)
   if(run STREQUAL "single")
     add_executable(test_${name} ${file})
     target_compile_options(test_${name} PRIVATE ${HCOMP_UNTIMED_TEST})
     target_link_libraries(test_${name} PRIVATE hcomp_test_base ${arg_LIBRARIES}
       $<$<NOT:$<STREQUAL:${main},own>>:hcomp_test_main>)
-    hcomp_add_test(${name} TIMEOUT ${timeout} WAITS COMMAND test_${name})
+    set(how WAITS)
+    if(beside STREQUAL "nothing")
+      set(how ALONE)
+    endif()
+    hcomp_add_test(${name} TIMEOUT ${timeout} ${how} COMMAND test_${name})
   elseif(run STREQUAL "ulfm")
     hcomp_add_ulfm_test(${name} ${file} ${timeout})
   else()

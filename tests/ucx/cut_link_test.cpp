@@ -1,5 +1,6 @@
 // build: sanitized
 // run: single
+// beside: nothing
 // main: own
 // timeout: 240
 //
