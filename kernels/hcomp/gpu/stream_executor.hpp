@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(threads_of_block<Work>(),
 }
 
 /// Calls work.piece(block_group, i, k) for all pieces of all blocks, each by one thread block, and what the
-/// work wants to follow them. Where there are few, nvcc need not save registers.
-/// @param arrived  a word for each block, 0 before and after
+/// work wants to follow them. `arrived` has a word for each block, 0 before and after. Where there are few
+/// blocks, nvcc need not save registers.
 template <WorksByPieces Work>
 __global__ void __launch_bounds__(Work::piece_workers, 1)
     run_pieces(unsigned pieces, std::uint32_t* arrived, Work work) {
