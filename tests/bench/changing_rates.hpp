@@ -22,6 +22,7 @@ struct turn {
 };
 
 inline constexpr std::size_t window = 20;  ///< turns
+inline constexpr char const* being_changed = "-";
 
 inline double seconds_of(std::size_t way, turn const* from, turn const* to) {
   double seconds = 0;
@@ -43,7 +44,8 @@ inline double worst_speed(std::size_t way, std::size_t than, turn const* from, t
 
 /// Calls sum(way, x) with floats of x in [-1, 1] for each way, in turns, for about `seconds`. Collective
 /// of MPI_COMM_WORLD. Rank 0 has what is printed: by its clock, and by the rates that it has read.
-/// @param rate_file  in which stands, at any time, how quick the links are; may be empty
+/// @param rate_file  in which stands, at any time, how quick the links are, or being_changed; may be
+///                   empty
 /// @param chosen     its result is turn::chosen, before the turn
 template <class Sum, class Chosen>
 std::vector<turn> take_turns(std::size_t ways, std::size_t values, double seconds,
@@ -70,7 +72,7 @@ std::vector<turn> take_turns(std::size_t ways, std::size_t values, double second
       now.seconds[way] = MPI_Wtime() - before;
     }
     // where some sums had the one rate and some the other, the turn does not count
-    if (rate_now() != now.rate) turns.pop_back();
+    if (rate_now() != now.rate || now.rate == being_changed) turns.pop_back();
     goes_on = MPI_Wtime() - start < seconds;
     MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
   }

@@ -45,6 +45,7 @@ for rate in "${rates[@]:1}"; do
     kill -0 %1 2>/dev/null || wait %1
     sleep 0.1
   done
+  echo - >"$folder/rate"
   "$here/lab.sh" rate "$rate"
   echo "$rate" >"$folder/rate"
 done

@@ -112,9 +112,10 @@ template <class V> class ways_by_hosts {
 ///
 /// Constructed collectively: the ranks compare their settings, measure what link and codecs cost
 /// unless costs are given, and choose once, all alike, by figures that all of them know. From then
-/// on it is the plan that was chosen, and has its errors and its results. Algorithms by which several
-/// ranks send to one at once, or more than they need, must be expected to be quicker even if their
-/// bytes travelled 1.5 times as long: links that become slow then cost them lost packets.
+/// on it is the plan that was chosen, and has its errors and its results. Other algorithms than the
+/// ring must be expected to be quicker by 10 %, and those by which several ranks send to one at
+/// once, or more than they need, even if their bytes travelled 1.5 times as long: links that become
+/// slow cost them lost packets.
 ///
 /// Unless options.watching is 0 or plan.check off, it compares the times of its sums with those
 /// expected, and takes another way, on all ranks at the same call, when link or load have changed

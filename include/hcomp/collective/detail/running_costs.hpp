@@ -77,7 +77,7 @@ class running_costs {
   /// Seconds that sums by the way number `way` are expected to take, once all ranks have called.
   double seconds(std::size_t way) const { return error(way) * predicted(way, per_byte()); }
 
-  /// The quickest way; of those that crowd links one that still is with a margin for lost packets.
+  /// The quickest way, or a ring, in doubt; one that crowds links if it has a margin for lost packets.
   std::size_t quickest() const {
     std::vector<double> all;
     for (std::size_t way = 0; way < ways_.size(); ++way) all.push_back(weighed(way, per_byte()));
@@ -142,8 +142,9 @@ class running_costs {
 
  private:
   static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
-      crowded = 1.5,   ///< times as long bytes are taken to travel by ways that crowd links
-      visible = 1.1,   ///< by how much longer than its work a sum shows something of the link
+      in_doubt = 1.1,  ///< so many times their time are all ways but rings expected to take
+      crowded = 1.5,   ///< and by so many times longer bytes of ways that crowd links to travel
+      visible = 1.3,   ///< by how much longer than its work a sum shows something of the link
       deciding = 1.5,  ///< and by how much it is the link that decides
       most_load = 16, alike = 1.5;
   static constexpr double least_per_byte = 1e-12, most_per_byte = 1e-2;
@@ -173,12 +174,13 @@ class running_costs {
     }
     return found;
   }
-  /// By which ways are compared: seconds, but for ways that crowd links.
+  /// By which ways are compared: seconds of a ring, whose two connections know the link best; more
+  /// of others.
   double weighed(std::size_t way, double per_byte) const {
-    double const seconds = predicted(way, per_byte);
-    bool const crowds = facts_of(ways_[way].how.kind).crowds_links;
-    return error(way) *
-           (crowds ? seconds + (crowded - 1) * (seconds - predicted(way, 0)) : seconds);
+    double seconds = predicted(way, per_byte);
+    auto const kind = ways_[way].how.kind;
+    if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(way, 0));
+    return error(way) * (kind == algorithm_kind::ring ? seconds : in_doubt * seconds);
   }
   double error(std::size_t way) const {
     auto const& of = errors_[way];
