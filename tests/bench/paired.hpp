@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <hcomp/core/simd_level.hpp>
 #include <map>
@@ -124,6 +125,12 @@ inline void add(contest c) { detail::contests().push_back(std::move(c)); }
 inline int run(int argc, char** argv, char const* title) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  try {
+    hcomp::best_simd_level();
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 2;
+  }
   for (auto const& c : detail::contests())
     for (auto const& e : c.extents)
       benchmark::RegisterBenchmark(detail::name_of(c, e).c_str(),

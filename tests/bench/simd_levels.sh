@@ -15,6 +15,12 @@ set -euo pipefail
 }
 build=$1
 shift
+for benchmark in error_bounded lossless_dense; do
+  [[ -x $build/tests/bench/bench_$benchmark ]] || {
+    echo "simd_levels: there is no '$build/tests/bench/bench_$benchmark'; cmake --build '$build' --target bench_$benchmark makes it" >&2
+    exit 2
+  }
+done
 (($# > 0)) || set -- --benchmark_repetitions=5 --benchmark_min_time=0.05
 
 # figures <benchmark> <level> <option>...: its lines, or nothing if the processor lacks the level

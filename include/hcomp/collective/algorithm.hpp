@@ -71,8 +71,8 @@ struct algorithm_row {
   schedule (*of_rank)(algorithm const& shape, int rank, int ranks);
   bool shares_the_sum = true;
   bool is_baseline = false;  ///< there to compare with: nobody chooses it for its speed
-  /// Several send to one receiver at once, of which switches drop some, or it sends more bytes than
-  /// it need: where links become slow, it loses many times what it gains elsewhere.
+  /// Several ranks send to one at once, of which switches drop some, or more bytes are sent than by a
+  /// ring: where links become slow, that costs many times what is gained elsewhere.
   bool crowds_links = false;
   int most_ranks = std::numeric_limits<int>::max();
 };

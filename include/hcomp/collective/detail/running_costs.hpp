@@ -142,8 +142,8 @@ class running_costs {
 
  private:
   static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
-      in_doubt = 1.1,  ///< so many times their time are all ways but rings expected to take
-      crowded = 1.5,   ///< and by so many times longer bytes of ways that crowd links to travel
+      in_doubt = 1.1,                         ///< factor of the time of ways that are no rings
+      crowded = 1.5,   ///< factor of the time that bytes travel by ways that crowd links
       visible = 1.3,   ///< by how much longer than its work a sum shows something of the link
       deciding = 1.5,  ///< and by how much it is the link that decides
       most_load = 16, alike = 1.5;
