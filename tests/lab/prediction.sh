@@ -13,7 +13,8 @@
 #
 #   RATES="100mbit 1gbit"  HOSTS="2 4"  MPIS="openmpi mpich"
 #   RULES="double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers"
-#   VALUES=100000   in a vector
+#   VALUES=100000   in a vector; by itself as many as a link carries bits in a millisecond, 1000000 without a
+#                   limit. Of shorter sums that follow a pause a link carries much at once, see lab.sh
 #   CALLS=40        of the program, and SHADOW=20 where they are only tried
 #   REPEAT=3        runs of each kind, of which the median counts
 #   TABLE=file      where the figures go, too
@@ -34,13 +35,22 @@ read -ra rates <<<"${RATES:-100mbit 1gbit}"
 read -ra hosts <<<"${HOSTS:-2 4}"
 read -ra mpis <<<"${MPIS:-openmpi mpich}"
 IFS=';' read -ra rules <<<"${RULES:-double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers}"
-values=${VALUES:-100000}
 calls=${CALLS:-40}
 shadow=${SHADOW:-20}
 repeat=${REPEAT:-3}
 export HCOMP_LAB=prediction-$$ HCOMP_LAB_TOOLS=$build/tests/lab
 folder=$(mktemp -d)
 trap '"$here/lab.sh" down; rm -rf "$folder"' EXIT
+
+# values_at RATE: as many as a link carries bits in a millisecond
+values_at() {
+  local -A kilobits=([k]=1 [m]=1000 [g]=1000000)
+  if [[ $1 =~ ^([0-9]+)([kmg])bit$ ]]; then
+    echo $((BASH_REMATCH[1] * kilobits[${BASH_REMATCH[2]}]))
+  else
+    echo 1000000
+  fi
+}
 
 # run MPI HOSTS TYPE CALLS [COMMAND...]: seconds of a call, as the program measures them
 run() {
@@ -49,6 +59,7 @@ run() {
 }
 
 for rate in "${rates[@]}"; do
+  values=${VALUES:-$(values_at "$rate")}
   for count in "${hosts[@]}"; do
     "$here/lab.sh" up --hosts "$count" --rate "$rate" >&2
     for mpi in "${mpis[@]}"; do

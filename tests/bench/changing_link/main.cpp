@@ -56,8 +56,9 @@ void print_verdict(settings const& o, turn const* const from, turn const* const 
     }
   std::printf("as fast as %s, the best codec for all turns: %.3f\n", o.codecs[which].c_str(),
               best / seconds_of(automatic, from, end));
-  std::printf("as fast as %s, in the worst %zu turns one after the other: %.3f\n",
-              o.codecs[0].c_str(), bench::window, bench::worst_speed(automatic, 0, from, end));
+  std::printf("as fast as %s, in the worst %zu turns one after the other: %.3f; %s itself: %.3f\n",
+              o.codecs[0].c_str(), bench::window, bench::worst_speed(automatic, 0, from, end),
+              o.codecs[which].c_str(), bench::worst_speed(which, 0, from, end));
 }
 
 void measure(settings const& o) {
