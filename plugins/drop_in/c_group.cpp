@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/error.hpp>
@@ -16,6 +15,7 @@
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <limits>
 #include <memory>
@@ -29,43 +29,50 @@
 #include <utility>
 #include <vector>
 
+#include "begun_sums.hpp"
 #include "byte_collectives.hpp"
 #include "c_sum.hpp"
 #include "host_sum.hpp"
 #include "plain_sum.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
+#include "spare_memory.hpp"
 #include "summer.hpp"
 
 namespace {
 
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
+using hcomp::c_api::turn;
 using hcomp::drop_in::method;
 using hcomp::drop_in::settings;
 using hcomp::drop_in::value_type;
 
-/// A transport that serves its peers between calls, too, by a thread of its own: often for a second
-/// after a call, when they may still be in it, and then from time to time.
+/// A transport with a thread of its own. It makes what was started; and it serves peers between calls:
+/// often for a second after a call, when they may still be in it, and then from time to time.
 class ucx_connection final : public hcomp::c_api::connection {
  public:
   ucx_connection(int rank, int size, hcomp::ucx::address_exchange const& exchange,
                  hcomp::ucx::options const& how)
-      : ucx_(rank, size, exchange, how), any_(ucx_), server_([this] { serve(); }) {}
+      : ucx_(rank, size, exchange, how), one_by_one_(ucx_), over_(one_by_one_), any_(over_) {
+    over_.set_sleeps(true);  // only the thread waits by it, beside those of the program
+    server_ = std::thread([this] { serve(); });
+  }
   ~ucx_connection() override {
-    {
-      std::lock_guard const lock(mutex_);
-      ending_ = true;
-    }
-    wake_.notify_one();
+    begun_.end();
     server_.join();
   }
   hcomp::any_transport& transport() override { return any_; }
-  hcomp::ucx::transport& ucx() { return ucx_; }
+  hcomp::concurrent_transport& concurrent() { return over_; }
+  /// By the call that asks.
+  std::uint64_t bytes_sent(hcomp::c_api::turn const* started) const {
+    // What is alone may send by one_by_one_, too.
+    return started && started->together ? over_.bytes_sent() : one_by_one_.bytes_sent();
+  }
   /// Finds out who is on one host. Collective; once, within a call.
   /// @param timeout  of one wait there
   void find_hosts(std::chrono::milliseconds timeout) {
-    hosts_ = hcomp::host::host_ranks::make(any_, 0, timeout);
+    hosts_ = hcomp::host::host_ranks::make(one_by_one_, 0, timeout);
   }
   hcomp::host::host_ranks& hosts() override { return hosts_ ? *hosts_ : connection::hosts(); }
   /// As find_hosts found them; null: it could not.
@@ -86,42 +93,81 @@ class ucx_connection final : public hcomp::c_api::connection {
     auto* const shared = shared_hosts();
     return shared && shared->ranks().hosts == 1 ? &shared->inside() : nullptr;
   }
-  void meet(std::string const& call) override {
-    if (auto* const memory = inside())
-      hcomp::c_api::agree(*memory, "make different calls", call, "");
+  void begin(hcomp::drop_in::begun_sums::work work,
+             hcomp::drop_in::begun_sums::manner how) override {
+    begun_.begin(std::move(work), how);
+  }
+  /// Returns when all that was begun is done. In no call.
+  void wait_for_begun() { begun_.wait_for_all(); }
+  void meet(std::string const& call, turn const* started = nullptr,
+            bool by_hosts = false) override {
+    constexpr char const* what = "make different calls";
+    auto* const memory = inside();
+    if (memory && started && started->together) {
+      begun_.in_turn(over_, started->number, [&] {
+        waiting_over const others_go_on(*memory, any_);
+        hcomp::c_api::agree(*memory, what, call, "");
+      });
+    } else if (memory) {
+      hcomp::c_api::agree(*memory, what, call, "");
+    } else if (started && by_hosts) {
+      // Others may have started what begins with other messages, where this one may wait in memory.
+      hcomp::c_api::agree(any_, what, call, "");
+    }
   }
   void tell_others(hcomp::transport_error const& error) override {
     if (auto* const memory = inside()) memory->fail(error.peer(), error.what());
   }
   std::unique_lock<std::mutex> enter() override {
-    std::unique_lock lock(mutex_);
+    auto lock = begun_.wait_for_all();
     was_called_ = true;
-    wake_.notify_one();
+    begun_.wake();
     return lock;
   }
+  static constexpr std::size_t most_together = 16;
 
  private:
+  /// While it exists, others that were started go on where one waits in memory.
+  class waiting_over {
+   public:
+    waiting_over(hcomp::host::sums& memory, hcomp::any_transport& over) : memory_(&memory) {
+      memory_->wait_over(&over);
+    }
+    ~waiting_over() { memory_->wait_over(nullptr); }
+    waiting_over(waiting_over const&) = delete;
+    waiting_over& operator=(waiting_over const&) = delete;
+
+   private:
+    hcomp::host::sums* memory_;
+  };
+
   void serve() {
     using namespace std::chrono_literals;
     constexpr int often = 1000;  // times 1 ms
-    std::unique_lock lock(mutex_);
-    for (int times = 0; !ending_; ++times) {
+    int times = 0;
+    auto const make = [&] {
+      times = 0;
+      begun_.make_all(over_);
+    };
+    auto const rest = [&](auto& lock, auto& changed, auto const& has_work) {
       if (std::exchange(was_called_, false)) times = 0;
       try {
         ucx_.serve();
       } catch (...) {  // the next call says it
       }
-      wake_.wait_for(lock, times < often ? 1ms : 20ms, [&] { return ending_ || was_called_; });
-    }
+      changed.wait_for(lock, times < often ? 1ms : 20ms, [&] { return has_work() || was_called_; });
+      ++times;
+    };
+    begun_.serve(make, rest);
   }
 
   hcomp::ucx::transport ucx_;
+  hcomp::any_transport one_by_one_;
+  hcomp::concurrent_transport over_;
   hcomp::any_transport any_;
-  std::mutex mutex_;  ///< of ucx_ and what follows
+  hcomp::drop_in::begun_sums begun_{most_together};
   std::optional<hcomp::host::host_ranks> hosts_;
-  std::condition_variable wake_;
-  bool was_called_ = false;
-  bool ending_ = false;
+  bool was_called_ = false;  ///< changed with the lock of enter
   std::thread server_;
 };
 
@@ -189,13 +235,12 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::summer sums;
   settings chosen;
-  /// Of reduce_scatter, kept: the first use of so much memory takes as long as a fast network.
-  std::vector<std::byte> scratch;
+  hcomp::drop_in::spare_memory spare;  ///< for reduce_scatter
 
   explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
-        sums(hcomp::any_transport(over->ucx()), 0, over->next_handle(), residuals,
+        sums(hcomp::any_transport(over->concurrent()), 0, over->next_handle(), residuals,
              over->known_hosts()) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
@@ -216,18 +261,23 @@ struct hcomp_group {
 
 namespace {
 
+/// Does f(group), a collective.
+template <class F> auto telling_others(hcomp_group& it, F const& f) {
+  try {
+    return f(it);
+  } catch (hcomp::transport_error const& error) {
+    it.over->tell_others(error);
+    throw;
+  }
+}
+
 /// Does a collective of the group.
 /// @param f  (group)
 template <class F> int run(char const* function, hcomp_group* group, F const& f) noexcept {
   return guarded(function, [&] {
     auto& it = require(group, "group");
     auto const entered = it.over->enter();
-    try {
-      f(it);
-    } catch (hcomp::transport_error const& error) {
-      it.over->tell_others(error);
-      throw;
-    }
+    telling_others(it, f);
   });
 }
 
@@ -276,19 +326,212 @@ std::string name_of(std::string const& what, std::size_t values, int type, int m
 /// @param complaint what is wrong with this rank's buffers, or nothing
 /// @param f         (pointer to a value of the type), does it
 template <class F>
-void sum_as_they_are(hcomp_group& it, std::string const& call, int type, int mean,
-                     std::string complaint, hcomp_report* report, F const& f) {
+hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type, int mean,
+                             std::string complaint, turn const* started, F const& f) {
   auto const begin = std::chrono::steady_clock::now();
-  auto const sent = it.transport().bytes_sent();
+  auto const sent = it.over->bytes_sent(started);
   if (mean && (type == HCOMP_INT32 || type == HCOMP_INT64))
     complaint = "type is " + std::to_string(type) + ", and integers have no mean";
   agree(it, "make different calls", call, complaint);
   for_plain_type(type, f);
-  if (!report) return;
-  *report = {};
-  report->bytes_sent = it.transport().bytes_sent() - sent;
-  report->weight = static_cast<std::uint64_t>(it.sums.ranks());
-  report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  hcomp_report made = {};
+  made.bytes_sent = it.over->bytes_sent(started) - sent;
+  made.weight = static_cast<std::uint64_t>(it.sums.ranks());
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return made;
+}
+
+// ---- Collectives, as they are called and as they are started
+//
+// Each has a name in the C API, says whether it may be under way with others that were started, and makes
+// itself; `started` is null where it was called.
+
+/// One of those that are under way at the same time, see summer::all_reduce.
+std::size_t place_of(turn const* started) {
+  return started && started->together
+             ? static_cast<std::size_t>(started->number % ucx_connection::most_together)
+             : 0;
+}
+bool goes_together(method const& how, std::size_t values, int type) {
+  return !how.how.by_hosts &&
+         values * size_of(*value_type_of(type)) <= hcomp::drop_in::most_bytes_together;
+}
+
+struct all_reduce_call {
+  static constexpr char const* name = "hcomp_group_all_reduce";
+  void* x;
+  std::size_t values;
+  int type, mean;
+
+  bool goes_together(hcomp_group& it) const {
+    if (auto const how = it.how(type, values)) return ::goes_together(*how, values, type);
+    return !it.over->shared_hosts();
+  }
+
+  hcomp_report operator()(hcomp_group& it, turn const* started) const {
+    require_type(it, type);
+    auto const call = name_of("all_reduce", values, type, mean);
+    if (auto const how = it.how(type, values)) {
+      it.over->meet(call, started, how->how.by_hosts);
+      return hcomp::c_api::to_c(it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
+                                                   hcomp::plan_options{}.segment_bytes,
+                                                   result_of(mean), place_of(started)));
+    }
+    return sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), started,
+                           [&]<class V>(V*) {
+                             std::span const all(static_cast<V*>(x), values);
+                             int const divisor = mean ? it.sums.ranks() : 1;
+                             if (auto* const inside = it.over->inside())
+                               return inside->all_reduce(all, divisor);
+                             if constexpr (is_added_on_the_way<V>) {
+                               if (auto* const hosts = it.over->shared_hosts())
+                                 hcomp::drop_in::all_reduce_by_hosts(*hosts, 0, all, divisor);
+                               else
+                                 hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+                             }
+                           });
+  }
+};
+
+struct reduce_scatter_call {
+  static constexpr char const* name = "hcomp_group_reduce_scatter";
+  void const* x;
+  std::size_t values;
+  int type, mean;
+  void* part;
+
+  bool goes_together(hcomp_group& it) const {
+    auto const all = values * static_cast<std::size_t>(it.sums.ranks());
+    if (auto const how = it.how(type, all)) return ::goes_together(*how, all, type);
+    auto const known = value_type_of(type);
+    return !it.over->inside() && !it.over->blocks_of_hosts(known ? values * size_of(*known) : 0);
+  }
+
+  hcomp_report operator()(hcomp_group& it, turn const* started) const {
+    require_type(it, type);
+    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    constexpr std::size_t most = std::numeric_limits<int>::max();
+    if (values > most)
+      end(it,
+          std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
+    auto const call = name_of("reduce_scatter", values, type, mean);
+    auto complaint = complaint_of(part, values, "part");
+    auto const how = it.how(type, values * ranks);
+    if (!how) {
+      if (complaint.empty()) complaint = complaint_of(x, values, "x");
+      return sum_as_they_are(it, call, type, mean, complaint, started,
+                             [&]<class V>(V*) { scatter_as_they_are<V>(it); });
+    }
+    it.over->meet(call, started, how->how.by_hosts);
+    std::vector<int> const counts(ranks, static_cast<int>(values));
+    try {
+      // With a complaint it takes part without values: the others come back and say so, too.
+      return hcomp::c_api::to_c(it.sums.reduce_scatter(
+          *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
+          hcomp::plan_options{}.segment_bytes, result_of(mean), place_of(started)));
+    } catch (std::invalid_argument const&) {
+      if (!complaint.empty()) throw std::invalid_argument(complaint);
+      throw;
+    }
+  }
+
+ private:
+  template <class V> void scatter_as_they_are(hcomp_group& it) const {
+    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    int const divisor = mean ? it.sums.ranks() : 1;
+    std::span const given(static_cast<V const*>(x), values * ranks);
+    std::span const mine(static_cast<V*>(part), values);
+    if (auto* const inside = it.over->inside())
+      return inside->reduce_scatter(given, values, mine, divisor);
+    if constexpr (is_added_on_the_way<V>) {
+      auto* const hosts = it.over->blocks_of_hosts(values * sizeof(V));
+      std::size_t const count =
+          hosts ? static_cast<std::size_t>(hosts->ranks().hosts) * values : given.size();
+      auto scratch = it.spare.take(count * sizeof(V));
+      std::span const all(reinterpret_cast<V*>(scratch.get().data()), count);
+      if (hosts)
+        return hcomp::drop_in::reduce_scatter_by_hosts(*hosts, 0, given, all, mine, divisor);
+      std::ranges::copy(given, all.begin());
+      hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
+      auto const own = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
+      hcomp::host::divide(own, divisor);
+      std::ranges::copy(own, mine.begin());
+    }
+  }
+};
+
+struct all_gather_call {
+  static constexpr char const* name = "hcomp_group_all_gather";
+  void const* mine;
+  std::size_t bytes;
+  void* all;
+
+  bool goes_together(hcomp_group& it) const {
+    return !it.over->inside() && !it.over->blocks_of_hosts(bytes);
+  }
+
+  hcomp_report operator()(hcomp_group& it, turn const*) const {
+    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    std::string error = complaint_of(mine, bytes, "mine");
+    if (error.empty()) error = complaint_of(all, bytes, "all");
+    agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
+    std::span const own(static_cast<std::byte const*>(mine), bytes);
+    std::span const together(static_cast<std::byte*>(all), ranks * bytes);
+    if (auto* const inside = it.over->inside())
+      inside->all_gather(own, together);
+    else if (auto* const hosts = it.over->blocks_of_hosts(bytes))
+      hcomp::drop_in::all_gather_by_hosts(*hosts, 0, own, together);
+    else
+      hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
+    return {};
+  }
+};
+
+struct broadcast_call {
+  static constexpr char const* name = "hcomp_group_broadcast";
+  void* x;
+  std::size_t bytes;
+  int root;
+
+  bool goes_together(hcomp_group& it) const { return !it.over->inside(); }
+
+  hcomp_report operator()(hcomp_group& it, turn const*) const {
+    std::string error = complaint_of(x, bytes, "x");
+    if (root < 0 || root >= it.sums.ranks())
+      error = "root is " + std::to_string(root) + ", the group has " +
+              std::to_string(it.sums.ranks()) + " ranks (0 to " +
+              std::to_string(it.sums.ranks() - 1) + ")";
+    agree(it, "broadcast different things",
+          std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
+    std::span const everything(static_cast<std::byte*>(x), bytes);
+    if (auto* const inside = it.over->inside())
+      inside->broadcast(everything, root);
+    else
+      hcomp::drop_in::broadcast_bytes(it.transport(), 0, everything, root);
+    return {};
+  }
+};
+
+template <class Call>
+int make(hcomp_group* group, Call const& call, hcomp_report* report = nullptr) noexcept {
+  return run(Call::name, group, [&](hcomp_group& it) {
+    auto const made = call(it, nullptr);
+    if (report) *report = made;
+  });
+}
+/// @param function  that starts it
+template <class Call>
+int start(char const* function, hcomp_group* group, Call const& call,
+          hcomp_request** request) noexcept {
+  if (request) *request = nullptr;
+  return guarded(function, [&] {
+    auto& it = require(group, "group");
+    require(request, "request") = hcomp::c_api::start(
+        *it.over, Call::name, {.together = call.goes_together(it)},
+        [call, &it](std::string&, turn const& now) {
+          return telling_others(it, [&](hcomp_group& own) { return call(own, &now); });
+        });
+  });
 }
 
 }  // namespace
@@ -313,7 +556,10 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
 }
 
 int hcomp_group_free(hcomp_group** group) {
-  return guarded(__func__, [&] { delete std::exchange(require(group, "group"), nullptr); });
+  return guarded(__func__, [&] {
+    std::unique_ptr<hcomp_group> const it(std::exchange(require(group, "group"), nullptr));
+    if (it) it->over->wait_for_begun();
+  });
 }
 
 int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* method_text,
@@ -343,112 +589,34 @@ int hcomp_group_set(hcomp_group* group, char const* text) {
 
 int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
                            hcomp_report* report) {
-  return run(__func__, group, [&](hcomp_group& it) {
-    require_type(it, type);
-    auto const call = name_of("all_reduce", values, type, mean);
-    if (auto const how = it.how(type, values)) {
-      it.over->meet(call);
-      auto const made = it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
-                                           hcomp::plan_options{}.segment_bytes, result_of(mean));
-      if (report) *report = hcomp::c_api::to_c(made);
-      return;
-    }
-    sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), report, [&]<class V>(V*) {
-      std::span const all(static_cast<V*>(x), values);
-      int const divisor = mean ? it.sums.ranks() : 1;
-      if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
-      if constexpr (is_added_on_the_way<V>) {
-        if (auto* const hosts = it.over->shared_hosts())
-          hcomp::drop_in::all_reduce_by_hosts(*hosts, 0, all, divisor);
-        else
-          hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
-      }
-    });
-  });
+  return make(group, all_reduce_call{x, values, type, mean}, report);
 }
-
 int hcomp_group_reduce_scatter(hcomp_group* group, void const* x, size_t values, int type, int mean,
                                void* part, hcomp_report* report) {
-  return run(__func__, group, [&](hcomp_group& it) {
-    require_type(it, type);
-    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
-    constexpr std::size_t most = std::numeric_limits<int>::max();
-    if (values > most)
-      end(it,
-          std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
-    auto const call = name_of("reduce_scatter", values, type, mean);
-    auto complaint = complaint_of(part, values, "part");
-    auto const how = it.how(type, values * ranks);
-    if (!how) {
-      if (complaint.empty()) complaint = complaint_of(x, values, "x");
-      sum_as_they_are(it, call, type, mean, complaint, report, [&]<class V>(V*) {
-        int const divisor = mean ? it.sums.ranks() : 1;
-        if (auto* const inside = it.over->inside())
-          return inside->reduce_scatter(std::span(static_cast<V const*>(x), values * ranks), values,
-                                        std::span(static_cast<V*>(part), values), divisor);
-        if constexpr (is_added_on_the_way<V>) {
-          if (auto* const hosts = it.over->blocks_of_hosts(values * sizeof(V))) {
-            auto const count = static_cast<std::size_t>(hosts->ranks().hosts) * values;
-            it.scratch.resize(count * sizeof(V));
-            return hcomp::drop_in::reduce_scatter_by_hosts(
-                *hosts, 0, std::span(static_cast<V const*>(x), values * ranks),
-                std::span(reinterpret_cast<V*>(it.scratch.data()), count),
-                std::span(static_cast<V*>(part), values), divisor);
-          }
-          it.scratch.resize(values * ranks * sizeof(V));
-          std::span const all(reinterpret_cast<V*>(it.scratch.data()), values * ranks);
-          std::copy_n(static_cast<V const*>(x), all.size(), all.data());
-          hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
-          auto const mine = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
-          hcomp::host::divide(mine, divisor);
-          std::copy_n(mine.data(), values, static_cast<V*>(part));
-        }
-      });
-      return;
-    }
-    it.over->meet(call);
-    std::vector<int> const counts(ranks, static_cast<int>(values));
-    try {
-      // With a complaint it takes part without values: the others come back and say so, too.
-      auto const made = it.sums.reduce_scatter(
-          *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
-          hcomp::plan_options{}.segment_bytes, result_of(mean));
-      if (report) *report = hcomp::c_api::to_c(made);
-    } catch (std::invalid_argument const&) {
-      if (!complaint.empty()) throw std::invalid_argument(complaint);
-      throw;
-    }
-  });
+  return make(group, reduce_scatter_call{x, values, type, mean, part}, report);
 }
-
 int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_t bytes, void* all) {
-  return run(__func__, group, [&](hcomp_group& it) {
-    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
-    std::string error = complaint_of(mine, bytes, "mine");
-    if (error.empty()) error = complaint_of(all, bytes, "all");
-    agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
-    std::span const own(static_cast<std::byte const*>(mine), bytes);
-    std::span const together(static_cast<std::byte*>(all), ranks * bytes);
-    if (auto* const inside = it.over->inside()) return inside->all_gather(own, together);
-    if (auto* const hosts = it.over->blocks_of_hosts(bytes))
-      return hcomp::drop_in::all_gather_by_hosts(*hosts, 0, own, together);
-    hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
-  });
+  return make(group, all_gather_call{mine, bytes, all});
+}
+int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
+  return make(group, broadcast_call{x, bytes, root});
 }
 
-int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root) {
-  return run(__func__, group, [&](hcomp_group& it) {
-    std::string error = complaint_of(x, bytes, "x");
-    if (root < 0 || root >= it.sums.ranks())
-      error = "root is " + std::to_string(root) + ", the group has " +
-              std::to_string(it.sums.ranks()) + " ranks (0 to " +
-              std::to_string(it.sums.ranks() - 1) + ")";
-    agree(it, "broadcast different things",
-          std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
-    std::span const all(static_cast<std::byte*>(x), bytes);
-    if (auto* const inside = it.over->inside()) return inside->broadcast(all, root);
-    hcomp::drop_in::broadcast_bytes(it.transport(), 0, all, root);
-  });
+int hcomp_group_all_reduce_start(hcomp_group* group, void* x, size_t values, int type, int mean,
+                                 hcomp_request** request) {
+  return start(__func__, group, all_reduce_call{x, values, type, mean}, request);
+}
+int hcomp_group_reduce_scatter_start(hcomp_group* group, void const* x, size_t values, int type,
+                                     int mean, void* part, hcomp_request** request) {
+  return start(__func__, group, reduce_scatter_call{x, values, type, mean, part}, request);
+}
+int hcomp_group_all_gather_start(hcomp_group* group, void const* mine, size_t bytes, void* all,
+                                 hcomp_request** request) {
+  return start(__func__, group, all_gather_call{mine, bytes, all}, request);
+}
+int hcomp_group_broadcast_start(hcomp_group* group, void* x, size_t bytes, int root,
+                                hcomp_request** request) {
+  return start(__func__, group, broadcast_call{x, bytes, root}, request);
 }
 
 char const* hcomp_built_for() {

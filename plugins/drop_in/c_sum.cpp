@@ -1,7 +1,10 @@
 #include "c_sum.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <hcomp/collective/agreement.hpp>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
@@ -13,6 +16,8 @@
 #include <hcomp/host/sums.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <span>
 #include <utility>
@@ -142,15 +147,45 @@ any_sum make_sum(request const& asked, std::size_t values, connection& over,
 
 }  // namespace
 
+namespace {
+
+/// What hcomp_wait gives.
+struct begun_call {
+  char const* function;
+  std::string note;
+  std::exception_ptr error;
+  hcomp_report report = {};
+  std::mutex mutex;  ///< of what follows
+  std::condition_variable changed;
+  bool is_done = false;
+
+  explicit begun_call(char const* name) : function(name) {}
+
+  /// @param time  to wait at most, or none
+  /// @return      whether it is done
+  bool wait(std::optional<std::chrono::milliseconds> time) {
+    std::unique_lock lock(mutex);
+    auto const done = [&] { return is_done; };
+    if (time) return changed.wait_for(lock, *time, done);
+    changed.wait(lock, done);
+    return true;
+  }
+};
+
+}  // namespace
+
 struct hcomp_sum {
   std::shared_ptr<connection> over;
   hcomp::host_executor executor;
   std::size_t values;
+  std::string text;  ///< of what was asked for, for messages
+  bool by_hosts;     ///< its algorithm is hierarchical
   any_sum of;
   hcomp::call_options next;
   std::uint64_t step = 0;              ///< of the next call
   std::string broken;                  ///< why the transport must not be used again
   int broken_by = -1;                  ///< the rank whose failure it was
+  std::shared_ptr<begun_call> last;    ///< that was started
   std::vector<std::byte> from_device;  ///< values of a vector that is in a device's memory
 
   /// @param number  of the handle, see connection::next_handle
@@ -159,9 +194,24 @@ struct hcomp_sum {
       : over(std::move(connected)),
         executor(asked.how.threads),
         values(count),
+        text(asked.text),
+        by_hosts(asked.how.how.by_hosts),
         of(make_sum(asked, count, *over, executor)) {
     next.tensor = number;
   }
+  /// Returns when all that was started is done.
+  void wait_for_started() const {
+    if (last) last->wait({});
+  }
+  hcomp::call_options take_next() {
+    auto call = next;
+    if (!over->numbers_steps()) call.step = step++;
+    return call;
+  }
+};
+
+struct hcomp_request {
+  std::shared_ptr<begun_call> call;
 };
 
 namespace {
@@ -195,74 +245,113 @@ void bring(hcomp_sum& sum, void const* x, std::size_t bytes) {
   hcomp::drop_in::copy_from_device(sum.from_device.data(), x, bytes);
 }
 
-/// Does a collective of the sum.
-/// @param f  (sum_of, span of its values, call options), gives the report
+/// Makes a collective of the sum.
+/// @param f        (sum_of, span of its values, call options), gives the report
+/// @param note     what is odd about the call, for its errors
+/// @param started  which turn it is, and the context of CUDA that its caller had; or null
 template <class F>
-int run(char const* function, hcomp_sum* sum, vector const& x, hcomp_report* report,
-        F const& f) noexcept {
-  std::string complaint;
-  auto const work = [&] {
-    auto& it = require(sum, "sum");
-    auto const entered = it.over->enter();
-    if (!it.broken.empty())
-      throw hcomp::transport_error(it.broken_by,
-                                   "it failed before and can only be freed: " + it.broken);
-    complaint = x.complaint(it);
-    auto call = it.next;
-    if (!it.over->numbers_steps()) call.step = it.step++;
-    try {
-      it.over->meet(function);
-      auto const made = std::visit(
-          [&]<class V>(sum_of<V>& one) {
-            auto* first = static_cast<V*>(x.x);
-            std::size_t const bytes = it.values * sizeof(V);
-            bool const is_there = complaint.empty() && hcomp::drop_in::is_in_device(x.x);
-            try {
-              if (is_there) bring(it, x.x, bytes);
-            } catch (std::runtime_error const& error) {
-              complaint = std::string(" with x in a device's memory, which cannot be read: ") +
-                          error.what();
-            }
-            if (is_there) first = reinterpret_cast<V*>(it.from_device.data());
-            // With a wrong x a rank takes part all the same: the others come back and say so, too.
-            auto const made = f(one, std::span(first, complaint.empty() ? it.values : 0), call);
-            if (is_there) hcomp::drop_in::copy_to_device(x.x, first, bytes);
-            return made;
-          },
-          it.of);
-      if (report) *report = hcomp::c_api::to_c(made);
-    } catch (hcomp::transport_error const& error) {
-      it.broken = error.what();
-      it.broken_by = error.peer();
-      it.over->tell_others(error);
-      throw;
-    }
-  };
-  return guarded(function, work, complaint);
+hcomp_report make(char const* function, hcomp_sum& it, vector const& x,
+                  hcomp::call_options const& call, F const& f, std::string& note,
+                  hcomp::c_api::turn const* started = nullptr, void* context = nullptr) {
+  if (!it.broken.empty())
+    throw hcomp::transport_error(it.broken_by,
+                                 "it failed before and can only be freed: " + it.broken);
+  note = x.complaint(it);
+  try {
+    it.over->meet(std::string(function) + " of " + it.text, started, it.by_hosts);
+    auto const made = std::visit(
+        [&]<class V>(sum_of<V>& one) {
+          auto* first = static_cast<V*>(x.x);
+          std::size_t const bytes = it.values * sizeof(V);
+          bool is_there = false;
+          try {
+            hcomp::drop_in::used_context const callers(context);
+            is_there = note.empty() && hcomp::drop_in::is_in_device(x.x);
+            if (is_there) bring(it, x.x, bytes);
+          } catch (std::runtime_error const& error) {
+            note =
+                std::string(" with x in a device's memory, which cannot be read: ") + error.what();
+          }
+          if (is_there) first = reinterpret_cast<V*>(it.from_device.data());
+          // With a wrong x a rank takes part all the same: the others come back and say so, too.
+          auto const made = f(one, std::span(first, note.empty() ? it.values : 0), call);
+          if (is_there) {
+            hcomp::drop_in::used_context const callers(context);
+            hcomp::drop_in::copy_to_device(x.x, first, bytes);
+          }
+          return made;
+        },
+        it.of);
+    return hcomp::c_api::to_c(made);
+  } catch (hcomp::transport_error const& error) {
+    it.broken = error.what();
+    it.broken_by = error.peer();
+    it.over->tell_others(error);
+    throw;
+  }
 }
 
-int all_reduce(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_all_reduce", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.residual ? one.plan->all_reduce(values, *one.residual, call)
-                        : one.plan->all_reduce(values, call);
-  });
-}
-int reduce_scatter(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_reduce_scatter", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.residual ? one.plan->reduce_scatter(values, *one.residual, call)
-                        : one.plan->reduce_scatter(values, call);
-  });
-}
-int all_gather(hcomp_sum* sum, vector const& x, hcomp_report* report) noexcept {
-  return run("hcomp_all_gather", sum, x, report, [](auto& one, auto values, auto const& call) {
-    return one.plan->all_gather(values, call);
-  });
-}
+/// A collective of the sum: by which function of the C API, and how, see make.
+template <class F> struct collective {
+  char const* function;
+  F f;
+
+  int run(hcomp_sum* sum, vector const& x, hcomp_report* report) const noexcept {
+    std::string note;
+    auto const work = [&] {
+      auto& it = require(sum, "sum");
+      auto const entered = it.over->enter();
+      auto const made = make(function, it, x, it.take_next(), f, note);
+      if (report) *report = made;
+    };
+    return guarded(function, work, note);
+  }
+  /// @param name  of the function that starts it
+  int start(char const* name, hcomp_sum* sum, vector const& x,
+            hcomp_request** request) const noexcept {
+    if (request) *request = nullptr;
+    return guarded(name, [&] {
+      auto& it = require(sum, "sum");
+      auto& place = require(request, "request");
+      auto const step = it.step;
+      try {
+        place = hcomp::c_api::start(*it.over, function, {!it.by_hosts, &it},
+                                    [one = *this, &it, x, call = it.take_next(),
+                                     context = hcomp::drop_in::current_context()](
+                                        std::string& note, hcomp::c_api::turn const& now) {
+                                      return make(one.function, it, x, call, one.f, note, &now,
+                                                  context);
+                                    });
+      } catch (...) {
+        it.step = step;  // it was not begun
+        throw;
+      }
+      it.last = place->call;
+    });
+  }
+};
+template <class F> collective(char const*, F) -> collective<F>;
+
+collective const all_reduce{
+    "hcomp_all_reduce", [](auto& one, auto values, hcomp::call_options const& call) {
+      return one.residual ? one.plan->all_reduce(values, *one.residual, call)
+                          : one.plan->all_reduce(values, call);
+    }};
+collective const reduce_scatter{
+    "hcomp_reduce_scatter", [](auto& one, auto values, hcomp::call_options const& call) {
+      return one.residual ? one.plan->reduce_scatter(values, *one.residual, call)
+                          : one.plan->reduce_scatter(values, call);
+    }};
+collective const all_gather{"hcomp_all_gather",
+                            [](auto& one, auto values, hcomp::call_options const& call) {
+                              return one.plan->all_gather(values, call);
+                            }};
 
 /// Calls f(the residual of the sum, where the caller's begins, its values, those of them that are kept).
 /// @param sum  const or not
 template <class F> void with_residual(auto* sum, vector const& residual, F const& f) {
   auto& it = require(sum, "sum");
+  it.wait_for_started();
   if (auto const complaint = residual.complaint(it); !complaint.empty())
     throw std::invalid_argument("it was called" + complaint);
   auto* const first = &require(static_cast<std::byte*>(residual.x), "residual");
@@ -342,6 +431,25 @@ hcomp_report to_c(report const& made) {
           made.error,      made.dominance};
 }
 
+hcomp_request* start(connection& over, char const* function, drop_in::begun_sums::manner how,
+                     std::function<hcomp_report(std::string& note, turn const& now)> work) {
+  auto const call = std::make_shared<begun_call>(function);
+  auto request = std::make_unique<hcomp_request>(hcomp_request{call});
+  over.begin(
+      [call, how, work = std::move(work)](std::uint64_t number) {
+        try {
+          call->report = work(call->note, {number, how.together});
+        } catch (...) {
+          call->error = std::current_exception();
+        }
+        std::lock_guard const lock(call->mutex);
+        call->is_done = true;
+        call->changed.notify_all();
+      },
+      how);
+  return request.release();
+}
+
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error) {
   std::vector<text_record> all;
@@ -372,25 +480,70 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optiona
 }  // namespace hcomp::c_api
 
 int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return all_reduce(sum, {x}, report);
+  return all_reduce.run(sum, {x}, report);
 }
 int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return reduce_scatter(sum, {x}, report);
+  return reduce_scatter.run(sum, {x}, report);
 }
 int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report) {
-  return all_gather(sum, {x}, report);
+  return all_gather.run(sum, {x}, report);
 }
 int hcomp_all_reduce_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
-  return all_reduce(sum, {x, values, value_bytes}, report);
+  return all_reduce.run(sum, {x, values, value_bytes}, report);
 }
 int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
                                hcomp_report* report) {
-  return reduce_scatter(sum, {x, values, value_bytes}, report);
+  return reduce_scatter.run(sum, {x, values, value_bytes}, report);
 }
 int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
-  return all_gather(sum, {x, values, value_bytes}, report);
+  return all_gather.run(sum, {x, values, value_bytes}, report);
+}
+int hcomp_all_reduce_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+  return all_reduce.start(__func__, sum, {x}, request);
+}
+int hcomp_reduce_scatter_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+  return reduce_scatter.start(__func__, sum, {x}, request);
+}
+int hcomp_all_gather_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+  return all_gather.start(__func__, sum, {x}, request);
+}
+int hcomp_all_reduce_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+                                 hcomp_request** request) {
+  return all_reduce.start(__func__, sum, {x, values, value_bytes}, request);
+}
+int hcomp_reduce_scatter_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+                                     hcomp_request** request) {
+  return reduce_scatter.start(__func__, sum, {x, values, value_bytes}, request);
+}
+int hcomp_all_gather_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+                                 hcomp_request** request) {
+  return all_gather.start(__func__, sum, {x, values, value_bytes}, request);
+}
+
+int hcomp_test(hcomp_request* request, int milliseconds, int* done) {
+  return guarded(__func__, [&] {
+    auto& call = *require(request, "request").call;
+    if (milliseconds < 0)
+      throw std::invalid_argument("milliseconds is " + std::to_string(milliseconds) +
+                                  ", it can be 0 and more");
+    require(done, "done") = call.wait(std::chrono::milliseconds(milliseconds));
+  });
+}
+int hcomp_wait(hcomp_request** request, hcomp_report* report) {
+  std::shared_ptr<begun_call> call;
+  int const code = guarded(__func__, [&] {
+    std::unique_ptr<hcomp_request> const it(std::exchange(require(request, "request"), nullptr));
+    if (it) call = it->call;
+  });
+  if (!call) return code;
+  call->wait({});
+  auto const result = [&] {
+    if (call->error) std::rethrow_exception(call->error);
+    if (report) *report = call->report;
+  };
+  return guarded(call->function, result, call->note);
 }
 
 int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count) {
@@ -444,7 +597,10 @@ int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {
 }
 
 int hcomp_free(hcomp_sum** sum) {
-  return guarded(__func__, [&] { delete std::exchange(require(sum, "sum"), nullptr); });
+  return guarded(__func__, [&] {
+    std::unique_ptr<hcomp_sum> const it(std::exchange(require(sum, "sum"), nullptr));
+    if (it) it->wait_for_started();
+  });
 }
 
 char const* hcomp_last_error() { return last_error.c_str(); }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <hcomp/collective/any_plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/core/error.hpp>
@@ -23,10 +24,17 @@
 #include <string_view>
 #include <type_traits>
 
+#include "begun_sums.hpp"
 #include "handle_number.hpp"
 #include "settings.hpp"
 
 namespace hcomp::c_api {
+
+/// Which of the calls that were started a call is.
+struct turn {
+  std::uint64_t number;  ///< from 0
+  bool together;         ///< others may be under way
+};
 
 /// What moves the bytes of a sum, and of others, maybe.
 struct connection {
@@ -54,9 +62,19 @@ struct connection {
   /// Begins a call; nothing else uses the transport while the caller holds what it gives.
   /// @throws not_running
   virtual std::unique_lock<std::mutex> enter() = 0;
-  /// Compares what all ranks call, where some may wait otherwise than by the transport. Within a call.
+  /// Has a call made soon, by a thread. In no call.
+  /// @param work  must not throw
+  /// @throws std::invalid_argument  there is no such thread
+  virtual void begin(drop_in::begun_sums::work /*work*/, drop_in::begun_sums::manner /*how*/) {
+    throw std::invalid_argument("calls can be started over a group of hcomp_group_create only");
+  }
+  /// Compares what all ranks call, where some may wait otherwise than by the transport, or by other
+  /// messages. First in a call.
+  /// @param started   null: it was not
+  /// @param by_hosts  it is hierarchical
   /// @throws disagreement_error  on all ranks alike
-  virtual void meet(std::string const& /*call*/) {}
+  virtual void meet(std::string const& /*call*/, turn const* /*started*/ = nullptr,
+                    bool /*by_hosts*/ = false) {}
   /// Ranks that wait for this one otherwise than by the transport get the same error. Within a call.
   virtual void tell_others(transport_error const& /*error*/) {}
 
@@ -111,6 +129,13 @@ template <class T> T& require(T* pointer, char const* name) {
 std::string without(std::string_view prefix, std::string text);
 
 hcomp_report to_c(report const& made);
+
+/// Begins a call for hcomp_wait.
+/// @param function  of the C API, which the words of its errors begin with; a literal
+/// @param work      (what is odd about the call, for its errors; which turn it is), makes it
+/// @throws std::invalid_argument  as connection::begin
+hcomp_request* start(connection& over, char const* function, drop_in::begun_sums::manner how,
+                     std::function<hcomp_report(std::string& note, turn const& now)> work);
 
 /// A sum, written to *sum, which may be null: that is a wrong argument. Collective.
 /// @param type         float or double; others, and none, are wrong arguments

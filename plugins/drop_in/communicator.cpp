@@ -1,6 +1,5 @@
 #include "communicator.hpp"
 
-#include <algorithm>
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <thread>
@@ -49,10 +48,9 @@ bool communicator::release() {
 }
 
 void communicator::end() {
+  begun_.end();
   {
     std::unique_lock lock(mutex_);
-    ends_ = true;
-    changed_.notify_all();
     if (has_thread_) {
       changed_.wait(lock, [&] { return has_copy_ || thread_ == std::this_thread::get_id(); });
       return;
@@ -94,18 +92,8 @@ summer& communicator::sums() {
   return *sums_;
 }
 
-void communicator::wait_for_earlier(std::uint64_t number) {
-  auto const are_done = [&] {
-    return std::ranges::all_of(
-        under_way_, [&](auto const& one) { return one->number >= number || one->is_done; });
-  };
-  over_->wait_until(std::ref(are_done));
-}
-
 void communicator::run(work const& sum) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
-  lock.unlock();  // no other thread may call a collective on this communicator now
+  begun_.wait_for_all().unlock();  // no other thread may call a collective on this communicator now
   sum(*this);
 }
 
@@ -125,9 +113,9 @@ running_threads& threads() {
 }  // namespace
 
 void communicator::begin(work_aside sum, bool together) {
+  begun_.begin([this, sum = std::move(sum)](std::uint64_t number) { sum(*this, number); },
+               {.together = together});
   std::lock_guard const lock(mutex_);
-  waiting_.push_back(std::make_unique<begun_sum>(begun_sum{std::move(sum), together}));
-  changed_.notify_all();
   if (std::exchange(has_thread_, true)) return;
   {
     std::lock_guard const counting(threads().mutex);
@@ -148,19 +136,13 @@ void communicator::wait_for_threads() {
 }
 
 void communicator::serve() {
-  std::unique_lock lock(mutex_);
-  thread_ = std::this_thread::get_id();
-  for (;;) {
-    changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
-    if (waiting_.empty()) break;
-    busy_ = true;
-    lock.unlock();
-    sum_all_that_wait();
-    lock.lock();
-    busy_ = false;
-    changed_.notify_all();
+  {
+    std::lock_guard const lock(mutex_);
+    thread_ = std::this_thread::get_id();
   }
-  lock.unlock();
+  begun_.serve(
+      [&] { sum_all_that_wait(); },
+      [](auto& lock, auto& changed, auto const& has_work) { changed.wait(lock, has_work); });
   give_back();
 }
 
@@ -168,48 +150,10 @@ void communicator::sum_all_that_wait() {
   try {
     sums();  // which talks to other ranks; sums under way find it there
   } catch (std::exception const&) {
-    first_that_waits()->work(*this, begun_);  // meets the error, too, and ends the program
+    begun_.make_first();  // meets the error, too, and ends the program
     return;
   }
-  for (;;) {
-    begin_those_that_may();
-    if (under_way_.empty()) return;
-    auto const goes_on = [&] {
-      if (under_way_.front()->is_done) return true;
-      std::lock_guard const lock(mutex_);
-      return !waiting_.empty() && may_begin(*waiting_.front());
-    };
-    over_->wait_until(std::ref(goes_on));
-    while (!under_way_.empty() && under_way_.front()->is_done) under_way_.pop_front();
-  }
-}
-
-std::unique_ptr<communicator::begun_sum> communicator::first_that_waits() {
-  std::lock_guard const lock(mutex_);
-  auto first = std::move(waiting_.front());
-  waiting_.pop_front();
-  return first;
-}
-
-bool communicator::may_begin(begun_sum const& next) const {
-  return under_way_.empty() ||
-         (next.together && under_way_.front()->together && under_way_.size() < most_together);
-}
-
-void communicator::begin_those_that_may() {
-  for (;;) {
-    {
-      std::lock_guard const lock(mutex_);
-      if (waiting_.empty() || !may_begin(*waiting_.front())) return;
-    }
-    under_way_.push_back(first_that_waits());
-    auto& next = *under_way_.back();
-    next.number = begun_++;
-    next.runs.emplace(over_->start([this, &next] {
-      next.work(*this, next.number);
-      next.is_done = true;
-    }));
-  }
+  begun_.make_all(*over_);
 }
 
 }  // namespace hcomp::drop_in

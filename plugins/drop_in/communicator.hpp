@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/mpi/transport.hpp>
@@ -15,12 +14,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <tuple>
 
+#include "begun_sums.hpp"
 #include "quicker_way.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
@@ -81,7 +80,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// program's communicator.
   MPI_Comm private_copy() const { return copy_; }
   /// For work aside alone: returns when those with smaller numbers are done.
-  void wait_for_earlier(std::uint64_t number);
+  void wait_for_earlier(std::uint64_t number) { begun_.wait_for_earlier(*over_, number); }
   /// For copies of what is in a device's memory.
   spare_memory& spare() { return spare_; }
   /// For work alone: how many sums were made before this one; the same on all ranks.
@@ -95,19 +94,8 @@ class communicator : public std::enable_shared_from_this<communicator> {
   }
 
  private:
-  struct begun_sum {
-    work_aside work;
-    bool together;
-    std::uint64_t number = 0;
-    bool is_done = false;
-    std::optional<hcomp::started<void>> runs = {};
-  };
-
   void serve();
   void sum_all_that_wait();
-  void begin_those_that_may();
-  bool may_begin(begun_sum const& next) const;
-  std::unique_ptr<begun_sum> first_that_waits();
   void wait_for_copy();
   void end();
   void give_back();
@@ -123,14 +111,12 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::unique_ptr<mpi::transport> transport_;
   std::unique_ptr<concurrent_transport> over_;
   std::unique_ptr<summer> sums_;
-  std::deque<std::unique_ptr<begun_sum>> under_way_;  ///< the thread's, in order
-  std::uint64_t begun_ = 0;                           ///< in the thread
-  std::mutex mutex_;                                  ///< of what follows
+  begun_sums begun_{most_together};
+  std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<begun_sum>> waiting_;
   std::thread::id thread_;
   int kept_ = 0;  ///< by persistent requests
-  bool has_thread_ = false, has_copy_ = false, busy_ = false, is_released_ = false, ends_ = false;
+  bool has_thread_ = false, has_copy_ = false, is_released_ = false;
 };
 
 }  // namespace hcomp::drop_in

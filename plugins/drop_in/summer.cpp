@@ -57,10 +57,10 @@ report summer::all_reduce(value_type type, void* x, std::size_t values, method c
 
 report summer::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
                               void* mine, method const& how, void const* buffer,
-                              std::size_t segment_bytes, reduction result) {
+                              std::size_t segment_bytes, reduction result, std::size_t place) {
   return for_type(type, [&]<class V>(V*) {
     return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
-                   segment_bytes, result);
+                   segment_bytes, result, place);
   });
 }
 
@@ -133,7 +133,8 @@ template <class V> report summer::sum(planned& plan, V* x, void const* buffer, r
 
 template <class V>
 report summer::scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
-                       void const* buffer, std::size_t segment_bytes, reduction result) {
+                       void const* buffer, std::size_t segment_bytes, reduction result,
+                       std::size_t place) {
   auto const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   auto const largest = static_cast<std::size_t>(std::ranges::max(counts));
   auto const count_of = [&](int r) {
@@ -151,23 +152,24 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   if (!in_parts) {
     std::vector<V> sum;
     if (x) sum.assign(x, x + all);
-    auto const made =
-        all_reduce(type_of<V>, x ? sum.data() : nullptr, all, how, buffer, segment_bytes, result);
+    auto const made = all_reduce(type_of<V>, x ? sum.data() : nullptr, all, how, buffer,
+                                 segment_bytes, result, place);
     std::size_t before = 0;
     for (int r = 0; r < rank(); ++r) before += count_of(r);
     std::copy_n(sum.data() + before, count_of(rank()), mine);
     return made;
   }
 
-  auto const kept = plan_for(type_of<V>, values, how, segment_bytes);
+  auto const kept = plan_for(type_of<V>, values, how, segment_bytes, place);
   auto& plan = *kept;
   auto& sums = plan.template of<V>();
+  // Before it waits for others: of several that are under way, in the order in which they began.
+  auto const residual = residual_of<V>(plan, buffer);
+  auto const call = next_call(result);
   if (plan.parts.empty())
     all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},
                        plan.parts);
-  auto const residual = residual_of<V>(plan, buffer);
   auto const scattered = [&](std::span<V> of) {
-    auto const call = next_call(result);
     return residual ? sums.reduce_scatter(of, *residual, call) : sums.reduce_scatter(of, call);
   };
   if (!x) return scattered({static_cast<V*>(nullptr), values});

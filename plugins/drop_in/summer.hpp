@@ -26,6 +26,10 @@
 
 namespace hcomp::drop_in {
 
+/// Up to which several sums are under way at a time: what they wait for is latency. A longer one fills the
+/// link by itself, and more plans would take more memory.
+inline constexpr std::size_t most_bytes_together = std::size_t{1} << 20;
+
 /// Sums vectors of any size and type over one transport. Used by one thread at a time; over a
 /// concurrent_transport several sums that it has started may be under way, but no hierarchical ones.
 ///
@@ -70,7 +74,7 @@ class summer {
   report reduce_scatter(value_type type, void const* x, std::span<int const> counts, void* mine,
                         method const& how, void const* buffer,
                         std::size_t segment_bytes = plan_options{}.segment_bytes,
-                        reduction result = reduction::sum);
+                        reduction result = reduction::sum, std::size_t place = 0);
 
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
@@ -105,7 +109,8 @@ class summer {
   host::host_ranks& hosts();
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
-                 void const* buffer, std::size_t segment_bytes, reduction result);
+                 void const* buffer, std::size_t segment_bytes, reduction result,
+                 std::size_t place);
   /// What this rank lost of a tensor before, or none.
   template <class V> std::shared_ptr<error_feedback<V>> residual_of(planned const&, void const*);
   call_options next_call(reduction result);

@@ -165,9 +165,6 @@ void compare(site_figures& figures, void const* sum, void const* exact, std::siz
 /// Messages that MPI libraries send without asking first: a thread beside a calculation answers
 /// late, and asking would take longer than sending.
 inline constexpr std::size_t short_segment_bytes = 56 * 1024;
-/// Up to which several sums are under way at a time: what they wait for is latency. A longer one fills the
-/// link by itself, and more plans would take more memory.
-inline constexpr std::size_t most_bytes_together = std::size_t{1} << 20;
 
 /// A sum over all ranks by the rule, unless it is found to be MPI's.
 struct summing {

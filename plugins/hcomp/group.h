@@ -90,6 +90,18 @@ HCOMP_API int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_
 /// Gives every rank the bytes that rank `root` has in x. Collective.
 HCOMP_API int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root);
 
+/// The same, started: see hcomp_all_reduce_start of sum.h. Of what a rule compresses, only vectors of up to
+/// 1 MiB are summed with others at a time.
+HCOMP_API int hcomp_group_all_reduce_start(hcomp_group* group, void* x, size_t values, int type,
+                                           int mean, hcomp_request** request);
+HCOMP_API int hcomp_group_reduce_scatter_start(hcomp_group* group, void const* x, size_t values,
+                                               int type, int mean, void* part,
+                                               hcomp_request** request);
+HCOMP_API int hcomp_group_all_gather_start(hcomp_group* group, void const* mine, size_t bytes,
+                                           void* all, hcomp_request** request);
+HCOMP_API int hcomp_group_broadcast_start(hcomp_group* group, void* x, size_t bytes, int root,
+                                          hcomp_request** request);
+
 #ifdef __cplusplus
 }
 #endif

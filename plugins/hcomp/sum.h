@@ -34,6 +34,9 @@ enum hcomp_code {
 /// time.
 typedef struct hcomp_sum hcomp_sum;
 
+/// A call that was started and not waited for. Used by one thread at a time.
+typedef struct hcomp_request hcomp_request;
+
 /// What one call did on this rank.
 typedef struct hcomp_report {
   uint64_t bytes_sent;   ///< headers included
@@ -61,6 +64,34 @@ HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
 HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
 /// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
 HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
+/// Starts hcomp_all_reduce and returns: a thread of the library makes the sum meanwhile. Over a group of
+/// hcomp_group_create only; otherwise an HCOMP_INVALID_ARGUMENT.
+///
+///     hcomp_request* request;
+///     hcomp_all_reduce_start(sum, gradient, &request);
+///     compute();
+///     hcomp_wait(&request, NULL);
+///
+/// All ranks start the same calls in the same order, over one group among all of its sums. Up to 16 of
+/// them are under way at a time: one sends while another one waits, which is for many short vectors over a
+/// network with much latency. Calls of one sum follow each other; those that pass through memory of one
+/// host, and those by algorithm hierarchical, are made alone. A call that is not started begins when all
+/// that was started before is done. Settings and draws of the sum are those of the time of the start.
+/// What is wrong with x, and what fails, hcomp_wait says.
+/// @param x        untouched by the program until hcomp_wait has returned
+/// @param request  where to write what hcomp_wait takes; NULL is written if it cannot be started
+HCOMP_API int hcomp_all_reduce_start(hcomp_sum* sum, void* x, hcomp_request** request);
+HCOMP_API int hcomp_reduce_scatter_start(hcomp_sum* sum, void* x, hcomp_request** request);
+HCOMP_API int hcomp_all_gather_start(hcomp_sum* sum, void* x, hcomp_request** request);
+/// Whether a call is done: hcomp_wait returns at once then. Waits up to so many milliseconds until it is.
+/// @param done  where to write 1 or 0
+HCOMP_API int hcomp_test(hcomp_request* request, int milliseconds, int* done);
+/// Returns when the call is done, with what the call that is not started returns, and its words; frees the
+/// request and writes NULL; nothing if it is NULL already. Not collective; in any order, also after the sum
+/// and the group were freed, which wait for what was started.
+/// @param report  or NULL
+HCOMP_API int hcomp_wait(hcomp_request** request, hcomp_report* report);
+
 /// This rank's part: `count` values from x[first] on.
 HCOMP_API int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count);
 /// All ranks' parts have as many values where this times the ranks divides `values`; 0 where they never
@@ -106,6 +137,12 @@ HCOMP_API int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values,
                                          hcomp_report* report);
 HCOMP_API int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
                                      hcomp_report* report);
+HCOMP_API int hcomp_all_reduce_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+                                           hcomp_request** request);
+HCOMP_API int hcomp_reduce_scatter_start_sized(hcomp_sum* sum, void* x, size_t values,
+                                               int value_bytes, hcomp_request** request);
+HCOMP_API int hcomp_all_gather_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+                                           hcomp_request** request);
 HCOMP_API int hcomp_get_residual_sized(hcomp_sum const* sum, void* residual, size_t values,
                                        int value_bytes);
 HCOMP_API int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values,

@@ -213,6 +213,7 @@ static void refused(size_t count, MPI_Datatype type, char const* method, char co
 }
 static void wrong_arguments_are_refused_in_words(void) {
   hcomp_sum* sum = NULL;
+  hcomp_request* request = (hcomp_request*)x;
   size_t count;
   refused(10, MPI_FLOAT, "gzip", "hcomp_create: method 'gzip': no codec is called 'gzip'");
   refused(10, MPI_FLOAT, "thc bits=9", "method 'thc bits=9': 'bits=9': bits is a whole number");
@@ -257,6 +258,8 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK_OK(hcomp_free(&sum));
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "sign algorithm=owner", &sum));
   CHECK(hcomp_reduce_scatter(sum, x, NULL) == HCOMP_INVALID_ARGUMENT && says("owner"));
+  CHECK(hcomp_all_reduce_start(sum, x, &request) == HCOMP_INVALID_ARGUMENT);
+  CHECK(request == NULL && says("over a group of hcomp_group_create only"));
   CHECK_OK(hcomp_free(&sum));
 }
 

@@ -110,16 +110,17 @@ void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite,
 
 namespace detail {
 
-/// all_gather_records of `bytes` bytes each.
-/// @param all  of all ranks, this rank's first; afterwards that of rank + i is number i
+/// all_gather_records of `bytes` bytes each. To and from the same ranks as unite_records: where some call
+/// the one and others the other, what comes is of a wrong size, and nobody waits for what never comes.
+/// @param all  of all ranks, this rank's first; afterwards that of rank - i is number i
 template <Transport T>
 void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes) {
   int const rank = transport.rank(), size = transport.size();
   for (int have = 1; have < size; have *= 2) {
     std::size_t const count = static_cast<std::size_t>(std::min(have, size - have)) * bytes;
-    int const from = (rank + have) % size;
+    int const from = (rank + size - have) % size;
     auto in = transport.irecv(from, tag, {all + static_cast<std::size_t>(have) * bytes, count});
-    auto out = transport.isend((rank + size - have) % size, tag, {all, count});
+    auto out = transport.isend((rank + have) % size, tag, {all, count});
     require_records(transport, from, transport.wait(in), count);
     transport.wait(out);
   }
@@ -150,12 +151,14 @@ void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector
   for (std::size_t i = 0; i < ranks; ++i) {
     std::memcpy(&one, place + i * sizeof(one), sizeof(one));
     if (!one.is_sound(call))
-      detail::revoke(transport, detail::damaged_record((transport.rank() + static_cast<int>(i)) %
-                                                       transport.size()));
+      detail::revoke(transport, detail::damaged_record(
+                                    (transport.rank() + transport.size() - static_cast<int>(i)) %
+                                    transport.size()));
     one.copy_to(place + i * sizeof(Record));
   }
   all.resize(ranks);
-  std::rotate(all.begin(), all.end() - transport.rank(), all.end());
+  std::reverse(all.begin(), all.end());
+  std::rotate(all.begin(), all.end() - 1 - transport.rank(), all.end());
 }
 
 }  // namespace hcomp

@@ -214,6 +214,7 @@ class concurrent_transport {
     return inner_->irecv(peer, unique_tag("irecv", tag), bytes);
   }
   std::size_t wait(request& r) {
+    if (is_alone()) return inner_->wait(r);
     std::size_t moved = 0;
     auto const is_done = [&] {
       auto const now = inner_->test(r);
@@ -245,6 +246,10 @@ class concurrent_transport {
     bool const may_be =
         how_ == progress::by_caller || std::this_thread::get_id() == thread_.get_id();
     return may_be ? current_ : nullptr;
+  }
+  /// Nothing was started that has to go on while the caller waits.
+  bool is_alone() const {
+    return how_ == progress::by_caller && !current_ && under_way_.empty() && new_.empty();
   }
   void require_outside(char const* call) const {
     if (here())

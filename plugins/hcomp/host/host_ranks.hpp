@@ -124,7 +124,7 @@ class host_ranks {
  private:
   host_ranks(any_transport& all, hierarchy ranks, sums inside)
       : all_(&all), ranks_(std::move(ranks)), inside_(std::move(inside)) {
-    if (all.can_wait_until()) inside_.wait_over(all);
+    if (all.can_wait_until()) inside_.wait_over(&all);
     if (ranks_.is_carrier()) between_.emplace(all, ranks_.between);
   }
 

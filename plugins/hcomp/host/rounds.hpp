@@ -45,8 +45,8 @@ class rounds {
   }
 
   /// From now on it waits by the wait_until of this transport, which has it and must outlive this: other
-  /// collectives go on meanwhile.
-  void wait_over(any_transport& transport) { over_ = &transport; }
+  /// collectives go on meanwhile. Null: it waits by itself, as at first.
+  void wait_over(any_transport* transport) { over_ = transport; }
 
   int rank() const { return rank_; }
   int size() const { return layout_.ranks; }

@@ -40,7 +40,7 @@ class sums {
   }
 
   /// See rounds.
-  void wait_over(any_transport& transport) { rounds_.wait_over(transport); }
+  void wait_over(any_transport* transport) { rounds_.wait_over(transport); }
 
   int rank() const { return rounds_.rank(); }
   int size() const { return rounds_.size(); }
