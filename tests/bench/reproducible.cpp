@@ -1,6 +1,7 @@
 // Codec `reproducible` on one thread, at the processor's best SIMD level, in units of time:
 //
-//   encode, merge, decode   of reading the values themselves from memory or cache
+//   encode, merge, decode   of reading the values themselves from memory, or from the cache, of
+//                           as many as the codes of a plan's segment have
 //                           asked: at most 1 / 0.4 = 2.5 times
 //   ... per byte            of reading as many bytes as they read and write
 //
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/encode.hpp>
 #include <memory>
 #include <random>
@@ -34,7 +36,8 @@ namespace {
 constexpr std::size_t values = std::size_t{1} << 21;
 constexpr std::size_t block = hcomp::reproducible<>::block_values;
 constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 18, 1};
-constexpr bench::extent in_cache{"cache", block, block, 64};
+/// The codes are about a segment of 256 KiB, as plans send it.
+constexpr bench::extent in_cache{"cache", 4 * block, 4 * block, 16};
 
 template <class T> std::vector<T> numbers(std::size_t count, int powers, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -51,15 +54,20 @@ template <class T> struct arrays {
   explicit arrays(int powers)
       : x(numbers<T>(values, powers, 1)),
         y(values),
-        mine(hcomp::encode(codec, std::span<T const>(x))),
-        others(
-            hcomp::encode(codec, std::span<T const>(numbers<T>(values, powers, 2)), {.rank = 1})) {}
+        mine(code_of(x, 0)),
+        others(code_of(numbers<T>(values, powers, 2), 1)) {}
 
   hcomp::reproducible<T> codec;
   std::vector<T> x, y;
-  std::vector<std::byte> mine, others;
+  hcomp::host_buffer mine, others;  // at multiples of 64 bytes, as in plans
 
   std::byte* code(std::size_t first) { return mine.data() + first / block * codec.block_bytes(); }
+  hcomp::host_buffer code_of(std::vector<T> const& of, int rank) const {
+    auto const code = hcomp::encode(codec, std::span<T const>(of), {.rank = rank});
+    hcomp::host_buffer aligned(code.size());
+    std::copy(code.begin(), code.end(), aligned.data());
+    return aligned;
+  }
   /// f(value, block) for every block.
   template <class F> void for_blocks(std::size_t first, std::size_t count, F const& f) {
     for (std::size_t at = first; at < first + count; at += block) f(at, code(at));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prints how fast codecs are at every SIMD level that the processor has, as a table in Markdown: 10^9
 # values per second on one thread, and in brackets the shares of reading these values from memory; from
-# the least to the most over the kinds of values of bench_error_bounded and bench_lossless_dense.
+# the least to the most over the kinds of values of bench_error_bounded, bench_lossless_dense and
+# bench_reproducible.
 #
 #   tests/bench/simd_levels.sh <build folder> [<option of the benchmarks>...]
 #
@@ -15,7 +16,7 @@ set -euo pipefail
 }
 build=$1
 shift
-for benchmark in error_bounded lossless_dense; do
+for benchmark in error_bounded lossless_dense reproducible; do
   [[ -x $build/tests/bench/bench_$benchmark ]] || {
     echo "simd_levels: there is no '$build/tests/bench/bench_$benchmark'; cmake --build '$build' --target bench_$benchmark makes it" >&2
     exit 2
@@ -25,13 +26,13 @@ done
 
 # figures <benchmark> <level> <option>...: its lines, or nothing if the processor lacks the level
 figures() {
-  local filter="(encode|decode|merge) .*/($2|floats|doubles|fine)/memory" lines line
+  local filter="(encode|decode|merge) .*/($2|floats|doubles|fine|)/memory" lines line
   lines=$(HCOMP_MAX_SIMD=$2 "$build/tests/bench/bench_$1" --benchmark_filter="$filter" "${@:3}")
   [[ $lines != *"; at most $2"* ]] ||
     while IFS= read -r line; do echo "$1|$2|$line"; done <<<"$lines"
 }
 
-for benchmark in error_bounded lossless_dense; do
+for benchmark in error_bounded lossless_dense reproducible; do
   for level in avx512 avx2 baseline; do
     figures $benchmark $level "$@"
   done
@@ -49,6 +50,7 @@ function cell(of) { return text(of "speed") " (" text(of "share") ")" }
 $3 ~ /^(encode|decode|merge) / {
   split(substr($3, 1, 27), figure, " "); split(substr($3, 43), number, " ")
   kind = substr($3, 28, 9); sub(/ +$/, "", kind)
+  if (kind == "") kind = figure[2] ~ /^double/ ? "doubles" : "floats"  # of bench_reproducible
   codec = $1 (kind == $2 ? " of floats" : kind == "fine" ? "_fine of floats" : " of " kind)
   if (!seen[codec]++) codecs[++count] = codec
   measured[codec, $2] = 1

@@ -315,6 +315,83 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set gives the same bytes", T
   });
 }
 
+TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bits and any length",
+                   T, float, double) {
+  using hcomp::simd_level;
+  reproducible<T> const codec;
+  std::mt19937_64 random(12);
+  // bits of any kind; after some, all ones and all zeros, which carry through all bins
+  auto const any = [&] {
+    constexpr int mantissa_bits = std::numeric_limits<T>::digits - 1;
+    auto bits = static_cast<bits_of<T>>(random());
+    for (int run = 0; run < 2; ++run)
+      if (random() % 2) {
+        bits_of<T> const ones = (bits_of<T>{1} << random() % (mantissa_bits + 1)) - 1;
+        bits = random() % 2 ? bits | ones : bits & ~ones;
+      }
+    T const value = hcomp::same_bits<T>(bits);
+    return std::isfinite(value) ? value : T{1};
+  };
+  std::vector<int> lengths{codec.block_values - 1, codec.block_values};
+  for (int n = 1; n <= 50; ++n) lengths.push_back(n);
+  for (int const n : lengths) {
+    CAPTURE(n);
+    std::vector<T> x = data::finite_specials<T>();
+    while (x.size() < static_cast<std::size_t>(n)) x.push_back(any());
+    x.resize(static_cast<std::size_t>(n));
+    std::shuffle(x.begin(), x.end(), random);
+    auto const mine = laws::encode(codec, x, {.rank = 0});
+    std::size_t const at = mine.size() - binned::tiles_bytes<T>(n);
+    // sums of as many as there may be, of any places, and of places alike
+    std::uint32_t const many = codec.max_summands() / 2 - 1;
+    code both = laws::encode(codec, x, {.rank = 1, .weight = many});
+    for (std::uint32_t rank = 2; rank < 4; ++rank) {
+      std::vector<T> y;
+      for (T const value : x)
+        y.push_back(random() % 2 ? any() : static_cast<T>(value / (random() % 2 ? -T{3} : T{5})));
+      both =
+          laws::merged(codec, both, laws::encode(codec, y, {.rank = rank, .weight = many / rank}));
+    }
+    for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
+      if (level > hcomp::best_simd_level()) continue;
+      CAPTURE(static_cast<int>(level));
+      // of a pointer, and of what is no pointer
+      code block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
+      block.resize(mine.size());
+      std::uint32_t const place = hcomp::load<std::uint32_t>(mine.data() + 32);
+      REQUIRE(hcomp::run_at(level, hcomp::detail::encode_bins<T, T const*>{
+                                       x.data(), n, block.data() + at}) == place);
+      REQUIRE(laws::same_bytes(block, mine));
+      std::fill(block.begin() + static_cast<std::ptrdiff_t>(at), block.end(), std::byte{0xa5});
+      REQUIRE(hcomp::run_at(level, hcomp::detail::encode_bins<T, std::span<T const>>{
+                                       x, n, block.data() + at}) == place);
+      REQUIRE(laws::same_bytes(block, mine));
+      for (auto const kind : {hcomp::reduction::sum, hcomp::reduction::mean}) {
+        T const divisor = kind == hcomp::reduction::sum ? T{1} : T(laws::header_of(both).weight);
+        std::vector<T> out(x.size() + 1, T{-7});
+        REQUIRE(hcomp::run_at(
+            level, hcomp::detail::decode_bins<T>{both.data() + at, n, divisor, out.data()}));
+        REQUIRE(out.back() == -7);
+        out.pop_back();
+        REQUIRE(laws::same_bytes(out, laws::decoded<T>(codec, both, n, kind)));
+      }
+      // what is not finite is noticed wherever it is; the reference does these blocks
+      for (T const special : data::nonfinite_specials<T>()) {
+        auto y = x;
+        y[random() % y.size()] = special;
+        REQUIRE(hcomp::run_at(level, hcomp::detail::encode_bins<T, T const*>{y.data(), n,
+                                                                             block.data() + at}) >
+                binned::format<T>::highest);
+        auto const found = laws::encode(codec, y, {.rank = 0});
+        REQUIRE(laws::same_bytes(found, laws::encode(codec, y, {.rank = 0}, hcomp::simd_group{})));
+        std::vector<T> out(x.size());
+        REQUIRE(!hcomp::run_at(level,
+                               hcomp::detail::decode_bins<T>{found.data() + at, n, 1, out.data()}));
+      }
+    }
+  }
+}
+
 TEST_CASE("reproducible: words lie as documented") {
   auto const word = [](code const& block, std::size_t w) {
     return hcomp::load<std::uint32_t>(block.data() + 64, w);

@@ -105,156 +105,339 @@ template <int Lanes> struct sum_vector<double, Lanes> : tile_vector<Lanes> {
   }
 };
 
-/// `Lanes` values of type A as sums of one, in lanes as wide as they are.
-template <class A, int Lanes> struct piece_vector {
-  using f = format<A>;
-  using value_bits = typename f::bits;
-  using bits = typename aligned_vector<value_bits, Lanes>::type;
-  using shorts =
-      typename aligned_vector<std::uint16_t, Lanes* static_cast<int>(sizeof(A)) / 2>::type;
-  static constexpr std::uint16_t width = f::width;
-  bits bin[3], place;
-
-  /// sum_of, but for the bins of NaN and infinity.
-  [[gnu::always_inline]] void set(bits const& value) {
-    constexpr value_bits one = 1, mask = (one << f::width) - 1, half = one << (f::width - 1),
-                         all_ones = (one << f::exponent_bits) - 1;
-    bits const exponent = value >> f::mantissa_bits & all_ones, denormal = (bits)(exponent == 0);
-    bits const mantissa =
-        ((value & ((one << f::mantissa_bits) - 1)) | (~denormal & (one << f::mantissa_bits)))
-        << spare_bits<A>;
-    bits const height = exponent - 1 - denormal;
-    divide_by_width(place, height);
-    bits const left = height - (bits)((shorts)place * width);
-    bits const low = ((mantissa << left) & mask) + half;
-    bits const high = (mantissa >> (f::width - left)) + half + (low >> f::width);
-    bits const sign = bits{} - (value >> (f::mantissa_bits + f::exponent_bits));
-    bits const magnitudes[] = {high >> f::width, (high & mask) - half, (low & mask) - half};
-    HCOMP_UNROLL for (int k = 0; k < 3; ++k) bin[k] = (magnitudes[k] ^ sign) - sign;
-    place |= (bits)(exponent == all_ones) & f::nonfinite;
+/// product = the upper or the lower 16 bits of a * factor, for lanes below 2^16, in 32 bits each.
+template <bool Upper, class Word>
+[[gnu::always_inline]] inline void multiply_shorts(Word& product, Word const& a,
+                                                   std::uint32_t factor) {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  // g++ 12 makes half a dozen shifts and additions of a multiplication by a constant.
+  using shorts = typename aligned_vector<short, static_cast<int>(sizeof(Word) / 2)>::type;
+  using ints = typename aligned_vector<int, static_cast<int>(sizeof(Word) / 4)>::type;
+  auto const x = (shorts)a, y = (shorts)(Word{} + factor);
+  if constexpr (sizeof(Word) == 16) {
+    product = Upper ? (Word)__builtin_ia32_pmulhuw128(x, y) : (Word)__builtin_ia32_pmaddwd128(x, y);
+  } else if constexpr (sizeof(Word) == 32) {
+    product = Upper ? (Word)__builtin_ia32_pmulhuw256(x, y) : (Word)__builtin_ia32_pmaddwd256(x, y);
+  } else if constexpr (Upper) {
+    product = (Word)__builtin_ia32_pmulhuw512_mask(x, y, shorts{}, ~0u);
+  } else {
+    product = (Word)__builtin_ia32_pmaddwd512_mask(x, y, ints{}, static_cast<unsigned short>(~0u));
   }
-  [[gnu::always_inline]] void put(std::byte* tile) const {
+#else
+  product = a * factor;
+  if constexpr (Upper) product >>= 16;
+#endif
+}
+
+/// `Lanes` values of type A, in lanes of 32 bits: their upper halves, and the lower ones of doubles.
+template <class A, int Lanes> struct value_vector {
+  using f = format<A>;
+  using word = typename tile_vector<Lanes>::word;
+  static constexpr int upper_bits = f::mantissa_bits - (sizeof(A) == 4 ? 0 : 32);  ///< of mantissas
+  word upper, lower;
+
+  [[gnu::always_inline]] void get(A const* x) {
     if constexpr (sizeof(A) == 4) {
-      HCOMP_UNROLL for (int k = 0; k < 3; ++k)
-          write(tile, k, bin[k] << 2 | (place >> (2 * k) & 3u));
+      std::memcpy(&upper, x, sizeof(word));
     } else {
-      HCOMP_UNROLL for (int k = 0; k < 3; ++k) write(tile, k, bin[k]);
-      write(tile, 3,
-            (bin[0] >> 32 & 0xffu) | (bin[1] >> 24 & 0xff00u) | (bin[2] >> 16 & 0xff0000u) |
-                place << 24);
+      word first, second;
+      std::memcpy(&first, x, sizeof(word));
+      std::memcpy(&second, x + Lanes / 2, sizeof(word));
+      halves(first, second);
     }
   }
 
  private:
-  [[gnu::always_inline]] static void write(std::byte* tile, int k, bits const& from) {
-    auto const word =
-        __builtin_convertvector(from, typename aligned_vector<std::uint32_t, Lanes>::type);
-    std::memcpy(tile + k * 4 * tile_values, &word, sizeof(word));
+  // Indices one by one: what nvcc makes of packs of them does not compile.
+  [[gnu::always_inline]] void halves(word const& first, word const& second) {
+    if constexpr (Lanes == 16) {
+      lower = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
+                                      26, 28, 30);
+      upper = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
+                                      27, 29, 31);
+    } else if constexpr (Lanes == 8) {
+      lower = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14);
+      upper = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15);
+    } else {
+      lower = __builtin_shufflevector(first, second, 0, 2, 4, 6);
+      upper = __builtin_shufflevector(first, second, 1, 3, 5, 7);
+    }
   }
-  // heights are below 2^11, places below 2^7: products of 16 bits are quicker than those of lanes
-  [[gnu::always_inline]] static void divide_by_width(bits& quotient, bits const& height) {
-    if constexpr (sizeof(A) == 4)
-      quotient = (bits)((shorts)height * static_cast<std::uint16_t>(f::reciprocal));
+};
+
+/// `Lanes` values of type A as sums of one.
+template <class A, int Lanes> struct piece_vector {
+  using f = format<A>;
+  using word = typename tile_vector<Lanes>::word;
+  using ints = typename aligned_vector<std::int32_t, Lanes>::type;
+  using shorts = typename aligned_vector<std::int16_t, 2 * Lanes>::type;
+  word bin[3], place, height;  ///< `height` is the exponent above that of denormals
+
+  /// sum_of, but for NaN and infinity.
+  [[gnu::always_inline]] void set(value_vector<A, Lanes> const& value) {
+    using values = value_vector<A, Lanes>;
+    constexpr std::uint32_t mask = (1u << f::width) - 1, half = 1u << (f::width - 1);
+    constexpr int beyond = 32 - f::width;  // bits of a lane that are not of a bin
+    word const exponent = value.upper << 1 >> (32 - f::exponent_bits);
+    word const denormal = (word)((ints)(exponent - 1) >> 31);
+    height = exponent - 1 - denormal;
+    multiply_shorts<true>(place, height, f::reciprocal << (16 - f::reciprocal_bits));
+    word left;
+    multiply_shorts<false>(left, place, f::width);
+    left = height - left;
+    word const right = static_cast<std::uint32_t>(f::width - 1) - left;
+    word const sign = (word)((ints)value.upper >> 31);
+    word const& lower = value.lower;
+    word const upper = value.upper | (~denormal & (1u << values::upper_bits));
+    // Each shift is cut in two, because one by all 32 bits of a lane is not defined.
+    word low, middle, high;
+    if constexpr (sizeof(A) == 4) {
+      low = upper << (spare_bits<A> + beyond) << left;
+      middle = upper << (spare_bits<A> - 1) >> right;
+      high = upper << (31 - f::mantissa_bits) >> (33 - f::width) >> right;
+    } else {
+      low = lower << (spare_bits<A> + beyond) << left;
+      middle = lower >> right | upper << (33 - f::width) << left;
+      high = (upper << (31 - values::upper_bits) | lower >> (1 + values::upper_bits)) >>
+             (33 - f::width) >> right;
+    }
+    // to nearest: -half <= low < half, and its highest bit says whether it was above that
+    middle = (middle & mask) + (low >> 31) + half;
+    bin[0] = high + (middle >> f::width);
+    bin[1] = (middle & mask) - half;
+    bin[2] = (word)((ints)low >> beyond);
+    HCOMP_UNROLL for (int k = 0; k < 3; ++k) bin[k] = (bin[k] ^ sign) - sign;
+  }
+  [[gnu::always_inline]] void put(std::byte* tile) const {
+    using base = tile_vector<Lanes>;
+    if constexpr (sizeof(A) == 4) {
+      HCOMP_UNROLL for (int k = 0; k < 3; ++k)
+          base::store(tile, k, bin[k] << 2 | (place >> (2 * k) & 3u));
+    } else {
+      HCOMP_UNROLL for (int k = 0; k < 3; ++k) base::store(tile, k, bin[k]);
+      word upper = place << 24;
+      HCOMP_UNROLL for (int k = 0; k < 3; ++k) upper |=
+          (word)((ints)bin[k] >> 31) & (0xffu << (8 * k));
+      base::store(tile, 3, upper);
+    }
+  }
+};
+
+/// `Lanes` doubles as two vectors: values 0, 1, 4, 5, 8, ... and values 2, 3, 6, 7, ... The order is that
+/// of the instructions which put halves together; `put` restores the one of the values.
+template <int Lanes> struct pair_vector {
+  using word = typename tile_vector<Lanes>::word;
+  using doubles = typename aligned_vector<double, Lanes / 2>::type;
+  using floats = typename aligned_vector<float, Lanes / 2>::type;
+
+  // Indices one by one: what nvcc makes of packs of them does not compile.
+
+  /// The doubles whose lower and upper 32 bits these are.
+  [[gnu::always_inline]] static void pair(doubles (&to)[2], word const& lower, word const& upper) {
+    if constexpr (Lanes == 16) {
+      to[0] = (doubles)__builtin_shufflevector(lower, upper, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9,
+                                               25, 12, 28, 13, 29);
+      to[1] = (doubles)__builtin_shufflevector(lower, upper, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11,
+                                               27, 14, 30, 15, 31);
+    } else if constexpr (Lanes == 8) {
+      to[0] = (doubles)__builtin_shufflevector(lower, upper, 0, 8, 1, 9, 4, 12, 5, 13);
+      to[1] = (doubles)__builtin_shufflevector(lower, upper, 2, 10, 3, 11, 6, 14, 7, 15);
+    } else {
+      to[0] = (doubles)__builtin_shufflevector(lower, upper, 0, 4, 1, 5);
+      to[1] = (doubles)__builtin_shufflevector(lower, upper, 2, 6, 3, 7);
+    }
+  }
+  [[gnu::always_inline]] static void put(double* x, doubles const (&from)[2]) {
+    doubles half[2] = {from[0], from[1]};
+    if constexpr (Lanes == 16) {
+      half[0] = __builtin_shufflevector(from[0], from[1], 0, 1, 8, 9, 2, 3, 10, 11);
+      half[1] = __builtin_shufflevector(from[0], from[1], 4, 5, 12, 13, 6, 7, 14, 15);
+    } else if constexpr (Lanes == 8) {
+      half[0] = __builtin_shufflevector(from[0], from[1], 0, 1, 4, 5);
+      half[1] = __builtin_shufflevector(from[0], from[1], 2, 3, 6, 7);
+    }
+    std::memcpy(x, half, sizeof(half));
+  }
+  [[gnu::always_inline]] static void put(typename aligned_vector<float, Lanes>::type& to,
+                                         floats const (&from)[2]) {
+    if constexpr (Lanes == 16)
+      to = __builtin_shufflevector(from[0], from[1], 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7,
+                                   14, 15);
+    else if constexpr (Lanes == 8)
+      to = __builtin_shufflevector(from[0], from[1], 0, 1, 4, 5, 2, 3, 6, 7);
     else
-      multiply_low_halves(quotient, height, f::reciprocal);
-    quotient >>= f::reciprocal_bits;
+      to = __builtin_shufflevector(from[0], from[1], 0, 1, 2, 3);
   }
 };
 
 /// value_of of `Lanes` finite sums.
 template <class A, int Lanes> struct result_vector;
 
-template <int Lanes> struct result_vector<float, Lanes> {
+template <int Lanes> struct result_vector<float, Lanes> : pair_vector<Lanes> {
   using f = format<float>;
-  using word = typename aligned_vector<std::uint32_t, Lanes>::type;
-  using ints = typename aligned_vector<std::int32_t, Lanes>::type;
-  using longs = typename aligned_vector<std::uint64_t, Lanes>::type;
-  using doubles = typename aligned_vector<double, Lanes>::type;
-  using shorts = typename aligned_vector<std::uint16_t, 2 * Lanes>::type;
+  using base = pair_vector<Lanes>;
+  using typename base::doubles, typename base::word;
+  using floats = typename aligned_vector<float, Lanes / 2>::type;
   typename aligned_vector<float, Lanes>::type value;
   word place;
 
   [[gnu::always_inline]] void set(std::byte const* tile) {
-    sum_vector<float, Lanes> s;
-    s.get(tile);
-    place = s.place;
-    constexpr double unit = 1 << f::width;
-    doubles v = __builtin_convertvector((ints)s.bin[0] >> 2, doubles) * (unit * unit) +
-                __builtin_convertvector((ints)s.bin[1] >> 2, doubles) * unit +
-                __builtin_convertvector((ints)s.bin[2] >> 2, doubles);
-    word const exponent =
-        place * static_cast<std::uint32_t>(f::width) + static_cast<std::uint32_t>(1023 + f::lowest);
-    v *= (doubles)(__builtin_convertvector(exponent, longs) << 52);
-    value = __builtin_convertvector(v, decltype(value));
+    word w[3];
+    HCOMP_UNROLL for (int k = 0; k < 3; ++k) tile_vector<Lanes>::load(w[k], tile, k);
+    place = (w[0] & 3u) | (w[1] << 2 & 12u) | (w[2] << 4 & 48u);
+    // Bins, four times as large, become the doubles `zero` + bin: two words put together are one.
+    constexpr double zero = 0x1p52 + 0x1p31, unit = 1 << f::width;
+    doubles bin[3][2], scale[2];
+    HCOMP_UNROLL for (int k = 0; k < 3; ++k)
+        base::pair(bin[k], (w[k] & ~3u) ^ 0x80000000u, word{} + 0x43300000u);
+    word exponent;
+    multiply_shorts<false>(exponent, place, f::width);
+    base::pair(scale, word{}, (exponent + static_cast<std::uint32_t>(1023 - 2 + f::lowest)) << 20);
+    floats half[2];
+    HCOMP_UNROLL for (int i = 0; i < 2; ++i) {
+      // all is exact, with any rounding, but the last step
+      doubles const first = bin[0][i] - (zero + zero / unit + zero / (unit * unit));
+      half[i] = __builtin_convertvector(((first * unit + bin[1][i]) * unit + bin[2][i]) * scale[i],
+                                        floats);
+    }
+    base::put(value, half);
   }
+  [[gnu::always_inline]] void divide(float divisor) { value /= divisor; }
+  [[gnu::always_inline]] void put(float* x) const { std::memcpy(x, &value, sizeof(value)); }
 };
 
-template <int Lanes> struct result_vector<double, Lanes> {
+template <int Lanes> struct result_vector<double, Lanes> : pair_vector<Lanes> {
   using f = format<double>;
-  using word = typename aligned_vector<std::uint32_t, Lanes>::type;
-  using longs = typename aligned_vector<std::uint64_t, Lanes>::type;
-  using doubles = typename aligned_vector<double, Lanes>::type;
-  using shorts = typename aligned_vector<std::uint16_t, 4 * Lanes>::type;
-  doubles value;
-  longs place;
+  using base = pair_vector<Lanes>;
+  using typename base::doubles, typename base::word;
+  doubles value[2];  ///< in the order of pair_vector
+  word place;
 
   [[gnu::always_inline]] void set(std::byte const* tile) {
-    constexpr std::uint64_t one = 1, top = one << (f::bin_bits - 1);
-    constexpr double unit = 1 << f::width;
-    longs w[4];
-    HCOMP_UNROLL for (int k = 0; k < 4; ++k) {
-      word read;
-      std::memcpy(&read, tile + k * 4 * tile_values, sizeof(read));
-      w[k] = __builtin_convertvector(read, longs);
-    }
+    word w[4];
+    HCOMP_UNROLL for (int k = 0; k < 4; ++k) tile_vector<Lanes>::load(w[k], tile, k);
     place = w[3] >> 24;
-    // of 40 bits with a sign; no processor before AVX-512 shifts it along in 64
-    longs const raised = (w[2] | (w[3] >> 16 & 0xffu) << 32) ^ top;
-    longs const low = raised & ((one << f::width) - 1);
-    longs middle = w[1] | (w[3] >> 8 & 0xffu) << 32, high = w[0] | (w[3] & 0xffu) << 32;
-    extend(middle);
-    extend(high);
-    middle += (raised >> f::width) - (top >> f::width);
-    constexpr std::uint64_t far = 4 * top + (one << (f::width - 1));
-    longs const carry = ((middle + far) >> f::width) - (4 * top >> f::width);
-    middle -= carry << f::width;
-    high += carry;
-    doubles h, m, l;
-    to_double(high, h);
-    to_double(middle, m);
-    to_double(low, l);
-    doubles v = h * (unit * unit) + (m * unit + l);
-    longs const exponent = (longs)((shorts)place * static_cast<std::uint16_t>(f::width)),
-                part = exponent >> 1;
-    v *= (doubles)((part + (1023 + f::lowest / 2)) << 52);
-    value = v * (doubles)((exponent - part + (1023 + f::lowest - f::lowest / 2)) << 52);
+    // Bins of 40 bits with a sign become the doubles `zero` + bin: two words put together are one.
+    constexpr double zero = 0x1p52 + 0x1p39;
+    doubles bin[3][2], scale[2][2];
+    HCOMP_UNROLL for (int k = 0; k < 3; ++k) {
+      word const upper = (w[3] >> (8 * k) & 0xffu) ^ 0x43300080u;
+      base::pair(bin[k], w[k], upper);
+    }
+    // 2^lowest is no double
+    word half, rest;
+    multiply_shorts<false>(half, place, f::width / 2);
+    rest = half + place;
+    static_assert(f::width % 2 == 1);
+    constexpr int least = f::lowest / 2;
+    base::pair(scale[0], word{}, (half + static_cast<std::uint32_t>(1023 + least)) << 20);
+    base::pair(scale[1], word{},
+               (rest + static_cast<std::uint32_t>(1023 + f::lowest - least)) << 20);
+    HCOMP_UNROLL for (int i = 0; i < 2; ++i) {
+      // all is exact, with any rounding, but the last addition and what comes after it
+      constexpr double shift = 0x1.8p52, above = zero * 0x1p-25;
+      doubles const carry =
+          (bin[1][i] * 0x1p-25 + shift) - shift;          // to the highest bin, plus `above`
+      doubles const middle = bin[1][i] - carry * 0x1p25;  // what stays: up to 2^25
+      doubles const lower = (middle * 0x1p27 - zero) + bin[2][i];
+      doubles const upper = (bin[0][i] - (zero + above / 4)) * 4 + carry;
+      value[i] = (upper * 0x1p52 + lower) * scale[0][i] * scale[1][i];
+    }
   }
+  [[gnu::always_inline]] void divide(double divisor) {
+    HCOMP_UNROLL for (auto& v : value) v /= divisor;
+  }
+  [[gnu::always_inline]] void put(double* x) const { base::put(x, value); }
+};
 
- private:
-  [[gnu::always_inline]] static void extend(longs& bin) {
-    constexpr std::uint64_t top = std::uint64_t{1} << (f::bin_bits - 1);
-    bin = (bin ^ top) - top;
+/// Calls part(i, count, tile): `count` values from the i-th on are in this part of a tile. For every
+/// part of the tiles of n values; those behind the last value have none.
+template <class A, int Lanes, class Bytes, class Part>
+[[gnu::always_inline]] inline void for_each_part(int n, Bytes* tiles, Part& part) {
+  int first = 0;
+  for (; first + tile_values <= n; first += tile_values) {
+    for (int at = 0; at < tile_values; at += Lanes) part(first + at, Lanes, tiles + 4 * at);
+    tiles += 4 * format<A>::words * tile_values;
   }
-  /// For |integer| < 2^51: exact, and in every instruction set.
-  [[gnu::always_inline]] static void to_double(longs const& integer, doubles& out) {
-    out = (doubles)(integer + 0x4338000000000000u) - 0x1.8p52;
+  for (int at = 0; first < n && at < tile_values; at += Lanes) {
+    int const left = n - first - at;
+    part(first + at, left < 0 ? 0 : left < Lanes ? left : Lanes, tiles + 4 * at);
+  }
+}
+
+/// The largest of these places or heights, each in the lower half of its lane.
+template <class Shorts>
+[[gnu::always_inline]] inline std::uint32_t largest_of(Shorts const& shorts) {
+  std::uint32_t largest = 0;
+  for (std::size_t k = 0; k < sizeof(Shorts) / sizeof(shorts[0]); ++k)
+    if (auto const one = static_cast<std::uint32_t>(shorts[k]); one > largest) largest = one;
+  return largest;
+}
+
+// What is done with a part of a tile. These are no lambdas, because nvcc drops always_inline there.
+
+template <class A, int Lanes, class Source> struct encode_part {
+  using pieces = piece_vector<A, Lanes>;
+  using shorts = typename pieces::shorts;
+  Source const& x;
+  shorts highest{};
+
+  [[gnu::always_inline]] void operator()(int i, int count, std::byte* tile) {
+    value_vector<A, Lanes> v;
+    if (std::is_pointer_v<Source> && count == Lanes) {
+      if constexpr (std::is_pointer_v<Source>) v.get(x + i);
+    } else {
+      A values[Lanes] = {};
+      for (int k = 0; k < count; ++k) values[k] = x[static_cast<std::size_t>(i + k)];
+      v.get(values);
+    }
+    pieces p;
+    p.set(v);
+    p.put(tile);
+    highest = (shorts)p.height > highest ? (shorts)p.height : highest;
   }
 };
 
-/// Calls f(i, count, tile): `count` values from the i-th on are in this part of a tile. For every part
-/// of the tiles of n values; those behind the last value have none.
-template <class A, int Lanes, class Bytes, class F>
-[[gnu::always_inline]] inline void for_each_part(int n, Bytes* tiles, F const& f) {
-  int first = 0;
-  for (; first + tile_values <= n; first += tile_values) {
-    for (int part = 0; part < tile_values; part += Lanes) f(first + part, Lanes, tiles + 4 * part);
-    tiles += 4 * format<A>::words * tile_values;
+template <class A, int Lanes> struct merge_part {
+  using word = typename tile_vector<Lanes>::word;
+  std::byte const* acc;
+  std::byte const* in;
+
+  [[gnu::always_inline]] void operator()(int, int, std::byte* tile) const {
+    sum_vector<A, Lanes> mine, more;
+    mine.get(tile);
+    more.get(in + (tile - acc));
+    if (any_bit(mine.place ^ more.place)) {
+      auto const above = (word)(more.place > mine.place);
+      auto const place = (more.place & above) | (mine.place & ~above);
+      mine.raise(place);
+      more.raise(place);
+    }
+    mine.add(more);
+    mine.put(tile);
   }
-  for (int part = 0; first < n && part < tile_values; part += Lanes) {
-    int const left = n - first - part;
-    f(first + part, left < 0 ? 0 : left < Lanes ? left : Lanes, tiles + 4 * part);
+};
+
+template <class A, int Lanes> struct decode_part {
+  using shorts = typename aligned_vector<std::int16_t, 2 * Lanes>::type;
+  A divisor;
+  A* x;
+  shorts highest{};
+
+  [[gnu::always_inline]] void operator()(int i, int count, std::byte const* tile) {
+    result_vector<A, Lanes> r;
+    r.set(tile);
+    if (divisor != 1) r.divide(divisor);
+    highest = (shorts)r.place > highest ? (shorts)r.place : highest;
+    if (count == Lanes) {
+      r.put(x + i);
+    } else {
+      A values[Lanes];
+      r.put(values);
+      std::memcpy(x + i, values, static_cast<std::size_t>(count) * sizeof(A));
+    }
   }
-}
+};
 
 }  // namespace binned
 
@@ -263,28 +446,12 @@ template <class A, class Source> struct encode_bins {
   int n;
   std::byte* tiles;
 
-  template <int Words> [[gnu::always_inline]] std::uint32_t run() const {
-    constexpr int lanes = Words * 4 / static_cast<int>(sizeof(A));
-    using pieces = binned::piece_vector<A, lanes>;
-    typename pieces::shorts highest{};
-    binned::for_each_part<A, lanes>(
-        n, tiles, [&](int i, int count, std::byte* tile) __attribute__((always_inline)) {
-          typename aligned_vector<A, lanes>::type v{};
-          if constexpr (std::is_pointer_v<Source>) {
-            std::memcpy(&v, x + i, static_cast<std::size_t>(count) * sizeof(A));
-          } else {
-            for (int k = 0; k < count; ++k) v[k] = x[static_cast<std::size_t>(i + k)];
-          }
-          pieces p;
-          p.set((typename pieces::bits)v);
-          p.put(tile);
-          highest = (typename pieces::shorts)p.place > highest ? (typename pieces::shorts)p.place
-                                                               : highest;
-        });
-    std::uint32_t place = 0;
-    for (int k = 0; k < 2 * Words; ++k)
-      if (highest[k] > place) place = highest[k];
-    return place;
+  template <int Lanes> [[gnu::always_inline]] std::uint32_t run() const {
+    binned::encode_part<A, Lanes, Source> part{x};
+    binned::for_each_part<A, Lanes>(n, tiles, part);
+    std::uint32_t const height = binned::largest_of(part.highest);
+    constexpr std::uint32_t beyond = (1u << binned::format<A>::exponent_bits) - 2;
+    return height < beyond ? binned::place_of<A>(height) : binned::format<A>::nonfinite;
   }
 };
 
@@ -294,20 +461,8 @@ template <class A> struct merge_bins {
   int n;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    binned::for_each_part<A, Lanes>(
-        n, acc, [&](int, int, std::byte* tile) __attribute__((always_inline)) {
-          binned::sum_vector<A, Lanes> mine, more;
-          mine.get(tile);
-          more.get(in + (tile - acc));
-          if (any_bit(mine.place ^ more.place)) {
-            auto const above = (typename binned::tile_vector<Lanes>::word)(more.place > mine.place);
-            auto const place = (more.place & above) | (mine.place & ~above);
-            mine.raise(place);
-            more.raise(place);
-          }
-          mine.add(more);
-          mine.put(tile);
-        });
+    binned::merge_part<A, Lanes> const part{acc, in};
+    binned::for_each_part<A, Lanes>(n, acc, part);
     return true;
   }
 };
@@ -318,19 +473,10 @@ template <class A> struct decode_bins {
   A divisor;
   A* x;
 
-  template <int Words> [[gnu::always_inline]] bool run() const {
-    constexpr int lanes = Words * 4 / static_cast<int>(sizeof(A));
-    using result = binned::result_vector<A, lanes>;
-    decltype(result::place) beyond{};
-    binned::for_each_part<A, lanes>(
-        n, tiles, [&](int i, int count, std::byte const* tile) __attribute__((always_inline)) {
-          result r;
-          r.set(tile);
-          if (divisor != 1) r.value /= divisor;
-          beyond |= (decltype(result::place))(r.place > binned::format<A>::highest);
-          std::memcpy(x + i, &r.value, static_cast<std::size_t>(count) * sizeof(A));
-        });
-    return !any_bit(beyond);
+  template <int Lanes> [[gnu::always_inline]] bool run() const {
+    binned::decode_part<A, Lanes> part{divisor, x};
+    binned::for_each_part<A, Lanes>(n, tiles, part);
+    return binned::largest_of(part.highest) <= binned::format<A>::highest;
   }
 };
 
