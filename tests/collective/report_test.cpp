@@ -1,10 +1,11 @@
 // build: sanitized
 
 /// @file
-/// What a report says about the values of a call, not about time and bytes.
+/// What a report says about the values of a call, and of the time of the call before.
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/sign/sign.hpp>
@@ -12,8 +13,10 @@
 #include <hcomp/collective/plan.hpp>
 #include <hcomp/collective/report.hpp>
 #include <hcomp/collective/staged.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <limits>
 #include <span>
 #include <support/data.hpp>
 #include <support/guarded_executor.hpp>
@@ -93,4 +96,33 @@ TEST_CASE(
     all += later;
     CHECK(all.dominance == first);
   });
+}
+
+TEST_CASE("report: all ranks hear what the call before took where it took longest") {
+  constexpr int ranks = 3;
+  std::vector<report> first(ranks), second(ranks), failed(ranks), unchecked(ranks);
+  run_ranks(ranks, [&](loopback& transport) {
+    auto const rank = static_cast<std::size_t>(transport.rank());
+    host_executor executor;
+    plan sum(values, sign<>{}, transport, executor);
+    std::vector<float> x(values, 1.0f), wrong(values, 1.0f);
+    if (rank == 1) wrong[5] = std::numeric_limits<float>::quiet_NaN();
+    first[rank] = sum.all_reduce(std::span(x));
+    second[rank] = sum.all_reduce(std::span(x));
+    CHECK_THROWS_AS(sum.all_reduce(std::span(wrong)), nonfinite_error);
+    failed[rank] = sum.all_reduce(std::span(x));
+
+    plan blind(values, sign<>{}, transport, executor, {.check = false});
+    blind.all_reduce(std::span(x));
+    unchecked[rank] = blind.all_reduce(std::span(x));
+  });
+  double longest = 0;
+  for (auto const& one : first) longest = std::max(longest, one.seconds() - one.seconds_agree);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    CHECK(first[rank].seconds_of_last == 0);
+    CHECK(second[rank].seconds_of_last >= longest);  // and what was between its phases
+    CHECK(second[rank].seconds_of_last == second[0].seconds_of_last);
+    CHECK(failed[rank].seconds_of_last == 0);
+    CHECK(unchecked[rank].seconds_of_last == 0);
+  }
 }

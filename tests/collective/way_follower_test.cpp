@@ -17,6 +17,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace hcomp;
@@ -103,6 +104,45 @@ struct follower {
   bool is_right(world const& w) { return step(w) < 1.06 * w.best(ways()); }
 };
 
+/// What an automatic_plan does, which looks now and then.
+struct watcher {
+  way_follower plan;
+  detail::recent_times times{1};
+  std::uint64_t calls = 0, next_look, last_look = 0, looks = 0;
+  double seconds_of_last = 0;
+
+  explicit watcher(running_costs costs, double exchange) : plan(std::move(costs), 0.01, exchange) {
+    plan.take(plan.decide(0));
+    next_look = 1 + plan.decided().calls;
+  }
+  /// A sum by plan.used().
+  /// @param per_byte  of the link, as it would be measured
+  /// @param sum       (), gives its sum_time
+  template <class Sum> double step(double per_byte, Sum const& sum) {
+    if (calls >= next_look && times.added() > 0) {
+      auto const took = plan.judge(times);
+      bool learns = true;
+      if (plan.look(took, calls - last_look))
+        plan.learn(took, per_byte);
+      else
+        learns = plan.learn(took);
+      last_look = calls;
+      ++looks;
+      auto const decision = learns ? plan.decide(0) : plan.decided();
+      std::uint64_t const cold = plan.take(decision) ? 1 : 0;
+      times = detail::recent_times(cold);
+      next_look = calls + cold + decision.calls;
+      if (cold) seconds_of_last = 0;  // a new plan
+    }
+    ++calls;
+    sum_time const took = sum();
+    times.add(took.seconds, took.work);
+    if (plan.hurries(times, seconds_of_last)) next_look = calls;
+    seconds_of_last = took.seconds;
+    return took.seconds;
+  }
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -153,6 +193,83 @@ TEST_CASE(
       plan.steps(w, 20);
       CHECK(plan.changes == changes);
     }
+}
+
+TEST_CASE(
+    "way_follower: between two looks, two sums tell of a link that is suddenly slower or quicker") {
+  for (auto const& change : {std::pair{gbit, mbit10}, std::pair{mbit100, no_limit}}) {
+    double const before = change.first, after = change.second;
+    CAPTURE(before);
+    CAPTURE(after);
+    watcher watch(costs_at(before), 0.1);  // looks are dear, and rare
+    world w{.per_byte = before};
+    auto const& ways = watch.plan.costs().ways();
+    auto const step = [&] {
+      return watch.step(w.per_byte, [&] { return w.sum(ways[watch.plan.used()]); });
+    };
+    while (watch.calls < 1000) step();
+    auto const way = watch.plan.used();
+    auto const turn = watch.next_look - watch.last_look;
+    CHECK(turn > 100);
+    while (watch.times.added() < 20 || watch.next_look < watch.calls + 20) step();
+    CHECK(watch.plan.used() == way);
+
+    w.per_byte = after;
+    step();
+    step();
+    step();  // by another way, if that is known to be quicker
+    auto rings = ways;
+    std::erase_if(rings, [](choice const& one) { return one.how.kind != algorithm_kind::ring; });
+    if (after > before) CHECK(step() < 1.06 * w.best(rings));
+    CHECK(watch.last_look + 4 >= watch.calls);
+  }
+}
+
+TEST_CASE(
+    "way_follower: after sums that disappointed comes a ring, whatever was measured meanwhile") {
+  way_follower plan({costs_with(no_limit), ranks, 1000, allowed, few_segments}, 0.01, 1e-4);
+  plan.take(plan.decide(0));
+  auto const& ways = plan.costs().ways();
+  auto const kind = [&] { return ways[plan.used()].how.kind; };
+  CHECK(kind() != algorithm_kind::ring);
+  sum_time const lost{1, 0};  // seconds: packets, on links of which some are slow already
+  CHECK(plan.look(lost, 2));
+  plan.learn(lost, no_limit);
+  plan.take(plan.decide(0));
+  CHECK(kind() == algorithm_kind::ring);
+  // As it had been before.
+  for (int i = 0; i < 4000 && kind() == algorithm_kind::ring; ++i) {
+    sum_time const again{plan.decided().expected, plan.decided().expected};
+    if (plan.look(again, 1)) {
+      plan.learn(again, no_limit);
+      plan.take(plan.decide(0));
+    } else if (plan.learn(again)) {
+      plan.take(plan.decide(0));
+    }
+  }
+  CHECK(kind() != algorithm_kind::ring);
+}
+
+TEST_CASE(
+    "way_follower: single sums that take long are looked at once in a turn, and not believed") {
+  constexpr double exchange = 0.01;
+  watcher watch(costs_at(gbit), exchange);
+  world const w{.per_byte = gbit};
+  auto const& ways = watch.plan.costs().ways();
+  while (watch.calls < 1000) watch.step(w.per_byte, [&] { return w.sum(ways[watch.plan.used()]); });
+  auto const way = watch.plan.used();
+  auto const looks_before = watch.looks;
+  for (int sums = 0; sums < 4000; ++sums) {
+    watch.step(w.per_byte, [&] {
+      auto took = w.sum(ways[watch.plan.used()]);
+      if (sums % 5 == 0) took.seconds *= 4;  // another program
+      return took;
+    });
+    CHECK(watch.plan.used() == way);
+  }
+  double const spent = 4000 * w.sum(ways[way]).seconds;
+  CHECK(static_cast<double>(watch.looks - looks_before) * exchange <= 0.011 * spent);
+  CHECK(static_cast<double>(watch.looks - looks_before) * exchange > 0.006 * spent);
 }
 
 TEST_CASE("way_follower: busy processors make codecs dear, and they come back") {
@@ -236,15 +353,12 @@ TEST_CASE("way_follower: sums that lose packets now and then do not drive it fro
     std::mt19937 draw(seed);
     std::normal_distribution<double> noise(0, 0.08);
     std::uniform_real_distribution<double> chance(0, 1);
-    way_follower plan({costs_with(gbit), ranks, count, some, {}}, 0.01, 3e-4);
-    plan.take(plan.decide(0));
-    auto const& ways = plan.costs().ways();
+    watcher watch({costs_with(gbit), ranks, count, some, {}}, 3e-4);
+    auto const& ways = watch.plan.costs().ways();
     auto const ring = static_cast<std::size_t>(
         std::find_if(ways.begin(), ways.end(),
                      [](choice const& way) { return to_text(way).starts_with("thc by ring"); }) -
         ways.begin());
-    detail::recent_times times;
-    std::uint64_t calls = 0, next_look = 0, last_look = 0;
     for (double const per_byte :
          {mbit10, 5 * no_limit, gbit, mbit100, 5 * no_limit, mbit10, gbit, 5 * no_limit}) {
       std::vector<int> sums(ways.size());
@@ -261,24 +375,12 @@ TEST_CASE("way_follower: sums that lose packets now and then do not drive it fro
         return chance(draw) < odds ? lost_packet : 0;
       };
       for (double passed = 0; passed < 6;) {
-        if (calls >= next_look && !times.empty()) {
-          auto const median = times.median();
-          bool learns = true;
-          if (plan.look(median, calls - last_look))
-            plan.learn(median, per_byte * std::exp(noise(draw)));
-          else
-            learns = plan.learn(median);
-          last_look = calls;
-          auto const decision = learns ? plan.decide(0) : plan.decided();
-          std::uint64_t const cold = plan.take(decision) ? 1 : 0;
-          times = detail::recent_times(cold);
-          next_look = calls + cold + decision.calls;
-        }
-        ++calls;
-        std::size_t const way = plan.used();
-        double const seconds = took(way, per_byte) * std::exp(noise(draw)) + lost(way),
-                     beside = took(ring, per_byte) + lost(ring);
-        times.add(seconds, took(way, 0));
+        double const
+            beside = took(ring, per_byte) + lost(ring),
+            seconds = watch.step(per_byte * std::exp(noise(draw)), [&]() -> sum_time {
+              std::size_t const way = watch.plan.used();
+              return {took(way, per_byte) * std::exp(noise(draw)) + lost(way), took(way, 0)};
+            });
         spent += seconds;
         by_ring += beside;
         passed += seconds + beside;
@@ -300,6 +402,9 @@ TEST_CASE(
   mine.unite(other);
   CHECK(mine.median().seconds == 3);
   CHECK(mine.median().work == 2);
+  CHECK(mine.nearest(2.9).seconds == 3);
+  CHECK(mine.nearest(2.9).work == 2);
+  CHECK(mine.nearest(1).seconds == 2);
   for (int i = 0; i < 8; ++i) mine.add(7, 6);
   CHECK(mine.median().seconds == 7);
 }

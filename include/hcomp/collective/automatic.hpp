@@ -115,13 +115,14 @@ template <class V> class ways_by_hosts {
 /// on it is the plan that was chosen, and has its errors and its results. Other algorithms than the
 /// ring must be expected to be quicker by 10 %, and those by which several ranks send to one at
 /// once, or more than they need, even if their bytes travelled 1.5 times as long: links that become
-/// slow cost them lost packets.
+/// slow cost them lost packets. After sums that took suddenly longer, rings come first.
 ///
 /// Unless options.watching is 0 or plan.check off, it compares the times of its sums with those
 /// expected, and takes another way, on all ranks at the same call, when link or load have changed
 /// so that this is quicker by 5 %: `identity` for instance, where that is allowed and the others
 /// would lose. Which codec sums then depends on the machines' speed, from call to call. Every few
-/// calls the ranks exchange their times, before the sum, in ceil(log2 P) small messages; where only
+/// calls, and when a sum has taken half as long again as expected or less than two thirds, the ranks
+/// exchange their times, before a sum, in ceil(log2 P) small messages; where only
 /// codecs take time and another way might gain, they measure the link, with 0.2 to 1.2 MB.
 ///
 /// Transport and executor are used, not owned, and must outlive it. One call at a time.
@@ -228,7 +229,7 @@ template <class V> class automatic_plan {
 
   /// One call, timed; before it, where it is time, the times of those before it are compared.
   template <class Sum> report timed(call_options const& call, Sum const& sum) {
-    if (watches() && calls_ >= next_look_ && !times_.empty()) look();
+    if (watches() && times_.added() > 0 && calls_ >= next_look_) look();
     auto once = call;
     if (!once.step) once.step = calls_;
     ++calls_;
@@ -238,6 +239,7 @@ template <class V> class automatic_plan {
     watch.add_to(seconds);
     times_.add(seconds - told.seconds_agree,
                told.seconds_encode + told.seconds_merge + told.seconds_decode);
+    if (watches() && ways_->hurries(times_, told.seconds_of_last)) next_look_ = calls_;
     return told;
   }
   bool watches() const {
@@ -250,7 +252,7 @@ template <class V> class automatic_plan {
   void look() {
     unite_records(
         *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
-    auto const took = times_.median();
+    auto const took = ways_->judge(times_);
     bool learns = true;
     if (ways_->look(took, calls_ - last_look_))
       ways_->learn(took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,

@@ -35,6 +35,10 @@ struct report {
   double seconds_agree = 0;
   double seconds_merge = 0;
   double seconds_decode = 0;
+  /// What the plan's call before this one took after its seconds_agree, on the rank where it took
+  /// longest: the same on all ranks, for nothing. 0 where there was none or it failed, in
+  /// hierarchical sums, in sums that were made again after a loss, and without plan_options::check.
+  double seconds_of_last = 0;
 
   /// The bound could not be kept, or not be shown to be: values are further off by up to `error`.
   bool is_beyond_bound() const { return bound > 0 && error > bound; }
@@ -54,6 +58,7 @@ struct report {
     seconds_agree += other.seconds_agree;
     seconds_merge += other.seconds_merge;
     seconds_decode += other.seconds_decode;
+    seconds_of_last += other.seconds_of_last;
     return *this;
   }
 };

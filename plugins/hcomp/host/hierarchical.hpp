@@ -234,6 +234,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       figures.seconds_merge += adding;
       figures.seconds_communicate += waiting;
       figures.weight = static_cast<std::uint64_t>(hosts_->all().size());
+      figures.seconds_of_last = 0;  // ranks of other shares had other ones
       return figures;
     });
   }

@@ -171,12 +171,15 @@ struct call_summary {
   std::uint64_t lightest, heaviest;
   std::uint64_t refused;
   std::uint64_t needs_fine;  ///< 1: some rank's call_arguments say so
+  double seconds_of_last;    ///< the longest
 
-  explicit call_summary(call_record mine, bool of_mine_needs_fine = false)
+  explicit call_summary(call_record mine, bool of_mine_needs_fine = false,
+                        double seconds_of_my_last = 0)
       : lightest(mine.weight),
         heaviest(mine.weight),
         refused(mine.refused != complaint::none),
-        needs_fine(of_mine_needs_fine) {
+        needs_fine(of_mine_needs_fine),
+        seconds_of_last(seconds_of_my_last) {
     mine.weight = 1;
     lowest = highest =
         fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine));
@@ -190,6 +193,7 @@ struct call_summary {
     heaviest = std::max(heaviest, other.heaviest);
     refused |= other.refused;
     needs_fine |= other.needs_fine;
+    seconds_of_last = std::max(seconds_of_last, other.seconds_of_last);
   }
   /// True if all records are the same and nobody refused.
   bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }

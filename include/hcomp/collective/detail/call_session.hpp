@@ -20,6 +20,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hcomp::detail {
@@ -60,14 +61,16 @@ class call_session {
     needs_fine_ = given.needs_fine && transport_->size() == 1;
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
-      call_summary summary(mine, given.needs_fine);
+      call_summary summary(mine, given.needs_fine, std::exchange(seconds_of_last_, 0));
       unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
       alike = summary.all_alike();
       needs_fine_ = summary.needs_fine != 0;
       if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
       watch.add_to(figures.seconds_communicate);
       figures.seconds_agree = figures.seconds_communicate;
+      figures.seconds_of_last = summary.seconds_of_last;
     }
+    since_agreement_ = {};
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
     require_result(codec_, records_.front());
@@ -128,8 +131,9 @@ class call_session {
         error_text({to_text(what), ": codec '", codec_.name, "' takes no feedback"}));
   }
 
-  report done(report figures) const {
+  report done(report figures) {
     figures.bytes_sent = transport_->bytes_sent() - bytes_before_;
+    since_agreement_.add_to(seconds_of_last_);
     return figures;
   }
 
@@ -182,6 +186,8 @@ class call_session {
   std::uint64_t seal_ = 0;
   std::uint64_t total_weight_ = 0;
   bool needs_fine_ = false;
+  stopwatch since_agreement_;
+  double seconds_of_last_ = 0;  ///< of this rank; 0 unless the call ended well
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;
   std::vector<code_findings> findings_;

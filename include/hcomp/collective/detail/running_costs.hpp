@@ -113,6 +113,10 @@ class running_costs {
     link_per_byte_ = measured_ = std::clamp(seconds_per_byte, least_per_byte, most_per_byte);
     is_link_known_ = true;
   }
+  /// Sums have disappointed, or not any more. Then only rings are believed, where there are any: links may
+  /// just be changing, one after the other, and what was measured be wrong.
+  void set_shock(bool is_so) { in_shock_ = is_so; }
+  bool is_in_shock() const { return in_shock_; }
   /// Whether sums said that the link is much quicker than it was measured, and not how much.
   bool is_link_quicker() const { return !is_link_known_ && link_per_byte_ * alike < measured_; }
   /// Whether another way were quicker than `used` if the link had no limit, and sums do not show
@@ -143,6 +147,7 @@ class running_costs {
  private:
   static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
       in_doubt = 1.1,                         ///< factor of the time of ways that are no rings
+      in_shock = 4,                           ///< the same after sums that disappointed
       crowded = 1.5,   ///< factor of the time that bytes travel by ways that crowd links
       visible = 1.3,   ///< by how much longer than its work a sum shows something of the link
       deciding = 1.5,  ///< and by how much it is the link that decides
@@ -180,7 +185,8 @@ class running_costs {
     double seconds = predicted(way, per_byte);
     auto const kind = ways_[way].how.kind;
     if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(way, 0));
-    return error(way) * (kind == algorithm_kind::ring ? seconds : in_doubt * seconds);
+    if (kind != algorithm_kind::ring) seconds *= in_shock_ ? in_shock : in_doubt;
+    return error(way) * seconds;
   }
   double error(std::size_t way) const {
     auto const& of = errors_[way];
@@ -252,7 +258,7 @@ class running_costs {
   std::vector<model_error> errors_;
   double link_per_byte_, measured_;  ///< as it is at most, and when it was known
   double load_ = 1;
-  bool is_link_known_ = true, decides_ = false;
+  bool is_link_known_ = true, decides_ = false, in_shock_ = false;
 };
 
 }  // namespace hcomp::detail

@@ -33,12 +33,18 @@ class recent_times {
     work_[added_ % kept] = work;
     ++added_;
   }
-  bool empty() const { return added_ == 0; }
+  std::uint64_t added() const { return added_; }
   void unite(recent_times const& other) {
     for (std::size_t i = 0; i < kept; ++i) {
       seconds_[i] = std::max(seconds_[i], other.seconds_[i]);
       work_[i] = std::max(work_[i], other.work_[i]);
     }
+  }
+  /// Of the last two the one that is nearer to what was expected. Not with fewer.
+  sum_time nearest(double expected) const {
+    auto const a = (added_ - 1) % kept, b = (added_ - 2) % kept;
+    auto const which = std::abs(seconds_[a] - expected) < std::abs(seconds_[b] - expected) ? a : b;
+    return {seconds_[which], work_[which]};
   }
   /// Of two the longer. Not without sums.
   sum_time median() const {
@@ -83,6 +89,25 @@ class way_follower {
   std::size_t used() const { return used_; }
   /// What was taken last.
   way_decision const& decided() const { return decided_; }
+  /// After a sum: whether ranks look before the next one, out of turn, because the one before it took much
+  /// longer than expected, or less; once between two looks in turn.
+  /// @param times            of the sums since the last look
+  /// @param seconds_of_last  as in the report of the sum
+  bool hurries(recent_times const& times, double seconds_of_last) {
+    bool const is_as_expected = seconds_of_last <= sudden * decided_.expected &&
+                                seconds_of_last * sudden >= decided_.expected;
+    if (!may_hurry_ || times.added() < 2 || seconds_of_last <= 0 || is_as_expected) return false;
+    may_hurry_ = false;
+    return is_hurried_ = true;
+  }
+  /// What to believe in a look. Out of turn, both sums that can say something must say it; otherwise it was
+  /// by chance.
+  /// @param times  of all ranks
+  sum_time judge(recent_times const& times) {
+    if (std::exchange(is_hurried_, false)) return times.nearest(decided_.expected);
+    may_hurry_ = true;
+    return times.median();
+  }
 
   /// @param took  by one of the `sums` since the last look
   /// @return whether the link must be measured before anything is learnt
@@ -90,7 +115,10 @@ class way_follower {
     double const passed = took.seconds * static_cast<double>(sums);
     since_measured_ += passed;
     since_tried_ += passed;
-    return disappoints(took) || since_measured_ >= decided_.measure_after;
+    bool const is_shock = disappoints(took);
+    is_over_shock_ = costs_.is_in_shock() && !is_shock;
+    costs_.set_shock(is_shock);
+    return is_shock || since_measured_ >= decided_.measure_after;
   }
   /// @return whether there is something to decide
   bool learn(sum_time const& took) {
@@ -103,7 +131,7 @@ class way_follower {
       since_tried_ = 0;
     }
     is_first_ = false;
-    return surprises || tries;
+    return surprises || tries || is_over_shock_;
   }
   /// @param seconds_per_byte  of the link, measured just now
   void learn(sum_time const& took, double seconds_per_byte) {
@@ -118,7 +146,8 @@ class way_follower {
   way_decision decide(int rank) const {
     std::size_t const way = costs_.best(used_);
     double const expected = costs_.seconds(way),
-                 calls = std::ceil(exchange_ / std::max(share_ * expected, 1e-9)),
+                 in_turn = share_ / 2,  // as much is for looks out of turn
+        calls = std::ceil(exchange_ / std::max(in_turn * expected, 1e-9)),
                  measuring = bytes_of_link_measurement * costs_.per_byte() + exchange_,
                  spread = share_ * (costs_.is_link_quicker() ? hurry : 1);
     return {rank,
@@ -157,7 +186,7 @@ class way_follower {
   running_costs costs_;
   double share_, exchange_;
   std::size_t used_;
-  bool is_first_ = true;
+  bool is_first_ = true, may_hurry_ = true, is_hurried_ = false, is_over_shock_ = false;
   way_decision decided_;
   double since_measured_ = 0, since_tried_ = 0;  ///< seconds of sums
 };
