@@ -394,6 +394,61 @@ TEST_CASE_TEMPLATE("error_bounded_fine: sums by vectors are one behind the other
     }
 }
 
+TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros", T, float,
+                   double) {
+  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  for (auto const& kernels : all_kernels<T>())
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      std::size_t const blocks = seed < 32 ? seed + 1 : 32;
+      // one of them may be for others
+      std::size_t const wide = seed % 3 == 0 ? hcomp::mix(seed) % blocks : blocks;
+      CAPTURE(seed);
+      CAPTURE(wide);
+      std::vector<summed_block<T>> mine, others;
+      std::vector<fine_block<T>> of_mine, of_others;
+      for (std::size_t k = 0; k < blocks; ++k) {
+        std::uint64_t const draw = hcomp::mix(1000 * seed + k);
+        int const highest = static_cast<int>(draw / 64 % 30);
+        auto a = of_block(grid, highest, draw % 2 == 0 ? 3 : 0, draw),
+             b = of_block(grid, highest, draw % 4 < 2 ? 40 : 0, draw + 1);
+        if (draw % 8 == 4)  // nothing is left of the sum
+          for (std::size_t i = 0; i < block_values; ++i) b[i] = -a[i];
+        fine_findings any;
+        for (bool const is_mine : {true, false}) {
+          fine_block<T> v;
+          v.set(grid, (is_mine ? a : b).data(), any);
+          (is_mine ? of_mine : of_others).push_back(v);
+          (is_mine ? mine : others).emplace_back(grid, v, nullptr, fine_findings{});
+        }
+      }
+      for (bool const are_two : {true, false}) {
+        std::vector<fine_payload> a, b;
+        bytes modes(blocks, std::byte{0x55}), payload;
+        fine_findings found;
+        for (std::size_t k = 0; k < blocks; ++k) {
+          a.push_back(mine[k].as_payload());
+          b.push_back(others[k].as_payload());
+          if (k == wide) (seed % 2 && are_two ? b : a)[k].mode = {most_vector_bits + 1};
+          if (k >= wide) continue;
+          summed_block<T> const sum(grid, of_mine[k], are_two ? &of_others[k] : nullptr, found);
+          found = sum.found;
+          modes[k] = static_cast<std::byte>(sum.mode.byte);
+          payload.insert(payload.end(), sum.payload.begin(), sum.payload.end() - 64);
+        }
+        bytes out(payload.size() + 64), out_modes(blocks, std::byte{0x55});
+        fine_sums to{out_modes.data(), out.data()};
+        REQUIRE(kernels.sum({grid, nullptr, a.data(), are_two ? b.data() : nullptr}, blocks, to) ==
+                wide);
+        REQUIRE(out_modes == modes);
+        REQUIRE(to.modes == out_modes.data() + wide);
+        REQUIRE(to.payload == out.data() + payload.size());
+        REQUIRE(std::equal(payload.begin(), payload.end(), out.begin()));
+        REQUIRE(to.found.rounding == found.rounding);
+        REQUIRE(to.found.largest == found.largest);
+      }
+    }
+}
+
 TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to others", T, float,
                    double) {
   if (hcomp::best_simd_level() == hcomp::simd_level::baseline) return;

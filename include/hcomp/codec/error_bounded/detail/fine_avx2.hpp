@@ -195,14 +195,15 @@ template <class Lane, class T>
 [[HCOMP_INLINE_AVX2]] inline bool sum_block_avx2(fine_summands<T> const& from, std::size_t k,
                                                  fine_sum_256& sum, fine_errors_256& errors) {
   integers_avx2<Lane> q;
-  if (from.a) {
-    q.take(from.a[k]);
+  auto const [first, second] = from.of(k);
+  if (first) {
+    q.take(*first);
   } else if (!q.set(from.grid, from.x + k * block_values, errors.of_steps)) {
     return false;
   }
-  if (from.b) {
+  if (second) {
     integers_avx2<Lane> other;
-    other.take(from.b[k]);
+    other.take(*second);
     q.add(other);
   }
   sum.sizes = q.template look<T>(errors.of_rounding);
@@ -233,16 +234,27 @@ template <class T>
                                                     std::size_t blocks, fine_sums& to) {
   fine_sum_256 sums[fine_most_blocks];
   fine_errors_256 errors{_mm256_setzero_pd(), _mm256_setzero_pd()};
-  std::size_t done = 0;
-  for (bool is_one = true; done < blocks && is_one; done += is_one) {
-    int const a = from.a ? from.a[done].mode.bits() : 0, b = from.b ? from.b[done].mode.bits() : 0,
+  // blocks of zeros are left out here and below: where they are, processors do not guess
+  std::uint32_t not_zero = from.not_zero(blocks);
+  std::size_t done = blocks;
+  for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {
+    auto const k = static_cast<std::size_t>(lowest_one(left));
+    int const a = from.a ? from.a[k].mode.bits() : 0, b = from.b ? from.b[k].mode.bits() : 0,
               bits = a > b ? a : b;
-    is_one =
+    bool const is_one =
         (bits <= integers_avx2<std::uint32_t>::most_bits &&
-         sum_block_avx2<std::uint32_t>(from, done, sums[done], errors)) ||
-        (bits <= most_vector_bits && sum_block_avx2<std::uint64_t>(from, done, sums[done], errors));
+         sum_block_avx2<std::uint32_t>(from, k, sums[k], errors)) ||
+        (bits <= most_vector_bits && sum_block_avx2<std::uint64_t>(from, k, sums[k], errors));
+    if (!is_one) {
+      done = k;
+      not_zero &= (std::uint32_t{1} << k) - 1;
+      break;
+    }
   }
-  for (std::size_t k = 0; k < done; ++k) {
+  std::byte* const modes = to.modes;
+  memset(modes, 0, done);
+  for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {
+    auto const k = static_cast<std::size_t>(lowest_one(left));
     auto const& sum = sums[k];
     auto const mode = sum.sizes.mode(block_values);
     to.largest = sum.sizes.largest > to.largest ? sum.sizes.largest : to.largest;
@@ -250,8 +262,10 @@ template <class T>
       put_block_avx2<std::uint32_t>(sum, mode, to.payload);
     else
       put_block_avx2<std::uint64_t>(sum, mode, to.payload);
+    to.modes = modes + k;
     to.put(mode, block_values);
   }
+  to.modes = modes + done;
   fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
   fine_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(to.largest),
                              largest_of(errors.of_rounding), to.found);

@@ -239,14 +239,15 @@ template <class Lane, class T>
                                                                    std::size_t k, fine_sum_512& sum,
                                                                    fine_errors_512& errors) {
   integers_avx512<Lane> q;
-  if (from.a) {
-    q.take(from.a[k]);
+  auto const [first, second] = from.of(k);
+  if (first) {
+    q.take(*first);
   } else if constexpr (sizeof(Lane) == 8) {
     if (!q.set(from.grid, from.x + k * block_values, errors.of_steps)) return false;
   }
-  if (from.b) {
+  if (second) {
     integers_avx512<Lane> other;
-    other.take(from.b[k]);
+    other.take(*second);
     q.add(other);
   }
   q.template look<T>(sum.zigzags, sum.not_zero, errors.of_rounding);
@@ -276,20 +277,31 @@ template <class T>
                                                     std::size_t blocks, fine_sums& to) {
   fine_sum_512 sums[fine_most_blocks];
   fine_errors_512 errors{_mm512_setzero_pd(), _mm512_setzero_pd()};
-  std::size_t done = 0;
-  for (bool is_one = true; done < blocks && is_one; done += is_one) {
-    int const a = from.a ? from.a[done].mode.bits() : most_vector_bits,
-              b = from.b ? from.b[done].mode.bits() : 0, bits = a > b ? a : b;
+  // blocks of zeros are left out here and below: where they are, processors do not guess
+  std::uint32_t not_zero = from.not_zero(blocks);
+  std::size_t done = blocks;
+  for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {
+    auto const k = static_cast<std::size_t>(lowest_one(left));
+    int const a = from.a ? from.a[k].mode.bits() : most_vector_bits,
+              b = from.b ? from.b[k].mode.bits() : 0, bits = a > b ? a : b;
+    bool is_one = false;
     if (bits <= integers_avx512<std::uint16_t>::most_bits)
-      is_one = sum_block_in<std::uint16_t>(from, done, sums[done], errors);
+      is_one = sum_block_in<std::uint16_t>(from, k, sums[k], errors);
     else if (bits <= integers_avx512<std::uint32_t>::most_bits)
-      is_one = sum_block_in<std::uint32_t>(from, done, sums[done], errors);
+      is_one = sum_block_in<std::uint32_t>(from, k, sums[k], errors);
     else
-      is_one =
-          bits <= most_vector_bits && sum_block_in<std::uint64_t>(from, done, sums[done], errors);
+      is_one = bits <= most_vector_bits && sum_block_in<std::uint64_t>(from, k, sums[k], errors);
+    if (!is_one) {
+      done = k;
+      not_zero &= (std::uint32_t{1} << k) - 1;
+      break;
+    }
   }
   std::uint64_t zigzags = 0;
-  for (std::size_t k = 0; k < done; ++k) {
+  std::byte* const modes = to.modes;
+  memset(modes, 0, done);
+  for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {
+    auto const k = static_cast<std::size_t>(lowest_one(left));
     auto const& sum = sums[k];
     auto const mode = fine_mode::of(
         sum.zigzags, static_cast<std::size_t>(_mm_popcnt_u32(sum.not_zero)), block_values);
@@ -300,8 +312,10 @@ template <class T>
       put_block_in<std::uint32_t>(sum, mode, to.payload);
     else
       put_block_in<std::uint64_t>(sum, mode, to.payload);
+    to.modes = modes + k;
     to.put(mode, block_values);
   }
+  to.modes = modes + done;
   std::uint64_t const largest = (zigzags >> 1) + (zigzags & 1);
   to.largest = largest > to.largest ? largest : to.largest;
   fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);

@@ -489,7 +489,12 @@ template <class T> struct fine_coder {
     std::size_t const blocks = blocks_of(n);
     if (bytes < blocks) return false;
     std::size_t at = blocks;
-    for (std::size_t k = 0; k < blocks; ++k) {
+    static_assert(fine_most_blocks <= 32);
+    std::uint32_t not_zero = 0;  // the others have no payload
+    for (std::size_t k = 0; k < blocks; ++k)
+      not_zero |= std::uint32_t{chunk[k] != std::byte{0}} << k;
+    for (; not_zero != 0; not_zero &= not_zero - 1) {
+      auto const k = static_cast<std::size_t>(lowest_one(not_zero));
       fine_mode const mode{static_cast<std::uint8_t>(chunk[k])};
       std::size_t const here = values_of_block(k, n);
       if (!mode.is_valid() || bytes - at < mode.payload_bytes(here)) return false;

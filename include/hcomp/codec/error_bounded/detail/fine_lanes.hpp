@@ -281,6 +281,28 @@ template <class T> struct fine_summands {
             b ? b + k : nullptr};
   }
   bool are_fast(std::size_t k) const { return (!a || a[k].is_fast()) && (!b || b[k].is_fast()); }
+  /// Bit k: the sum may have values that are not 0, for 1 to 32 blocks.
+  std::uint32_t not_zero(std::size_t blocks) const {
+    std::uint32_t const all = ~std::uint32_t{0} >> (fine_most_blocks - blocks);
+    if (x) return all;
+    std::uint32_t which = 0;
+    for (std::size_t k = 0; k < blocks; ++k)
+      which |= std::uint32_t{(a[k].mode.byte | (b ? b[k].mode.byte : 0)) != 0} << k;
+    return which;
+  }
+  /// The payloads that add up to block k.
+  struct payloads {
+    fine_payload const* first;   ///< null: it is x
+    fine_payload const* second;  ///< null: there is none, or it is all 0
+  };
+  [[gnu::always_inline]] payloads of(std::size_t k) const {
+    fine_payload const *first = a ? a + k : nullptr, *second = b ? b + k : nullptr;
+    if (first && second && first->mode.byte == 0) {
+      second = first;
+      first = b + k;
+    }
+    return {first, second && second->mode.byte != 0 ? second : nullptr};
+  }
 };
 /// Where sums of blocks are put.
 struct fine_sums {
