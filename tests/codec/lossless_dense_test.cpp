@@ -87,6 +87,34 @@ TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within the
   CHECK(refuses(63 | 63 << 6));       // more bits than a value has
 }
 
+TEST_CASE_TEMPLATE("lossless_dense: whole chunks are checked at once as block by block", T, float,
+                   double) {
+  using form = hcomp::detail::lossless_dense::block_form<T>;
+  lossless_dense<T> const codec;
+  auto const coder = codec.coder();
+  constexpr std::size_t blocks = 16, n = 64 * blocks;
+  std::vector<form> forms(blocks), sound;
+  for (unsigned bits = 0; bits < 65536; ++bits)
+    if (form const one{static_cast<std::uint16_t>(bits)}; one.is_valid()) sound.push_back(one);
+  std::size_t accepted = 0;
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    for (std::size_t k = 0; k < blocks; ++k)
+      forms[k] = sound[hcomp::mix(blocks * bits + k) % sound.size()];
+    forms[bits % blocks] = {static_cast<std::uint16_t>(bits)};
+    std::size_t bytes = blocks * sizeof(form);
+    for (form const one : forms) bytes += one.payload_bytes(64);
+    auto const* const chunk = reinterpret_cast<std::byte const*>(forms.data());
+    for (std::size_t const given : {bytes, bytes - 1, bytes + 65536}) {
+      bool const expected = coder.is_chunk(hcomp::serial_group{}, chunk, given, n);
+      REQUIRE(coder.is_chunk(hcomp::simd_group{}, chunk, given, n) == expected);
+      accepted += expected;
+    }
+  }
+  CHECK(accepted == sound.size());
+  code_bytes const too_short(blocks * sizeof(form) - 1);  // sanitizers see a byte more
+  CHECK(!coder.is_chunk(hcomp::simd_group{}, too_short.data(), too_short.size(), n));
+}
+
 #if defined(__x86_64__)
 namespace {
 

@@ -9,6 +9,7 @@
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless_dense/detail/chunk_forms.hpp>
 #include <hcomp/codec/lossless_dense/detail/format.hpp>
 #include <hcomp/codec/lossless_dense/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
@@ -19,7 +20,7 @@ namespace hcomp::detail::lossless_dense {
 /// Chunks by any group, and whole blocks by vectors where a CPU has them.
 template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using base = blocks_coder<format<T>>;
-  using base::encode_chunk, base::decode_chunk, base::nonfinite_in_chunk;
+  using base::encode_chunk, base::decode_chunk, base::nonfinite_in_chunk, base::is_chunk;
   using typename base::header, typename base::note;
 
   static constexpr int blocks_at_once(int codes) { return codes >= 2 && sizeof(T) == 4 ? 8 : 0; }
@@ -46,6 +47,12 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
     if (has_block_kernels()) return nonfinite_in_chunk_by_vectors(in, i, values);
 #endif
     return nonfinite_in_chunk(serial_group{}, in, i, values);
+  }
+  bool is_chunk(simd_group, std::byte const* chunk, std::size_t bytes, std::size_t n) const {
+#if defined(__x86_64__)
+    if (n == header::chunk_values && has_block_kernels()) return is_whole_chunk<T>(chunk, bytes);
+#endif
+    return is_chunk(serial_group{}, chunk, bytes, n);
   }
 #endif
 
