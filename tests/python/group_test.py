@@ -246,6 +246,124 @@ def test_nobody_waits_for_ranks_that_rest():
     assert max(seconds) < 3, seconds
 
 
+methods = ("thc bits=4", "fp16", "sign", "identity", "error_bounded 1e-3", "thc bits=4")
+
+
+def started(rank, size, directory, is_started):
+    """Several steps of several sums, and of the group's own, in the end with some that are not started."""
+    made, reports = [], []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        group.configure("float: fp16 min=8KiB")
+        sums = [hcomp.Sum(group, values + 10 * i, np.float32, m) for i, m in enumerate(methods)]
+        for step in range(5):
+            handles = []
+            for i, total in enumerate(sums):
+                x = np.random.default_rng([step, i, rank]).uniform(-1, 1, total.values).astype(np.float32)
+                y, part = x.copy(), np.empty(total.values // size, np.float32)
+                whole = y[: part.size * size].copy()
+                calls = [("all_reduce", total, (x, True))]
+                if methods[i] == "identity":
+                    z = np.arange(total.values, dtype=np.float32)
+                    calls += [("reduce_scatter", total, (z,)), ("all_gather", total, (z,))]
+                    made.append(z)
+                group_calls = [
+                    ("all_reduce_at", (y.ctypes.data, y.size, "float32", True)),
+                    ("reduce_scatter_at", (whole.ctypes.data, part.ctypes.data, part.size, "float32")),
+                ]
+                made += [x, y, part]
+                for name, where, arguments in calls:
+                    if is_started and (step < 3 or i % 2):
+                        handles.append(getattr(where, f"start_{name}")(*arguments))
+                    else:
+                        reports.append(getattr(where, name)(*arguments))
+                for name, arguments in group_calls:
+                    if is_started:
+                        keep = (y, part, whole)
+                        handles.append(getattr(group, f"start_{name}")(*arguments, keep=keep))
+                    else:
+                        getattr(group, name)(*arguments)
+                del x, y, part, whole
+            for one in handles[rank::2] + handles[::-1]:
+                report = one.wait()
+                assert one.test() and one.wait() is report
+        for total in sums:
+            total.close()
+    return [one.tobytes() for one in made]
+
+
+def test_started_sums_have_the_bits_of_others():
+    one_by_one, together = (on_ranks(started, is_started) for is_started in (False, True))
+    for rank in range(ranks):
+        for i, (found, expected) in enumerate(zip(together[rank], one_by_one[rank])):
+            assert found == expected, (rank, i)
+
+
+def started_and_wrong(rank, size, directory):
+    said = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+            x = np.ones(10, np.float32)
+            wrong = [1, 2] if rank == 1 else x.copy()
+            handles = [total.start_all_reduce(one) for one in (x, wrong, np.ones(10, np.float32))]
+            for one in handles:
+                try:
+                    one.wait()
+                    said.append("")
+                except hcomp.HcompError as error:
+                    said.append(str(error))
+            if rank == 0:
+                time.sleep(0.5)  # others wait for it, and are interrupted
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            one = total.start_all_reduce(x)
+            if rank > 0:
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                try:
+                    one.wait()
+                    said.append("not interrupted")
+                except KeyboardInterrupt:
+                    said.append("interrupted")
+            assert one.wait().weight == size
+            total.start_all_reduce(np.ones(10, np.float32))  # nobody waits for it
+            last = total.start_all_reduce(x)
+        assert last.test() and (x == size**3).all(), x
+        assert last.wait().weight == size
+    return said
+
+
+def test_what_is_wrong_with_one_that_was_started():
+    for rank, said in enumerate(on_ranks(started_and_wrong)):
+        assert said[0] == "" and said[2] == "", said
+        assert ("x is a list" if rank == 1 else "rank 1") in said[1], said
+        assert said[3:] == ([] if rank == 0 else ["interrupted"]), said
+
+
+def started_with_a_dead_rank(rank, size, directory):
+    said = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        sums = [hcomp.Sum(group, 100_000, np.float32, "fp16") for _ in range(5)]
+        for step in range(3):
+            begin = time.monotonic()
+            handles = [one.start_all_reduce(np.ones(one.values, np.float32)) for one in sums]
+            if rank == 1 and step == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            for one in handles:
+                try:
+                    one.wait()
+                except hcomp.HcompError as error:
+                    said.append((error.code, error.rank))
+            if said:
+                break
+    return said, time.monotonic() - begin
+
+
+def test_a_dead_rank_fails_all_that_are_under_way():
+    for answer in on_ranks(started_with_a_dead_rank, survivors=2):
+        if answer:
+            said, seconds = answer
+            assert len(said) > 1 and set(said) == {(hcomp.HcompError.TRANSPORT, 1)}, said
+            assert seconds < 10, seconds
+
+
 def by_a_store(rank, size, directory):
     store = WaitingStore(directory)
     with hcomp.Group.from_store(store, rank, size, timeout=7):

@@ -28,8 +28,9 @@ from typing import NamedTuple
 from . import _library
 from ._elastic import ElasticGroup
 from ._group import DirectoryStore, Group, Store
-from ._library import HcompError
-from ._sum import Report, Sum, comm_set
+from ._library import HcompError, Report
+from ._started import Started
+from ._sum import Sum, comm_set
 
 __all__ = [
     "DirectoryStore",
@@ -37,6 +38,7 @@ __all__ = [
     "Group",
     "HcompError",
     "Report",
+    "Started",
     "Store",
     "Sum",
     "Version",
@@ -70,5 +72,5 @@ def library_path(over: str = "mpi") -> str:
     return {"mpi": _library.of_mpi, "ucx": _library.of_ucx}[over]().file
 
 
-for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Store, Sum):
+for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Started, Store, Sum):
     _public.__module__ = __name__

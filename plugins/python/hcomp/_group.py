@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Protocol, Union
 
 from . import _library
 from ._library import CExchange, CReport
+from ._started import Started
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -217,3 +218,34 @@ class Group(_library.Handle):
     def broadcast_at(self, x: int, count: int, root: int) -> None:
         """Put the ``count`` bytes at ``x`` of rank ``root`` there on all ranks."""
         self._library.call("hcomp_group_broadcast", self.handle, x, count, root)
+
+    # The same, started, see Sum.start_all_reduce; `keep` must stay in memory until it is done, as what
+    # the addresses are of.
+
+    def start_all_reduce_at(
+        self, x: int, values: int, type: str, mean: bool = False, keep: object = None
+    ) -> Started:
+        """Start ``all_reduce_at``."""
+        number = self.types[type][0]
+        return self._started("all_reduce", x, values, number, int(mean), keep=keep)
+
+    def start_reduce_scatter_at(
+        self, x: int, part: int, values: int, type: str, mean: bool = False, keep: object = None
+    ) -> Started:
+        """Start ``reduce_scatter_at``."""
+        number = self.types[type][0]
+        return self._started("reduce_scatter", x, values, number, int(mean), part, keep=keep)
+
+    def start_all_gather_at(
+        self, mine: int, count: int, together: int, keep: object = None
+    ) -> Started:
+        """Start ``all_gather_at``."""
+        return self._started("all_gather", mine, count, together, keep=keep)
+
+    def start_broadcast_at(self, x: int, count: int, root: int, keep: object = None) -> Started:
+        """Start ``broadcast_at``."""
+        return self._started("broadcast", x, count, root, keep=keep)
+
+    def _started(self, name: str, *arguments: object, keep: object) -> Started:
+        function = f"hcomp_group_{name}_start"
+        return Started(self._library, function, self.handle, *arguments, keep=keep)

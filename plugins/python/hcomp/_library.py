@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Optional, Type, TypeVar
@@ -48,6 +49,24 @@ class CReport(ctypes.Structure):
         ("error", ctypes.c_double),
         ("dominance", ctypes.c_double),
     ]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one call did on this rank."""
+
+    bytes_sent: int  #: headers included
+    weight: int  #: summands of the result: the number of ranks
+    seconds: float  #: all of the call
+    seconds_codec: float  #: of them encoding, merging and decoding
+    error: float  #: no value of the sum is off by more; 0 too where the codec has no bound
+    #: 1/16 to 1, near 1 where one value of some makes those beside it noise; 0 with codecs whose
+    #: unit does not follow the values
+    dominance: float
+
+    @classmethod
+    def of(cls, report: CReport) -> Report:
+        return cls(*(getattr(report, name) for name, _ in CReport._fields_))
 
 
 #: hcomp_exchange
@@ -139,6 +158,8 @@ def _types() -> dict[str, list[object]]:
         "hcomp_group_reduce_scatter": [pointer, pointer, size, c_int, c_int, pointer, report],
         "hcomp_group_all_gather": [pointer, pointer, size, pointer],
         "hcomp_group_broadcast": [pointer, pointer, size, c_int],
+        "hcomp_test": [pointer, c_int, ctypes.POINTER(c_int)],
+        "hcomp_wait": [handle, report],
         "hcomp_create_elastic": [pointer, size, c_int, text, handle],
         "hcomp_elastic_create": [text, c_int, c_int, c_int, handle],
         "hcomp_elastic_join": [text, c_int, handle],
@@ -153,6 +174,12 @@ def _types() -> dict[str, list[object]]:
     }
     for name in ("all_reduce", "reduce_scatter", "all_gather"):
         types[f"hcomp_{name}_sized"] = [pointer, pointer, size, c_int, report]
+        types[f"hcomp_{name}_start_sized"] = [pointer, pointer, size, c_int, handle]
+    for name in ("all_reduce", "reduce_scatter"):
+        called = types[f"hcomp_group_{name}"]
+        types[f"hcomp_group_{name}_start"] = [*called[:-1], handle]
+    for name in ("all_gather", "broadcast"):
+        types[f"hcomp_group_{name}_start"] = [*types[f"hcomp_group_{name}"], handle]
     return types
 
 

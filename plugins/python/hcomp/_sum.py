@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy
@@ -12,26 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 from . import _library
 from ._elastic import ElasticGroup
 from ._group import Group
-from ._library import CReport, HcompError
+from ._library import CReport, HcompError, Report
+from ._started import Started
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one call did on this rank."""
-
-    bytes_sent: int  #: headers included
-    weight: int  #: summands of the result: the number of ranks
-    seconds: float  #: all of the call
-    seconds_codec: float  #: of them encoding, merging and decoding
-    error: float  #: no value of the sum is off by more; 0 too where the codec has no bound
-    #: 1/16 to 1, near 1 where one value of some makes those beside it noise; 0 with codecs whose
-    #: unit does not follow the values
-    dominance: float
 
 
 class Sum(_library.Handle):
@@ -88,6 +74,28 @@ class Sum(_library.Handle):
     def all_gather(self, x: Array) -> Report:
         """Give every rank all ranks' parts of ``x``, encoded once."""
         return self._call("hcomp_all_gather_sized", x, False)
+
+    def start_all_reduce(self, x: Array, mean: bool = False) -> Started:
+        """Start ``all_reduce``, whose report ``wait()`` of the handle gives. Over a Group only.
+
+            started = [total.start_all_reduce(x) for total, x in zip(sums, arrays)]
+            compute()
+            reports = [one.wait() for one in started]
+
+        All ranks start the same calls in the same order, over one Group among all of its sums. Several
+        are under way at a time: where a network has much latency, many short sums take little longer than
+        one. Those of one Sum follow each other. A call that is not started begins when all that was
+        started is done.
+        """
+        return self._start("hcomp_all_reduce_start_sized", x, mean)
+
+    def start_reduce_scatter(self, x: Array, mean: bool = False) -> Started:
+        """Start ``reduce_scatter``, as ``start_all_reduce`` does."""
+        return self._start("hcomp_reduce_scatter_start_sized", x, mean)
+
+    def start_all_gather(self, x: Array) -> Started:
+        """Start ``all_gather``, as ``start_all_reduce`` does."""
+        return self._start("hcomp_all_gather_start_sized", x, False)
 
     @property
     def owned(self) -> slice:
@@ -149,6 +157,22 @@ class Sum(_library.Handle):
         return known.index(self.dtype) if self._is_over_ucx else self.dtype.itemsize
 
     def _call(self, function: str, x: Array, mean: bool) -> Report:
+        wrong, arguments = self._arguments(x, mean)
+        report = CReport()
+        code = self._library.code_of(function, *arguments, ctypes.byref(report))
+        if wrong and code != HcompError.NOT_RUNNING:
+            raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
+        self._library.check(code)
+        return Report.of(report)
+
+    def _start(self, function: str, x: Array, mean: bool) -> Started:
+        wrong, arguments = self._arguments(x, mean)
+        started = Started(self._library, function, *arguments, keep=x)
+        started._wrong = wrong
+        return started
+
+    def _arguments(self, x: Array, mean: bool) -> tuple[str, list[object]]:
+        """What is wrong with x, or nothing; and what the library gets."""
         # What the library cannot see is told as an array of a size that cannot be, so that the
         # other ranks, which are in this call already, come back from it.
         wrong = ""
@@ -160,20 +184,10 @@ class Sum(_library.Handle):
             wrong = f"x of shape {x.shape} is not C-contiguous; sum a copy"
         elif not x.flags.writeable:
             wrong = f"x of shape {x.shape} cannot be written to"
-        report = CReport()
         self._library.call("hcomp_set_mean", self.handle, 1 if mean else 0)
-        code = self._library.code_of(
-            function,
-            self.handle,
-            None if wrong else x.ctypes.data,
-            2**64 - 1 if wrong else x.size,
-            self.dtype.itemsize,
-            ctypes.byref(report),
-        )
-        if wrong and code != HcompError.NOT_RUNNING:
-            raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
-        self._library.check(code)
-        return Report(*(getattr(report, name) for name, _ in CReport._fields_))
+        address = None if wrong else x.ctypes.data
+        values = 2**64 - 1 if wrong else x.size
+        return wrong, [self.handle, address, values, self.dtype.itemsize]
 
 
 def comm_set(comm: MPI.Comm, settings: Optional[str]) -> None:
