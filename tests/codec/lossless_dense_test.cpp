@@ -197,7 +197,8 @@ void check_blocks(block_kernels<T> const& kernels, std::vector<T> const& x,
     T const* const of = expected == &first ? x.data() : sum.x;
     block_form<T> form;
     code_bytes out(expected->payload.size());
-    auto const* const end = kernels.put(of, 1, reinterpret_cast<std::byte*>(&form), out.data());
+    auto const* const end =
+        kernels.put(of, 1, expected == &both, reinterpret_cast<std::byte*>(&form), out.data());
     CHECK(form.bits == expected->form.bits);
     CHECK(end == out.data() + out.size() - 64);
     CHECK(std::equal(out.begin(), out.end() - 64, expected->payload.begin()));
@@ -205,8 +206,8 @@ void check_blocks(block_kernels<T> const& kernels, std::vector<T> const& x,
   std::vector<T> values(block_values);
   auto const get = [&](T const* addends) {
     auto const* const in = first.payload.data();
-    auto const* const end =
-        kernels.get(reinterpret_cast<std::byte const*>(&first.form), in, 1, addends, values.data());
+    auto const* const end = kernels.get(reinterpret_cast<std::byte const*>(&first.form), in, 1,
+                                        addends, addends != nullptr, values.data());
     CHECK(end == in + first.payload.size() - 64);
   };
   get(nullptr);
@@ -281,15 +282,15 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are one behind the other",
     for (auto const& kernels : all_block_kernels<T>()) {
       std::vector<form> put_forms(blocks);
       code_bytes put(bytes + 64);
-      auto const* const end =
-          kernels.put(x.data(), blocks, reinterpret_cast<std::byte*>(put_forms.data()), put.data());
+      auto const* const end = kernels.put(
+          x.data(), blocks, false, reinterpret_cast<std::byte*>(put_forms.data()), put.data());
       CHECK(end == put.data() + bytes);
       CHECK(std::equal(put.begin(), put.end() - 64, payloads.begin(), payloads.end()));
       CHECK(std::equal(put_forms.begin(), put_forms.end(), forms.begin(), forms.end(),
                        [](form a, form b) { return a.bits == b.bits; }));
       std::vector<T> values(blocks * block_values);
       CHECK(kernels.get(reinterpret_cast<std::byte const*>(put_forms.data()), put.data(), blocks,
-                        nullptr, values.data()) == end);
+                        nullptr, false, values.data()) == end);
       CHECK(same_values(values, x));
     }
   }

@@ -193,14 +193,14 @@ template <class T> class values_avx2 {
 
 /// See block_kernels.
 template <class T>
-[[gnu::target("avx2")]] std::byte* put_blocks_avx2(T const* x, std::size_t blocks, std::byte* forms,
-                                                   std::byte* payload) {
+[[gnu::target("avx2")]] std::byte* put_blocks_avx2(T const* x, std::size_t blocks, bool is_cached,
+                                                   std::byte* forms, std::byte* payload) {
   using values = values_avx2<T>;
   for (std::size_t first = 0; first < blocks; first += blocks_together) {
     typename values::notes notes[blocks_together];
     std::size_t const end = blocks - first < blocks_together ? blocks : first + blocks_together;
     for (std::size_t k = first; k < end; ++k) {
-      prefetch_block<T>(x + k * block_values);
+      if (!is_cached) prefetch_block<T>(x + k * block_values);
       values v;
       v.read(x + k * block_values);
       v.look_at_magnitudes(notes[k - first]);
@@ -228,10 +228,10 @@ template <class T>
 [[gnu::target("avx2")]] std::byte const* get_blocks_avx2(std::byte const* forms,
                                                          std::byte const* payload,
                                                          std::size_t blocks, T const* addends,
-                                                         T* out) {
+                                                         bool is_cached, T* out) {
   for (std::size_t k = 0; k < blocks; ++k) {
     prefetch_block<T>(payload);
-    if (addends) prefetch_block<T>(addends + k * block_values);
+    if (addends && !is_cached) prefetch_block<T>(addends + k * block_values);
     values_avx2<T> sum;
     payload = sum.take(hcomp::load<block_form<T>>(forms, k), payload);
     if (addends) {

@@ -229,14 +229,12 @@ template <class T> class values_avx512 {
 
 /// Of `blocks_together` at most.
 template <class T>
-[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline std::byte* put_together(T const* x,
-                                                                         std::size_t blocks,
-                                                                         std::byte* forms,
-                                                                         std::byte* payload) {
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline std::byte* put_together(
+    T const* x, std::size_t blocks, bool is_cached, std::byte* forms, std::byte* payload) {
   using values = values_avx512<T>;
   typename values::notes notes[blocks_together];
   for (std::size_t k = 0; k < blocks; ++k) {
-    prefetch_block<T>(x + k * block_values);
+    if (!is_cached) prefetch_block<T>(x + k * block_values);
     values v;
     v.read(x + k * block_values);
     v.look_at_magnitudes(notes[k]);
@@ -259,11 +257,11 @@ template <class T>
   return payload;
 }
 template <class T>
-[[HCOMP_TARGET_VBMI]] std::byte* put_blocks_avx512(T const* x, std::size_t blocks, std::byte* forms,
-                                                   std::byte* payload) {
+[[HCOMP_TARGET_VBMI]] std::byte* put_blocks_avx512(T const* x, std::size_t blocks, bool is_cached,
+                                                   std::byte* forms, std::byte* payload) {
   for (std::size_t k = 0; k < blocks; k += blocks_together)
     payload = put_together(x + k * block_values,
-                           blocks - k < blocks_together ? blocks - k : blocks_together,
+                           blocks - k < blocks_together ? blocks - k : blocks_together, is_cached,
                            forms + k * sizeof(block_form<T>), payload);
   return payload;
 }
@@ -271,10 +269,10 @@ template <class T>
 [[HCOMP_TARGET_VBMI]] std::byte const* get_blocks_avx512(std::byte const* forms,
                                                          std::byte const* payload,
                                                          std::size_t blocks, T const* addends,
-                                                         T* out) {
+                                                         bool is_cached, T* out) {
   for (std::size_t k = 0; k < blocks; ++k) {
     prefetch_block<T>(payload);
-    if (addends) prefetch_block<T>(addends + k * block_values);
+    if (addends && !is_cached) prefetch_block<T>(addends + k * block_values);
     values_avx512<T> sum;
     payload = sum.take(hcomp::load<block_form<T>>(forms, k), payload);
     if (addends) {

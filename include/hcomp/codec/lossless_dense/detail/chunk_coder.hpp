@@ -73,11 +73,11 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
     std::byte const* const codes[] = {from.a, from.b};  // nvcc does not take the list in the loop
     for (std::byte const* const code : codes) {
       if (!code) continue;
-      get_values(kernels, readable(code, i, from.values), n, x, sums);
+      get_values(kernels, readable(code, i, from.values), n, x, x == sums, sums);
       x = sums;
     }
     return chunks::put_chunk(out, room, [&](std::byte* chunk) {
-      std::byte* end = kernels.put(x, whole, chunk, chunk + blocks * sizeof(form));
+      std::byte* end = kernels.put(x, whole, x == sums, chunk, chunk + blocks * sizeof(form));
       if (rest != 0) {
         block last;
         read_block(x + whole * block_values, rest, last.x);
@@ -91,10 +91,11 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   }
   /// n values of a chunk, added to addends if there are some.
   static void get_values(block_kernels<T> const& kernels, readable const& from, std::size_t n,
-                         T const* addends, T* out) {
+                         T const* addends, bool is_cached, T* out) {
     std::size_t const whole = n / block_values, rest = n % block_values,
                       first = whole * block_values;
-    auto const* const in = kernels.get(from.modes(), from.payload(), whole, addends, out);
+    auto const* const in =
+        kernels.get(from.modes(), from.payload(), whole, addends, is_cached, out);
     if (rest == 0) return;
     block v, own;
     v.take(load<form>(from.modes(), whole), rest, in);
@@ -108,7 +109,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
                                       T const* addends, T divided_by, T* out) {
     std::size_t const n = values_of_chunk<header>(i, values), first = i * header::chunk_values;
     get_values(best_block_kernels<T>(), readable(in, i, values), n,
-               addends ? addends + first : nullptr, out + first);
+               addends ? addends + first : nullptr, false, out + first);
     if (divided_by != 0)
       for (std::size_t j = first; j < first + n; ++j) out[j] = divided(out[j], divided_by);
   }
@@ -116,7 +117,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
                                                      std::size_t values) {
     std::size_t const n = values_of_chunk<header>(i, values);
     T x[header::chunk_values];
-    get_values(best_block_kernels<T>(), readable(in, i, values), n, nullptr, x);
+    get_values(best_block_kernels<T>(), readable(in, i, values), n, nullptr, false, x);
     return nonfinite_runs(x, n);
   }
 #endif

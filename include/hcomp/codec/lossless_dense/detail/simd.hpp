@@ -15,11 +15,13 @@ namespace hcomp::detail::lossless_dense {
 /// Of whole blocks of a chunk. Up to 64 bytes behind payloads are read and written, too.
 template <class T> struct block_kernels {
   /// Returns the end of the payloads.
-  std::byte* (*put)(T const* x, std::size_t blocks, std::byte* forms, std::byte* payload);
+  /// @param is_cached  x is not from memory, which then is not asked for what is behind it
+  std::byte* (*put)(T const* x, std::size_t blocks, bool is_cached, std::byte* forms,
+                    std::byte* payload);
   /// The same.
-  /// @param addends  null, or what is added
+  /// @param addends  null, or what is added; `is_cached` is of these
   std::byte const* (*get)(std::byte const* forms, std::byte const* payload, std::size_t blocks,
-                          T const* addends, T* out);
+                          T const* addends, bool is_cached, T* out);
 };
 /// There are some.
 inline bool has_block_kernels() { return best_simd_level() != simd_level::baseline; }
