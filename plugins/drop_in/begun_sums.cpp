@@ -63,6 +63,11 @@ void begun_sums::begin_those_that_may(concurrent_transport& over) {
     under_way_.push_back(first_that_waits());
     auto& next = *under_way_.back();
     next.number = begun_++;
+    if (next.how.directly) {
+      next.sum(next.number);
+      under_way_.pop_back();
+      continue;
+    }
     next.runs.emplace(over.start(
         [&next] {
           next.sum(next.number);

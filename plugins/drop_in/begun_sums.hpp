@@ -28,6 +28,8 @@ class begun_sums {
     bool together = false;
     /// Those with the same one follow each other, see start_options.
     void const* exclusive = nullptr;
+    /// It is alone, and waits by no transport: it needs no stack of its own.
+    bool directly = false;
   };
 
   /// @param most_together  1 to concurrent_transport::channels

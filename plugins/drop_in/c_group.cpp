@@ -55,7 +55,8 @@ class ucx_connection final : public hcomp::c_api::connection {
   ucx_connection(int rank, int size, hcomp::ucx::address_exchange const& exchange,
                  hcomp::ucx::options const& how)
       : ucx_(rank, size, exchange, how), one_by_one_(ucx_), over_(one_by_one_), any_(over_) {
-    over_.set_sleeps(true);  // only the thread waits by it, beside those of the program
+    // Only the thread waits by it, beside those of the program; at first as calls that are not started do.
+    over_.set_sleeps(true, std::chrono::milliseconds(2));
     server_ = std::thread([this] { serve(); });
   }
   ~ucx_connection() override {
@@ -526,8 +527,10 @@ int start(char const* function, hcomp_group* group, Call const& call,
   if (request) *request = nullptr;
   return guarded(function, [&] {
     auto& it = require(group, "group");
+    bool const together = call.goes_together(it);
     require(request, "request") = hcomp::c_api::start(
-        *it.over, Call::name, {.together = call.goes_together(it)},
+        *it.over, Call::name,
+        {.together = together, .directly = !together && it.over->inside() != nullptr},
         [call, &it](std::string&, turn const& now) {
           return telling_others(it, [&](hcomp_group& own) { return call(own, &now); });
         });

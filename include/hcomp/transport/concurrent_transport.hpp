@@ -97,23 +97,29 @@ template <class R, class F> struct collective_function final : collective_with_r
 /// What to do while nothing arrives.
 class idle_time {
  public:
+  using clock = std::chrono::steady_clock;
+
   explicit idle_time(progress how) : sleeps_(how == progress::by_thread) {}
-  void set_sleeps(bool sleeps) { sleeps_ = sleeps; }
+  void set_sleeps(bool sleeps, clock::duration after) {
+    sleeps_ = sleeps;
+    after_ = after;
+  }
   void end() { turns_ = 0; }
   void pass() {
-    using clock = std::chrono::steady_clock;
     if (turns_ == 0) begin_ = clock::now();
     ++turns_;
-    if (sleeps_ && turns_ % turns_of_a_nap == 0)
-      nap(clock::now() - begin_);
-    else if (turns_ > 8)
-      std::this_thread::yield();
+    if (sleeps_ && turns_ % turns_of_a_nap == 0) {
+      auto const waited = clock::now() - begin_;
+      if (waited >= after_) return nap(waited);
+    }
+    if (turns_ > 8) std::this_thread::yield();
   }
 
  private:
   bool sleeps_;
+  clock::duration after_{};
   std::uint64_t turns_ = 0;
-  std::chrono::steady_clock::time_point begin_;
+  clock::time_point begin_;
 };
 
 }  // namespace detail
@@ -191,7 +197,10 @@ class concurrent_transport {
 
   /// With progress::by_caller: whether who waits sleeps in turns while nothing arrives, as the thread of
   /// progress::by_thread does, for a caller's thread beside others that calculate. At first it does not.
-  void set_sleeps(bool sleeps) { idle_.set_sleeps(sleeps || how_ == progress::by_thread); }
+  /// @param after  of waiting, before the first sleep
+  void set_sleeps(bool sleeps, std::chrono::nanoseconds after = std::chrono::nanoseconds(0)) {
+    idle_.set_sleeps(sleeps || how_ == progress::by_thread, after);
+  }
 
   int rank() const { return inner_->rank(); }
   int size() const { return inner_->size(); }

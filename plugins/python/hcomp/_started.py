@@ -16,7 +16,6 @@ class _Call:
         self.library = library
         self.request = ctypes.c_void_p()
         self.keep = keep
-        self.freeing = threading.Lock()
 
     def is_done(self, milliseconds: int) -> bool:
         if not self.request:
@@ -25,27 +24,18 @@ class _Call:
         self.library.call("hcomp_test", self.request, milliseconds, ctypes.byref(done))
         return done.value != 0
 
-    def is_done_and_not_being_freed(self) -> bool:
-        if not self.freeing.acquire(blocking=False):
-            return False
-        try:
-            return self.is_done(0)
-        finally:
-            self.freeing.release()
-
     def free(self, report: Optional[CReport]) -> int:
-        """The code of the call."""
+        """The code of the call, when it is done."""
         to = None if report is None else ctypes.byref(report)
-        with self.freeing:
-            return self.library.code_of("hcomp_wait", ctypes.byref(self.request), to)
+        return self.library.code_of("hcomp_wait", ctypes.byref(self.request), to)
 
     def __del__(self) -> None:
-        if self.request:  # it is done, see _under_way
+        if self.request:  # it is done, see _dropped
             self.free(None)
 
 
-#: Calls that may not be done, whether the program keeps their handles or not
-_under_way: set[_Call] = set()
+#: Calls whose handles the program has dropped, and that were not done then
+_dropped: set[_Call] = set()
 
 
 class Started:
@@ -59,9 +49,9 @@ class Started:
         function:  of the library, which takes the arguments and where to write the request
         keep:      what must stay in memory until the call is done
         """
-        for one in list(_under_way):  # a copy: other threads change it
-            if one.is_done_and_not_being_freed():
-                _under_way.discard(one)
+        for one in list(_dropped):  # a copy: other threads change it
+            if one.is_done(0):
+                _dropped.discard(one)
         self._call = _Call(library, keep)
         self._lock = threading.Lock()  # of what follows
         self._report: Optional[Report] = None
@@ -69,7 +59,10 @@ class Started:
         #: in place of the words of an HcompError that says what is wrong with an argument
         self._wrong = ""
         library.call(function, *arguments, ctypes.byref(self._call.request))
-        _under_way.add(self._call)
+
+    def __del__(self) -> None:
+        if self._call.request:
+            _dropped.add(self._call)
 
     def test(self) -> bool:
         """Whether it is done: ``wait`` returns at once then."""
@@ -99,7 +92,6 @@ class Started:
             pass
         report = CReport()
         code = call.free(report)
-        _under_way.discard(call)
         call.keep = None
         try:
             if self._wrong and code != HcompError.NOT_RUNNING:
