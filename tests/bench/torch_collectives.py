@@ -4,7 +4,8 @@
 
 starts it. Times are medians over the repetitions of the slowest rank's; "link" is the time in which
 the bytes that a rank must send at least pass its link, "of link" its share of hcomp's time. With
---hooks it is gradients of DistributedDataParallel by hooks, for several numbers of sums at a time.
+--hooks it is gradients of DistributedDataParallel by hooks, for several numbers of sums at a time; with
+--started all_reduces with async_op=True, several at a time and one by one.
 """
 
 import argparse
@@ -24,7 +25,9 @@ parser.add_argument("--methods", default="fp16;thc:bits=4,feedback=no;sign:feedb
                     help="for the largest size, between ;")
 parser.add_argument("--repetitions", type=int, default=7)
 parser.add_argument("--hooks", type=int, default=0,
-                    help="so many parameters of each size, in buckets of four, at_a_time 1, 2 and 4")
+                    help="so many parameters of each size, in buckets of four, at_a_time 1, 2, 4 and 16")
+parser.add_argument("--started", type=int, default=0,
+                    help="so many all_reduces of each size, started before the first is waited for")
 parser.add_argument("--mbit", type=float, default=0, help="rate of a link, Mbit/s; 0: not known")
 options = parser.parse_args()
 
@@ -76,7 +79,7 @@ class Sums(torch.nn.Module):
 
 def measure_hooks(values, method):
     models, states = [], []
-    for at_a_time in (None, 1, 2, 4):  # None: Gloo's
+    for at_a_time in (None, 1, 2, 4, 16):  # None: Gloo's
         bucket = 4 * 4 * values / 2**20
         ddp = DistributedDataParallel(Sums(values), bucket_cap_mb=bucket, process_group=gloo)
         models.append(ddp)
@@ -88,13 +91,36 @@ def measure_hooks(values, method):
         state.close()
     if rank == 0:
         print(f"{options.hooks} parameters of {4 * values} bytes by {method}, ms: at_a_time "
-              f"1 {times[1]:.1f}, 2 {times[2]:.1f}, 4 {times[3]:.1f}; Gloo {times[0]:.1f}", flush=True)
+              f"1 {times[1]:.1f}, 2 {times[2]:.1f}, 4 {times[3]:.1f}, 16 {times[4]:.1f}; Gloo {times[0]:.1f}", flush=True)
+
+
+def measure_started(values):
+    x = [torch.ones(values) for _ in range(options.started)]
+
+    def started(group):
+        for work in [dist.all_reduce(one, group=group, async_op=True) for one in x]:
+            work.wait()
+
+    def one_by_one(group):
+        for one in x:
+            dist.all_reduce(one, group=group)
+
+    times = medians(*(lambda call=call, group=group: call(group)
+                      for group in (None, gloo) for call in (one_by_one, started)))
+    if rank == 0:
+        print(f"{options.started} all_reduces of {4 * values} bytes, ms: one by one {times[0]:.1f}, started "
+              f"{times[1]:.1f}; Gloo {times[2]:.1f}, {times[3]:.1f}", flush=True)
 
 
 if options.hooks:
     for size in options.sizes.split(","):
         for method in options.methods.split(";"):
             measure_hooks(int(size) // 4, method)
+    dist.destroy_process_group()
+    sys.exit()
+if options.started:
+    for size in options.sizes.split(","):
+        measure_started(int(size) // 4)
     dist.destroy_process_group()
     sys.exit()
 

@@ -1,5 +1,7 @@
 """The back end of torch.distributed on several ranks, beside Gloo. Started by torchrun."""
 
+import time
+
 import torch
 import torch.distributed as dist
 from on_ranks import alike, raises, run_tests
@@ -134,6 +136,59 @@ def test_several_in_flight():
     x = torch.ones(4)
     doubled = dist.all_reduce(x, async_op=True).get_future().then(lambda done: 2 * done.value()[0])
     assert (doubled.wait() == 2 * ranks).all()
+
+
+def test_started_sums_have_the_bits_of_others():
+    """With some that are not started between them, in the order of the calls."""
+    if ranks == 1:
+        return
+    hcomp.torch.compress(None, "fp16", min_bytes=1000)
+    sizes = (5000, 20, 70_001, 0, 300_000, 999, 4096) * 3
+
+    def made(is_async):
+        generator = torch.Generator().manual_seed(rank)
+        tensors = [torch.randn(size, generator=generator) for size in sizes]
+        parts = [torch.empty(size // 3) for size in sizes]
+        whole = torch.randn(300_000 // 3 * ranks, generator=generator)
+        works = []
+        for i, (x, part) in enumerate(zip(tensors, parts)):
+            asked = is_async and i % 5 != 4
+            works.append(dist.all_reduce(x, async_op=asked))
+            if i % 3 == 0:
+                works.append(dist.reduce_scatter_tensor(part, whole[: part.numel() * ranks], async_op=asked))
+        for work in filter(None, works):
+            work.wait()
+        return tensors + parts[::3]
+
+    for found, expected in zip(made(True), made(False)):
+        alike(found, expected)
+    hcomp.torch.compress(None, None)
+
+
+def test_a_started_sum_of_another_size_on_one_rank_is_an_error_on_all():
+    if ranks == 1:
+        return
+    good, bad = torch.ones(100), torch.ones(50 if rank == 1 else 60)
+    works = [dist.all_reduce(x, async_op=True) for x in (good, bad, good)]
+    works[0].wait()
+    raises("all_reduce of 50 values", works[1].wait, hcomp.HcompError)
+    failed = works[1].get_future()
+    assert failed.done()
+    raises("all_reduce of 50 values", failed.wait)
+    works[2].wait()
+    alike(good, torch.full((100,), float(ranks * ranks)))
+    raises("all_reduce of 50 values", lambda: dist.all_reduce(bad), hcomp.HcompError)
+
+
+def test_what_nobody_waits_for_is_made():
+    x = [torch.full((3000, 2), float(i)).t() for i in range(20)]
+    futures = [dist.all_reduce(one, async_op=True).get_future() for one in x]
+    end = time.monotonic() + 20
+    while not all(one.done() for one in futures):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    for i, one in enumerate(x):
+        assert (one == i * ranks).all()
 
 
 def test_subgroups():

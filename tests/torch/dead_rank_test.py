@@ -28,6 +28,10 @@ def sums_of_the_back_end():
     while True:
         dist.all_reduce(torch.ones(10_000))
         yield
+        works = [dist.all_reduce(torch.ones(10_000), async_op=True) for _ in range(8)]
+        for work in reversed(works):
+            work.wait()
+        yield
 
 
 def sums_of_a_hook():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from datetime import timedelta
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 import torch.distributed as dist
@@ -13,9 +13,18 @@ from torch._C._distributed_c10d import Backend, Work
 from torch.distributed import PrefixStore, ProcessGroupGloo, ReduceOp, Store
 
 from .. import Group
-from ._queue import WorkQueue
+from ._queue import DoneWork, WorkQueue
 
 Tensor = torch.Tensor
+
+
+class _Call(NamedTuple):
+    """A call of a Group: all_reduce_at and so on."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    keep: tuple[Tensor, ...]  #: what it works on
+
 
 #: Types that hcomp sums; others are summed by Gloo
 _types = {
@@ -29,7 +38,12 @@ _types = {
 
 
 class HcompBackend(Backend):
-    """Collectives of one group of ranks. Each is done after those that were asked for before."""
+    """Collectives of one group of ranks, over one set of connections.
+
+    Those with async_op=True are started in the order of the calls and go on together; a thread waits
+    for them, the oldest first, unless somebody waits for a later one. Others are done in the caller's
+    thread, after all that was started.
+    """
 
     @classmethod
     def create(cls, how: Any, _: Any) -> HcompBackend:
@@ -64,12 +78,7 @@ class HcompBackend(Backend):
 
     def configure(self, settings: Optional[str]) -> None:
         """Rules as in HCOMP_CONFIG; None: full precision. Collective."""
-
-        def operation() -> list[Tensor]:
-            self._group.configure(settings)
-            return []
-
-        self._queue.put(operation).wait()
+        self._group.configure(settings)
 
     # ---- Sums ----------------------------------------------------------------------------------
 
@@ -78,80 +87,62 @@ class HcompBackend(Backend):
         if not _is_ours(tensors[0], opts.reduceOp):
             return self._inner.allreduce(tensors, opts)
 
-        def operation() -> list[Tensor]:
-            for x in tensors:
-                with _contiguous(x) as flat:
-                    self.last_report = self._group.all_reduce_at(
-                        flat.data_ptr(), flat.numel(), _types[x.dtype], opts.reduceOp == ReduceOp.AVG
-                    )
-            return tensors
-
-        return self._queue.put(operation)
+        flats = [x.contiguous() for x in tensors]
+        is_mean = opts.reduceOp == ReduceOp.AVG
+        calls = [
+            _Call("all_reduce", (x.data_ptr(), x.numel(), _types[x.dtype], is_mean), (x,))
+            for x in flats
+        ]
+        return self._made(opts, calls, lambda: _copied_back(flats, tensors))
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         opts = opts or dist.ReduceScatterOptions()
         _require_parts("reduce_scatter", input, output, self.size())
         if not _is_ours(input, opts.reduceOp):
             return self._inner.reduce_scatter_single(output, input, opts)
-
-        def operation() -> list[Tensor]:
-            whole = input.contiguous()
-            with _contiguous(output) as part:
-                self.last_report = self._group.reduce_scatter_at(
-                    whole.data_ptr(),
-                    part.data_ptr(),
-                    part.numel(),
-                    _types[input.dtype],
-                    opts.reduceOp == ReduceOp.AVG,
-                )
-            return [output]
-
-        return self._queue.put(operation)
+        whole, part = input.contiguous(), output.contiguous()
+        is_mean = opts.reduceOp == ReduceOp.AVG
+        arguments = (
+            whole.data_ptr(), part.data_ptr(), part.numel(), _types[input.dtype], is_mean
+        )
+        call = _Call("reduce_scatter", arguments, (whole, part))
+        return self._made(opts, [call], lambda: _copied_back([part], [output]))
 
     # ---- Bytes ---------------------------------------------------------------------------------
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         _require_parts("all_gather", output, input, self.size())
-
-        def operation() -> list[Tensor]:
-            mine = input.contiguous()
-            with _contiguous(output) as together:
-                self._group.all_gather_at(mine.data_ptr(), mine.nbytes, together.data_ptr())
-            return [output]
-
-        return self._dense(operation, input, lambda: self._inner.all_gather_single(output, input))
+        if not _is_plain(input):
+            return self._inner.all_gather_single(output, input)
+        together = output.contiguous()
+        call = _gathering(input.contiguous(), together)
+        return self._made(opts, [call], lambda: _copied_back([together], [output]))
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Work:
         mine, parts = inputs[0], outputs[0]
-
-        def operation() -> list[Tensor]:
-            together = mine.new_empty((self.size(), *mine.shape))
-            flat = mine.contiguous()
-            self._group.all_gather_at(flat.data_ptr(), flat.nbytes, together.data_ptr())
-            for part, one in zip(parts, together):
-                part.copy_(one)
-            return parts
-
-        return self._dense(operation, mine, lambda: self._inner.allgather(outputs, inputs))
+        if not _is_plain(mine):
+            return self._inner.allgather(outputs, inputs)
+        together = mine.new_empty((self.size(), *mine.shape))
+        call = _gathering(mine.contiguous(), together)
+        return self._made(opts, [call], lambda: _copied_back(list(together), parts))
 
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> Work:
         opts = opts or dist.BroadcastOptions()
         x = tensors[opts.rootTensor]
+        if not _is_plain(x):
+            return self._inner.broadcast(tensors, opts)
+        flat = x.contiguous()
+        call = _Call("broadcast", (flat.data_ptr(), flat.nbytes, opts.rootRank), (flat,))
 
-        def operation() -> list[Tensor]:
-            with _contiguous(x) as flat:
-                self._group.broadcast_at(flat.data_ptr(), flat.nbytes, opts.rootRank)
+        def finish() -> list[Tensor]:
+            _copied_back([flat], [x])
             return tensors
 
-        return self._dense(operation, x, lambda: self._inner.broadcast(tensors, opts))
+        return self._made(opts, [call], finish)
 
     def barrier(self, opts: Any = None) -> Work:
-        def operation() -> list[Tensor]:
-            marks = torch.zeros(self.size() + 1, dtype=torch.uint8)
-            self._group.all_gather_at(marks[-1:].data_ptr(), 1, marks.data_ptr())
-            return []
-
-        return self._queue.put(operation)
+        marks = torch.zeros(self.size() + 1, dtype=torch.uint8)
+        return self._made(opts, [_gathering(marks[-1:], marks)], lambda: [])
 
     # ---- The end -------------------------------------------------------------------------------
 
@@ -162,10 +153,31 @@ class HcompBackend(Backend):
 
     # ---- Everything else -----------------------------------------------------------------------
 
-    def _dense(
-        self, operation: Callable[[], list[Tensor]], x: Tensor, otherwise: Callable[[], Work]
-    ) -> Work:
-        return self._queue.put(operation) if _is_plain(x) else otherwise()
+    def _made(self, opts: Any, calls: list[_Call], finish: Callable[[], list[Tensor]]) -> Work:
+        """
+        opts:    of the collective: whether the caller waits at once
+        finish:  gives the tensors, when all calls are done
+        """
+        if not getattr(opts, "asyncOp", True):
+            for call in calls:
+                self._keep_report(getattr(self._group, f"{call.name}_at")(*call.arguments))
+            return DoneWork(finish())
+        started = [
+            getattr(self._group, f"start_{call.name}_at")(*call.arguments, keep=call.keep)
+            for call in calls
+        ]
+
+        def operation() -> list[Tensor]:
+            for call, one in zip(calls, started):
+                report = one.wait()
+                self._keep_report(report if "reduce" in call.name else None)
+            return finish()
+
+        return self._queue.put(operation, anywhere=True)
+
+    def _keep_report(self, report: Optional[Any]) -> None:
+        if report is not None:
+            self.last_report = report
 
 
 def _pass_on(name: str) -> None:
@@ -203,19 +215,17 @@ HcompBackend._allgather_base = HcompBackend.all_gather_single
 HcompBackend._reduce_scatter_base = HcompBackend.reduce_scatter_single
 
 
-class _contiguous:
-    """The tensor, or a contiguous copy that is copied back at the end of the ``with`` block."""
+def _gathering(mine: Tensor, together: Tensor) -> _Call:
+    arguments = (mine.data_ptr(), mine.nbytes, together.data_ptr())
+    return _Call("all_gather", arguments, (mine, together))
 
-    def __init__(self, x: Tensor) -> None:
-        self._x = x
-        self._flat = x.contiguous()
 
-    def __enter__(self) -> Tensor:
-        return self._flat
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None and self._flat is not self._x:
-            self._x.copy_(self._flat)
+def _copied_back(flats: list[Tensor], tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors, with the values of others that are contiguous, or the same."""
+    for flat, x in zip(flats, tensors):
+        if flat is not x:
+            x.copy_(flat)
+    return tensors
 
 
 def _is_plain(x: Tensor) -> bool:
