@@ -1,7 +1,6 @@
 """Hooks of gradients on several ranks. Started by torchrun."""
 
 import copy
-import threading
 import time
 
 import torch
@@ -168,7 +167,7 @@ def test_several_at_a_time_have_the_bits_of_one_by_one():
         saved = run.saved()
         assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
         run.close()
-        for at_a_time in (1, 2):
+        for at_a_time in (1, 2, 16):
             run = Run(method, at_a_time=at_a_time)
             run.load(saved)
             alike(run.steps(3, 6), whole[3:])
@@ -179,27 +178,24 @@ def test_several_at_a_time_have_the_bits_of_one_by_one():
 
 
 def test_several_are_under_way_at_a_time():
-    lock, now, most = threading.Lock(), 0, 0
-
     class Watched(hcomp.torch.HookState):
-        def _average_one(self, name, gradient, step):
-            nonlocal now, most
-            with lock:
-                now += 1
-                most = max(most, now)
+        most = 0
+
+        def _begin(self):
+            super()._begin()
+            self.most = max(self.most, self._working)
+
+        def _finished(self, *arguments):
             time.sleep(0.1)  # long for these sums
-            super()._average_one(name, gradient, step)
-            with lock:
-                now -= 1
+            super()._finished(*arguments)
 
     for at_a_time in (1, 2):
-        most = 0
         ddp = DistributedDataParallel(Net())
         state = Watched(ddp, "thc:bits=4", at_a_time=at_a_time)
         ddp.register_comm_hook(state, hcomp.torch.hook)
         ddp(torch.ones(2, 96)).sum().backward()
         state.close()
-        assert most == at_a_time, (most, at_a_time)
+        assert state.most == at_a_time, (state.most, at_a_time)
 
 
 def test_at_a_time_is_the_same_on_all_ranks():

@@ -3,14 +3,15 @@
 # annotations are not postponed: DDP looks at those of the hook
 
 import time
+import zlib
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Iterable, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
-from ._state import HookReport, Line, SumState, require_host
+from ._queue import HcompWork
+from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
 
@@ -25,7 +26,7 @@ class HookState(SumState):
     Every parameter of ``min_values`` and more is a sum of its own: what it becomes does not depend
     on how DDP fills its buckets. The rest, such as norms and biases, is summed in full precision,
     and so are gradients that are sparse tensors, of which only what is not zero travels. Sums are
-    made by a thread in the order of the buckets while backward goes on, over connections of its
+    started in the order of the buckets and made while backward goes on, over connections of their
     own. Where NaN or infinity is in a gradient, it becomes NaN on all ranks, and what was lost before
     stays. Creation is collective; equal arguments on all ranks.
 
@@ -39,10 +40,10 @@ class HookState(SumState):
     full_every:  every so manieth step is in full precision, too, with all that was lost before; 0: none
     timeout:     seconds that connecting and one message may take; a rank that is silent for so long is
                  an HcompError that names it, on all others
-    callback:    called with the report after every step, by a thread that makes sums
-    at_a_time:   threads that make sums, each with connections of its own, among which parameters are
-                 dealt out in the order of the buckets. What sums become does not depend on it. More
-                 than 1 is for many parameters of some 100 kB over a network with much latency
+    callback:    called with the report after every step, by a thread that waits for sums
+    at_a_time:   sums that are under way at most, over the same connections. What they become does not
+                 depend on it. More than 1 saves time where there are many parameters of some 100 kB and
+                 the network has latency
 
     Memory: per compressed value 8 bytes of what was lost and the codec's; a sparse gradient is a dense
     one meanwhile.
@@ -81,22 +82,27 @@ class HookState(SumState):
         if is_last:
             self.steps += 1
 
-        pieces_of: Dict[Line, List[Tuple[str, Tensor]]] = {line: [] for line in self._lines}
-        for name, gradient in pieces:
-            pieces_of[self._line(name, gradient.numel())].append((name, gradient))
+        errors: List[BaseException] = []
+        sparse: List[Tensor] = []  # in the place of the bucket
 
-        def operation(line: Line) -> Optional[Tensor]:
-            with self._busy():
-                return self._averaged(line, pieces_of[line], step)
-
-        def finish(results: torch.futures.Future) -> Tensor:
-            found = [one.value() for one in results.value()]  # raises what went wrong
+        def finish() -> Tensor:
+            if errors:
+                raise errors[0]
             if is_last:  # all of the step before is done, too
                 self._finish(time.monotonic() - called, 2 * (self.size - 1) / self.size)
-            return next((one for one in found if one is not None), buffer)
+            return sparse[0] if sparse else buffer
 
-        works = [line.queue.put(partial(operation, line)) for line in self._lines]
-        return torch.futures.collect_all([work.get_future() for work in works]).then(finish)
+        work = HcompWork(finish)
+
+        def start() -> None:
+            try:
+                self._start_pieces(pieces, step, errors, sparse)
+            except BaseException as error:
+                errors.append(error)
+            self._finishing.put_work(work)
+
+        self._queue.put(start)
+        return work.get_future()
 
     def _name(self, parameter: Tensor) -> str:
         try:
@@ -110,45 +116,75 @@ class HookState(SumState):
     def _is_compressed(self, name: str, values: int) -> bool:
         return values >= self._min_values and not any(fnmatchcase(name, p) for p in self._exclude)
 
-    def _averaged(
-        self, line: Line, pieces: List[Tuple[str, Tensor]], step: int
-    ) -> Optional[Tensor]:
-        """In place, or, where it is sparse, the one that takes its place."""
+    def _start_pieces(
+        self,
+        pieces: List[Tuple[str, Tensor]],
+        step: int,
+        errors: List[BaseException],
+        sparse: List[Tensor],
+    ) -> None:
+        """Sums in place; of a gradient that is sparse `sparse` gets the one that takes its place."""
         with self._lock:
             self._now.values += sum(g.numel() for _, g in pieces)
         if pieces and pieces[0][1].is_sparse:
-            return self._averaged_sparse(*pieces[0], step)
+            self._start_sparse(*pieces[0], step, errors, sparse)
+            return
         rest = []
         for name, gradient in pieces:
             if self._is_compressed(name, gradient.numel()):
-                self._average_one(name, gradient, step)
+                self._start_one(name, gradient, step, errors)
             else:
                 rest.append(gradient)
         if rest:
-            self._average_exactly(line, rest)
-        return None
+            self._start_exact(rest, errors)
 
-    def _average_one(self, name: str, gradient: Tensor, step: int) -> None:
+    def _start_one(
+        self, name: str, gradient: Tensor, step: int, errors: List[BaseException]
+    ) -> None:
         flat = gradient.detach().to(torch.float32).reshape(-1).contiguous()
-        self._average(name, flat, step, lambda total: total.all_reduce(flat.numpy(), mean=True))
-        if flat.data_ptr() != gradient.data_ptr():
-            gradient.copy_(flat.view_as(gradient))
+        used, given = self._prepared(name, flat, step)
 
-    def _average_exactly(self, line: Line, gradients: List[Tensor]) -> None:
+        def finish(report: Callable) -> None:
+            self._finished(report, flat, given)
+            if flat.data_ptr() != gradient.data_ptr():
+                gradient.copy_(flat.view_as(gradient))
+
+        self._start(used, "all_reduce", (flat.numpy(), True), finish, errors)
+
+    def _start_exact(self, gradients: List[Tensor], errors: List[BaseException]) -> None:
         flat = torch.cat([g.detach().reshape(-1) for g in gradients]).to(torch.float32)
-        self._add(line.group.all_reduce_at(flat.data_ptr(), flat.numel(), "float32", True))
-        for g, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
-            g.copy_(averaged.view_as(g))
 
-    def _averaged_sparse(self, name: str, gradient: Tensor, step: int) -> Tensor:
+        def finish(report: Callable) -> None:
+            self._add(report())
+            for g, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
+                g.copy_(averaged.view_as(g))
+
+        # `flat` is kept by `finish`.
+        arguments = (flat.data_ptr(), flat.numel(), "float32", True)
+        self._start(self._group, "all_reduce_at", arguments, finish, errors)
+
+    def _start_sparse(
+        self,
+        name: str,
+        gradient: Tensor,
+        step: int,
+        errors: List[BaseException],
+        sparse: List[Tensor],
+    ) -> None:
         """Rows of zeros are left out of the result."""
         dense = gradient.to_dense().to(torch.float32).contiguous()
         flat = dense.view(-1)
         total = self._sum(name, flat.numel(), "lossless")
-        self._call(total, name, flat, step, lambda it: it.all_reduce(flat.numpy(), mean=True))
-        rows = dense.reshape(dense.shape[0], -1).any(1).nonzero().reshape(-1)
-        values = dense[rows].to(gradient.dtype)
-        return torch.sparse_coo_tensor(rows.unsqueeze(0), values, gradient.shape).coalesce()
+        total.set_draws(zlib.crc32(name.encode()), step)
+
+        def finish(report: Callable) -> None:
+            self._finished(report, flat)
+            rows = dense.reshape(dense.shape[0], -1).any(1).nonzero().reshape(-1)
+            values = dense[rows].to(gradient.dtype)
+            made = torch.sparse_coo_tensor(rows.unsqueeze(0), values, gradient.shape)
+            sparse.append(made.coalesce())
+
+        self._start(total, "all_reduce", (flat.numpy(), True), finish, errors)
 
 
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:

@@ -23,7 +23,8 @@ class ShardState(SumState):
         state = hcomp.torch.ShardState(model, "thc:bits=4")
 
     From then on every module of the model that fully_shard was called on sums its gradients by
-    hcomp, in the thread of backward, as one vector, whose name is the module's; those with less than
+    hcomp, one after the other since FSDP2 uses each result at once, as one vector, whose name is the
+    module's; those with less than
     ``min_values`` values for each rank, and those of which filling up the parts to whole blocks would
     take a quarter more, by PyTorch. What was lost goes on in runs of as many ranks only. Arguments and
     creation as of HookState.
@@ -106,14 +107,9 @@ class ShardState(SumState):
         x = torch.zeros(self.size, padded)
         x[slots, :part] = whole.view(self.size, part).to(torch.float32)
         flat = x.view(-1)
-        owned: list[slice] = []
-
-        def compute(total: Sum) -> Any:
-            owned.append(total.owned)
-            return total.reduce_scatter(flat.numpy(), mean)
-
-        self._average(name, flat, step, compute)
-        output.copy_(flat[owned[0]][:part].view_as(output))
+        used, given = self._prepared(name, flat, step)
+        self._finished(lambda: used.reduce_scatter(flat.numpy(), mean), flat, given)
+        output.copy_(flat[used.owned][:part].view_as(output))
 
     def _slots_of(self, total: Sum, name: str, words: str, padded: int) -> Tensor:
         """Where the parts of ranks are."""

@@ -7,14 +7,14 @@ import time
 import warnings
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy
 import torch
 import torch.distributed as dist
 
-from .. import Group, HcompError, Sum
+from .. import Group, HcompError, Started, Sum
 from ._queue import WorkQueue
 
 Tensor = torch.Tensor
@@ -51,16 +51,6 @@ class _Figures:
     nonfinite: int = 0
 
 
-@dataclass(eq=False)
-class Line:
-    """Connections, the thread that sums over them, and its sums by name and method."""
-
-    group: Group
-    queue: WorkQueue
-    sums: dict[tuple[str, str], Sum] = field(default_factory=dict)
-    values: int = 0  #: of the names that are summed here
-
-
 def method_words(method: str) -> str:
     """A method as HCOMP_CONFIG has it: "thc:bits=4,feedback=no" is "thc bits=4 feedback=no"."""
     codec, colon, keys = method.partition(":")
@@ -90,9 +80,10 @@ def residual_of(total: Sum) -> Optional[Tensor]:
 
 
 class SumState:
-    """Sums by name, made by threads in the order in which they are asked for.
+    """Sums by name, over one set of connections. Arguments as of HookState.
 
-    Every thread has connections and names of its own. Arguments as of HookState.
+    A thread makes them in the order in which they are asked for. Where ``at_a_time`` is more than 1, it
+    starts so many before the first is done, and another one waits for them in that order.
     """
 
     def __init__(
@@ -119,19 +110,18 @@ class SumState:
         self._callback = callback
         self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
         self._now = _Figures()
-        self._working = 0  #: threads
+        self._working = 0  #: sums under way
         self._lock = threading.Lock()  #: of both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
-        self._line_of: dict[str, Line] = {}
-        groups = [connect(group, timeout)]
-        _require_at_a_time(groups[0], at_a_time)
-        groups += [connect(group, timeout) for _ in range(at_a_time - 1)]
-        for one in groups:
-            # Of all orders of adding, the same for every value, wherever it is.
-            one.configure("all: identity algorithm=doubling min=0")
-        self._lines = [Line(one, WorkQueue("hcomp.torch")) for one in groups]
-        self._group = self._lines[0].group
-        self._queue = self._lines[0].queue
+        self._sums: dict[tuple[str, str], Sum] = {}  #: by name and method
+        self._group = connect(group, timeout)
+        _require_at_a_time(self._group, at_a_time)
+        # Of all orders of adding, the same for every value, wherever it is.
+        self._group.configure("all: identity algorithm=doubling min=0")
+        self._at_a_time = at_a_time
+        self._room = threading.Semaphore(at_a_time)  #: for sums that may be started
+        self._queue = WorkQueue("hcomp.torch")
+        self._finishing = WorkQueue("hcomp.torch, waiting")
         self.size = self._group.size
         # Wrong methods are refused now, on all ranks.
         with Sum(self._group, 0, numpy.float32, self._words) as nothing:
@@ -146,14 +136,13 @@ class SumState:
         """Of this rank: the step, and what was lost, by name. After all sums that were asked for."""
 
         lost: dict[str, Tensor] = {}
-        for line in self._lines:
 
-            def operation(sums: dict[tuple[str, str], Sum] = line.sums) -> None:
-                for (name, words), total in sums.items():
-                    if words == self._words and (found := residual_of(total)) is not None:
-                        lost[name] = found
+        def operation() -> None:
+            for (name, words), total in self._sums.items():
+                if words == self._words and (found := residual_of(total)) is not None:
+                    lost[name] = found
 
-            line.queue.call(operation)
+        self._after_all(operation)
         return {"step": self.steps, "ranks": self.size, "lost": {**self._lost, **lost}}
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
@@ -191,8 +180,7 @@ class SumState:
                 stacklevel=2,
             )
 
-        for line in self._lines:
-            line.queue.call(lambda line=line: _close_sums(line))
+        self._after_all(self._close_sums)
         self._lost = {name: one for name, one in lost.items() if name in self._names}
         self.steps = states[0]["step"]
 
@@ -202,25 +190,24 @@ class SumState:
 
     def close(self) -> None:
         """Ends the connections. Collective; after all sums that were asked for."""
-        for line in self._lines:
-            line.queue.close()
-            _close_sums(line)
-            line.group.close()
+        self._queue.close()
+        self._finishing.close()
+        self._close_sums()
+        self._group.close()
 
-    def _line(self, name: str, values: int) -> Line:
-        """Which sums are made where is the same on all ranks, since they come in the same order there."""
-        if name not in self._line_of:
-            line = min(self._lines, key=lambda one: one.values)
-            line.values += values
-            self._line_of[name] = line
-        return self._line_of[name]
+    def _after_all(self, operation: Callable[[], None]) -> None:
+        self._queue.call(lambda: self._finishing.call(operation))
+
+    def _close_sums(self) -> None:
+        for total in self._sums.values():
+            total.close()
+        self._sums.clear()
 
     # ---- For the threads -----------------------------------------------------------------------
 
     def _sum(self, name: str, values: int, words: str) -> Sum:
-        line = self._line_of.get(name, self._lines[0])
-        if (name, words) not in line.sums:
-            total = Sum(line.group, values, numpy.float32, words)
+        if (name, words) not in self._sums:
+            total = Sum(self._group, values, numpy.float32, words)
             if name in self._lost and residual_of(total) is not None:
                 lost = self._lost.pop(name)
                 if lost.numel() == values:
@@ -230,49 +217,100 @@ class SumState:
                         f"hcomp.torch: {name} has {values} values, and had {lost.numel()}; what was "
                         "lost of it is left out"
                     )
-            line.sums[name, words] = total
-        return line.sums[name, words]
+            self._sums[name, words] = total
+        return self._sums[name, words]
 
-    def _average(self, name: str, flat: Tensor, step: int, compute: Callable[[Sum], Any]) -> None:
-        """Sums `flat` by the state's method, or exactly with what was lost where the step is full.
+    def _prepared(self, name: str, flat: Tensor, step: int) -> tuple[Sum, Optional[Sum]]:
+        """The sum by which `flat` is to be summed: of the state's method, or exact where the step is full.
 
-        compute: (sum), does it in place and gives the report
+        In a full step what was lost is added to `flat`, and the second is whose residual it was.
         """
         total = self._sum(name, flat.numel(), self._words)
         lost = residual_of(total) if self.is_full(step) else None
         if lost is not None:
             flat += lost
         used = self._sum(name, flat.numel(), "identity") if self.is_full(step) else total
-        self._call(used, name, flat, step, compute)
-        if lost is not None and flat.isfinite().all():
-            total.residual = numpy.zeros(flat.numel(), numpy.float32)
+        used.set_draws(zlib.crc32(name.encode()), step)
+        return used, None if lost is None else total
 
-    def _call(
-        self, total: Sum, name: str, flat: Tensor, step: int, compute: Callable[[Sum], Any]
-    ) -> None:
-        total.set_draws(zlib.crc32(name.encode()), step)
+    def _finished(self, report: Callable[[], Any], flat: Tensor, given: Optional[Sum] = None) -> None:
+        """A sum is done.
+
+        report:  gives it, or raises
+        given:   whose residual was added to `flat`
+        """
         try:
-            self._add(compute(total))
+            self._add(report())
         except HcompError as error:
             if error.code != HcompError.NONFINITE:
                 raise
             flat.fill_(float("nan"))
             with self._lock:
                 self._now.nonfinite += 1
+        if given is not None and flat.isfinite().all():
+            given.residual = numpy.zeros(flat.numel(), numpy.float32)
+
+    def _start(
+        self,
+        over: Union[Sum, Group],
+        call: str,
+        arguments: tuple[Any, ...],
+        finish: Callable[[Callable[[], Any]], None],
+        errors: list[BaseException],
+    ) -> None:
+        """Starts a sum when there is room for it; makes it at once where it is the only one.
+
+        call:    what makes it, such as "all_reduce": start_all_reduce starts it
+        finish:  (a function that gives the report or raises), is called when the sum is done
+        errors:  where what is raised goes
+        """
+        if self._at_a_time == 1:
+            try:
+                with self._busy():
+                    finish(lambda: getattr(over, call)(*arguments))
+            except BaseException as error:
+                errors.append(error)
+            return
+        self._room.acquire()
+        self._begin()
+        try:
+            started: Started = getattr(over, f"start_{call}")(*arguments)
+        except BaseException as error:
+            errors.append(error)
+            self._end()
+            self._room.release()
+            return
+
+        def operation() -> None:
+            try:
+                finish(started.wait)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                self._end()
+                self._room.release()
+
+        self._finishing.put(operation)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
         with self._lock:
             self._working += 1
             if self._working == 1:
                 self._began = time.monotonic()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._working -= 1
-                if self._working == 0:
-                    self._now.busy += time.monotonic() - self._began
+
+    def _end(self) -> None:
+        with self._lock:
+            self._working -= 1
+            if self._working == 0:
+                self._now.busy += time.monotonic() - self._began
 
     def _add(self, made: Any) -> None:
         with self._lock:
@@ -319,12 +357,6 @@ def _require_at_a_time(group: Group, at_a_time: int) -> None:
     raise ValueError(
         f"at_a_time is {all.tolist()} on ranks 0 to {group.size - 1}; it is the same on all, 1 or more"
     )
-
-
-def _close_sums(line: Line) -> None:
-    for total in line.sums.values():
-        total.close()
-    line.sums.clear()
 
 
 def require_host(x: Tensor) -> None:
