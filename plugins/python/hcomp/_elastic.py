@@ -98,7 +98,8 @@ class ElasticGroup(_library.Handle):
         # In a thread of its own: others may take long to come, and Ctrl-C shall end the waiting.
         waiting = threading.Thread(target=enter, daemon=True)
         waiting.start()
-        waiting.join()
+        while waiting.is_alive():  # a signal just before a wait does not end it
+            waiting.join(0.2)
         if trouble:
             raise trouble[0]
 
