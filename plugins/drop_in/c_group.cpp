@@ -107,7 +107,8 @@ class ucx_connection final : public hcomp::c_api::connection {
     if (memory && started && started->together) {
       begun_.in_turn(over_, started->number, [&] {
         waiting_over const others_go_on(*memory, any_);
-        hcomp::c_api::agree(*memory, what, call, "");
+        // Its messages are others than those of a call that was not started.
+        hcomp::c_api::agree(*memory, what, "started " + call, "");
       });
     } else if (memory) {
       hcomp::c_api::agree(*memory, what, call, "");

@@ -76,7 +76,8 @@ HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
 /// them are under way at a time: one sends while another one waits, which is for many short vectors over a
 /// network with much latency. Calls of one sum follow each other; those that pass through memory of one
 /// host, and those by algorithm hierarchical, are made alone. A call that is not started begins when all
-/// that was started before is done. Settings and draws of the sum are those of the time of the start.
+/// that was started before is done; it is no match for one that another rank has started: then all ranks
+/// get an error, on several hosts only when the time limit has passed. Settings and draws of the sum are those of the time of the start.
 /// What is wrong with x, and what fails, hcomp_wait says.
 /// @param x        untouched by the program until hcomp_wait has returned
 /// @param request  where to write what hcomp_wait takes; NULL is written if it cannot be started

@@ -364,6 +364,25 @@ static void in_disorder(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
+/* Rank 2 calls what others have started: an error on all, on one host at once, otherwise within the time. */
+static void partly_started(int pipe) {
+  hcomp_group* group = connected(2000);
+  hcomp_sum* sum = NULL;
+  hcomp_request* request = NULL;
+  float x[10] = {0};
+  time_t const begin = time(NULL);
+  int code;
+  (void)pipe;
+  CHECK_OK(hcomp_create_over(group, 10, HCOMP_FLOAT, "identity", &sum));
+  if (number != 2) CHECK_OK(hcomp_all_reduce_start(sum, x, &request));
+  code = number == 2 ? hcomp_all_reduce(sum, x, NULL) : hcomp_wait(&request, NULL);
+  CHECK(code == (hosts == one_host ? HCOMP_DISAGREEMENT : HCOMP_TRANSPORT));
+  if (hosts == one_host) CHECK(strstr(hcomp_last_error(), "started hcomp_all_reduce") != NULL);
+  CHECK(time(NULL) - begin < 10);
+  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_group_free(&group));
+}
+
 /* ---- A rank is killed with several under way */
 
 static void with_a_dead_rank(int pipe) {
@@ -460,6 +479,7 @@ int main(void) {
     started_calls_have_the_bits_of_others();
     on_ranks(wrong, -1);
     for (disorder = 0; disorder < disordered; ++disorder) on_ranks(in_disorder, -1);
+    on_ranks(partly_started, -1);
     on_ranks(with_a_dead_rank, 1);
     on_ranks(overtaking, -1);
   }
