@@ -23,11 +23,10 @@ class ShardState(SumState):
         state = hcomp.torch.ShardState(model, "thc:bits=4")
 
     From then on every module of the model that fully_shard was called on sums its gradients by
-    hcomp, one after the other since FSDP2 uses each result at once, as one vector, whose name is the
-    module's; those with less than
-    ``min_values`` values for each rank, and those of which filling up the parts to whole blocks would
-    take a quarter more, by PyTorch. What was lost goes on in runs of as many ranks only. Arguments and
-    creation as of HookState.
+    hcomp, as one vector, whose name is the module's; those with less than ``min_values`` values for
+    each rank, and those of which filling up the parts to whole blocks would take a quarter more, by
+    PyTorch. Sums are made one after the other, since FSDP2 uses each result at once. What was lost
+    goes on in runs of as many ranks only. Arguments and creation as of HookState.
     """
 
     def __init__(
